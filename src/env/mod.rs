@@ -1,0 +1,197 @@
+//! Live compiler environments.
+//!
+//! An [`Environment`] says what there is to do ([`EnvironmentSpec`]) and opens [`Session`]s; a session
+//! is one live instance of the compiler: start, apply, observe, fork. This is the paper's
+//! `CompilationSession` (arXiv 2109.08267, Section III).
+//!
+//! # Contract of a session
+//!
+//! - [`Session::start`] begins an episode, whatever went before; the other calls need one under way.
+//! - The same program and the same actions give the same states, rewards and observations, in this
+//!   session and in any other of an equal [`EnvironmentSpec`], up to actions whose flags say otherwise.
+//! - A failure of the compiler is [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an `Err`. After it
+//!   the episode is over, and the session can be started again.
+//! - [`Session::observe`] never changes the state.
+//! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
+//! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
+
+use std::ops::ControlFlow;
+
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
+};
+
+/// A compiler problem.
+pub trait Environment: Send + Sync + std::fmt::Debug {
+    /// The compiler and the spaces.
+    fn spec(&self) -> &EnvironmentSpec;
+
+    /// Opens a session that has no episode yet.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Unavailable`] when the compiler cannot be had.
+    fn session(&self) -> Result<Box<dyn Session>, SessionError>;
+}
+
+/// What an episode begins with.
+#[derive(Debug, Clone, Copy)]
+pub struct Start<'a> {
+    /// The program.
+    pub benchmark: &'a Benchmark,
+    /// The name of the action space.
+    pub action_space: &'a str,
+    /// The program's baselines, where they are known already: finding them out runs the compiler's
+    /// own pipelines, which can cost more than an episode.
+    pub baselines: Option<&'a Baselines>,
+    /// What the caller means to observe, if anything.
+    pub watch: &'a Watch,
+}
+
+/// What a caller means to observe in every state that is new to it. Only a hint: a session in another
+/// process sends these values along with the step, so that asking costs no round trip. A session in the
+/// same process ignores it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Watch {
+    /// The observation spaces.
+    pub spaces: Vec<ObservationIndex>,
+    /// Who is asking. What was sent to another asker counts as new again.
+    pub asker: u64,
+}
+
+/// How an episode began.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// The initial state.
+    pub state: StateId,
+    /// The program's baselines.
+    pub baselines: Baselines,
+}
+
+/// Looks at the state that a step has just led to.
+pub type Observe<'a> = dyn FnMut(ObservationIndex) -> Result<Value, SessionError> + 'a;
+
+/// Takes the steps of a batch as they come.
+pub type Visit<'a> =
+    dyn FnMut(Step, &mut Observe<'_>) -> Result<ControlFlow<()>, SessionError> + 'a;
+
+/// One live instance of a compiler. See the [module's contract](self).
+pub trait Session: Send {
+    /// Begins an episode.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::BadProgram`] when the compiler does not take the program,
+    /// [`SessionError::UnknownSpace`] when there is no such action space.
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError>;
+
+    /// Applies one action.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NoEpisode`], or [`SessionError::InvalidAction`] with the state as before.
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError>;
+
+    /// Applies actions one after another and hands each step to `visit`, until they are used up, the
+    /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
+    /// it knows the watched spaces in any case, others only where the session need not go back for them.
+    ///
+    /// An invalid action ends the batch there, with the steps before it visited. After a break the
+    /// session's state is that of the last step visited *or a later one of the batch*: break only to
+    /// start anew.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::apply`] and those of `visit`.
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError>;
+
+    /// Looks at the present state. Values are computed when they are asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NoEpisode`] or [`SessionError::UnknownSpace`].
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError>;
+
+    /// A second session in the same state.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NoEpisode`].
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError>;
+}
+
+/// [`Session::multistep`] by calls of [`Session::apply`] and [`Session::observe`]: for sessions that
+/// live in the caller's process, where a batch saves nothing.
+///
+/// # Errors
+///
+/// Those of [`Session::multistep`].
+pub fn step_by_step<S: Session + ?Sized>(
+    session: &mut S,
+    actions: &[ActionIndex],
+    visit: &mut Visit<'_>,
+) -> Result<(), SessionError> {
+    for &action in actions {
+        let step = session.apply(action)?;
+        let ends = step.outcome.ends_episode();
+        let flow = visit(step, &mut |space| session.observe(space))?;
+        if ends || flow.is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// What keeps a session from doing what it was asked to. A failing compiler is no error: it is an
+/// [`Outcome`](crate::model::Outcome).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// Nothing was started, or the episode has ended.
+    #[error("no episode is under way: start one first")]
+    NoEpisode,
+    /// The action space has no such action.
+    #[error("there is no action {index} in `{space}`, which has {len} actions")]
+    InvalidAction {
+        /// What was asked for.
+        index: u16,
+        /// The name of the action space.
+        space: String,
+        /// How many actions it has.
+        len: usize,
+    },
+    /// The environment has no such action, observation or reward space.
+    #[error("`{environment}` has no space called `{name}`: `steplake env describe` lists them")]
+    UnknownSpace {
+        /// What was asked for.
+        name: String,
+        /// The environment.
+        environment: &'static str,
+    },
+    /// The compiler does not take the program.
+    #[error("the program of {uri} cannot be read: {detail}")]
+    BadProgram {
+        /// The benchmark.
+        uri: String,
+        /// What the compiler says, one line.
+        detail: String,
+    },
+    /// The environment's compiler cannot be had here.
+    #[error("`{environment}` cannot be started: {detail}")]
+    Unavailable {
+        /// The environment.
+        environment: &'static str,
+        /// What stands in the way and what to do.
+        detail: String,
+    },
+    /// The process that held the session could not be reached or brought back.
+    #[error("the worker of a session is lost: {0}")]
+    Worker(String),
+    /// The caller's own visit of a step failed.
+    #[error("a step could not be taken down: {0}")]
+    Visit(String),
+}

@@ -1,0 +1,9 @@
+//! steplake: an offline state-transition dataset builder and query engine for compiler environments.
+//!
+//! The modules stand in the order in which the data passes them.
+
+/// The words of the project as types: benchmarks, actions, states, steps. No I/O.
+pub mod model;
+
+/// Live compiler environments and their sessions.
+pub mod env;

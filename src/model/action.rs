@@ -1,0 +1,55 @@
+/// The place of an action in its action space. Stable within a version of the space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ActionIndex(pub u16);
+
+/// What a probe of the live compiler found out about an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ActionFlags {
+    /// The same state and action gave the same next state under every condition that was tried.
+    pub replayable: bool,
+    /// The compiler died on some state.
+    pub crashes: bool,
+    /// Some state took longer than the probe's bound for a usual action.
+    pub slow: bool,
+    /// No state that was tried was changed.
+    pub never_changes: bool,
+}
+
+impl ActionFlags {
+    /// What is assumed of an action that no probe has seen: a pure function of the state.
+    pub const UNREMARKABLE: Self =
+        Self { replayable: true, crashes: false, slow: false, never_changes: false };
+}
+
+/// One action: what users call it and what the compiler is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionSpec {
+    /// The name that users read and write, unique in the space.
+    pub name: String,
+    /// What the compiler is asked to do; for LLVM a pass pipeline. Empty: nothing, on purpose.
+    pub pipeline: String,
+    /// What a probe found out.
+    pub flags: ActionFlags,
+}
+
+/// A named, versioned, ordered list of actions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ActionSpace {
+    /// The name with its version, e.g. `llvm22-v0`.
+    pub name: String,
+    /// The actions; an action's [`ActionIndex`] is its place here.
+    pub actions: Vec<ActionSpec>,
+}
+
+impl ActionSpace {
+    /// The action at `index`, if the space has one there.
+    pub fn get(&self, index: ActionIndex) -> Option<&ActionSpec> {
+        self.actions.get(usize::from(index.0))
+    }
+
+    /// The place of the action called `name`.
+    pub fn index_of(&self, name: &str) -> Option<ActionIndex> {
+        let index = self.actions.iter().position(|action| action.name == name)?;
+        u16::try_from(index).ok().map(ActionIndex)
+    }
+}

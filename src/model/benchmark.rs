@@ -1,0 +1,127 @@
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The name of a benchmark: `benchmark://<dataset>/<path>`, `generator://<dataset>/<seed>` or `file:///<path>`.
+///
+/// ```
+/// use steplake::model::BenchmarkUri;
+/// let uri: BenchmarkUri = "generator://csmith-v0/42".parse()?;
+/// assert_eq!((uri.dataset(), uri.path()), ("csmith-v0", "42"));
+/// # Ok::<(), steplake::model::BenchmarkUriError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BenchmarkUri {
+    text: Arc<str>,
+    dataset_start: usize,
+    path_start: usize,
+}
+
+/// A text that names no benchmark.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a benchmark URI: write benchmark://<dataset>/<path>, generator://<dataset>/<seed> or file:///<path>"
+)]
+pub struct BenchmarkUriError(pub String);
+
+impl BenchmarkUri {
+    /// `benchmark`, `generator` or `file`.
+    pub fn scheme(&self) -> &str {
+        &self.text[..self.dataset_start - "://".len()]
+    }
+
+    /// The dataset with its version; empty for `file:///…`.
+    pub fn dataset(&self) -> &str {
+        &self.text[self.dataset_start..self.path_start]
+    }
+
+    /// What stands after the dataset and its slash. For `file:///a/b.c` it is `a/b.c`.
+    pub fn path(&self) -> &str {
+        self.text.get(self.path_start + 1..).unwrap_or("")
+    }
+
+    /// Scheme and dataset, e.g. `generator://csmith-v0`.
+    pub fn dataset_uri(&self) -> &str {
+        &self.text[..self.path_start]
+    }
+
+    /// The whole text.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+impl FromStr for BenchmarkUri {
+    type Err = BenchmarkUriError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || BenchmarkUriError(text.to_owned());
+        let (scheme, rest) = text.split_once("://").ok_or_else(error)?;
+        let (dataset, path) = rest.split_once('/').ok_or_else(error)?;
+        let named = match scheme {
+            "benchmark" | "generator" => !dataset.is_empty(),
+            "file" => dataset.is_empty(),
+            _ => false,
+        };
+        if !named || path.is_empty() || text.chars().any(char::is_control) {
+            return Err(error());
+        }
+        let dataset_start = scheme.len() + "://".len();
+        Ok(Self { text: text.into(), dataset_start, path_start: dataset_start + dataset.len() })
+    }
+}
+
+impl fmt::Display for BenchmarkUri {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Where a program comes from, as far as it is known. An empty text means: not known.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Provenance {
+    /// The program family, the unit of train/test splits: e.g. `debian/zlib`, `csmith`.
+    pub family: String,
+    /// The licence as an SPDX expression where one is known.
+    pub licence: String,
+    /// Where the source was taken from, with its version and checksum.
+    pub origin: String,
+    /// The command that made the program from its source.
+    pub compile_command: String,
+}
+
+/// A program to optimise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Benchmark {
+    /// Its name, in canonical form.
+    pub uri: BenchmarkUri,
+    /// The program as the environment's compiler reads it; for LLVM, bitcode.
+    pub program: Arc<[u8]>,
+    /// Where it comes from.
+    pub provenance: Provenance,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_each_scheme() {
+        for (text, parts) in [
+            ("benchmark://debian-v0/zlib/adler32.c", ("benchmark", "debian-v0", "zlib/adler32.c")),
+            ("generator://csmith-v0/0", ("generator", "csmith-v0", "0")),
+            ("file:///tmp/a.c", ("file", "", "tmp/a.c")),
+        ] {
+            let uri: BenchmarkUri = text.parse().unwrap();
+            assert_eq!((uri.scheme(), uri.dataset(), uri.path()), parts);
+            assert_eq!(uri.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn what_names_no_benchmark() {
+        for text in ["", "zlib", "benchmark://", "benchmark:///x", "http://a/b", "file://host/x", "benchmark://a/", "file:///a\nb"] {
+            assert_eq!(text.parse::<BenchmarkUri>(), Err(BenchmarkUriError(text.to_owned())), "{text}");
+        }
+    }
+}

@@ -1,0 +1,37 @@
+use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
+
+/// What an environment is: its compiler and its spaces. Two environments with equal specs give the
+/// same states for the same actions; a lake holds the data of one spec and one of its action spaces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentSpec {
+    /// The name with its version, e.g. `llvm-v0`.
+    pub name: &'static str,
+    /// The compiler and its exact build, e.g. `LLVM 22.1.8`.
+    pub compiler: String,
+    /// The target that it compiles for, e.g. `x86_64-pc-linux-gnu`.
+    pub target: String,
+    /// The action spaces on offer; the first is the default.
+    pub action_spaces: Vec<ActionSpace>,
+    /// The observation spaces on offer.
+    pub observation_spaces: Vec<ObservationSpace>,
+    /// The reward spaces on offer.
+    pub reward_spaces: Vec<RewardSpace>,
+}
+
+impl EnvironmentSpec {
+    /// The action space called `name`.
+    pub fn action_space(&self, name: &str) -> Option<&ActionSpace> {
+        self.action_spaces.iter().find(|space| space.name == name)
+    }
+
+    /// The place of the observation space called `name`.
+    pub fn observation_index(&self, name: &str) -> Option<ObservationIndex> {
+        let index = self.observation_spaces.iter().position(|space| space.name == name)?;
+        u8::try_from(index).ok().map(ObservationIndex)
+    }
+
+    /// The observation space at `index`.
+    pub fn observation_space(&self, index: ObservationIndex) -> Option<&ObservationSpace> {
+        self.observation_spaces.get(usize::from(index.0))
+    }
+}

@@ -1,0 +1,44 @@
+use std::fmt;
+use std::str::FromStr;
+
+use super::FailureKind;
+
+/// Why an episode ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EpisodeOutcome {
+    /// It had the steps it was meant to have, or its caller went on to something else.
+    Complete,
+    /// The environment ended it.
+    Ended,
+    /// The compiler failed.
+    Failed(FailureKind),
+}
+
+impl EpisodeOutcome {
+    /// The word that stands in the lake: `complete`, `ended`, or the failure's kind.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Ended => "ended",
+            Self::Failed(kind) => kind.as_str(),
+        }
+    }
+}
+
+impl fmt::Display for EpisodeOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for EpisodeOutcome {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "complete" => Ok(Self::Complete),
+            "ended" => Ok(Self::Ended),
+            other => other.parse().map(Self::Failed),
+        }
+    }
+}

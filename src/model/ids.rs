@@ -1,0 +1,105 @@
+use std::fmt;
+use std::str::FromStr;
+
+/// The name of a state: the SHA-1 of its canonical serialisation, 20 bytes.
+///
+/// For LLVM that is the module's plain bitcode in canonical form, so that
+/// `sha1(stored bitcode) == state_id` and every stored state proves itself.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StateId(pub [u8; 20]);
+
+impl StateId {
+    /// Bytes of an id.
+    pub const LEN: usize = 20;
+
+    /// The first eight bytes as a big-endian signed integer: the column `state_key`, for sorting,
+    /// joins and pruning in readers that are slow on binary columns.
+    pub fn key(&self) -> i64 {
+        self.0[..8].iter().fold(0, |key, &byte| (key << 8) | i64::from(byte))
+    }
+}
+
+impl fmt::Display for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for StateId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StateId({self})")
+    }
+}
+
+/// A text that is no state id: not 40 hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a state id: 40 hexadecimal digits are wanted")]
+pub struct ParseStateIdError(pub String);
+
+impl FromStr for StateId {
+    type Err = ParseStateIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let error = || ParseStateIdError(text.to_owned());
+        if text.len() != 2 * Self::LEN || !text.is_ascii() {
+            return Err(error());
+        }
+        let mut id = [0; Self::LEN];
+        for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
+            let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(error);
+            *byte = u8::try_from(digit(digits[0])? * 16 + digit(digits[1])?).map_err(|_| error())?;
+        }
+        Ok(Self(id))
+    }
+}
+
+/// The number of a run in its lake, counted from 1 in the order in which runs were begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(pub i32);
+
+/// The name of an episode in its lake: the run in the upper half, the episode's ordinal within the
+/// run (from 0) in the lower. It depends on the run's arguments alone, never on which worker played it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EpisodeId(pub i64);
+
+impl EpisodeId {
+    /// The `ordinal`-th episode of `run`.
+    pub fn new(run: RunId, ordinal: u32) -> Self {
+        Self((i64::from(run.0) << 32) | i64::from(ordinal))
+    }
+
+    /// The run that the episode belongs to.
+    pub fn run(self) -> RunId {
+        RunId(i32::try_from(self.0 >> 32).expect("the upper half of an i64 is an i32"))
+    }
+
+    /// The episode's place within its run, from 0.
+    pub fn ordinal(self) -> u32 {
+        u32::try_from(self.0 & 0xffff_ffff).expect("masked to 32 bits")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_id_survives_its_own_text() {
+        let id = StateId([0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 0xff]);
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_eq!(id.key(), i64::MIN + 0x0001_0203_0405_0607);
+    }
+
+    #[test]
+    fn a_text_that_is_no_id_is_refused() {
+        for text in ["", "00", &"g".repeat(40), &"é".repeat(20)] {
+            assert_eq!(text.parse::<StateId>(), Err(ParseStateIdError(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn an_episode_id_keeps_run_and_ordinal() {
+        let id = EpisodeId::new(RunId(7), u32::MAX);
+        assert_eq!((id.run(), id.ordinal()), (RunId(7), u32::MAX));
+    }
+}

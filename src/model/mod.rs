@@ -1,0 +1,29 @@
+//! The words of the project as types. Nothing here reads, writes or serialises.
+//!
+//! | word | type |
+//! |---|---|
+//! | benchmark | [`Benchmark`], named by a [`BenchmarkUri`] |
+//! | action, action space | [`ActionSpec`] at an [`ActionIndex`] of an [`ActionSpace`] |
+//! | state | [`StateId`] |
+//! | step | [`Step`], with its [`Outcome`] |
+//! | episode, run | [`EpisodeId`], [`RunId`], [`EpisodeOutcome`] |
+//! | observation, reward | [`ObservationSpace`] and [`Value`], [`RewardSpace`] |
+//! | environment | [`EnvironmentSpec`] |
+
+mod action;
+mod benchmark;
+mod environment;
+mod episode;
+mod ids;
+mod observation;
+mod reward;
+mod step;
+
+pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec};
+pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
+pub use environment::EnvironmentSpec;
+pub use episode::EpisodeOutcome;
+pub use ids::{EpisodeId, ParseStateIdError, RunId, StateId};
+pub use observation::{ObservationIndex, ObservationSpace, Value, ValueKind};
+pub use reward::{Baselines, RewardSpace, RewardTracker, Rewards, Scale};
+pub use step::{Failure, FailureKind, Outcome, Step};

@@ -1,0 +1,122 @@
+/// Costs that belong to a benchmark: what its program costs untouched and after the compiler's own
+/// pipelines, by observation space name (`IrInstructionCountO0`, `…O3`, `…Oz`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Baselines(pub Vec<(String, i64)>);
+
+impl Baselines {
+    /// The baseline called `name`.
+    pub fn get(&self, name: &str) -> Option<i64> {
+        self.0.iter().find(|(known, _)| known == name).map(|&(_, cost)| cost)
+    }
+}
+
+/// What a cost reduction is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scale {
+    /// By nothing: the reduction itself.
+    Absolute,
+    /// By the initial cost (`Norm`).
+    Initial,
+    /// By what the named baseline saves, but by at least 1: `max(initial - baseline, 1)`. Where the
+    /// baseline saves nothing, the reward is the reduction itself, as in CompilerGym.
+    Baseline(&'static str),
+}
+
+/// A way to score a step: the cost before less the cost after, to a scale.
+///
+/// The definitions are those of CompilerGym's cost function rewards: over an episode a space's
+/// rewards add up to 1 when the program has become as good as its baseline.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RewardSpace {
+    /// The name, e.g. `IrInstructionCountOz`.
+    pub name: &'static str,
+    /// The observation space that is the cost, e.g. `IrInstructionCount`.
+    pub cost: &'static str,
+    /// The baseline that is the initial cost, e.g. `IrInstructionCountO0`.
+    pub initial: &'static str,
+    /// What the reduction is divided by.
+    pub scale: Scale,
+}
+
+/// A step's rewards: one for each reward space of the environment, in the environment's order.
+pub type Rewards = Box<[f64]>;
+
+/// Turns the costs of an episode into rewards.
+#[derive(Debug, Clone)]
+pub struct RewardTracker {
+    divisors: Vec<f64>,
+    cost: i64,
+}
+
+impl RewardTracker {
+    /// Begins an episode whose initial state costs `cost`. All of `spaces` share one cost space.
+    ///
+    /// # Errors
+    ///
+    /// The name of the first baseline that `baselines` lacks.
+    pub fn new(spaces: &[RewardSpace], baselines: &Baselines, cost: i64) -> Result<Self, String> {
+        let find = |name: &str| baselines.get(name).ok_or_else(|| name.to_owned());
+        let divisor = |space: &RewardSpace| {
+            Ok(match space.scale {
+                Scale::Absolute => 1,
+                Scale::Initial => find(space.initial)?.max(1),
+                Scale::Baseline(name) => (find(space.initial)? - find(name)?).max(1),
+            })
+        };
+        let divisors = spaces.iter().map(|space| divisor(space).map(as_f64)).collect::<Result<_, String>>()?;
+        Ok(Self { divisors, cost })
+    }
+
+    /// The rewards of coming to a state that costs `cost`.
+    pub fn advance(&mut self, cost: i64) -> Rewards {
+        let reduction = as_f64(self.cost - cost);
+        self.cost = cost;
+        self.divisors.iter().map(|divisor| reduction / divisor).collect()
+    }
+
+    /// The rewards of standing still.
+    pub fn rest(&self) -> Rewards {
+        vec![0.0; self.divisors.len()].into()
+    }
+}
+
+/// Costs are instruction and byte counts, far below the 2^53 up to which f64 is exact.
+#[expect(clippy::cast_precision_loss, reason = "counts of instructions and bytes stay below 2^53")]
+fn as_f64(count: i64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPACES: [RewardSpace; 3] = [
+        RewardSpace { name: "C", cost: "C", initial: "C0", scale: Scale::Absolute },
+        RewardSpace { name: "CNorm", cost: "C", initial: "C0", scale: Scale::Initial },
+        RewardSpace { name: "COz", cost: "C", initial: "C0", scale: Scale::Baseline("Cz") },
+    ];
+
+    fn baselines(o0: i64, oz: i64) -> Baselines {
+        Baselines(vec![("C0".into(), o0), ("Cz".into(), oz)])
+    }
+
+    #[test]
+    fn rewards_follow_the_definitions() {
+        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 150), 200).unwrap();
+        assert_eq!(*tracker.advance(190), [10.0, 0.05, 0.2]);
+        assert_eq!(*tracker.advance(195), [-5.0, -0.025, -0.1]);
+        assert_eq!(*tracker.rest(), [0.0, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_baseline_that_saves_nothing_divides_by_one() {
+        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 220), 200).unwrap();
+        assert_eq!(*tracker.advance(190), [10.0, 0.05, 10.0]);
+    }
+
+    #[test]
+    fn a_missing_baseline_is_named() {
+        let none = Baselines::default();
+        assert_eq!(RewardTracker::new(&SPACES, &none, 1).unwrap_err(), "C0");
+    }
+}
