@@ -16,6 +16,7 @@
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
 
 pub mod toy;
+pub mod worker;
 
 use std::ops::ControlFlow;
 

@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn a_text_that_is_no_id_is_refused() {
-        for text in ["", "00", &"g".repeat(40), &"é".repeat(20)] {
+        for text in ["", "00", &"g".repeat(40), &"+1".repeat(20), &"é".repeat(20)] {
             assert_eq!(text.parse::<StateId>(), Err(ParseStateIdError(text.to_owned())));
         }
     }
