@@ -5,13 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 5] = [
-    "canonical.cpp",
-    "engine.cpp",
-    "features.cpp",
-    "fingerprint.cpp",
-    "module.cpp",
-];
+const SOURCES: [&str; 5] =
+    ["canonical.cpp", "engine.cpp", "features.cpp", "fingerprint.cpp", "module.cpp"];
 /// The variable through which `llvm-sys` finds LLVM too; `.cargo/config.toml` sets it for Debian.
 const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
 
@@ -74,8 +69,5 @@ fn find_llvm() -> Result<Llvm, String> {
     if !include.join("llvm/Passes/PassBuilder.h").exists() {
         return Err(format!("LLVM's headers are not in {}", include.display()));
     }
-    Ok(Llvm {
-        include,
-        has_rtti: ask("--has-rtti")? == "YES",
-    })
+    Ok(Llvm { include, has_rtti: ask("--has-rtti")? == "YES" })
 }

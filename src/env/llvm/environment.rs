@@ -31,9 +31,7 @@ impl LlvmEnvironment {
             observation_spaces: spaces::observation_spaces(),
             reward_spaces: spaces::reward_spaces(),
         };
-        Self {
-            spec: Arc::new(spec),
-        }
+        Self { spec: Arc::new(spec) }
     }
 }
 
@@ -70,15 +68,11 @@ fn compiler() -> String {
 /// The version of an installed package, out of dpkg's status file.
 fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
     let field = |entry: &'a str, name: &str| {
-        entry
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        entry.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     };
     let mut entries = status.split("\n\n");
     let entry = entries.find(|entry| field(entry, "Package") == Some(package))?;
-    field(entry, "Status")?
-        .ends_with(" installed")
-        .then(|| field(entry, "Version"))?
+    field(entry, "Status")?.ends_with(" installed").then(|| field(entry, "Version"))?
 }
 
 #[cfg(test)]

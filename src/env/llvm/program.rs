@@ -55,10 +55,7 @@ impl Program {
         // SAFETY: the context is alive, and stays so for as long as the handle.
         let module = unsafe { ffi::steplake_llvm_module_create(context.raw()) };
         let module = NonNull::new(module).expect("operator new does not give null");
-        let program = Self {
-            module,
-            _context: context,
-        };
+        let program = Self { module, _context: context };
         let (data, size) = (bytes.as_ptr().cast(), bytes.len());
         // SAFETY: the handle is alive, and the bytes are those of a slice; the shim copies them.
         let read = unsafe { ffi::steplake_llvm_module_parse(program.raw(), data, size) };
@@ -88,11 +85,7 @@ impl Program {
     pub(super) fn verify_changes(&mut self) -> Result<(), String> {
         // SAFETY: the handle is alive.
         let valid = unsafe { ffi::steplake_llvm_module_verify_changes(self.raw()) };
-        if valid == 0 {
-            Err(self.message())
-        } else {
-            Ok(())
-        }
+        if valid == 0 { Err(self.message()) } else { Ok(()) }
     }
 
     /// Canonicalises what the last run changed.
@@ -134,14 +127,10 @@ impl Program {
 
     /// `InstCount` and `Autophase`.
     pub(super) fn features(&self) -> Features {
-        let mut features = Features {
-            inst_count: [0; INST_COUNT_LEN],
-            autophase: [0; AUTOPHASE_LEN],
-        };
-        let (inst_count, autophase) = (
-            features.inst_count.as_mut_ptr(),
-            features.autophase.as_mut_ptr(),
-        );
+        let mut features =
+            Features { inst_count: [0; INST_COUNT_LEN], autophase: [0; AUTOPHASE_LEN] };
+        let (inst_count, autophase) =
+            (features.inst_count.as_mut_ptr(), features.autophase.as_mut_ptr());
         // SAFETY: the handle is alive, and the arrays have the lengths that the shim writes.
         unsafe { ffi::steplake_llvm_module_features(self.raw(), inst_count, autophase) };
         features

@@ -56,16 +56,9 @@ struct Episode {
 impl LlvmSession {
     /// A session without an episode.
     pub(super) fn new(spec: Arc<EnvironmentSpec>) -> Result<Self, SessionError> {
-        let engine = Engine::new().map_err(|detail| SessionError::Unavailable {
-            environment: NAME,
-            detail,
-        })?;
-        Ok(Self {
-            spec,
-            engine,
-            roots: Vec::new(),
-            episode: None,
-        })
+        let engine = Engine::new()
+            .map_err(|detail| SessionError::Unavailable { environment: NAME, detail })?;
+        Ok(Self { spec, engine, roots: Vec::new(), episode: None })
     }
 
     /// The initial state of a program, and the program in it where that had to be found out just now.
@@ -83,12 +76,7 @@ impl LlvmSession {
             Some(known) => known.clone(),
             None => measure_baselines(&mut self.engine, &bitcode, module.instructions())?,
         };
-        let root = Arc::new(Root {
-            program,
-            bitcode,
-            state,
-            baselines,
-        });
+        let root = Arc::new(Root { program, bitcode, state, baselines });
         if self.roots.len() == ROOTS_MAX {
             self.roots.remove(0);
         }
@@ -97,21 +85,14 @@ impl LlvmSession {
     }
 
     fn unknown_space(name: &str) -> SessionError {
-        SessionError::UnknownSpace {
-            name: name.to_owned(),
-            environment: NAME,
-        }
+        SessionError::UnknownSpace { name: name.to_owned(), environment: NAME }
     }
 }
 
 impl Session for LlvmSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.episode = None;
-        let space = self
-            .spec
-            .action_spaces
-            .iter()
-            .position(|s| s.name == start.action_space);
+        let space = self.spec.action_spaces.iter().position(|s| s.name == start.action_space);
         let space = space.ok_or_else(|| Self::unknown_space(start.action_space))?;
         let bad_program = |error: ProgramError| SessionError::BadProgram {
             uri: start.benchmark.uri.to_string(),
@@ -127,18 +108,8 @@ impl Session for LlvmSession {
             RewardTracker::new(&self.spec.reward_spaces, &baselines, program.instructions())
                 .map_err(|name| Self::unknown_space(&name))?;
         let state = root.state;
-        let started = Started {
-            state,
-            baselines: baselines.clone(),
-        };
-        self.episode = Some(Episode {
-            space,
-            program,
-            state,
-            baselines,
-            tracker,
-            features: None,
-        });
+        let started = Started { state, baselines: baselines.clone() };
+        self.episode = Some(Episode { space, program, state, baselines, tracker, features: None });
         Ok(started)
     }
 
@@ -166,16 +137,9 @@ impl Session for LlvmSession {
         }
         if let Err(detail) = episode.program.verify_changes() {
             self.episode = None;
-            let failure = Failure {
-                kind: FailureKind::Verifier,
-                detail,
-            };
+            let failure = Failure { kind: FailureKind::Verifier, detail };
             let rewards = vec![f64::NAN; self.spec.reward_spaces.len()].into();
-            return Ok(Step {
-                outcome: Outcome::Crashed(failure),
-                rewards,
-                wall_time,
-            });
+            return Ok(Step { outcome: Outcome::Crashed(failure), rewards, wall_time });
         }
         Ok(episode.advance(wall_time))
     }
@@ -192,10 +156,7 @@ impl Session for LlvmSession {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         match OBSERVATIONS.get(usize::from(space.0)) {
             Some(&(_, observation)) => Ok(episode.observe(observation)),
-            None => Err(Self::unknown_space(&format!(
-                "observation space {}",
-                space.0
-            ))),
+            None => Err(Self::unknown_space(&format!("observation space {}", space.0))),
         }
     }
 
@@ -234,11 +195,7 @@ impl Episode {
             end_of_episode: false,
             action_space_changed: false,
         };
-        Step {
-            outcome,
-            rewards,
-            wall_time,
-        }
+        Step { outcome, rewards, wall_time }
     }
 
     fn observe(&mut self, observation: Observation) -> Value {
@@ -307,9 +264,7 @@ fn measure_baselines(
     let mut baselines = vec![(COUNT_O0.to_owned(), untouched)];
     for (name, pipeline) in [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")] {
         let mut program = revive(bitcode)?;
-        let change = engine
-            .run(&mut program, pipeline)
-            .expect("LLVM knows its default pipelines");
+        let change = engine.run(&mut program, pipeline).expect("LLVM knows its default pipelines");
         if change == Change::Some {
             program.settle();
         }

@@ -14,15 +14,8 @@ pub(super) const ACTION_SPACES: [(&str, &str); 3] = [
 ];
 
 /// The columns of an action space's rows.
-pub(super) const COLUMNS: [&str; 7] = [
-    "name",
-    "pipeline",
-    "replayable",
-    "crashes",
-    "slow",
-    "never_changes",
-    "note",
-];
+pub(super) const COLUMNS: [&str; 7] =
+    ["name", "pipeline", "replayable", "crashes", "slow", "never_changes", "note"];
 
 /// One row of an action space.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,17 +36,11 @@ pub(super) struct RowError {
 pub(super) fn parse_rows(text: &str) -> Result<Vec<ActionRow>, RowError> {
     let mut lines = text.lines().enumerate();
     if lines.next().map(|(_, head)| head) != Some(COLUMNS.join(",").as_str()) {
-        return Err(RowError {
-            line: 1,
-            problem: format!("not the columns {COLUMNS:?}"),
-        });
+        return Err(RowError { line: 1, problem: format!("not the columns {COLUMNS:?}") });
     }
     lines
         .map(|(index, line)| {
-            parse_row(line).map_err(|problem| RowError {
-                line: index + 1,
-                problem,
-            })
+            parse_row(line).map_err(|problem| RowError { line: index + 1, problem })
         })
         .collect()
 }
@@ -63,28 +50,14 @@ fn parse_row(line: &str) -> Result<ActionRow, String> {
     let [name, pipeline, flags @ .., note] = fields.as_slice() else {
         return Err("too few fields".to_owned());
     };
-    let flags = flags
-        .iter()
-        .map(|text| text.parse::<bool>().map_err(|error| error.to_string()));
+    let flags = flags.iter().map(|text| text.parse::<bool>().map_err(|error| error.to_string()));
     let flags: Vec<bool> = flags.collect::<Result<_, _>>()?;
     let &[replayable, crashes, slow, never_changes] = flags.as_slice() else {
         return Err(format!("not {} fields", COLUMNS.len()));
     };
-    let flags = ActionFlags {
-        replayable,
-        crashes,
-        slow,
-        never_changes,
-    };
-    let spec = ActionSpec {
-        name: name.clone(),
-        pipeline: pipeline.clone(),
-        flags,
-    };
-    Ok(ActionRow {
-        spec,
-        note: note.clone(),
-    })
+    let flags = ActionFlags { replayable, crashes, slow, never_changes };
+    let spec = ActionSpec { name: name.clone(), pipeline: pipeline.clone(), flags };
+    Ok(ActionRow { spec, note: note.clone() })
 }
 
 /// The fields of a CSV line. A field may stand in double quotes; quotes within are doubled.
@@ -112,12 +85,7 @@ pub(super) fn format_rows(rows: &[ActionRow]) -> String {
     let mut text = COLUMNS.join(",") + "\n";
     for ActionRow { spec, note } in rows {
         let flags = spec.flags;
-        let flags = [
-            flags.replayable,
-            flags.crashes,
-            flags.slow,
-            flags.never_changes,
-        ];
+        let flags = [flags.replayable, flags.crashes, flags.slow, flags.never_changes];
         let flags = flags.map(|flag| flag.to_string()).join(",");
         let fields = [quote(&spec.name), quote(&spec.pipeline), flags, quote(note)];
         text += &(fields.join(",") + "\n");
@@ -138,10 +106,7 @@ pub(super) fn action_spaces() -> Vec<ActionSpace> {
     let space = |(name, text): (&str, &str)| {
         let rows = parse_rows(text).expect("a test reads every committed action space");
         let actions = rows.into_iter().map(|row| row.spec).collect();
-        ActionSpace {
-            name: name.to_owned(),
-            actions,
-        }
+        ActionSpace { name: name.to_owned(), actions }
     };
     ACTION_SPACES.into_iter().map(space).collect()
 }
@@ -191,11 +156,7 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
             Observation::IrInstructionCount | Observation::Baseline(_) => ValueKind::Scalar,
         };
         let of_benchmark = matches!(observation, Observation::Baseline(_));
-        ObservationSpace {
-            name,
-            kind,
-            of_benchmark,
-        }
+        ObservationSpace { name, kind, of_benchmark }
     };
     OBSERVATIONS.into_iter().map(space).collect()
 }
@@ -208,12 +169,7 @@ pub(super) fn reward_spaces() -> Vec<RewardSpace> {
         (COUNT_O3, Scale::Baseline(COUNT_O3)),
         (COUNT_OZ, Scale::Baseline(COUNT_OZ)),
     ]
-    .map(|(name, scale)| RewardSpace {
-        name,
-        cost: COUNT,
-        initial: COUNT_O0,
-        scale,
-    })
+    .map(|(name, scale)| RewardSpace { name, cost: COUNT, initial: COUNT_O0, scale })
     .into()
 }
 
@@ -240,17 +196,9 @@ mod tests {
         let at = |index: usize| rows[index].spec.name.as_str();
         assert_eq!(
             [at(0), at(10), at(53), at(123)],
-            [
-                "-add-discriminators",
-                "-simplifycfg",
-                "-instcombine",
-                "-mergereturn",
-            ]
+            ["-add-discriminators", "-simplifycfg", "-instcombine", "-mergereturn",]
         );
-        let idle: Vec<_> = rows
-            .iter()
-            .filter(|row| row.spec.pipeline.is_empty())
-            .collect();
+        let idle: Vec<_> = rows.iter().filter(|row| row.spec.pipeline.is_empty()).collect();
         assert_eq!(idle.len(), 7);
         assert!(idle.iter().all(|row| row.note.contains("does nothing")));
     }
@@ -260,11 +208,7 @@ mod tests {
         let [default, all] = [0, 1].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
         for row in &default {
             assert!(all.contains(row), "{}", row.spec.name);
-            assert!(
-                row.spec.flags.replayable && !row.spec.flags.crashes,
-                "{}",
-                row.spec.name
-            );
+            assert!(row.spec.flags.replayable && !row.spec.flags.crashes, "{}", row.spec.name);
         }
     }
 
@@ -278,10 +222,7 @@ mod tests {
             },
             note: "says \"no\", twice".to_owned(),
         };
-        assert_eq!(
-            parse_rows(&format_rows(std::slice::from_ref(&row))).unwrap(),
-            [row]
-        );
+        assert_eq!(parse_rows(&format_rows(std::slice::from_ref(&row))).unwrap(), [row]);
     }
 
     #[test]

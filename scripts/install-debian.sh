@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that building and running steplake needs, those that are missing.
+# Does nothing, and needs no network, when all are there.
+set -euo pipefail
+
+packages=(
+    # to build
+    build-essential pkg-config
+    llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libxml2-dev libffi-dev
+    # to make benchmarks: C programs, generated ones, Debian's sources
+    clang-22 csmith libcsmith-dev dpkg-dev xz-utils
+    # to check the Parquet with other readers
+    python3-venv
+)
+
+fail() { printf 'install-debian.sh: %s\n' "$*" >&2; exit 1; }
+
+command -v cargo >/dev/null ||
+    fail "cargo is not there: install Rust 1.95 or newer with rustup, then try again"
+
+command -v dpkg-query >/dev/null || fail "this is no Debian system. steplake builds on Debian 12 or newer;
+elsewhere, install what these packages hold and run \`cargo build --release\`: ${packages[*]}"
+
+missing=()
+for package in "${packages[@]}"; do
+    status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+    [[ $status == installed ]] || missing+=("$package")
+done
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+as_root=()
+if [[ $EUID -ne 0 ]]; then
+    command -v sudo >/dev/null ||
+        fail "not root, and there is no sudo. As root, run: apt-get install ${missing[*]}"
+    as_root=(sudo)
+fi
+
+printf 'installing %s\n' "${missing[*]}" >&2
+# A source that cannot be reached is no reason to stop while the packages come from another one.
+"${as_root[@]}" apt-get update -qq || printf 'apt-get update failed; going on with what is known\n' >&2
+for package in "${missing[@]}"; do
+    if ! apt-cache show --no-all-versions "$package" >/dev/null 2>&1; then
+        hint="apt knows no package $package."
+        [[ $package != *22* ]] ||
+            hint+=" Debian 12 has LLVM 22 in its security updates (bookworm-security main): is that in the apt sources?"
+        fail "$hint"
+    fi
+done
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -qq --yes --no-install-recommends "${missing[@]}" >&2 ||
+    fail "apt-get could not install ${missing[*]}: see above"
