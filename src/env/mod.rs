@@ -15,6 +15,7 @@
 //! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
 
+pub mod llvm;
 pub mod toy;
 pub mod worker;
 
