@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// The only files that may say `unsafe`: the ring around foreign functions and shared memory.
-const UNSAFE_FILES: &[&str] = &[];
+const UNSAFE_FILES: &[&str] = &["src/env/worker/flight.rs"];
 
 /// Names that say nothing about what a module holds.
 const EMPTY_NAMES: &[&str] =
@@ -172,15 +172,42 @@ fn links(path: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) -> Vec<
     problems
 }
 
-/// Named queries that do not say what they are: the first line is `-- title: …`, the parameters
-/// follow as `-- param: …`.
+/// Named queries that do not say what they are and take: a first line `-- <title>`, then for each
+/// parameter `-- param <name>: <kind> [= <default>] -- <what it is>`.
 fn query_header(path: &str, text: &str) -> Vec<String> {
-    let title = text.lines().next().and_then(|line| line.strip_prefix("-- "));
-    let titled = title.is_some_and(|title| !title.trim().is_empty());
-    (!titled)
-        .then(|| format!("{path}: the first line is not `-- ` and a title"))
-        .into_iter()
-        .collect()
+    let comments: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("-- ")).collect();
+    let mut problems = Vec::new();
+    if comments.first().is_none_or(|title| title.trim().is_empty() || title.contains(':')) {
+        problems.push(format!("{path}: the first line is not `-- <title>`"));
+    }
+    for parameter in comments.iter().filter_map(|line| line.strip_prefix("param ")) {
+        let (name, rest) = parameter.split_once(": ").unwrap_or_default();
+        let (kind, about) = rest.split_once(" -- ").unwrap_or_default();
+        if [name, kind, about].iter().any(|part| part.trim().is_empty()) {
+            problems.push(format!("{path}: `param {parameter}` lacks name, kind or explanation"));
+        }
+    }
+    problems
+}
+
+/// Columns of `schema/tables.json` that the section of their table in `docs/FORMAT.md` leaves out.
+fn undescribed_columns(schema: &str, format: &str) -> Vec<String> {
+    let schema: serde_json::Value = serde_json::from_str(schema).expect("the schema is JSON");
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let name = |value: &serde_json::Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let mut problems = Vec::new();
+    for table in list(&schema["tables"]) {
+        let heading = format!("**`{}`**", name(&table));
+        let section = format.split_once(&heading).map_or("", |(_, rest)| rest);
+        let section = section.split("\n**`").next().unwrap_or_default();
+        for column in list(&table["columns"]).iter().map(name).filter(|column| column != "{}") {
+            let written = format!("`{}`", column.replace("{}", "<space>"));
+            if !section.contains(&written) {
+                problems.push(format!("docs/FORMAT.md: {heading} says nothing about {written}"));
+            }
+        }
+    }
+    problems
 }
 
 fn without_code(text: &str) -> String {
@@ -316,6 +343,13 @@ fn every_named_query_says_what_it_is() {
     check(query_header, |path| path.starts_with("queries/"));
 }
 
+#[test]
+fn the_format_describes_every_column() {
+    let format =
+        fs::read_to_string(root().join("docs/FORMAT.md")).expect("the format is described");
+    check(|_, schema| undescribed_columns(schema, &format), |path| path == "schema/tables.json");
+}
+
 fn lossy(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
@@ -419,8 +453,26 @@ fn links_are_followed() {
 
 #[test]
 fn query_header_refuses_silence() {
-    assert_eq!(query_header("queries/a.sql", "-- Mean reward by action\nSELECT 1"), [""; 0]);
-    for bad in ["", "SELECT 1", "-- \nSELECT 1"] {
+    let good = "-- Mean reward\n-- param tries: integer = 1 -- the fewest tries\n-- Why.\nSELECT 1";
+    assert_eq!(query_header("queries/a.sql", good), [""; 0]);
+    for bad in [
+        "",
+        "SELECT 1",
+        "-- \nSELECT 1",
+        "-- param a: text -- b\nSELECT 1",
+        "-- Title\n-- param a: text\nSELECT 1",
+        "-- Title\n-- param a -- b\nSELECT 1",
+    ] {
         assert_eq!(query_header("queries/a.sql", bad).len(), 1, "{bad}");
     }
+}
+
+#[test]
+fn undescribed_columns_are_found_in_their_own_table() {
+    let schema = r#"{"tables": [
+        {"name": "a", "columns": [{"name": "x"}, {"name": "reward_{}"}, {"name": "{}"}]},
+        {"name": "b", "columns": [{"name": "y"}]}]}"#;
+    let full = "\n**`a`**: `x`, `reward_<space>`\n\n**`b`**: `y`\n";
+    assert_eq!(undescribed_columns(schema, full), [""; 0]);
+    assert_eq!(undescribed_columns(schema, "\n**`a`**: `x`\n**`b`**: `x`\n").len(), 2);
 }
