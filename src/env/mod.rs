@@ -15,6 +15,9 @@
 //! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
 
+pub mod toy;
+pub mod worker;
+
 use std::ops::ControlFlow;
 
 use crate::model::{

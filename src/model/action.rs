@@ -3,6 +3,7 @@
 pub struct ActionIndex(pub u16);
 
 /// What a probe of the live compiler found out about an action.
+#[expect(clippy::struct_excessive_bools, reason = "four findings, each by itself")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionFlags {
     /// The same state and action gave the same next state under every condition that was tried.

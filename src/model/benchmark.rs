@@ -120,8 +120,21 @@ mod tests {
 
     #[test]
     fn what_names_no_benchmark() {
-        for text in ["", "zlib", "benchmark://", "benchmark:///x", "http://a/b", "file://host/x", "benchmark://a/", "file:///a\nb"] {
-            assert_eq!(text.parse::<BenchmarkUri>(), Err(BenchmarkUriError(text.to_owned())), "{text}");
+        for text in [
+            "",
+            "zlib",
+            "benchmark://",
+            "benchmark:///x",
+            "http://a/b",
+            "file://host/x",
+            "benchmark://a/",
+            "file:///a\nb",
+        ] {
+            assert_eq!(
+                text.parse::<BenchmarkUri>(),
+                Err(BenchmarkUriError(text.to_owned())),
+                "{text}"
+            );
         }
     }
 }

@@ -14,8 +14,11 @@ pub struct EnvironmentSpec {
     pub action_spaces: Vec<ActionSpace>,
     /// The observation spaces on offer.
     pub observation_spaces: Vec<ObservationSpace>,
-    /// The reward spaces on offer.
+    /// The reward spaces on offer. All of one environment share one cost.
     pub reward_spaces: Vec<RewardSpace>,
+    /// The observation space, of bytes, that serialises a state: its SHA-1 is the state's id. What
+    /// it gives is also a program of the environment, so that any state can be a benchmark.
+    pub state_space: &'static str,
 }
 
 impl EnvironmentSpec {
@@ -28,6 +31,11 @@ impl EnvironmentSpec {
     pub fn observation_index(&self, name: &str) -> Option<ObservationIndex> {
         let index = self.observation_spaces.iter().position(|space| space.name == name)?;
         u8::try_from(index).ok().map(ObservationIndex)
+    }
+
+    /// The place of [`EnvironmentSpec::state_space`].
+    pub fn state_index(&self) -> ObservationIndex {
+        self.observation_index(self.state_space).expect("a spec lists its own state space")
     }
 
     /// The observation space at `index`.

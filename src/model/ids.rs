@@ -47,7 +47,8 @@ impl FromStr for StateId {
         let mut id = [0; Self::LEN];
         for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
             let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(error);
-            *byte = u8::try_from(digit(digits[0])? * 16 + digit(digits[1])?).map_err(|_| error())?;
+            *byte =
+                u8::try_from(digit(digits[0])? * 16 + digit(digits[1])?).map_err(|_| error())?;
         }
         Ok(Self(id))
     }
@@ -85,14 +86,15 @@ mod tests {
 
     #[test]
     fn a_state_id_survives_its_own_text() {
-        let id = StateId([0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 0xff]);
+        let id =
+            StateId([0x80, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 0xff]);
         assert_eq!(id.to_string().parse(), Ok(id));
         assert_eq!(id.key(), i64::MIN + 0x0001_0203_0405_0607);
     }
 
     #[test]
     fn a_text_that_is_no_id_is_refused() {
-        for text in ["", "00", &"g".repeat(40), &"é".repeat(20)] {
+        for text in ["", "00", &"g".repeat(40), &"+1".repeat(20), &"é".repeat(20)] {
             assert_eq!(text.parse::<StateId>(), Err(ParseStateIdError(text.to_owned())));
         }
     }

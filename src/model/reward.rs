@@ -63,7 +63,8 @@ impl RewardTracker {
                 Scale::Baseline(name) => (find(space.initial)? - find(name)?).max(1),
             })
         };
-        let divisors = spaces.iter().map(|space| divisor(space).map(as_f64)).collect::<Result<_, String>>()?;
+        let divisors =
+            spaces.iter().map(|space| divisor(space).map(as_f64)).collect::<Result<_, String>>()?;
         Ok(Self { divisors, cost })
     }
 

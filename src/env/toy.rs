@@ -1,0 +1,329 @@
+//! A pure environment without a compiler: for tests, documentation and the recorder's benchmark.
+//!
+//! A state is a number below the program's size. Every state can be listed, a step costs well under a
+//! microsecond, and each thing that real compilers do is there: actions that change nothing, an action
+//! that fails in some states, several ways to the same state.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha1::{Digest, Sha1};
+
+use super::{Environment, Session, SessionError, Start, Started, Visit, step_by_step};
+use crate::model::{
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
+    EnvironmentSpec, Failure, FailureKind, ObservationIndex, ObservationSpace, Outcome, Provenance,
+    RewardSpace, RewardTracker, Scale, StateId, Step, Value, ValueKind,
+};
+
+/// The environment's name.
+pub const NAME: &str = "toy-v0";
+
+const COST: ObservationIndex = ObservationIndex(0);
+const BITS: ObservationIndex = ObservationIndex(1);
+const NUMBER: ObservationIndex = ObservationIndex(2);
+
+/// The names of the vector observation `Bits`.
+const BIT_NAMES: [&str; 16] = [
+    "bit0", "bit1", "bit2", "bit3", "bit4", "bit5", "bit6", "bit7", "bit8", "bit9", "bit10",
+    "bit11", "bit12", "bit13", "bit14", "bit15",
+];
+
+/// States whose number leaves this remainder make the action `invert` fail.
+const FRAGILE: u32 = 250;
+const FRAGILE_MODULUS: u32 = 251;
+
+type Action = (&'static str, fn(u32, u32) -> u32);
+
+/// What can be done to a number below a size. The last one fails in fragile states.
+const ACTIONS: [Action; 8] = [
+    ("increment", |n, size| (n + 1) % size),
+    ("double", |n, size| n.wrapping_mul(2) % size),
+    ("halve", |n, _| n / 2),
+    ("align", |n, _| n & !3),
+    ("clear-lowest-bit", |n, _| n & n.saturating_sub(1)),
+    ("odd-part", |n, _| if n == 0 { 0 } else { n >> n.trailing_zeros() }),
+    ("scatter", |n, size| n.wrapping_mul(0x9e37_79b1).rotate_left(7) % size),
+    ("invert", |n, size| size - 1 - n),
+];
+
+/// The benchmark `generator://toy-v0/<seed>`: a program of 65,536 states whose first one is
+/// drawn from the seed.
+pub fn benchmark(seed: u32) -> Benchmark {
+    let start = seed.wrapping_mul(0x9e37_79b1) >> 16;
+    program(&format!("generator://{NAME}/{seed}"), 1 << 16, start)
+}
+
+/// A benchmark of `size` states called `uri` that begins at `start`.
+///
+/// # Panics
+///
+/// When `uri` is no benchmark URI.
+pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
+    Benchmark {
+        uri: uri.parse::<BenchmarkUri>().expect("the caller gives a benchmark URI"),
+        program: serialise(size, start).into_bytes().into(),
+        provenance: Provenance {
+            family: "toy".into(),
+            licence: "MIT".into(),
+            ..Provenance::default()
+        },
+    }
+}
+
+fn serialise(size: u32, number: u32) -> String {
+    format!("toy {size} {number}")
+}
+
+/// The environment.
+#[derive(Debug)]
+pub struct ToyEnvironment {
+    spec: Arc<EnvironmentSpec>,
+}
+
+impl Default for ToyEnvironment {
+    fn default() -> Self {
+        let action = |&(name, _): &Action| ActionSpec {
+            name: name.to_owned(),
+            pipeline: name.to_owned(),
+            flags: ActionFlags { crashes: name == "invert", ..ActionFlags::UNREMARKABLE },
+        };
+        let scalar =
+            |name, of_benchmark| ObservationSpace { name, kind: ValueKind::Scalar, of_benchmark };
+        let reward = |name, scale| RewardSpace { name, cost: "Cost", initial: "CostO0", scale };
+        Self {
+            spec: Arc::new(EnvironmentSpec {
+                name: NAME,
+                compiler: "toy 1".into(),
+                target: "any".into(),
+                action_spaces: vec![ActionSpace {
+                    name: NAME.into(),
+                    actions: ACTIONS.iter().map(action).collect(),
+                }],
+                observation_spaces: vec![
+                    scalar("Cost", false),
+                    ObservationSpace {
+                        name: "Bits",
+                        kind: ValueKind::Vector(Arc::new(BIT_NAMES)),
+                        of_benchmark: false,
+                    },
+                    ObservationSpace {
+                        name: "Number",
+                        kind: ValueKind::Bytes,
+                        of_benchmark: false,
+                    },
+                    scalar("CostO0", true),
+                    scalar("CostOz", true),
+                ],
+                reward_spaces: vec![
+                    reward("Cost", Scale::Absolute),
+                    reward("CostNorm", Scale::Initial),
+                    reward("CostOz", Scale::Baseline("CostOz")),
+                ],
+                state_space: "Number",
+            }),
+        }
+    }
+}
+
+impl Environment for ToyEnvironment {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(ToySession { spec: Arc::clone(&self.spec), episode: None }))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct Episode {
+    size: u32,
+    number: u32,
+    id: StateId,
+    rewards: RewardTracker,
+    baselines: Baselines,
+}
+
+#[derive(Debug)]
+struct ToySession {
+    spec: Arc<EnvironmentSpec>,
+    episode: Option<Episode>,
+}
+
+fn identify(size: u32, number: u32) -> StateId {
+    StateId(Sha1::digest(serialise(size, number)).into())
+}
+
+/// The number of ones: what there is to minimise.
+fn cost(number: u32) -> i64 {
+    number.count_ones().into()
+}
+
+fn parse(program: &[u8]) -> Option<(u32, u32)> {
+    let (size, number) =
+        std::str::from_utf8(program).ok()?.strip_prefix("toy ")?.split_once(' ')?;
+    let (size, number) = (size.parse().ok()?, number.parse().ok()?);
+    (number < size && size <= 1 << 30).then_some((size, number))
+}
+
+impl Session for ToySession {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.episode = None;
+        if self.spec.action_space(start.action_space).is_none() {
+            return Err(self.unknown(start.action_space));
+        }
+        let (size, number) =
+            parse(&start.benchmark.program).ok_or_else(|| SessionError::BadProgram {
+                uri: start.benchmark.uri.to_string(),
+                detail: "a toy program reads `toy <size> <number below it>`".into(),
+            })?;
+        let baselines = start.baselines.cloned().unwrap_or_else(|| {
+            Baselines(vec![("CostO0".into(), cost(number)), ("CostOz".into(), cost(number) / 2)])
+        });
+        let rewards = RewardTracker::new(&self.spec.reward_spaces, &baselines, cost(number))
+            .map_err(|name| self.unknown(&name))?;
+        let id = identify(size, number);
+        self.episode = Some(Episode { size, number, id, rewards, baselines: baselines.clone() });
+        Ok(Started { state: id, baselines })
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let (name, act) =
+            ACTIONS.get(usize::from(action.0)).ok_or(SessionError::InvalidAction {
+                index: action.0,
+                space: NAME.into(),
+                len: ACTIONS.len(),
+            })?;
+        if *name == "invert" && episode.number % FRAGILE_MODULUS == FRAGILE {
+            let detail = format!("`invert` cannot take {}", episode.number);
+            let rewards = vec![f64::NAN; self.spec.reward_spaces.len()].into();
+            self.episode = None;
+            return Ok(Step {
+                outcome: Outcome::Crashed(Failure { kind: FailureKind::Crash, detail }),
+                rewards,
+                wall_time: Duration::ZERO,
+            });
+        }
+        let next = act(episode.number, episode.size);
+        let changed = next != episode.number;
+        if changed {
+            episode.number = next;
+            episode.id = identify(episode.size, next);
+        }
+        Ok(Step {
+            outcome: Outcome::State {
+                id: episode.id,
+                changed,
+                end_of_episode: false,
+                action_space_changed: false,
+            },
+            rewards: episode.rewards.advance(cost(next)),
+            wall_time: Duration::ZERO,
+        })
+    }
+
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        step_by_step(self, actions, visit)
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let number = episode.number;
+        Ok(match space {
+            COST => Value::Scalar(cost(number)),
+            BITS => Value::Vector((0..16).map(|bit| i32::from(number >> bit & 1 == 1)).collect()),
+            NUMBER => Value::Bytes(serialise(episode.size, number).into()),
+            other => {
+                let name = self.spec.observation_space(other).map_or("?", |space| space.name);
+                Value::Scalar(episode.baselines.get(name).ok_or_else(|| self.unknown(name))?)
+            }
+        })
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        let episode = self.episode.clone().ok_or(SessionError::NoEpisode)?;
+        Ok(Box::new(Self { spec: Arc::clone(&self.spec), episode: Some(episode) }))
+    }
+}
+
+impl ToySession {
+    fn unknown(&self, name: &str) -> SessionError {
+        SessionError::UnknownSpace { name: name.to_owned(), environment: self.spec.name }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Watch;
+
+    fn started(benchmark: &Benchmark) -> Box<dyn Session> {
+        let mut session = ToyEnvironment::default().session().unwrap();
+        let watch = Watch::default();
+        let start = Start { benchmark, action_space: NAME, baselines: None, watch: &watch };
+        session.start(&start).unwrap();
+        session
+    }
+
+    fn index(name: &str) -> ActionIndex {
+        ToyEnvironment::default().spec().action_spaces[0].index_of(name).unwrap()
+    }
+
+    #[test]
+    fn a_state_is_named_by_the_hash_of_its_serialisation() {
+        let mut session = started(&program("generator://toy-v0/1", 1000, 5));
+        let step = session.apply(index("double")).unwrap();
+        let Value::Bytes(bytes) = session.observe(NUMBER).unwrap() else { panic!("bytes") };
+        assert_eq!(bytes, b"toy 1000 10");
+        assert_eq!(step.outcome.state().unwrap().0, <[u8; 20]>::from(Sha1::digest(&bytes)));
+        assert_eq!(step.rewards.len(), 3);
+    }
+
+    #[test]
+    fn a_fragile_state_fails_and_the_session_starts_again() {
+        let benchmark = program("generator://toy-v0/1", 1000, FRAGILE);
+        let mut session = started(&benchmark);
+        let step = session.apply(index("invert")).unwrap();
+        assert!(matches!(step.outcome, Outcome::Crashed(Failure { kind: FailureKind::Crash, .. })));
+        assert!(matches!(session.apply(index("halve")), Err(SessionError::NoEpisode)));
+        let watch = Watch::default();
+        session
+            .start(&Start {
+                benchmark: &benchmark,
+                action_space: NAME,
+                baselines: None,
+                watch: &watch,
+            })
+            .unwrap();
+        assert!(session.apply(index("halve")).is_ok());
+    }
+
+    #[test]
+    fn a_fork_goes_its_own_way() {
+        let mut session = started(&program("generator://toy-v0/1", 1000, 8));
+        let mut fork = session.fork().unwrap();
+        let left = session.apply(index("halve")).unwrap().outcome.state();
+        let right = fork.apply(index("double")).unwrap().outcome.state();
+        assert_eq!(left, Some(identify(1000, 4)));
+        assert_eq!(right, Some(identify(1000, 16)));
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        let mut bad = benchmark(1);
+        for text in ["", "toy", "toy 4 4", "toy x 1", "llvm"] {
+            bad.program = text.as_bytes().into();
+            let watch = Watch::default();
+            let start =
+                Start { benchmark: &bad, action_space: NAME, baselines: None, watch: &watch };
+            let result = ToyEnvironment::default().session().unwrap().start(&start);
+            assert!(matches!(result, Err(SessionError::BadProgram { .. })), "{text}");
+        }
+    }
+}

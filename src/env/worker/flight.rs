@@ -1,0 +1,184 @@
+//! The flight recorder: one page that a worker and its supervisor share.
+//!
+//! The worker notes what it is about to do before it does it, with plain stores; when it dies, the
+//! supervisor reads what it was doing. A page costs nanoseconds a note, needs no system call, and
+//! survives any death but that of the machine.
+
+#![expect(unsafe_code, reason = "memory shared between two processes")]
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+use tempfile::TempPath;
+
+/// What a worker can be doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    Idle,
+    Starting,
+    Acting,
+    Observing,
+    Forking,
+}
+
+impl Phase {
+    const ALL: [Self; 5] =
+        [Self::Idle, Self::Starting, Self::Acting, Self::Observing, Self::Forking];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "between requests",
+            Self::Starting => "while it read the program",
+            Self::Acting => "in the action",
+            Self::Observing => "while it observed the state",
+            Self::Forking => "while it forked",
+        }
+    }
+}
+
+/// The last thing that a worker noted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Note {
+    pub(super) phase: Phase,
+    /// The benchmark's URI, cut to what fits.
+    pub(super) benchmark: String,
+    /// The actions of the episode so far, the one under way included; only the last
+    /// [`ACTIONS_KEPT`] are kept.
+    pub(super) actions: Vec<u16>,
+    /// How many actions there were.
+    pub(super) steps: u64,
+}
+
+impl Note {
+    /// E.g. `in the action, step 17 on generator://csmith-v0/3`.
+    pub(super) fn place(&self) -> String {
+        format!("{}, step {} on {}", self.phase.word(), self.steps, self.benchmark)
+    }
+}
+
+const URI_BYTES_MAX: usize = 1024;
+pub(super) const ACTIONS_KEPT: usize = 1024;
+
+const PHASE: usize = 0;
+const STEPS: usize = 1;
+const URI_LEN: usize = 2;
+const URI: usize = 3;
+const ACTIONS: usize = URI + URI_BYTES_MAX / 8;
+const WORDS: usize = ACTIONS + ACTIONS_KEPT;
+
+/// One end of the shared page. Only the worker writes.
+#[derive(Debug)]
+pub(super) struct Flight {
+    page: MmapRaw,
+}
+
+impl Flight {
+    /// Makes the page under a name that the worker can open. The name goes when the path is dropped.
+    pub(super) fn create() -> io::Result<(Self, TempPath)> {
+        let memory = Path::new("/dev/shm");
+        let builder = tempfile::Builder::new().prefix("steplake-").suffix(".flight").to_owned();
+        let file = match builder.tempfile_in(memory) {
+            Ok(file) => file,
+            Err(_) => builder.tempfile()?,
+        };
+        file.as_file().set_len((WORDS * 8) as u64)?;
+        let page = Self::map(file.as_file())?;
+        Ok((page, file.into_temp_path()))
+    }
+
+    /// Opens the page that the supervisor made.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Self::map(&OpenOptions::new().read(true).write(true).open(path)?)
+    }
+
+    fn map(file: &File) -> io::Result<Self> {
+        Ok(Self { page: MmapOptions::new().len(WORDS * 8).map_raw(file)? })
+    }
+
+    fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(index < WORDS);
+        #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins at a page")]
+        let first = self.page.as_mut_ptr().cast::<u64>();
+        // SAFETY: the offset is inside the mapping, as asserted.
+        let word = unsafe { first.add(index) };
+        // SAFETY: the mapping is page-aligned and lives as long as `self`; both processes touch its
+        // words by atomic operations alone.
+        unsafe { AtomicU64::from_ptr(word) }
+    }
+
+    /// Notes that an episode begins.
+    pub(super) fn begin(&self, uri: &str) {
+        let bytes = &uri.as_bytes()[..uri.len().min(URI_BYTES_MAX)];
+        self.word(STEPS).store(0, Ordering::Relaxed);
+        self.word(URI_LEN).store(bytes.len() as u64, Ordering::Relaxed);
+        for (index, chunk) in bytes.chunks(8).enumerate() {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            self.word(URI + index).store(u64::from_le_bytes(word), Ordering::Relaxed);
+        }
+        self.phase(Phase::Starting);
+    }
+
+    /// Notes that an action is about to be applied.
+    pub(super) fn act(&self, action: u16) {
+        let steps = self.word(STEPS).load(Ordering::Relaxed);
+        let slot = ACTIONS + usize::try_from(steps).unwrap_or(0) % ACTIONS_KEPT;
+        self.word(slot).store(action.into(), Ordering::Relaxed);
+        self.word(STEPS).store(steps + 1, Ordering::Relaxed);
+        self.phase(Phase::Acting);
+    }
+
+    /// Notes what the worker does from now on.
+    pub(super) fn phase(&self, phase: Phase) {
+        self.word(PHASE).store(phase as u64, Ordering::Release);
+    }
+
+    /// What was noted last.
+    pub(super) fn read(&self) -> Note {
+        let phase = self.word(PHASE).load(Ordering::Acquire);
+        let phase = usize::try_from(phase).ok().and_then(|phase| Phase::ALL.get(phase).copied());
+        let steps = self.word(STEPS).load(Ordering::Relaxed);
+        let length = usize::try_from(self.word(URI_LEN).load(Ordering::Relaxed))
+            .map_or(0, |length| length.min(URI_BYTES_MAX));
+        let uri: Vec<u8> = (0..length.div_ceil(8))
+            .flat_map(|index| self.word(URI + index).load(Ordering::Relaxed).to_le_bytes())
+            .take(length)
+            .collect();
+        let kept = steps.min(ACTIONS_KEPT as u64);
+        let action = |step: u64| {
+            let slot = ACTIONS + usize::try_from(step).unwrap_or(0) % ACTIONS_KEPT;
+            u16::try_from(self.word(slot).load(Ordering::Relaxed)).unwrap_or(u16::MAX)
+        };
+        Note {
+            phase: phase.unwrap_or(Phase::Idle),
+            benchmark: String::from_utf8_lossy(&uri).into_owned(),
+            actions: (steps - kept..steps).map(action).collect(),
+            steps,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_other_end_reads_what_was_noted() {
+        let (supervisor, path) = Flight::create().unwrap();
+        let worker = Flight::open(&path).unwrap();
+        worker.begin("generator://csmith-v0/3");
+        for action in 0..2000 {
+            worker.act(action);
+        }
+        let note = supervisor.read();
+        assert_eq!((note.phase, note.steps), (Phase::Acting, 2000));
+        assert_eq!(note.actions, (976..2000).collect::<Vec<_>>());
+        assert_eq!(note.place(), "in the action, step 2000 on generator://csmith-v0/3");
+        worker.begin("x");
+        let note = supervisor.read();
+        assert_eq!((note.phase, note.benchmark.as_str(), note.steps), (Phase::Starting, "x", 0));
+    }
+}

@@ -1,0 +1,396 @@
+//! Sessions in child processes: a compiler that crashes, hangs or eats memory takes nothing else with it.
+//!
+//! [`WorkerEnvironment`] has the spec of the environment that it wraps; each session that it opens has a
+//! worker of its own (this program, executed again as `steplake worker …`), which forks of the session
+//! share. A worker that dies over an action is an [`Outcome::Crashed`] with the reason; the
+//! next [`Session::start`] brings up another. Sessions that shared the worker are brought back by playing
+//! their actions again.
+//!
+//! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a longer
+//! limit on wall time catches what sleeps.
+
+mod child;
+mod flight;
+mod process;
+mod wire;
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+pub use child::serve;
+
+use self::process::{Death, Process};
+use self::wire::{Reply, Request, WireStart, WireValue};
+use super::{Environment, Session, SessionError, Start, Started, Visit, Watch};
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
+    Value,
+};
+
+/// How workers are run.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// The steplake binary.
+    pub program: PathBuf,
+    /// The CPU time that one step may take, observations included.
+    pub step_cpu_max: Duration,
+    /// The time that one step may take on the clock, for workers that sleep.
+    pub step_wall_max: Duration,
+    /// The address space that a worker may have, in bytes.
+    pub memory_bytes_max: u64,
+}
+
+impl WorkerConfig {
+    /// The usual limits for workers that run `program`: 20 s of CPU time, 120 s on the clock, 4 GiB.
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            step_cpu_max: Duration::from_secs(20),
+            step_wall_max: Duration::from_mins(2),
+            memory_bytes_max: 4 << 30,
+        }
+    }
+}
+
+/// An environment whose sessions live in worker processes.
+#[derive(Debug)]
+pub struct WorkerEnvironment {
+    spec: Arc<EnvironmentSpec>,
+    config: WorkerConfig,
+}
+
+impl WorkerEnvironment {
+    /// Workers for the environment of `spec`, which the binary must know by its name.
+    pub fn new(spec: EnvironmentSpec, config: WorkerConfig) -> Self {
+        Self { spec: Arc::new(spec), config }
+    }
+}
+
+impl Environment for WorkerEnvironment {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        let worker =
+            Worker { process: None, generation: 0, session_next: 1, config: self.config.clone() };
+        Ok(Box::new(WorkerSession {
+            spec: Arc::clone(&self.spec),
+            worker: Arc::new(Mutex::new(worker)),
+            number: 0,
+            generation: 0,
+            episode: None,
+        }))
+    }
+}
+
+/// A worker process and what is needed to bring it back.
+#[derive(Debug)]
+struct Worker {
+    process: Option<Process>,
+    /// Counts the processes that there have been.
+    generation: u64,
+    session_next: u32,
+    config: WorkerConfig,
+}
+
+impl Worker {
+    /// The living process.
+    fn process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
+        if self.process.as_mut().is_none_or(|process| !process.is_alive()) {
+            let process = Process::spawn(environment, &self.config).map_err(|error| {
+                let detail = format!("its worker did not come up: {error}");
+                SessionError::Unavailable { environment, detail }
+            })?;
+            self.generation += 1;
+            self.process = Some(process);
+        }
+        Ok(self.process.as_mut().expect("it was just put there"))
+    }
+
+    fn ask(
+        &mut self,
+        environment: &'static str,
+        request: &Request,
+    ) -> Result<Reply, WorkerTrouble> {
+        let process = self.process(environment).map_err(WorkerTrouble::Error)?;
+        process.send(request);
+        match process.receive() {
+            Ok(Reply::Error(error)) => {
+                Err(WorkerTrouble::Error(error.into_session_error(environment)))
+            }
+            Ok(reply) => Ok(reply),
+            Err(death) => {
+                self.process = None;
+                Err(WorkerTrouble::Death(death))
+            }
+        }
+    }
+}
+
+enum WorkerTrouble {
+    Error(SessionError),
+    Death(Death),
+}
+
+impl From<WorkerTrouble> for SessionError {
+    fn from(trouble: WorkerTrouble) -> Self {
+        match trouble {
+            WorkerTrouble::Error(error) => error,
+            WorkerTrouble::Death(death) => Self::Worker(death.failure.detail),
+        }
+    }
+}
+
+/// What it takes to play an episode again.
+#[derive(Debug, Clone)]
+struct Episode {
+    benchmark: Benchmark,
+    action_space: String,
+    baselines: Baselines,
+    watch: Watch,
+    actions: Vec<u16>,
+    state: StateId,
+    /// Values of the present state that came along unasked.
+    observed: Vec<(ObservationIndex, Value)>,
+}
+
+impl Episode {
+    fn start_request(&self, session: u32) -> Request {
+        let start = Start {
+            benchmark: &self.benchmark,
+            action_space: &self.action_space,
+            baselines: Some(&self.baselines),
+            watch: &self.watch,
+        };
+        Request::Start { session, start: WireStart::new(&start) }
+    }
+}
+
+#[derive(Debug)]
+struct WorkerSession {
+    spec: Arc<EnvironmentSpec>,
+    worker: Arc<Mutex<Worker>>,
+    number: u32,
+    generation: u64,
+    episode: Option<Episode>,
+}
+
+/// A worker is valid at every instant: a panic of another holder leaves nothing half done.
+fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
+    worker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl WorkerSession {
+    /// Makes sure that a living worker holds this session's state.
+    fn bring_back(&mut self) -> Result<(), SessionError> {
+        let environment = self.spec.name;
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let mut worker = lock(&self.worker);
+        worker.process(environment)?;
+        if self.generation == worker.generation {
+            return Ok(());
+        }
+        let mut state = match worker.ask(environment, &episode.start_request(self.number))? {
+            Reply::Started { state, .. } => StateId(state),
+            other => return Err(unexpected(&other)),
+        };
+        let process = worker.process(environment)?;
+        process.send(&Request::Steps { session: self.number, actions: episode.actions.clone() });
+        loop {
+            match process.receive().map_err(WorkerTrouble::Death)? {
+                Reply::Step { step, .. } => {
+                    state = Step::from(step).outcome.state().unwrap_or(state);
+                }
+                Reply::Done => break,
+                Reply::Error(error) => return Err(error.into_session_error(environment)),
+                other => return Err(unexpected(&other)),
+            }
+        }
+        if state != episode.state {
+            let wanted = episode.state;
+            let detail = format!("playing its actions again led to {state} instead of {wanted}");
+            return Err(SessionError::Worker(detail));
+        }
+        self.generation = worker.generation;
+        Ok(())
+    }
+
+    /// What the death of the worker means for the step under way.
+    fn crashed(&mut self, death: Death) -> Result<Step, SessionError> {
+        self.episode = None;
+        if !death.note.in_step() {
+            return Err(SessionError::Worker(death.failure.detail));
+        }
+        tracing::debug!(detail = death.failure.detail, "a worker died over an action");
+        let rewards = vec![f64::NAN; self.spec.reward_spaces.len()].into();
+        let outcome = Outcome::Crashed(death.failure);
+        Ok(Step { outcome, rewards, wall_time: Duration::ZERO })
+    }
+
+    /// Takes one step of a batch into the account of the episode.
+    fn account(
+        &mut self,
+        action: u16,
+        state: Option<StateId>,
+        observed: Vec<(ObservationIndex, Value)>,
+    ) {
+        let Some(state) = state else {
+            self.episode = None;
+            return;
+        };
+        if let Some(episode) = &mut self.episode {
+            episode.actions.push(action);
+            if state != episode.state || !observed.is_empty() {
+                episode.observed = observed;
+            }
+            episode.state = state;
+        }
+    }
+}
+
+impl Session for WorkerSession {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.episode = None;
+        let environment = self.spec.name;
+        let mut worker = lock(&self.worker);
+        worker.process(environment)?.forget_output();
+        let request = Request::Start { session: self.number, start: WireStart::new(start) };
+        let reply = worker.ask(environment, &request).map_err(|trouble| match trouble {
+            WorkerTrouble::Error(error) => error,
+            WorkerTrouble::Death(death) => SessionError::BadProgram {
+                uri: start.benchmark.uri.to_string(),
+                detail: format!("the compiler died of it: {}", death.failure.detail),
+            },
+        })?;
+        let Reply::Started { state, baselines } = reply else { return Err(unexpected(&reply)) };
+        self.generation = worker.generation;
+        let (state, baselines) = (StateId(state), Baselines(baselines));
+        self.episode = Some(Episode {
+            benchmark: start.benchmark.clone(),
+            action_space: start.action_space.to_owned(),
+            baselines: baselines.clone(),
+            watch: start.watch.clone(),
+            actions: Vec::new(),
+            state,
+            observed: Vec::new(),
+        });
+        Ok(Started { state, baselines })
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let mut taken = None;
+        self.multistep(&[action], &mut |step, _| {
+            taken = Some(step);
+            Ok(std::ops::ControlFlow::Continue(()))
+        })?;
+        taken.ok_or_else(|| SessionError::Worker("an action was not answered".into()))
+    }
+
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        self.bring_back()?;
+        let environment = self.spec.name;
+        let shared = Arc::clone(&self.worker);
+        let mut worker = lock(&shared);
+        let codes: Vec<u16> = actions.iter().map(|action| action.0).collect();
+        let request = Request::Steps { session: self.number, actions: codes.clone() };
+        worker.process(environment)?.send(&request);
+        let mut pending = VecDeque::from(codes);
+        loop {
+            let reply = worker.process.as_mut().map(Process::receive);
+            let (step, mut observed) = match reply {
+                Some(Ok(Reply::Step { step, observed })) => (Step::from(step), values(observed)),
+                Some(Ok(Reply::Done)) => return Ok(()),
+                Some(Ok(Reply::Error(error))) => return Err(error.into_session_error(environment)),
+                Some(Ok(other)) => return Err(unexpected(&other)),
+                Some(Err(death)) => {
+                    worker.process = None;
+                    (self.crashed(death)?, Vec::new())
+                }
+                None => return Err(SessionError::Worker("it was ended".into())),
+            };
+            let state = step.outcome.state();
+            let flow = visit(step, &mut |space| take(&mut observed, space));
+            self.account(pending.pop_front().unwrap_or(u16::MAX), state, observed);
+            if !matches!(flow, Ok(std::ops::ControlFlow::Continue(()))) {
+                // The rest of the batch is of no use, and the worker is still at it.
+                worker.process = None;
+                return flow.map(drop);
+            }
+            if worker.process.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        if let Some((_, value)) = episode.observed.iter().find(|(known, _)| *known == space) {
+            return Ok(value.clone());
+        }
+        self.bring_back()?;
+        let request = Request::Observe { session: self.number, space: space.0 };
+        match lock(&self.worker).ask(self.spec.name, &request)? {
+            Reply::Value(value) => Ok(value.into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        self.bring_back()?;
+        let mut worker = lock(&self.worker);
+        let number = worker.session_next;
+        worker.session_next += 1;
+        let request = Request::Fork { session: self.number, fork: number };
+        match worker.ask(self.spec.name, &request)? {
+            Reply::Done => Ok(Box::new(Self {
+                spec: Arc::clone(&self.spec),
+                worker: Arc::clone(&self.worker),
+                number,
+                generation: worker.generation,
+                episode: self.episode.clone(),
+            })),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+impl Drop for WorkerSession {
+    fn drop(&mut self) {
+        let mut worker = lock(&self.worker);
+        if self.generation == worker.generation
+            && let Some(process) = &mut worker.process
+            && process.is_alive()
+        {
+            process.send(&Request::End { session: self.number });
+            if process.receive().is_err() {
+                worker.process = None;
+            }
+        }
+    }
+}
+
+fn unexpected(reply: &Reply) -> SessionError {
+    SessionError::Worker(format!("a reply out of turn: {reply:?}"))
+}
+
+fn values(observed: Vec<(u8, WireValue)>) -> Vec<(ObservationIndex, Value)> {
+    observed.into_iter().map(|(space, value)| (ObservationIndex(space), value.into())).collect()
+}
+
+/// Gives out a value that came along with a step, once: values are large.
+fn take(
+    observed: &mut Vec<(ObservationIndex, Value)>,
+    space: ObservationIndex,
+) -> Result<Value, SessionError> {
+    let found = observed.iter().position(|(known, _)| *known == space);
+    found.map(|index| observed.swap_remove(index).1).ok_or_else(|| {
+        SessionError::Worker("the value was not watched and its state has passed".into())
+    })
+}

@@ -1,0 +1,267 @@
+//! The supervisor's side of one worker process: start it, talk to it, limit it, learn how it died.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
+
+use super::WorkerConfig;
+use super::flight::{Flight, Note, Phase};
+use super::wire::{self, Reply, Request};
+use crate::model::{Failure, FailureKind};
+
+/// How often a waiting supervisor looks at its worker's clock.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long a worker may take to come up.
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How much is read from a worker at once.
+const CHUNK_BYTES: usize = 256 * 1024;
+
+/// The part of a worker's last output that is searched for a reason.
+const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
+
+/// A running worker.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Child,
+    stream: UnixStream,
+    flight: Flight,
+    output: File,
+    received: Vec<u8>,
+    chunk: Vec<u8>,
+    config: WorkerConfig,
+}
+
+/// A worker that is no more.
+#[derive(Debug)]
+pub(super) struct Death {
+    pub(super) failure: Failure,
+    pub(super) note: Note,
+}
+
+impl Process {
+    pub(super) fn spawn(environment: &str, config: &WorkerConfig) -> io::Result<Self> {
+        let (stream, theirs) = UnixStream::pair()?;
+        stream.set_read_timeout(Some(TICK))?;
+        let (flight, path) = Flight::create()?;
+        let output = tempfile::tempfile()?;
+        #[expect(clippy::disallowed_methods, reason = "the worker is this program, with limits")]
+        let child = std::process::Command::new(&config.program)
+            .arg("worker")
+            .arg(environment)
+            .arg(&path)
+            .arg(config.memory_bytes_max.to_string())
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::from(output.try_clone()?))
+            .stderr(Stdio::from(output.try_clone()?))
+            .spawn()?;
+        let (received, chunk, config) = (Vec::new(), Vec::new(), config.clone());
+        let mut process = Self { child, stream, flight, output, received, chunk, config };
+        match process.receive_within(READY_TIMEOUT, READY_TIMEOUT) {
+            Ok(Reply::Ready) => Ok(process),
+            Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
+            Err(death) => Err(io::Error::other(death.failure.detail)),
+        }
+    }
+
+    /// Sends a request. A worker that died is noticed by [`Process::receive`].
+    pub(super) fn send(&mut self, request: &Request) {
+        if let Err(error) = wire::send(&mut self.stream, request) {
+            tracing::debug!(%error, "a worker does not take requests any more");
+        }
+    }
+
+    /// The next reply, or how the worker died; one that exceeds its limits is killed.
+    pub(super) fn receive(&mut self) -> Result<Reply, Death> {
+        self.receive_within(self.config.step_cpu_max, self.config.step_wall_max)
+    }
+
+    fn receive_within(&mut self, cpu_max: Duration, wall_max: Duration) -> Result<Reply, Death> {
+        let mut began: Option<(Instant, Duration)> = None;
+        let mut chunk = std::mem::take(&mut self.chunk);
+        chunk.resize(CHUNK_BYTES, 0);
+        let reply = self.receive_into(&mut chunk, &mut began, cpu_max, wall_max);
+        self.chunk = chunk;
+        reply
+    }
+
+    fn receive_into(
+        &mut self,
+        chunk: &mut [u8],
+        began: &mut Option<(Instant, Duration)>,
+        cpu_max: Duration,
+        wall_max: Duration,
+    ) -> Result<Reply, Death> {
+        loop {
+            if let Some(frame) = self.take_frame() {
+                return frame.map_err(|error| self.die(FailureKind::Crash, &error.to_string()));
+            }
+            match self.stream.read(chunk) {
+                Ok(0) => return Err(self.bury()),
+                Ok(bytes) => self.received.extend_from_slice(&chunk[..bytes]),
+                Err(error) if is_timeout(&error) => {
+                    let (since, cpu) = *began.get_or_insert((Instant::now(), self.cpu_time()));
+                    if self.cpu_time().saturating_sub(cpu) >= cpu_max {
+                        let limit = format!("more than {} s of CPU time", cpu_max.as_secs());
+                        return Err(self.die(FailureKind::TimeOut, &limit));
+                    }
+                    if since.elapsed() >= wall_max {
+                        let limit = format!("no answer in {} s", wall_max.as_secs());
+                        return Err(self.die(FailureKind::TimeOut, &limit));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(self.bury()),
+            }
+        }
+    }
+
+    /// A whole frame out of what was received, if there is one.
+    fn take_frame(&mut self) -> Option<io::Result<Reply>> {
+        let length = self.received.first_chunk::<4>()?;
+        let end = 4 + u32::from_le_bytes(*length) as usize;
+        if self.received.len() < end {
+            return None;
+        }
+        let reply = wire::receive(&mut self.received.as_slice());
+        self.received.drain(..end);
+        Some(reply)
+    }
+
+    fn cpu_time(&self) -> Duration {
+        let pid = Pid::from_raw(self.child.id().cast_signed());
+        let now = clock_getcpuclockid(pid).and_then(ClockId::now);
+        now.map_or(Duration::ZERO, Duration::from)
+    }
+
+    /// Kills the worker because of `reason`.
+    fn die(&mut self, kind: FailureKind, reason: &str) -> Death {
+        let note = self.flight.read();
+        self.kill();
+        let detail = format!("{reason} {}", note.place());
+        Death { failure: Failure { kind, detail }, note }
+    }
+
+    /// Learns why the worker closed its end.
+    fn bury(&mut self) -> Death {
+        let note = self.flight.read();
+        let last_words = self.last_words();
+        let (kind, reason) = match self.child.wait() {
+            Ok(status) => reason(status, &last_words),
+            Err(error) => (FailureKind::Crash, format!("lost: {error}")),
+        };
+        let detail = format!("{reason} {}", note.place());
+        Death { failure: Failure { kind, detail }, note }
+    }
+
+    /// The line of the worker's output that says most about its death.
+    fn last_words(&mut self) -> String {
+        let read = || -> io::Result<String> {
+            let mut output = self.output.try_clone()?;
+            let end = output.seek(SeekFrom::End(0))?;
+            output.seek(SeekFrom::Start(end.saturating_sub(LAST_WORDS_BYTES_MAX)))?;
+            let mut bytes = Vec::new();
+            output.read_to_end(&mut bytes)?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        let text = read().unwrap_or_default();
+        let tells = |line: &&str| {
+            ["LLVM ERROR", "Assertion", "error:", "panicked", "memory", "UNREACHABLE"]
+                .iter()
+                .any(|word| line.contains(word))
+        };
+        text.lines().rfind(tells).map_or_else(String::new, without_addresses)
+    }
+
+    /// True while the worker has not been killed or found dead.
+    pub(super) fn is_alive(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Ends the worker at once.
+    pub(super) fn kill(&mut self) {
+        let ended = self.child.kill().and_then(|()| self.child.wait().map(drop));
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a worker was gone before it could be ended");
+        }
+    }
+
+    /// Forgets what the worker printed, so that a long life does not fill the disk.
+    pub(super) fn forget_output(&mut self) {
+        let forget = self.output.set_len(0).and_then(|()| self.output.rewind());
+        if let Err(error) = forget.and_then(|()| self.output.flush()) {
+            tracing::debug!(%error, "the output of a worker could not be dropped");
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Note {
+    /// True when the worker died over something that was asked of the compiler by an action.
+    pub(super) fn in_step(&self) -> bool {
+        matches!(self.phase, Phase::Acting | Phase::Observing)
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+fn reason(status: ExitStatus, last_words: &str) -> (FailureKind, String) {
+    let memory = ["out of memory", "bad_alloc", "memory allocation", "Cannot allocate"];
+    let kind = if memory.iter().any(|word| last_words.contains(word)) {
+        FailureKind::OutOfMemory
+    } else {
+        FailureKind::Crash
+    };
+    let end = match status.signal().map(Signal::try_from) {
+        Some(Ok(signal)) => signal.as_str().to_owned(),
+        Some(Err(_)) => "an unknown signal".to_owned(),
+        None => format!("exit {}", status.code().unwrap_or(-1)),
+    };
+    let words = if last_words.is_empty() { String::new() } else { format!(" ({last_words})") };
+    (kind, format!("{end}{words}"))
+}
+
+/// Addresses differ from run to run, and a reason must not.
+fn without_addresses(line: &str) -> String {
+    let word = |word: &str| {
+        if word.contains("0x") { "0x…".to_owned() } else { word.to_owned() }
+    };
+    line.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_death_is_put_into_words() {
+        let killed = ExitStatus::from_raw(11);
+        assert_eq!(reason(killed, ""), (FailureKind::Crash, "SIGSEGV".into()));
+        let aborted = ExitStatus::from_raw(6);
+        let (kind, words) = reason(aborted, "LLVM ERROR: out of memory");
+        assert_eq!(kind, FailureKind::OutOfMemory);
+        assert_eq!(words, "SIGABRT (LLVM ERROR: out of memory)");
+        assert_eq!(reason(ExitStatus::from_raw(256), "").1, "exit 1");
+    }
+
+    #[test]
+    fn words_carry_no_addresses() {
+        assert_eq!(without_addresses("at 0xdeadbeef  in f"), "at 0x… in f");
+    }
+}

@@ -1,0 +1,262 @@
+//! What a supervisor and its worker say to each other: frames of four length bytes (little-endian)
+//! and a postcard body. Both ends are the same binary, so the format carries no version.
+
+use std::io::{self, Read, Write};
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::env::{SessionError, Started};
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance,
+    StateId, Step, Value,
+};
+
+/// The largest frame that either end accepts: far above any module that a worker's memory holds.
+const FRAME_BYTES_MAX: u32 = 1 << 30;
+
+/// What a supervisor asks of a session, by the number it gave it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Request {
+    Start { session: u32, start: WireStart },
+    Steps { session: u32, actions: Vec<u16> },
+    Observe { session: u32, space: u8 },
+    Fork { session: u32, fork: u32 },
+    End { session: u32 },
+}
+
+/// [`crate::env::Start`], owned.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireStart {
+    uri: String,
+    program: Vec<u8>,
+    pub(super) action_space: String,
+    baselines: Option<Vec<(String, i64)>>,
+    pub(super) watch: Vec<u8>,
+    pub(super) asker: u64,
+}
+
+impl WireStart {
+    pub(super) fn new(start: &crate::env::Start<'_>) -> Self {
+        Self {
+            uri: start.benchmark.uri.to_string(),
+            program: start.benchmark.program.to_vec(),
+            action_space: start.action_space.to_owned(),
+            baselines: start.baselines.map(|baselines| baselines.0.clone()),
+            watch: start.watch.spaces.iter().map(|space| space.0).collect(),
+            asker: start.watch.asker,
+        }
+    }
+
+    pub(super) fn benchmark(&self) -> Result<Benchmark, SessionError> {
+        let uri = self.uri.parse().map_err(|error| SessionError::Worker(format!("{error}")))?;
+        let program = self.program.as_slice().into();
+        Ok(Benchmark { uri, program, provenance: Provenance::default() })
+    }
+
+    pub(super) fn baselines(&self) -> Option<Baselines> {
+        self.baselines.clone().map(Baselines)
+    }
+}
+
+/// What a worker answers. A `Steps` request is answered by one `Step` an action, then `Done`; every
+/// other request by one frame.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Reply {
+    /// The worker is up: the first frame that it sends.
+    Ready,
+    Started {
+        state: [u8; 20],
+        baselines: Vec<(String, i64)>,
+    },
+    Step {
+        step: WireStep,
+        observed: Vec<(u8, WireValue)>,
+    },
+    Value(WireValue),
+    Done,
+    Error(WireError),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireStep {
+    outcome: WireOutcome,
+    rewards: Box<[f64]>,
+    wall_time_ns: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum WireOutcome {
+    State { id: [u8; 20], changed: bool, end_of_episode: bool, action_space_changed: bool },
+    Crashed { kind: String, detail: String },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum WireValue {
+    Scalar(i64),
+    Vector(Box<[i32]>),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum WireError {
+    NoEpisode,
+    InvalidAction { index: u16, space: String, len: usize },
+    UnknownSpace { name: String },
+    BadProgram { uri: String, detail: String },
+    Other(String),
+}
+
+impl From<Step> for WireStep {
+    fn from(step: Step) -> Self {
+        let outcome = match step.outcome {
+            Outcome::State { id, changed, end_of_episode, action_space_changed } => {
+                WireOutcome::State { id: id.0, changed, end_of_episode, action_space_changed }
+            }
+            Outcome::Crashed(Failure { kind, detail }) => {
+                WireOutcome::Crashed { kind: kind.as_str().to_owned(), detail }
+            }
+        };
+        let wall_time_ns = u64::try_from(step.wall_time.as_nanos()).unwrap_or(u64::MAX);
+        Self { outcome, rewards: step.rewards, wall_time_ns }
+    }
+}
+
+impl From<WireStep> for Step {
+    fn from(step: WireStep) -> Self {
+        let outcome = match step.outcome {
+            WireOutcome::State { id, changed, end_of_episode, action_space_changed } => {
+                let id = StateId(id);
+                Outcome::State { id, changed, end_of_episode, action_space_changed }
+            }
+            WireOutcome::Crashed { kind, detail } => {
+                let kind = kind.parse().unwrap_or(FailureKind::Crash);
+                Outcome::Crashed(Failure { kind, detail })
+            }
+        };
+        Self { outcome, rewards: step.rewards, wall_time: Duration::from_nanos(step.wall_time_ns) }
+    }
+}
+
+impl From<Value> for WireValue {
+    fn from(value: Value) -> Self {
+        match value {
+            Value::Scalar(value) => Self::Scalar(value),
+            Value::Vector(value) => Self::Vector(value),
+            Value::Text(value) => Self::Text(value),
+            Value::Bytes(value) => Self::Bytes(value),
+        }
+    }
+}
+
+impl From<WireValue> for Value {
+    fn from(value: WireValue) -> Self {
+        match value {
+            WireValue::Scalar(value) => Self::Scalar(value),
+            WireValue::Vector(value) => Self::Vector(value),
+            WireValue::Text(value) => Self::Text(value),
+            WireValue::Bytes(value) => Self::Bytes(value),
+        }
+    }
+}
+
+impl From<SessionError> for WireError {
+    fn from(error: SessionError) -> Self {
+        match error {
+            SessionError::NoEpisode => Self::NoEpisode,
+            SessionError::InvalidAction { index, space, len } => {
+                Self::InvalidAction { index, space, len }
+            }
+            SessionError::UnknownSpace { name, .. } => Self::UnknownSpace { name },
+            SessionError::BadProgram { uri, detail } => Self::BadProgram { uri, detail },
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl WireError {
+    pub(super) fn into_session_error(self, environment: &'static str) -> SessionError {
+        match self {
+            Self::NoEpisode => SessionError::NoEpisode,
+            Self::InvalidAction { index, space, len } => {
+                SessionError::InvalidAction { index, space, len }
+            }
+            Self::UnknownSpace { name } => SessionError::UnknownSpace { name, environment },
+            Self::BadProgram { uri, detail } => SessionError::BadProgram { uri, detail },
+            Self::Other(detail) => SessionError::Worker(detail),
+        }
+    }
+}
+
+impl Reply {
+    pub(super) fn started(started: &Started) -> Self {
+        Self::Started { state: started.state.0, baselines: started.baselines.0.clone() }
+    }
+}
+
+pub(super) fn spaces(watch: &[u8]) -> Vec<ObservationIndex> {
+    watch.iter().copied().map(ObservationIndex).collect()
+}
+
+pub(super) fn actions(actions: &[u16]) -> Vec<ActionIndex> {
+    actions.iter().copied().map(ActionIndex).collect()
+}
+
+/// Writes one frame in one `write` call where the sink takes it whole.
+pub(super) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
+    let mut frame = postcard::to_extend(message, vec![0; 4]).map_err(io::Error::other)?;
+    let bytes = u32::try_from(frame.len() - 4).map_err(io::Error::other)?;
+    frame[..4].copy_from_slice(&bytes.to_le_bytes());
+    sink.write_all(&frame)
+}
+
+/// Reads one frame. The end of the stream between frames is [`io::ErrorKind::UnexpectedEof`] too.
+pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result<T> {
+    let mut length = [0; 4];
+    source.read_exact(&mut length)?;
+    let length = u32::from_le_bytes(length);
+    if length > FRAME_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame beyond any sensible size"));
+    }
+    let mut body = vec![0; length as usize];
+    source.read_exact(&mut body)?;
+    postcard::from_bytes(&body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_survives_the_wire() {
+        let step = Step {
+            outcome: Outcome::Crashed(Failure {
+                kind: FailureKind::OutOfMemory,
+                detail: "4 GiB".into(),
+            }),
+            rewards: Box::new([1.5, -0.0]),
+            wall_time: Duration::from_micros(17),
+        };
+        let mut frame = Vec::new();
+        let observed = vec![(3, WireValue::Vector(Box::new([1, -2])))];
+        send(&mut frame, &Reply::Step { step: step.clone().into(), observed }).unwrap();
+        let Reply::Step { step: back, observed } = receive(&mut frame.as_slice()).unwrap() else {
+            panic!("another reply")
+        };
+        assert_eq!(Step::from(back), step);
+        let (space, value) = observed.into_iter().next().unwrap();
+        assert_eq!((space, Value::from(value)), (3, Value::Vector(Box::new([1, -2]))));
+    }
+
+    #[test]
+    fn a_torn_or_absurd_frame_is_an_error() {
+        let mut frame = Vec::new();
+        send(&mut frame, &Request::End { session: 1 }).unwrap();
+        for cut in 0..frame.len() {
+            assert!(receive::<Request>(&mut &frame[..cut]).is_err(), "cut at {cut}");
+        }
+        assert!(receive::<Request>(&mut [0xff; 16].as_slice()).is_err());
+    }
+}
