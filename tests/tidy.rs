@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[path = "tidy/lexer.rs"]
 mod lexer;
 
-use lexer::{Token, paths_from_root, tokens};
+use lexer::{paths_from_root, tokens};
 
 /// The library's modules in the data's order, each with the modules that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -113,7 +113,8 @@ fn module_names(path: &str, text: &str) -> Vec<String> {
 
 /// Tests that are skipped, expect any panic, or wait for the clock.
 fn test_habits(path: &str, text: &str) -> Vec<String> {
-    let tokens = tokens(text);
+    let (_, tests) = text.split_once("#[cfg(test)]").unwrap_or(("", ""));
+    let tokens = tokens(if path.starts_with("src/") { tests } else { text });
     let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is(word));
     let mut problems = Vec::new();
     for at in 0..tokens.len() {
@@ -282,12 +283,13 @@ fn check(check: impl Fn(&str, &str) -> Vec<String>, concerns: impl Fn(&str) -> b
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
 }
 
-fn is_rust(path: &str) -> bool {
-    path.ends_with(".rs")
+fn is_a(path: &str, kinds: &[&str]) -> bool {
+    let kind = Path::new(path).extension().and_then(|kind| kind.to_str());
+    kind.is_some_and(|kind| kinds.contains(&kind))
 }
 
-fn is_code(path: &str) -> bool {
-    [".rs", ".py", ".sh", ".h", ".cpp", ".sql"].iter().any(|end| path.ends_with(end))
+fn is_rust(path: &str) -> bool {
+    is_a(path, &["rs"])
 }
 
 #[test]
@@ -302,7 +304,7 @@ fn the_library_lists_its_modules_in_the_datas_order() {
 
 #[test]
 fn files_can_be_read_in_one_go() {
-    check(size, is_code);
+    check(size, |path| is_a(path, &["rs", "py", "sh", "h", "cpp", "sql"]));
 }
 
 #[test]
@@ -335,7 +337,7 @@ fn every_link_leads_somewhere() {
         let path = root().join(path);
         if path.is_dir() { Some(String::new()) } else { fs::read(path).ok().map(lossy) }
     };
-    check(|path, text| links(path, text, &read), |path| path.ends_with(".md"));
+    check(|path, text| links(path, text, &read), |path| is_a(path, &["md"]));
 }
 
 #[test]
@@ -426,6 +428,9 @@ fn test_habits_refuses_each() {
     }
     let good = "#[test] fn ignore() { should_panic(sleep) } // thread::sleep";
     assert_eq!(test_habits("tests/it/a.rs", good), [""; 0]);
+    let watchdog = "fn f() { thread::sleep(d) }\n#[cfg(test)]\nmod tests {";
+    assert_eq!(test_habits("src/a.rs", watchdog), [""; 0]);
+    assert_eq!(test_habits("src/a.rs", &format!("{watchdog} {watchdog}")).len(), 1);
 }
 
 #[test]
