@@ -20,7 +20,7 @@ done
 
 say "2. Random episodes on all cores"
 steplake generate --resume --policy random --seed 0 --episodes 300 --jobs "$(nproc)" \
-    $(printf -- '--benchmark %s ' "${benchmarks[@]}")
+    "${benchmarks[@]/#/--benchmark=}"
 
 say "3. Seal: the recorded rows become Parquet"
 steplake seal
@@ -35,7 +35,7 @@ say "6. What is there"
 steplake info
 
 say "7. Three questions"
-for query in best_sequences mean_reward noop_rate; do
+for query in best_sequence mean_reward noop_rate; do
     steplake query "$query"
 done
 
