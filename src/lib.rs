@@ -7,3 +7,6 @@ pub mod model;
 
 /// Live compiler environments and their sessions.
 pub mod env;
+
+/// The lake on disk: hot log, segments, manifest, verification.
+pub mod store;
