@@ -8,5 +8,8 @@ pub mod model;
 /// Live compiler environments and their sessions.
 pub mod env;
 
-/// The binary's commands.
-pub mod cli;
+/// Sessions that also write, and the generation of runs.
+pub mod record;
+
+/// The lake on disk: hot log, segments, manifest, verification.
+pub mod store;
