@@ -7,3 +7,6 @@ pub mod model;
 
 /// Live compiler environments and their sessions.
 pub mod env;
+
+/// SQL over a lake: tables, views, functions of the field, named queries and their output.
+pub mod query;
