@@ -1,6 +1,6 @@
-//! The integration tests, one binary.
-#![allow(clippy::unwrap_used)]
+//! The integration tests, as one binary.
 
 mod query;
 mod small_lake;
 mod sql;
+mod store;
