@@ -13,3 +13,6 @@ pub mod record;
 
 /// The lake on disk: hot log, segments, manifest, verification.
 pub mod store;
+
+/// SQL over a lake: tables, views, functions of the field, named queries and their output.
+pub mod query;
