@@ -33,7 +33,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
     let space = action_space(&spec, wanted_space)?;
     let identity = identity(&spec, &space, args, there)?;
-    let catalogue = Catalogue::new(spec.name)?;
+    let catalogue = Catalogue::new(spec.name);
     let plan = plan(args, &space, &catalogue)?;
     let lake = match lake_there {
         Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) | Ok(_) => {

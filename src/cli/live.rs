@@ -18,7 +18,7 @@ pub(super) fn replay(cli: &Cli, args: &ReplayArgs) -> Result<(), Failed> {
     let environment = environment(&args.env)?;
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions = args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
-    let catalogue = Catalogue::new(environment.spec().name)?;
+    let catalogue = Catalogue::new(environment.spec().name);
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri).map_err(Failed::usage)?;
     let mut session = workers(environment.as_ref())?.session()?;

@@ -62,7 +62,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Env(EnvCommand::Probe { benchmarks, output, states, seed }) => {
             live::probe(cli, benchmarks, output, *states, *seed)
         }
-        Command::Datasets(command) => datasets::run(command),
+        Command::Datasets(command) => datasets::run(cli, command),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut std::io::stdout());
             Ok(())

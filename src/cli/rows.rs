@@ -1,9 +1,8 @@
 //! `sql` and `query`.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::sync::Arc;
 
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SqlArgs};
@@ -18,12 +17,12 @@ pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
 
 pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
-    let mut values = BTreeMap::new();
+    let mut values = Vec::new();
     for text in &args.params {
         let (name, value) = text.split_once('=').ok_or_else(|| {
             Failed::usage(format!("`--param {text}` has no value: write --param NAME=VALUE"))
         })?;
-        values.insert(name.to_owned(), value.to_owned());
+        values.push((name.to_owned(), value.to_owned()));
     }
     answer(cli, &args.output, async |engine| engine.named(name, &values).await)
 }
@@ -33,9 +32,7 @@ fn list() -> String {
     for query in Query::list() {
         writeln!(text, "{:<22} {}", query.name(), query.title()).expect("a string takes it");
         for parameter in query.parameters() {
-            let default = parameter.default.map_or("required".into(), |value| format!("default {value}"));
-            let (name, kind) = (parameter.name, parameter.kind.as_str());
-            writeln!(text, "{:<22}   {name} ({kind}, {default}): {}", "", parameter.description)
+            writeln!(text, "{:<22}   {parameter}: {}", "", parameter.description)
                 .expect("a string takes it");
         }
     }
@@ -48,7 +45,7 @@ fn answer(
     output: &OutputArgs,
     ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
 ) -> Result<(), Failed> {
-    let snapshot = Arc::new(Lake::open(&cli.lake)?.snapshot()?);
+    let snapshot = Lake::open(&cli.lake)?.snapshot()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let format = match output.format {
         RowFormat::Table => Format::Table,
@@ -66,12 +63,9 @@ fn answer(
                 let file = File::create(path).map_err(|error| {
                     Failed::usage(format!("{} cannot be written: {error}", path.display()))
                 })?;
-                let mut out = BufWriter::new(file);
-                let written = write(answer, format, &mut out).await?;
-                out.flush()?;
-                written
+                write(answer, format, BufWriter::new(file)).await?
             }
-            None => match write(answer, format, &mut std::io::stdout()).await {
+            None => match write(answer, format, BufWriter::new(std::io::stdout())).await {
                 Err(QueryError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
                 written => written?,
             },
