@@ -310,11 +310,14 @@ fn write(
     options: &RecordingOptions,
 ) -> Result<Writer, StoreError> {
     let mut sealing: Option<JoinHandle<Result<Prepared, StoreError>>> = None;
+    let mut steps = 0;
     loop {
         match buffer.take(options.flush_interval / 2) {
             Taken::Rows(rows) => {
                 writer.append(&rows)?;
                 buffer.committed();
+                steps += rows.steps.len();
+                tracing::debug!(steps, "committed");
             }
             Taken::Nothing => {}
             Taken::Closed => break,

@@ -166,9 +166,24 @@ pub(super) fn closed_episodes<'a>(
     ids.copied().collect()
 }
 
+/// The benchmarks that the episodes among these rows are about.
+pub(super) fn closed_benchmarks<'a>(
+    batches: impl Iterator<Item = (Table, &'a RecordBatch)>,
+) -> HashSet<&'a str> {
+    let episodes = batches.filter(|(table, _)| *table == Table::Episodes);
+    episodes.flat_map(|(_, batch)| batch["benchmark_uri"].as_string::<i32>().iter().flatten()).collect()
+}
+
+/// For each row of a batch of `benchmarks`, whether it is one of `kept`.
+pub(super) fn benchmark_mask(batch: &RecordBatch, kept: &HashSet<&str>) -> BooleanArray {
+    let uris = batch["benchmark_uri"].as_string::<i32>();
+    uris.iter().map(|uri| Some(uri.is_some_and(|uri| kept.contains(uri)))).collect()
+}
+
 /// For each batch, which of its rows are to be sealed.
 fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
     let closed = closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
+    let benchmarks = closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
     let episodes = |batch: &RecordBatch| batch["episode_id"].as_primitive::<Int64Type>().clone();
     let mut states = HashSet::new();
     for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
@@ -191,6 +206,7 @@ fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
         Table::Observations | Table::Ir => state_ids(&hot.batch, "state_id")
             .map(|state| Some(state.is_some_and(|state| states.contains(&state))))
             .collect(),
+        Table::Benchmarks => benchmark_mask(&hot.batch, &benchmarks),
         _ => std::iter::repeat_n(Some(true), hot.batch.num_rows()).collect(),
     };
     hot.iter().map(mask).collect()

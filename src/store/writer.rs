@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray as _, BooleanArray, FixedSizeBinaryArray, RecordBatch};
+use arrow::array::{Array, AsArray as _, BooleanArray, FixedSizeBinaryArray, RecordBatch, StringArray};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Int32Type, Int64Type};
 use rusqlite::params;
@@ -280,8 +280,8 @@ impl Writer {
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
 
-    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of states
-    /// that then no hot step holds any more. What this changes in [`known_states`](Self::known_states)
+    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of states,
+    /// and benchmarks, that then no hot row refers to any more. What this changes in [`known_states`](Self::known_states)
     /// has to be read anew.
     ///
     /// # Errors
@@ -291,8 +291,14 @@ impl Writer {
         let hot = self.hot()?;
         let closed = seal::closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
         let stays = |episode: i64| EpisodeId(episode).run() != run || closed.contains(&episode);
+        let mut benchmarks = seal::closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
         let mut held = HashSet::new();
         for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
+            let uris = hot.batch["benchmark_uri"].as_dictionary::<Int32Type>();
+            let uris = uris.downcast_dict::<StringArray>().expect("the names are strings");
+            let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            let staying = uris.into_iter().zip(episodes).filter(|&(_, &episode)| stays(episode));
+            benchmarks.extend(staying.filter_map(|(uri, _)| uri));
             let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>().values().iter();
             let states = state_ids(&hot.batch, "state_id").zip(episodes);
             held.extend(
@@ -310,6 +316,7 @@ impl Writer {
                 Table::Observations | Table::Ir => state_ids(&hot.batch, "state_id")
                     .map(|state| Some(state.is_some_and(|state| held.contains(&state))))
                     .collect(),
+                Table::Benchmarks => seal::benchmark_mask(&hot.batch, &benchmarks),
                 _ => continue,
             };
             if keep.true_count() == keep.len() {
