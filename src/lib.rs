@@ -7,3 +7,6 @@ pub mod model;
 
 /// Live compiler environments and their sessions.
 pub mod env;
+
+/// Where programs come from: generators, files, source packages, programs of our own.
+pub mod datasets;

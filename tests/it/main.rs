@@ -1,1 +1,3 @@
+//! The library and the binary as a user meets them.
 
+mod datasets;
