@@ -8,6 +8,9 @@ pub mod model;
 /// Live compiler environments and their sessions.
 pub mod env;
 
+/// Where programs come from.
+pub mod datasets;
+
 /// Sessions that also write, and the generation of runs.
 pub mod record;
 

@@ -1,10 +1,14 @@
 //! The integration tests, in one binary: a crate is linked once.
 #![expect(clippy::disallowed_methods, reason = "tests start the binary as its users do")]
 
+mod cli;
+mod datasets;
+mod disk;
+mod kill;
 mod query;
+mod record;
 mod small_lake;
 mod sql;
-mod record;
 mod store;
 mod support;
 mod worker;
