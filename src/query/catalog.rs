@@ -82,6 +82,6 @@ fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
         ("file", Arc::new(files.collect::<StringArray>())),
         ("rows", number(|segment| segment.rows)?),
         ("bytes", number(|segment| segment.bytes)?),
-        ("digest", text(|(_, segment)| segment.digest.to_string())),
+        ("digest", text(|(_, segment)| segment.digest.clone())),
     ])
 }

@@ -214,6 +214,9 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
         let consumers_shown = NonZeroUsize::MIN.saturating_add(2);
         let pool = TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown);
         runtime = runtime.with_memory_pool(Arc::new(pool));
+        // What a sort holds back for its last merge must leave room for the sort itself.
+        let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
+        *reserved = (*reserved).min(bytes.get() / 8);
     }
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(StateLists));

@@ -1,5 +1,4 @@
 use std::fmt;
-use std::path::PathBuf;
 
 use crate::store::StoreError;
 
@@ -56,21 +55,13 @@ pub enum QueryError {
         /// What the query takes.
         parameters: String,
     },
-    /// A file of the lake cannot be read as what it was written.
-    #[error("{} is damaged: {detail}; run `steplake verify` to see what else is", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        detail: String,
-    },
     /// The answer did not fit into the memory that was allowed.
     #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]
     Memory(String),
     /// Something failed while the query ran.
     #[error("the query failed: {0}")]
     Failed(String),
-    /// The lake could not be read.
+    /// The lake could not be read; a damaged file is named.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The answer could not be written.

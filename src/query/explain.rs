@@ -77,9 +77,9 @@ fn other(error: &DataFusionError, known: &Known) -> QueryError {
             | DataFusionError::ExecutionJoin(_)
             | DataFusionError::External(_)
     );
-    let damaged = || known.segments.iter().find_map(damage_of);
+    let damaged = || known.segments.iter().find_map(|segment| segment.check().err());
     match (root, of_reading.then(damaged).flatten()) {
-        (_, Some(damage)) => damage,
+        (_, Some(damage)) => QueryError::Store(damage),
         (DataFusionError::ArrowError(error, _), None) => match error.as_ref() {
             ArrowError::CastError(message)
             | ArrowError::ComputeError(message)
@@ -87,15 +87,6 @@ fn other(error: &DataFusionError, known: &Known) -> QueryError {
             error => QueryError::Failed(one_line(&error.to_string())),
         },
         (root, None) => QueryError::Failed(one_line(&root.strip_backtrace())),
-    }
-}
-
-/// What is wrong with the file of a segment, if anything: its length, then its digest.
-fn damage_of(segment: &Segment) -> Option<QueryError> {
-    let damaged = |detail: String| QueryError::Damaged { path: segment.path.clone(), detail };
-    match segment.check() {
-        Ok(()) => None,
-        Err(error) => Some(damaged(one_line(&error.to_string()))),
     }
 }
 

@@ -35,9 +35,9 @@ fn state_literal(expr: &Expr) -> Result<Option<Expr>> {
             text.parse::<StateId>().map_err(|error| plan_datafusion_err!("{error}"))?
         }
         ScalarValue::Binary(Some(bytes)) => {
-            let state = bytes.as_slice().try_into().map(StateId);
-            state
-                .map_err(|_| plan_datafusion_err!("a state id has 20 bytes, not {}", bytes.len()))?
+            let state = bytes.as_slice().try_into().ok().map(StateId);
+            let length = bytes.len();
+            state.ok_or_else(|| plan_datafusion_err!("a state id has 20 bytes, not {length}"))?
         }
         _ => return Ok(None),
     };

@@ -76,9 +76,10 @@ impl ParameterKind {
     fn value(self, text: &str) -> Result<ScalarValue, String> {
         let wrong = |wanted: &str| format!("`{text}` is not {wanted}");
         match self {
-            Self::Integer => {
-                text.parse::<i64>().map(ScalarValue::from).map_err(|_| wrong("an integer"))
-            }
+            Self::Integer => match text.parse::<i64>() {
+                Ok(number) => Ok(ScalarValue::from(number)),
+                Err(_) => Err(wrong("an integer")),
+            },
             Self::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(ScalarValue::from(number)),
                 _ => Err(wrong("a number")),
@@ -273,7 +274,9 @@ mod tests {
     #[test]
     fn every_query_uses_what_it_declares_and_declares_what_it_uses() {
         for query in Query::list() {
-            let body: String = query.sql.lines().filter(|line| !line.starts_with("--")).collect();
+            let body: Vec<&str> =
+                query.sql.lines().filter(|line| !line.starts_with("--")).collect();
+            let body = body.join("\n");
             let uses = |open: char, text: &str| -> Vec<String> {
                 let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
                 text.match_indices(open)

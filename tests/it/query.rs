@@ -1,4 +1,5 @@
 //! What SQL test files cannot show: what is read, what is written, what becomes of damaged files.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
 use std::io::{Cursor, Seek, SeekFrom, Write};
@@ -129,26 +130,21 @@ async fn the_actions_of_one_episode_are_gathered_from_its_own_row_groups() {
     assert!(scans == 2 && pruned == 2, "{plan}");
 }
 
-const EVERY_TYPE: &str = "SELECT state_id, hex(state_id) AS hex, benchmark_uri, step_index, \
-     episode_id, action, rewards, actions, end_of_episode, \
-     CASE WHEN step_index = 1 THEN 'NaN'::DOUBLE ELSE 0.5 END AS number, \
-     'a \"quoted\", text' AS text FROM steps_with_actions JOIN steps USING (episode_id, step_index) \
-     WHERE episode_id = 4294967298 ORDER BY step_index";
-
-/// `EVERY_TYPE` with its columns named once.
-fn every_type() -> String {
-    EVERY_TYPE
-        .replace("SELECT state_id, hex(state_id)", "SELECT steps.state_id, hex(steps.state_id)")
-        .replace("benchmark_uri", "steps.benchmark_uri")
-        .replace("end_of_episode,", "steps.end_of_episode,")
-}
+/// Every type of column, with nulls, an escape and a number that is none.
+const EVERY_TYPE: &str = "SELECT s.state_id, hex(s.state_id) AS hex, s.benchmark_uri, s.episode_id, \
+     s.step_index, s.action, a.rewards, a.actions, s.end_of_episode, \
+     CASE WHEN s.step_index = 1 THEN 'NaN'::DOUBLE ELSE 0.5 END AS number, \
+     'a \"quoted\", text' AS text \
+     FROM steps AS s JOIN steps_with_actions AS a \
+     ON a.episode_id = s.episode_id AND a.step_index = s.step_index \
+     WHERE s.episode_id = 4294967298 ORDER BY s.step_index";
 
 #[tokio::test]
 async fn csv_has_a_header_hex_digits_and_lists_as_text() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::HalfSealed);
     let engine = engine(&lake).await;
-    insta::assert_snapshot!(shown(&engine, &every_type(), Format::Csv).await);
+    insta::assert_snapshot!(shown(&engine, EVERY_TYPE, Format::Csv).await);
     assert_eq!(shown(&engine, "SELECT action FROM steps LIMIT 0", Format::Csv).await, "action\n");
 }
 
@@ -157,7 +153,7 @@ async fn json_is_one_array_of_objects() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::HalfSealed);
     let engine = engine(&lake).await;
-    let text = shown(&engine, &every_type(), Format::Json).await;
+    let text = shown(&engine, EVERY_TYPE, Format::Json).await;
     let rows: serde_json::Value = serde_json::from_str(&text).unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&rows).unwrap());
     assert_eq!(shown(&engine, "SELECT action FROM steps LIMIT 0", Format::Json).await, "[]\n");
@@ -170,7 +166,7 @@ async fn a_table_is_drawn_and_cut() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
     let engine = engine(&lake).await;
-    insta::assert_snapshot!(shown(&engine, &every_type(), Format::Table).await);
+    insta::assert_snapshot!(shown(&engine, EVERY_TYPE, Format::Table).await);
     let many = "SELECT unnest(range(0, 12345)) AS n";
     let mut out = Vec::new();
     let written = write(engine.sql(many).await.unwrap(), Format::Table, &mut out).await.unwrap();
@@ -257,15 +253,19 @@ async fn little_memory_means_spilling_or_a_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
     let options = EngineOptions {
-        memory_bytes_max: NonZeroUsize::new(8 << 20),
+        memory_bytes_max: NonZeroUsize::new(32 << 20),
         threads: NonZeroUsize::new(1),
     };
     let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
-    let many = "(SELECT unnest(range(0, 1000000)) AS n)";
-    let sorted = format!("EXPLAIN ANALYZE SELECT n FROM {many} ORDER BY n % 1000, n");
+    let numbers = |count| format!("(SELECT unnest(range(0, {count})) AS n)");
+    let (few, many) = (numbers(100), numbers(1000));
+    let wide = format!(
+        "(SELECT a.n * 1000 + b.n AS n, repeat('x', 500) AS x FROM {few} AS a CROSS JOIN {many} AS b)"
+    );
+    let sorted = format!("EXPLAIN ANALYZE SELECT n, x FROM {wide} ORDER BY n % 1000, n");
     let plan = plan(&engine, &sorted).await;
     assert!(plan.contains("SortExec") && !plan.contains("spill_count=0"), "{plan}");
-    let gathered = format!("SELECT array_agg(n || 'x') AS all FROM {many} GROUP BY n % 3");
+    let gathered = format!("SELECT array_agg(n || x) AS all FROM {wide} GROUP BY n % 3");
     let error = batches(&engine, &gathered).await.unwrap_err();
     assert!(matches!(error, QueryError::Memory(_)), "{error:?}");
     assert!(!error.to_string().contains('\n'));
@@ -281,7 +281,7 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
         baselines: Vec::new(),
         ..small_lake::identity()
     };
-    let lake = Lake::create(&folder.path().join("lake"), &identity).unwrap();
+    let lake = Lake::create(folder.path().join("lake"), &identity).unwrap();
     let engine = engine(&lake).await;
     for table in engine.tables() {
         assert!(batches(&engine, &format!("SELECT * FROM {table}")).await.is_ok(), "{table}");

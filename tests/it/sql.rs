@@ -1,4 +1,5 @@
 //! Runs `tests/sql/*.slt` over the small lake, hot, sealed and half sealed: the answers are the same.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
@@ -126,10 +126,9 @@ fn number_at(vectors: &ArrayRef, place: usize) -> Result<ArrayRef> {
         let index = u32::try_from(start + place).ok()?;
         vectors.is_valid(row).then_some(index)
     });
-    let numbers = take(vectors.values(), &UInt32Array::from_iter(rows), None)?;
+    let numbers = take(vectors.values(), &rows.collect::<UInt32Array>(), None)?;
     debug_assert_eq!(numbers.len(), vectors.len());
-    let numbers = cast(&numbers, &DataType::Int64)?;
-    Ok(Arc::new(numbers.as_primitive::<arrow::datatypes::Int64Type>().clone() as Int64Array))
+    Ok(cast(&numbers, &DataType::Int64)?)
 }
 
 impl PartialEq for Feature {

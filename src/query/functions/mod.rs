@@ -56,8 +56,8 @@ pub(super) fn register(
 /// Reads a column as state ids: 20 bytes or 40 hexadecimal digits each.
 fn state_ids(column: &ArrayRef) -> Result<Vec<Option<StateId>>> {
     let of_bytes = |bytes: &[u8]| {
-        let state = bytes.try_into().map(StateId);
-        state.map_err(|_| exec_datafusion_err!("a state id has 20 bytes, not {}", bytes.len()))
+        let state = bytes.try_into().ok().map(StateId);
+        state.ok_or_else(|| exec_datafusion_err!("a state id has 20 bytes, not {}", bytes.len()))
     };
     match column.data_type() {
         DataType::Null => Ok(vec![None; column.len()]),
