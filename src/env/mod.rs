@@ -15,6 +15,7 @@
 //! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
 
+pub mod llvm;
 pub mod toy;
 pub mod worker;
 
@@ -97,7 +98,8 @@ pub trait Session: Send {
 
     /// Applies actions one after another and hands each step to `visit`, until they are used up, the
     /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
-    /// it knows the watched spaces in any case, others only where the session need not go back for them.
+    /// it knows the watched spaces of every state that is new to the asker, others only where the
+    /// session need not go back for them.
     ///
     /// An invalid action ends the batch there, with the steps before it visited. After a break the
     /// session's state is that of the last step visited *or a later one of the batch*: break only to

@@ -304,7 +304,7 @@ impl Session for WorkerSession {
         let mut pending = VecDeque::from(codes);
         loop {
             let reply = worker.process.as_mut().map(Process::receive);
-            let (step, mut observed) = match reply {
+            let (step, observed) = match reply {
                 Some(Ok(Reply::Step { step, observed })) => (Step::from(step), values(observed)),
                 Some(Ok(Reply::Done)) => return Ok(()),
                 Some(Ok(Reply::Error(error))) => return Err(error.into_session_error(environment)),
@@ -316,7 +316,7 @@ impl Session for WorkerSession {
                 None => return Err(SessionError::Worker("it was ended".into())),
             };
             let state = step.outcome.state();
-            let flow = visit(step, &mut |space| take(&mut observed, space));
+            let flow = visit(step, &mut |space| take(&observed, space));
             self.account(pending.pop_front().unwrap_or(u16::MAX), state, observed);
             if !matches!(flow, Ok(std::ops::ControlFlow::Continue(()))) {
                 // The rest of the batch is of no use, and the worker is still at it.
@@ -384,13 +384,13 @@ fn values(observed: Vec<(u8, WireValue)>) -> Vec<(ObservationIndex, Value)> {
     observed.into_iter().map(|(space, value)| (ObservationIndex(space), value.into())).collect()
 }
 
-/// Gives out a value that came along with a step, once: values are large.
+/// Gives out a value that came along with a step.
 fn take(
-    observed: &mut Vec<(ObservationIndex, Value)>,
+    observed: &[(ObservationIndex, Value)],
     space: ObservationIndex,
 ) -> Result<Value, SessionError> {
-    let found = observed.iter().position(|(known, _)| *known == space);
-    found.map(|index| observed.swap_remove(index).1).ok_or_else(|| {
-        SessionError::Worker("the value was not watched and its state has passed".into())
+    let found = observed.iter().find(|(known, _)| *known == space);
+    found.map(|(_, value)| value.clone()).ok_or_else(|| {
+        SessionError::Worker("the value did not come along and its state has passed".into())
     })
 }

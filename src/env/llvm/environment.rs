@@ -1,0 +1,90 @@
+//! What the environment is: compiler and spaces.
+
+use std::sync::Arc;
+
+use super::engine::TARGET;
+use super::session::LlvmSession;
+use super::spaces;
+use crate::env::{Environment, Session, SessionError};
+use crate::model::EnvironmentSpec;
+
+/// The environment's name.
+pub(super) const NAME: &str = "llvm-v0";
+
+/// LLVM's optimiser: the state is a module, an action is a pass pipeline.
+///
+/// Its sessions run LLVM in the caller's process, where a crash of LLVM's is the end of that process: put
+/// them into worker processes.
+#[derive(Debug, Clone)]
+pub struct LlvmEnvironment {
+    spec: Arc<EnvironmentSpec>,
+}
+
+impl LlvmEnvironment {
+    /// The environment of the LLVM that is linked.
+    pub fn new() -> Self {
+        let spec = EnvironmentSpec {
+            name: NAME,
+            compiler: compiler(),
+            target: TARGET.to_owned(),
+            action_spaces: spaces::action_spaces(),
+            observation_spaces: spaces::observation_spaces(),
+            reward_spaces: spaces::reward_spaces(),
+        };
+        Self { spec: Arc::new(spec) }
+    }
+}
+
+impl Default for LlvmEnvironment {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Environment for LlvmEnvironment {
+    fn spec(&self) -> &EnvironmentSpec {
+        &self.spec
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        Ok(Box::new(LlvmSession::new(Arc::clone(&self.spec))?))
+    }
+}
+
+/// The linked library's version, with the distribution's build where the package database has it: builds
+/// of one version carry different patches.
+fn compiler() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    let version = format!("LLVM {major}.{minor}.{patch}");
+    match std::fs::read_to_string("/var/lib/dpkg/status") {
+        Ok(status) => match package_version(&status, &format!("libllvm{major}")) {
+            Some(build) => format!("{version} (Debian {build})"),
+            None => version,
+        },
+        Err(_) => version,
+    }
+}
+
+/// The version of an installed package, out of dpkg's status file.
+fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
+    let field = |entry: &'a str, name: &str| {
+        entry.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    };
+    let mut entries = status.split("\n\n");
+    let entry = entries.find(|entry| field(entry, "Package") == Some(package))?;
+    field(entry, "Status")?.ends_with(" installed").then(|| field(entry, "Version"))?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_version_is_that_of_an_installed_package() {
+        let status = "Package: a\nStatus: install ok installed\nVersion: 1:2\n\n\
+                      Package: b\nStatus: deinstall ok config-files\nVersion: 3\n";
+        assert_eq!(package_version(status, "a"), Some("1:2"));
+        assert_eq!(package_version(status, "b"), None);
+        assert_eq!(package_version(status, "c"), None);
+    }
+}

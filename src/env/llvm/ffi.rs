@@ -1,0 +1,70 @@
+//! The declarations of the C++ shim, `shim/steplake_llvm.h`, which documents them.
+
+#![expect(unsafe_code, reason = "declares foreign functions")]
+
+use std::ffi::{c_char, c_int};
+
+use inkwell::llvm_sys::prelude::LLVMContextRef;
+use inkwell::llvm_sys::target_machine::LLVMTargetMachineRef;
+
+/// The shim's `SteplakeModule`.
+#[repr(C)]
+pub(super) struct RawModule {
+    _private: [u8; 0],
+}
+
+/// The shim's `SteplakeEngine`.
+#[repr(C)]
+pub(super) struct RawEngine {
+    _private: [u8; 0],
+}
+
+/// Borrowed bytes: good until the next call on the handle they came from.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct RawBytes {
+    pub(super) data: *const c_char,
+    pub(super) size: usize,
+}
+
+/// `SteplakeUnchanged`.
+pub(super) const RUN_UNCHANGED: c_int = 0;
+/// `SteplakeChanged`.
+pub(super) const RUN_CHANGED: c_int = 1;
+
+unsafe extern "C" {
+    pub(super) fn steplake_llvm_context_prepare(context: LLVMContextRef, discard_names: c_int);
+    pub(super) fn steplake_llvm_module_create(context: LLVMContextRef) -> *mut RawModule;
+    pub(super) fn steplake_llvm_module_dispose(module: *mut RawModule);
+    pub(super) fn steplake_llvm_module_parse(
+        module: *mut RawModule,
+        data: *const c_char,
+        size: usize,
+    ) -> c_int;
+    pub(super) fn steplake_llvm_module_message(module: *const RawModule) -> RawBytes;
+    pub(super) fn steplake_llvm_module_adopt(
+        module: *mut RawModule,
+        machine: LLVMTargetMachineRef,
+    ) -> c_int;
+    pub(super) fn steplake_llvm_module_canonicalise(module: *mut RawModule);
+    pub(super) fn steplake_llvm_module_verify_changes(module: *mut RawModule) -> c_int;
+    pub(super) fn steplake_llvm_module_settle(module: *mut RawModule);
+    pub(super) fn steplake_llvm_module_write(module: *mut RawModule) -> RawBytes;
+    pub(super) fn steplake_llvm_module_written(module: *const RawModule) -> RawBytes;
+    pub(super) fn steplake_llvm_module_print(module: *mut RawModule) -> RawBytes;
+    pub(super) fn steplake_llvm_module_instructions(module: *const RawModule) -> u64;
+    pub(super) fn steplake_llvm_module_features(
+        module: *const RawModule,
+        inst_count: *mut i32,
+        autophase: *mut i32,
+    );
+    pub(super) fn steplake_llvm_module_registered(module: *mut RawModule) -> RawBytes;
+    pub(super) fn steplake_llvm_engine_create(machine: LLVMTargetMachineRef) -> *mut RawEngine;
+    pub(super) fn steplake_llvm_engine_dispose(engine: *mut RawEngine);
+    pub(super) fn steplake_llvm_engine_run(
+        engine: *mut RawEngine,
+        module: *mut RawModule,
+        pipeline: *const c_char,
+        size: usize,
+    ) -> c_int;
+}

@@ -1,0 +1,179 @@
+//! One program in LLVM's memory: reading, writing, looking at it.
+
+#![expect(unsafe_code, reason = "calls the C++ shim")]
+
+use std::ptr::NonNull;
+
+use inkwell::context::Context;
+
+use super::engine::Engine;
+use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
+use super::ffi::{self, RawBytes, RawModule};
+
+/// Why LLVM does not take a program. One line, LLVM's own words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProgramError {
+    /// It cannot be parsed, or what was parsed is not a valid module.
+    #[error("{0}")]
+    Unreadable(String),
+    /// It is for another machine.
+    #[error("{0}")]
+    WrongTarget(String),
+}
+
+/// What becomes of the names of local values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LocalNames {
+    /// Dropped: states do not depend on them, and passes run faster.
+    Drop,
+    /// Kept. Textual IR can be read only so.
+    Keep,
+}
+
+/// A module in a context of its own. Nothing of it is shared with any other program, so that what one
+/// leaves behind in a context (names, metadata kinds, constants) cannot show in another.
+#[derive(Debug)]
+pub(super) struct Program {
+    module: NonNull<RawModule>,
+    /// Dropped after `module`, which lives in it.
+    _context: Context,
+}
+
+// SAFETY: the module and its context are reached through this handle alone and have no ties to the thread
+// that made them.
+unsafe impl Send for Program {}
+
+impl Program {
+    /// Reads and verifies a program.
+    pub(super) fn parse(bytes: &[u8], names: LocalNames) -> Result<Self, ProgramError> {
+        let context = Context::create();
+        // SAFETY: the context is alive.
+        unsafe {
+            ffi::steplake_llvm_context_prepare(context.raw(), i32::from(names == LocalNames::Drop))
+        };
+        // SAFETY: the context is alive, and stays so for as long as the handle.
+        let module = unsafe { ffi::steplake_llvm_module_create(context.raw()) };
+        let module = NonNull::new(module).expect("operator new does not give null");
+        let program = Self { module, _context: context };
+        let (data, size) = (bytes.as_ptr().cast(), bytes.len());
+        // SAFETY: the handle is alive, and the bytes are those of a slice; the shim copies them.
+        let read = unsafe { ffi::steplake_llvm_module_parse(program.raw(), data, size) };
+        if read == 0 {
+            return Err(ProgramError::Unreadable(program.message()));
+        }
+        Ok(program)
+    }
+
+    /// Makes a program from outside one of this environment; see the shim.
+    pub(super) fn adopt(&mut self, engine: &Engine) -> Result<(), ProgramError> {
+        // SAFETY: the handle and the engine's target machine are alive.
+        let fits = unsafe { ffi::steplake_llvm_module_adopt(self.raw(), engine.machine()) };
+        if fits == 0 {
+            return Err(ProgramError::WrongTarget(self.message()));
+        }
+        Ok(())
+    }
+
+    /// Brings everything that bitcode does not hold into canonical form.
+    pub(super) fn canonicalise(&mut self) {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::steplake_llvm_module_canonicalise(self.raw()) };
+    }
+
+    /// Verifies what the last run changed. The error is the verifier's message.
+    pub(super) fn verify_changes(&mut self) -> Result<(), String> {
+        // SAFETY: the handle is alive.
+        let valid = unsafe { ffi::steplake_llvm_module_verify_changes(self.raw()) };
+        if valid == 0 { Err(self.message()) } else { Ok(()) }
+    }
+
+    /// Canonicalises what the last run changed.
+    pub(super) fn settle(&mut self) {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::steplake_llvm_module_settle(self.raw()) };
+    }
+
+    /// The program as plain bitcode.
+    pub(super) fn write(&mut self) -> &[u8] {
+        // SAFETY: the handle is alive.
+        let bytes = unsafe { ffi::steplake_llvm_module_write(self.raw()) };
+        // SAFETY: the bytes live until the next call that writes, which needs `&mut self`.
+        unsafe { borrow(bytes) }
+    }
+
+    /// What was written last; empty if nothing was.
+    pub(super) fn written(&self) -> &[u8] {
+        // SAFETY: the handle is alive.
+        let bytes = unsafe { ffi::steplake_llvm_module_written(self.raw()) };
+        // SAFETY: the bytes live until the next call that writes, which needs `&mut self`.
+        unsafe { borrow(bytes) }
+    }
+
+    /// The program as text.
+    pub(super) fn print(&mut self) -> String {
+        // SAFETY: the handle is alive.
+        let text = unsafe { ffi::steplake_llvm_module_print(self.raw()) };
+        // SAFETY: the text lives until the next call that prints, which needs `&mut self`.
+        String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
+    }
+
+    /// Instructions, as of the last canonicalisation.
+    pub(super) fn instructions(&self) -> i64 {
+        // SAFETY: the handle is alive.
+        let count = unsafe { ffi::steplake_llvm_module_instructions(self.raw()) };
+        i64::try_from(count).expect("instructions in memory are fewer than 2^63")
+    }
+
+    /// `InstCount` and `Autophase`.
+    pub(super) fn features(&self) -> Features {
+        let mut features =
+            Features { inst_count: [0; INST_COUNT_LEN], autophase: [0; AUTOPHASE_LEN] };
+        let (inst_count, autophase) =
+            (features.inst_count.as_mut_ptr(), features.autophase.as_mut_ptr());
+        // SAFETY: the handle is alive, and the arrays have the lengths that the shim writes.
+        unsafe { ffi::steplake_llvm_module_features(self.raw(), inst_count, autophase) };
+        features
+    }
+
+    /// What passes have registered in the context by name beyond the fixed list, one a line.
+    pub(super) fn registered(&mut self) -> String {
+        // SAFETY: the handle is alive.
+        let text = unsafe { ffi::steplake_llvm_module_registered(self.raw()) };
+        // SAFETY: the text lives until the next call that prints, which needs `&mut self`.
+        String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
+    }
+
+    /// Why the last call failed.
+    pub(super) fn message(&self) -> String {
+        // SAFETY: the handle is alive.
+        let text = unsafe { ffi::steplake_llvm_module_message(self.raw()) };
+        // SAFETY: the text lives until the next call that fails, and is copied at once.
+        String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
+    }
+
+    /// For the engine, which runs passes over it.
+    pub(super) fn raw(&self) -> *mut RawModule {
+        self.module.as_ptr()
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: the handle is alive, nobody else has it, and its context is dropped after it.
+        unsafe { ffi::steplake_llvm_module_dispose(self.raw()) };
+    }
+}
+
+/// The bytes as a slice.
+///
+/// # Safety
+///
+/// They stay as they are for `'a`.
+unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
+    if bytes.size == 0 {
+        return &[];
+    }
+    // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for how long they live.
+    unsafe { std::slice::from_raw_parts(bytes.data.cast(), bytes.size) }
+}

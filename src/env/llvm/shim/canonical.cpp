@@ -1,0 +1,109 @@
+#include "module.h"
+#include "private_access.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/LLVMContext.h"
+
+using namespace llvm;
+
+namespace steplake {
+
+/// Version 1 of the list: what LLVM 22's transform passes register by name, and what clang does. Part of
+/// every state's bitcode: a name added or moved makes every state another one.
+static const char *const MetadataKinds[] = {
+    "loop_constrainer.loop.clone", // irce
+    "is_base_value",               // rewrite-statepoints-for-gc
+    "sandboxvec",                  // sandbox-vectorizer
+    "sandboxaux",                  // sandbox-vectorizer
+    "structurizecfg.uniform",      // structurizecfg
+    "srcloc",                      // inline assembly, clang
+    "heapallocsite",               // clang
+};
+
+/// Version 1, likewise: what assume-builder and assume-simplify name their bundles.
+static const char *const BundleTags[] = {
+    "align",   "cold",    "dereferenceable", "dereferenceable_or_null",
+    "ignore",  "nonnull", "noundef",         "separate_storage",
+};
+
+void registerFixedNames(LLVMContext &Context) {
+  for (const char *Kind : MetadataKinds)
+    Context.getMDKindID(Kind);
+  for (const char *Tag : BundleTags)
+    Context.getOrInsertBundleTag(Tag);
+}
+
+void canonicaliseIntrinsics(SteplakeModule &Module) {
+  for (Function &F : *Module.IR) {
+    Intrinsic::ID ID = F.getIntrinsicID();
+    if (ID == Intrinsic::not_intrinsic)
+      continue;
+    FunctionType *Type = F.getFunctionType();
+    auto [Known, Fresh] = Module.IntrinsicAttributes.try_emplace({ID, Type});
+    if (Fresh)
+      Known->second = Intrinsic::getAttributes(F.getContext(), ID, Type);
+    if (F.getAttributes() != Known->second)
+      F.setAttributes(Known->second);
+  }
+}
+
+void resetUniqueNames(Module &M) { lastUnique(M.getValueSymbolTable()) = 0; }
+
+namespace {
+
+/// Rebuilds use-lists in linear time: a use that is set anew goes to the head of its list, so visiting all
+/// uses from the last to the first leaves every list ascending.
+class UseLists {
+  SmallPtrSet<Constant *, 32> Seen;
+  SmallVector<Constant *, 32> Constants;
+
+public:
+  /// Moves the uses that `U` makes to the heads of their lists.
+  void raise(User &U) {
+    for (unsigned N = U.getNumOperands(); N-- > 0;) {
+      Use &Operand = U.getOperandUse(N);
+      Value *V = Operand.get();
+      if (!V || !V->hasUseList())
+        continue;
+      Operand.set(V);
+      auto *C = dyn_cast<Constant>(V);
+      if (C && !isa<GlobalValue>(C) && Seen.insert(C).second)
+        Constants.push_back(C);
+    }
+  }
+
+  /// The same for all constants that were met on the way: they come before all other users.
+  void raiseConstants() {
+    for (size_t I = 0; I < Constants.size(); ++I)
+      raise(*Constants[I]);
+  }
+};
+
+} // namespace
+
+void canonicaliseUseLists(Module &M) {
+  // Constants that nothing uses any more live on in the context, as users of the globals they mention.
+  for (GlobalVariable &G : M.globals())
+    G.removeDeadConstantUsers();
+  for (Function &F : M)
+    F.removeDeadConstantUsers();
+  UseLists Lists;
+  for (Function &F : reverse(M)) {
+    F.renumberBlocks();
+    for (BasicBlock &B : reverse(F))
+      for (Instruction &I : reverse(B))
+        Lists.raise(I);
+    Lists.raise(F);
+  }
+  for (GlobalIFunc &G : reverse(M.ifuncs()))
+    Lists.raise(G);
+  for (GlobalAlias &G : reverse(M.aliases()))
+    Lists.raise(G);
+  for (GlobalVariable &G : reverse(M.globals()))
+    Lists.raise(G);
+  Lists.raiseConstants();
+}
+
+} // namespace steplake

@@ -1,0 +1,71 @@
+#include "module.h"
+
+#include "llvm/Analysis/CGSCCPassManager.h"
+#include "llvm/Analysis/LoopAnalysisManager.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace llvm;
+using namespace steplake;
+
+/// Parses pipelines and runs them.
+struct SteplakeEngine {
+  PassBuilder Builder;
+  LoopAnalysisManager Loops;
+  FunctionAnalysisManager Functions;
+  CGSCCAnalysisManager Components;
+  ModuleAnalysisManager Modules;
+
+  explicit SteplakeEngine(TargetMachine &Machine) : Builder(&Machine) {
+    Builder.registerModuleAnalyses(Modules);
+    Builder.registerCGSCCAnalyses(Components);
+    Builder.registerFunctionAnalyses(Functions);
+    Builder.registerLoopAnalyses(Loops);
+    Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
+  }
+
+  /// Forgets all results. Kept over steps they would make passes take other decisions than on a module
+  /// that was just read.
+  void clear() {
+    Loops.clear();
+    Functions.clear();
+    Components.clear();
+    Modules.clear();
+  }
+};
+
+extern "C" {
+
+SteplakeEngine *steplake_llvm_engine_create(LLVMTargetMachineRef Machine) {
+  return new SteplakeEngine(*reinterpret_cast<TargetMachine *>(Machine));
+}
+
+void steplake_llvm_engine_dispose(SteplakeEngine *Engine) { delete Engine; }
+
+SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
+                                           SteplakeModule *Module,
+                                           const char *Pipeline, size_t Size) {
+  // Pass managers cannot be kept: some passes hold state over runs.
+  ModulePassManager Passes;
+  if (Error E = Engine->Builder.parsePassPipeline(Passes, {Pipeline, Size})) {
+    Module->Message = toString(std::move(E));
+    return SteplakeBadPipeline;
+  }
+  llvm::Module &M = *Module->IR;
+  resetUniqueNames(M);
+  Passes.run(M, Engine->Modules);
+  Engine->clear();
+  canonicaliseIntrinsics(*Module);
+  takeFingerprint(M, Module->Next);
+  compare(M, Module->Print, Module->Next, Module->Changes);
+  if (Module->Changes.content())
+    return SteplakeChanged;
+  // The content is the same, so canonical order is the order from before.
+  if (Module->Changes.Order)
+    canonicaliseUseLists(M);
+  return SteplakeUnchanged;
+}
+
+} // extern "C"

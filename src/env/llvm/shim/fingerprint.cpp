@@ -1,0 +1,287 @@
+#include "fingerprint.h"
+#include "private_access.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/DebugProgramInstruction.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/xxhash.h"
+
+using namespace llvm;
+
+namespace steplake {
+
+namespace {
+
+using Attachments = SmallVector<std::pair<unsigned, MDNode *>, 8>;
+
+/// A hash of a sequence of words.
+class Hasher {
+  uint64_t State = 0x243F6A8885A308D3;
+
+public:
+  void word(uint64_t Word) {
+    State = (State ^ Word) * 0x9E3779B97F4A7C15;
+    State ^= State >> 32;
+  }
+  void pointer(const void *P) { word(reinterpret_cast<uintptr_t>(P)); }
+  void text(StringRef Text) { word(xxh3_64bits(Text)); }
+  void alignment(MaybeAlign A) { word(A ? A->value() : 0); }
+  uint64_t finish() const { return State; }
+};
+
+/// Distinct nodes can be changed in place; others stand for their content.
+void hashNode(Hasher &H, const MDNode &Node) {
+  H.pointer(&Node);
+  if (Node.isDistinct())
+    for (const MDOperand &Operand : Node.operands())
+      H.pointer(Operand.get());
+}
+
+void hashAttachments(Hasher &H, const Attachments &Nodes) {
+  for (auto &[Kind, Node] : Nodes) {
+    H.word(Kind);
+    hashNode(H, *Node);
+  }
+}
+
+void hashCall(Hasher &H, const CallBase &Call) {
+  H.pointer(Call.getAttributes().getRawPointer());
+  H.pointer(Call.getFunctionType());
+  for (const CallBase::BundleOpInfo &Bundle : Call.bundle_op_infos()) {
+    H.pointer(Bundle.Tag);
+    H.word(static_cast<uint64_t>(Bundle.Begin) << 32 | Bundle.End);
+  }
+}
+
+/// What an instruction has beyond its operands, its type and its sixteen bits.
+void hashOwnFields(Hasher &H, const Instruction &I) {
+  switch (I.getOpcode()) {
+  case Instruction::Call:
+  case Instruction::Invoke:
+  case Instruction::CallBr:
+    return hashCall(H, cast<CallBase>(I));
+  case Instruction::PHI:
+    for (const BasicBlock *Block : cast<PHINode>(I).blocks())
+      H.pointer(Block);
+    return;
+  case Instruction::Switch:
+    for (auto Case : cast<SwitchInst>(I).cases())
+      H.pointer(Case.getCaseValue());
+    return;
+  case Instruction::GetElementPtr:
+    return H.pointer(cast<GetElementPtrInst>(I).getSourceElementType());
+  case Instruction::Alloca:
+    return H.pointer(cast<AllocaInst>(I).getAllocatedType());
+  case Instruction::Load:
+    return H.word(cast<LoadInst>(I).getSyncScopeID());
+  case Instruction::Store:
+    return H.word(cast<StoreInst>(I).getSyncScopeID());
+  case Instruction::Fence:
+    return H.word(cast<FenceInst>(I).getSyncScopeID());
+  case Instruction::AtomicRMW:
+    return H.word(cast<AtomicRMWInst>(I).getSyncScopeID());
+  case Instruction::AtomicCmpXchg:
+    return H.word(cast<AtomicCmpXchgInst>(I).getSyncScopeID());
+  case Instruction::ShuffleVector:
+    for (int Lane : cast<ShuffleVectorInst>(I).getShuffleMask())
+      H.word(static_cast<uint32_t>(Lane));
+    return;
+  case Instruction::ExtractValue:
+    for (unsigned Index : cast<ExtractValueInst>(I).indices())
+      H.word(Index);
+    return;
+  case Instruction::InsertValue:
+    for (unsigned Index : cast<InsertValueInst>(I).indices())
+      H.word(Index);
+    return;
+  default:
+    return;
+  }
+}
+
+void hashInstruction(Hasher &Content, Hasher &Order, const Instruction &I,
+                     Attachments &Nodes) {
+  Content.pointer(&I);
+  Content.pointer(I.getType());
+  Content.word(static_cast<uint64_t>(I.getNumOperands()) << 32 |
+               subclassData(I) << 16 | I.getRawSubclassOptionalData() << 8 |
+               I.getOpcode());
+  for (const Use &Operand : I.operands()) {
+    const Value *V = Operand.get();
+    Content.pointer(V);
+    // The links of all uses give the order of the lists. Lists of globals run through many functions and
+    // are looked at in one place for all.
+    if (V && !isa<Constant>(V))
+      Order.pointer(Operand.getNext());
+  }
+  hashOwnFields(Content, I);
+  if (I.hasMetadata()) {
+    Nodes.clear();
+    I.getAllMetadata(Nodes);
+    hashAttachments(Content, Nodes);
+  }
+  if (I.hasDbgRecords())
+    for (const DbgRecord &Record : I.getDbgRecordRange())
+      Content.pointer(&Record);
+}
+
+void hashGlobalValue(Hasher &H, const GlobalValue &G) {
+  H.pointer(&G);
+  H.text(G.getName());
+  H.pointer(G.getValueType());
+  H.word(G.getLinkage() | G.getVisibility() << 8 |
+         static_cast<unsigned>(G.getUnnamedAddr()) << 12 | G.isDSOLocal() << 16 |
+         G.getThreadLocalMode() << 20 | G.getDLLStorageClass() << 24 |
+         static_cast<uint64_t>(G.getAddressSpace()) << 32);
+  if (G.hasPartition())
+    H.text(G.getPartition());
+  if (G.hasSanitizerMetadata()) {
+    const GlobalValue::SanitizerMetadata &S = G.getSanitizerMetadata();
+    H.word(0x100 | S.NoAddress << 3 | S.NoHWAddress << 2 | S.Memtag << 1 |
+           S.IsDynInit);
+  }
+}
+
+void hashGlobalObject(Hasher &H, const GlobalObject &G, Attachments &Nodes) {
+  hashGlobalValue(H, G);
+  if (G.hasSection())
+    H.text(G.getSection());
+  if (const Comdat *C = G.getComdat()) {
+    H.text(C->getName());
+    H.word(C->getSelectionKind());
+  }
+  if (G.hasMetadata()) {
+    Nodes.clear();
+    G.getAllMetadata(Nodes);
+    hashAttachments(H, Nodes);
+  }
+}
+
+FunctionPrint printFunction(const Function &F, Attachments &Nodes) {
+  Hasher Content, Order;
+  uint64_t Instructions = 0;
+  hashGlobalObject(Content, F, Nodes);
+  Content.pointer(F.getAttributes().getRawPointer());
+  Content.alignment(F.getAlign());
+  Content.word(F.getCallingConv());
+  if (F.hasGC())
+    Content.text(F.getGC());
+  // Personality, prefix and prologue; which of them there are stands in the sixteen bits.
+  Content.word(subclassData(F));
+  for (const Use &Operand : F.operands())
+    Content.pointer(Operand.get());
+  for (const BasicBlock &B : F) {
+    Content.pointer(&B);
+    for (const Instruction &I : B) {
+      ++Instructions;
+      hashInstruction(Content, Order, I, Nodes);
+    }
+  }
+  return {&F, Content.finish(), Order.finish(), Instructions};
+}
+
+void hashVariable(Hasher &H, const GlobalVariable &G, Attachments &Nodes) {
+  hashGlobalObject(H, G, Nodes);
+  H.word(G.isConstant() | G.isExternallyInitialized() << 1);
+  H.pointer(G.hasInitializer() ? G.getInitializer() : nullptr);
+  H.alignment(G.getAlign());
+  H.word(G.getCodeModel() ? 1 + *G.getCodeModel() : 0);
+  for (Attribute A : G.getAttributes())
+    H.pointer(A.getRawPointer());
+}
+
+uint64_t hashModule(const Module &M, Attachments &Nodes) {
+  Hasher H;
+  H.text(M.getTargetTriple().str());
+  H.text(M.getDataLayoutStr());
+  H.text(M.getModuleInlineAsm());
+  for (const GlobalVariable &G : M.globals())
+    hashVariable(H, G, Nodes);
+  for (const GlobalAlias &G : M.aliases()) {
+    hashGlobalValue(H, G);
+    H.pointer(G.getAliasee());
+  }
+  for (const GlobalIFunc &G : M.ifuncs()) {
+    hashGlobalObject(H, G, Nodes);
+    H.pointer(G.getResolver());
+  }
+  for (const NamedMDNode &Named : M.named_metadata()) {
+    H.text(Named.getName());
+    for (const MDNode *Node : Named.operands())
+      hashNode(H, *Node);
+  }
+  for (const Function &F : M)
+    H.pointer(&F);
+  return H.finish();
+}
+
+/// The order of a use-list, and of those of the constants in it.
+void hashUses(Hasher &H, const Value &V) {
+  for (const Use &U : V.uses()) {
+    H.pointer(&U);
+    const auto *C = dyn_cast<Constant>(U.getUser());
+    if (C && !isa<GlobalValue>(C))
+      hashUses(H, *C);
+  }
+}
+
+uint64_t hashGlobalUses(const Module &M) {
+  Hasher H;
+  for (const GlobalVariable &G : M.globals())
+    hashUses(H, G);
+  for (const Function &F : M)
+    hashUses(H, F);
+  for (const GlobalAlias &G : M.aliases())
+    hashUses(H, G);
+  for (const GlobalIFunc &G : M.ifuncs())
+    hashUses(H, G);
+  return H.finish();
+}
+
+} // namespace
+
+uint64_t Fingerprint::instructions() const {
+  uint64_t Sum = 0;
+  for (const FunctionPrint &F : Functions)
+    Sum += F.Instructions;
+  return Sum;
+}
+
+void takeFingerprint(Module &M, Fingerprint &Print) {
+  Attachments Nodes;
+  Print.Content = hashModule(M, Nodes);
+  Print.Order = hashGlobalUses(M);
+  Print.Functions.clear();
+  for (Function &F : M)
+    Print.Functions.push_back(printFunction(F, Nodes));
+}
+
+void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
+             Difference &Result) {
+  Result.Module = Before.Content != After.Content;
+  Result.Order = Before.Order != After.Order;
+  Result.Functions.clear();
+  DenseMap<const Function *, const FunctionPrint *> Known;
+  auto Find = [&](size_t Index, const Function *F) -> const FunctionPrint * {
+    // Hardly any pass moves functions about.
+    if (Index < Before.Functions.size() && Before.Functions[Index].Function == F)
+      return &Before.Functions[Index];
+    if (Known.empty())
+      for (const FunctionPrint &P : Before.Functions)
+        Known[P.Function] = &P;
+    return Known.lookup(F);
+  };
+  size_t Index = 0;
+  for (Function &F : M) {
+    const FunctionPrint &Now = After.Functions[Index];
+    const FunctionPrint *Then = Find(Index++, &F);
+    if (!Then || Then->Content != Now.Content)
+      Result.Functions.push_back(&F);
+    else if (Then->Order != Now.Order)
+      Result.Order = true;
+  }
+}
+
+} // namespace steplake

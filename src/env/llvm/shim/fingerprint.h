@@ -1,0 +1,52 @@
+/// Telling whether a pass changed a module, without writing it.
+#pragma once
+
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/Module.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace steplake {
+
+/// A hash over a function's content (identities of instructions, operands, types, attributes, metadata and
+/// every field that is none of these) and one over the order of its local use-lists.
+struct FunctionPrint {
+  const llvm::Function *Function = nullptr;
+  uint64_t Content = 0;
+  uint64_t Order = 0;
+  uint64_t Instructions = 0;
+};
+
+/// A module's fingerprint. It rests on addresses: two are comparable only if they were taken of the same
+/// module object, within one process.
+struct Fingerprint {
+  /// Globals, aliases, module-level metadata and text.
+  uint64_t Content = 0;
+  /// The order of the use-lists of globals, and of constants that use globals.
+  uint64_t Order = 0;
+  std::vector<FunctionPrint> Functions;
+
+  uint64_t instructions() const;
+};
+
+/// What differs between two fingerprints.
+struct Difference {
+  /// Globals or module-level content, or the list of functions.
+  bool Module = false;
+  /// The order of some use-list, whether or not content differs too.
+  bool Order = false;
+  /// Functions with other content, or new ones.
+  llvm::SmallVector<llvm::Function *, 8> Functions;
+
+  bool content() const { return Module || !Functions.empty(); }
+};
+
+/// Takes the fingerprint of `M` into `Print`, whose storage is used again.
+void takeFingerprint(llvm::Module &M, Fingerprint &Print);
+
+/// Compares the fingerprints of `M` before and after.
+void compare(llvm::Module &M, const Fingerprint &Before,
+             const Fingerprint &After, Difference &Result);
+
+} // namespace steplake

@@ -1,0 +1,182 @@
+#include "module.h"
+
+#include "llvm/AsmParser/Parser.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/DiagnosticHandler.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace llvm;
+using namespace steplake;
+
+namespace {
+
+/// Takes every diagnostic and says nothing: the standard streams belong to the program around, and LLVM's
+/// own handler ends the process on an error.
+struct SilentHandler final : DiagnosticHandler {
+  bool handleDiagnostics(const DiagnosticInfo &) override { return true; }
+};
+
+SteplakeBytes borrow(StringRef Text) { return {Text.data(), Text.size()}; }
+
+/// The first line: messages go into one-line reports.
+std::string firstLine(StringRef Text) {
+  return Text.trim().split('\n').first.str();
+}
+
+std::unique_ptr<Module> parse(SteplakeModule &Module, MemoryBufferRef Buffer) {
+  auto *Start =
+      reinterpret_cast<const unsigned char *>(Buffer.getBufferStart());
+  if (isBitcode(Start, Start + Buffer.getBufferSize())) {
+    Expected<std::unique_ptr<llvm::Module>> Read =
+        parseBitcodeFile(Buffer, Module.Context);
+    if (Read)
+      return std::move(*Read);
+    Module.Message = firstLine(toString(Read.takeError()));
+    return nullptr;
+  }
+  if (Module.Context.shouldDiscardValueNames()) {
+    Module.Message = "it is not LLVM bitcode";
+    return nullptr;
+  }
+  SMDiagnostic Problem;
+  std::unique_ptr<llvm::Module> Read =
+      parseAssembly(Buffer, Problem, Module.Context);
+  if (!Read)
+    Module.Message = "line " + std::to_string(Problem.getLineNo()) + ": " +
+                     Problem.getMessage().str();
+  return Read;
+}
+
+} // namespace
+
+extern "C" {
+
+void steplake_llvm_context_prepare(LLVMContextRef Context, int DiscardNames) {
+  LLVMContext &C = *unwrap(Context);
+  C.setDiscardValueNames(DiscardNames != 0);
+  C.setDiagnosticHandler(std::make_unique<SilentHandler>());
+  registerFixedNames(C);
+}
+
+SteplakeModule *steplake_llvm_module_create(LLVMContextRef Context) {
+  return new SteplakeModule(*unwrap(Context));
+}
+
+void steplake_llvm_module_dispose(SteplakeModule *Module) { delete Module; }
+
+int steplake_llvm_module_parse(SteplakeModule *Module, const char *Data,
+                               size_t Size) {
+  // The parser of textual IR reads up to a terminating zero, hence the copy.
+  auto Buffer = MemoryBuffer::getMemBufferCopy({Data, Size}, "-");
+  std::unique_ptr<llvm::Module> Read = parse(*Module, *Buffer);
+  if (!Read)
+    return false;
+  std::string Broken;
+  raw_string_ostream Stream(Broken);
+  bool BrokenDebugInfo = false;
+  if (verifyModule(*Read, &Stream, &BrokenDebugInfo)) {
+    Module->Message = firstLine(Broken);
+    return false;
+  }
+  Module->IR = std::move(Read);
+  return true;
+}
+
+SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module) {
+  return borrow(Module->Message);
+}
+
+int steplake_llvm_module_adopt(SteplakeModule *Module,
+                               LLVMTargetMachineRef Machine) {
+  auto &Target = *reinterpret_cast<TargetMachine *>(Machine);
+  llvm::Module &M = *Module->IR;
+  if (M.getTargetTriple().empty())
+    M.setTargetTriple(Target.getTargetTriple());
+  if (M.getTargetTriple().getArch() != Target.getTargetTriple().getArch()) {
+    Module->Message = "it is for " + M.getTargetTriple().str() + ", not for " +
+                      Target.getTargetTriple().str();
+    return false;
+  }
+  if (M.getDataLayoutStr().empty())
+    M.setDataLayout(Target.createDataLayout());
+  StripDebugInfo(M);
+  M.setModuleIdentifier("-");
+  M.setSourceFileName("-");
+  return true;
+}
+
+void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
+  canonicaliseIntrinsics(*Module);
+  canonicaliseUseLists(*Module->IR);
+  takeFingerprint(*Module->IR, Module->Print);
+}
+
+int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
+  std::string Broken;
+  raw_string_ostream Stream(Broken);
+  bool IsBroken = false;
+  if (Module->Changes.Module)
+    IsBroken = verifyModule(*Module->IR, &Stream);
+  else
+    for (Function *F : Module->Changes.Functions)
+      IsBroken |= verifyFunction(*F, &Stream);
+  if (IsBroken)
+    Module->Message = firstLine(Broken);
+  return !IsBroken;
+}
+
+void steplake_llvm_module_settle(SteplakeModule *Module) {
+  canonicaliseUseLists(*Module->IR);
+  takeFingerprint(*Module->IR, Module->Print);
+}
+
+SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module) {
+  Module->Bitcode.clear();
+  // The symbol table for linkers would be a good part of the work, and no state needs one.
+  BitcodeWriter Writer(Module->Bitcode);
+  Writer.writeModule(*Module->IR, /*ShouldPreserveUseListOrder=*/false);
+  Writer.writeStrtab();
+  return steplake_llvm_module_written(Module);
+}
+
+SteplakeBytes steplake_llvm_module_written(const SteplakeModule *Module) {
+  return {Module->Bitcode.data(), Module->Bitcode.size()};
+}
+
+SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module) {
+  Module->Text.clear();
+  raw_string_ostream Stream(Module->Text);
+  Module->IR->print(Stream, nullptr);
+  return borrow(Module->Text);
+}
+
+uint64_t steplake_llvm_module_instructions(const SteplakeModule *Module) {
+  return Module->Print.instructions();
+}
+
+SteplakeBytes steplake_llvm_module_registered(SteplakeModule *Module) {
+  LLVMContext Fresh;
+  registerFixedNames(Fresh);
+  Module->Text.clear();
+  auto List = [&](StringRef What, auto Names) {
+    SmallVector<StringRef, 64> Ours, Usual;
+    (Module->Context.*Names)(Ours);
+    (Fresh.*Names)(Usual);
+    for (StringRef Name : ArrayRef(Ours).drop_front(Usual.size()))
+      Module->Text += (What + " " + Name + "\n").str();
+  };
+  List("metadata kind", &LLVMContext::getMDKindNames);
+  List("bundle tag", &LLVMContext::getOperandBundleTags);
+  List("synchronisation scope", &LLVMContext::getSyncScopeNames);
+  return borrow(Module->Text);
+}
+
+} // extern "C"

@@ -1,0 +1,52 @@
+/// What stands behind the handles, for the shim's own files.
+#pragma once
+
+#include "fingerprint.h"
+#include "steplake_llvm.h"
+
+#include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/Attributes.h"
+#include "llvm/IR/Module.h"
+
+#include <memory>
+#include <string>
+
+struct SteplakeModule {
+  explicit SteplakeModule(llvm::LLVMContext &Context) : Context(Context) {}
+
+  llvm::LLVMContext &Context;
+  std::unique_ptr<llvm::Module> IR;
+  /// Why the last call failed.
+  std::string Message;
+  /// Of the canonical form that the module was in last.
+  steplake::Fingerprint Print;
+  /// Of the module after the last run. Between steps nothing reads it; kept for its storage.
+  steplake::Fingerprint Next;
+  /// What differs between the two. Set by a run that changed something.
+  steplake::Difference Changes;
+  /// The attributes that declarations of intrinsics have after a read.
+  llvm::DenseMap<std::pair<unsigned, llvm::FunctionType *>, llvm::AttributeList>
+      IntrinsicAttributes;
+  llvm::SmallVector<char, 0> Bitcode;
+  std::string Text;
+};
+
+namespace steplake {
+
+/// Gives the declarations of intrinsics the attributes that reading bitcode gives them. Passes may infer
+/// more; that would be lost on the next read.
+void canonicaliseIntrinsics(SteplakeModule &Module);
+
+/// Puts every use-list into an order that follows from the module's content: ascending by the place of the
+/// user. Optimisers see use-lists, and bitcode does not hold their order.
+void canonicaliseUseLists(llvm::Module &M);
+
+/// Starts the numbers that LLVM appends to clashing global names from 1 again, as after a read.
+void resetUniqueNames(llvm::Module &M);
+
+/// Registers a fixed list of metadata kinds and bundle tags: bitcode lists every registered one, so a pass
+/// that registers its own on first use would make equal modules differ.
+void registerFixedNames(llvm::LLVMContext &Context);
+
+} // namespace steplake

@@ -1,0 +1,43 @@
+/// Two private members of LLVM's classes that have no complete public accessor.
+///
+/// The way in is the standard's own: access is not checked in an explicit instantiation
+/// ([temp.spec.general]), so a member pointer can be handed out from there. If LLVM renames a member, this
+/// file stops compiling, and nothing breaks silently.
+#pragma once
+
+#include "llvm/IR/Value.h"
+#include "llvm/IR/ValueSymbolTable.h"
+
+#include <cstdint>
+
+namespace steplake {
+
+template <typename Tag, typename Tag::Member Pointer> struct Expose {
+  friend typename Tag::Member expose(Tag) { return Pointer; }
+};
+
+struct SubclassDataOf {
+  using Member = unsigned short llvm::Value::*;
+  friend Member expose(SubclassDataOf);
+};
+template struct Expose<SubclassDataOf, &llvm::Value::SubclassData>;
+
+struct LastUniqueOf {
+  using Member = uint32_t llvm::ValueSymbolTable::*;
+  friend Member expose(LastUniqueOf);
+};
+template struct Expose<LastUniqueOf, &llvm::ValueSymbolTable::LastUnique>;
+
+/// The sixteen bits in which an instruction keeps what is its own: alignment, volatility, atomic ordering,
+/// predicate, calling convention, tail call kind, read-modify-write operation, clean-up flag and so on. Read
+/// as a whole, no field of them can be forgotten.
+inline unsigned subclassData(const llvm::Value &V) {
+  return V.*expose(SubclassDataOf{});
+}
+
+/// The number that was last appended to a clashing name.
+inline uint32_t &lastUnique(llvm::ValueSymbolTable &Table) {
+  return Table.*expose(LastUniqueOf{});
+}
+
+} // namespace steplake

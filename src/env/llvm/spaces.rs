@@ -1,0 +1,234 @@
+//! The action, observation and reward spaces.
+
+use super::features::{AUTOPHASE_NAMES, INST_COUNT_NAMES};
+use crate::model::{
+    ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueKind,
+};
+
+/// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are what a
+/// [probe](super::probe) found; the rows and their order are fixed for a version of a space.
+pub(super) const ACTION_SPACES: [(&str, &str); 3] = [
+    ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
+    ("llvm22-all-v0", include_str!("actions/llvm22-all-v0.csv")),
+    ("compilergym-v0", include_str!("actions/compilergym-v0.csv")),
+];
+
+/// The columns of an action space's rows.
+pub(super) const COLUMNS: [&str; 7] =
+    ["name", "pipeline", "replayable", "crashes", "slow", "never_changes", "note"];
+
+/// One row of an action space.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct ActionRow {
+    pub(super) spec: ActionSpec,
+    pub(super) note: String,
+}
+
+/// Why an action space's rows cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of an action space: {problem}")]
+pub(super) struct RowError {
+    line: usize,
+    problem: String,
+}
+
+/// Reads an action space.
+pub(super) fn parse_rows(text: &str) -> Result<Vec<ActionRow>, RowError> {
+    let mut lines = text.lines().enumerate();
+    if lines.next().map(|(_, head)| head) != Some(COLUMNS.join(",").as_str()) {
+        return Err(RowError { line: 1, problem: format!("not the columns {COLUMNS:?}") });
+    }
+    lines
+        .map(|(index, line)| {
+            parse_row(line).map_err(|problem| RowError { line: index + 1, problem })
+        })
+        .collect()
+}
+
+fn parse_row(line: &str) -> Result<ActionRow, String> {
+    let fields = split_fields(line);
+    let [name, pipeline, flags @ .., note] = fields.as_slice() else {
+        return Err("too few fields".to_owned());
+    };
+    let flags = flags.iter().map(|text| text.parse::<bool>().map_err(|error| error.to_string()));
+    let flags: Vec<bool> = flags.collect::<Result<_, _>>()?;
+    let &[replayable, crashes, slow, never_changes] = flags.as_slice() else {
+        return Err(format!("not {} fields", COLUMNS.len()));
+    };
+    let flags = ActionFlags { replayable, crashes, slow, never_changes };
+    let spec = ActionSpec { name: name.clone(), pipeline: pipeline.clone(), flags };
+    Ok(ActionRow { spec, note: note.clone() })
+}
+
+/// The fields of a CSV line. A field may stand in double quotes; quotes within are doubled.
+fn split_fields(line: &str) -> Vec<String> {
+    let mut fields = vec![String::new()];
+    let mut quoted = false;
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        let field = fields.last_mut().expect("there is always a field");
+        match character {
+            '"' if quoted && characters.peek() == Some(&'"') => {
+                characters.next();
+                field.push('"');
+            }
+            '"' => quoted = !quoted,
+            ',' if !quoted => fields.push(String::new()),
+            other => field.push(other),
+        }
+    }
+    fields
+}
+
+/// Writes an action space: the inverse of [`parse_rows`].
+pub(super) fn format_rows(rows: &[ActionRow]) -> String {
+    let mut text = COLUMNS.join(",") + "\n";
+    for ActionRow { spec, note } in rows {
+        let flags = spec.flags;
+        let flags = [flags.replayable, flags.crashes, flags.slow, flags.never_changes];
+        let flags = flags.map(|flag| flag.to_string()).join(",");
+        let fields = [quote(&spec.name), quote(&spec.pipeline), flags, quote(note)];
+        text += &(fields.join(",") + "\n");
+    }
+    text
+}
+
+fn quote(field: &str) -> String {
+    if field.contains([',', '"']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// All action spaces, the default first.
+pub(super) fn action_spaces() -> Vec<ActionSpace> {
+    let space = |(name, text): (&str, &str)| {
+        let rows = parse_rows(text).expect("a test reads every committed action space");
+        let actions = rows.into_iter().map(|row| row.spec).collect();
+        ActionSpace { name: name.to_owned(), actions }
+    };
+    ACTION_SPACES.into_iter().map(space).collect()
+}
+
+/// What an observation space shows. In the order of [`observation_spaces`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Observation {
+    Ir,
+    Bitcode,
+    IrSha1,
+    InstCount,
+    Autophase,
+    IrInstructionCount,
+    /// The baseline of this name.
+    Baseline(&'static str),
+}
+
+/// The initial cost.
+pub(super) const COUNT_O0: &str = "IrInstructionCountO0";
+/// The cost after LLVM's `default<O3>`.
+pub(super) const COUNT_O3: &str = "IrInstructionCountO3";
+/// The cost after LLVM's `default<Oz>`.
+pub(super) const COUNT_OZ: &str = "IrInstructionCountOz";
+const COUNT: &str = "IrInstructionCount";
+
+/// Every observation with its name.
+pub(super) const OBSERVATIONS: [(&str, Observation); 9] = [
+    ("Ir", Observation::Ir),
+    ("Bitcode", Observation::Bitcode),
+    ("IrSha1", Observation::IrSha1),
+    ("InstCount", Observation::InstCount),
+    ("Autophase", Observation::Autophase),
+    (COUNT, Observation::IrInstructionCount),
+    (COUNT_O0, Observation::Baseline(COUNT_O0)),
+    (COUNT_O3, Observation::Baseline(COUNT_O3)),
+    (COUNT_OZ, Observation::Baseline(COUNT_OZ)),
+];
+
+/// The observation spaces.
+pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
+    let space = |(name, observation)| {
+        let kind = match observation {
+            Observation::Ir | Observation::IrSha1 => ValueKind::Text,
+            Observation::Bitcode => ValueKind::Bytes,
+            Observation::InstCount => ValueKind::Vector(INST_COUNT_NAMES.into()),
+            Observation::Autophase => ValueKind::Vector(AUTOPHASE_NAMES.into()),
+            Observation::IrInstructionCount | Observation::Baseline(_) => ValueKind::Scalar,
+        };
+        let of_benchmark = matches!(observation, Observation::Baseline(_));
+        ObservationSpace { name, kind, of_benchmark }
+    };
+    OBSERVATIONS.into_iter().map(space).collect()
+}
+
+/// The reward spaces: the instruction count, to CompilerGym's four scales.
+pub(super) fn reward_spaces() -> Vec<RewardSpace> {
+    [
+        (COUNT, Scale::Absolute),
+        ("IrInstructionCountNorm", Scale::Initial),
+        (COUNT_O3, Scale::Baseline(COUNT_O3)),
+        (COUNT_OZ, Scale::Baseline(COUNT_OZ)),
+    ]
+    .map(|(name, scale)| RewardSpace { name, cost: COUNT, initial: COUNT_O0, scale })
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_committed_space_is_read_and_written_back() {
+        for (name, text) in ACTION_SPACES {
+            let rows = parse_rows(text).unwrap();
+            assert_eq!(format_rows(&rows), text, "{name}");
+            let names: HashSet<_> = rows.iter().map(|row| &row.spec.name).collect();
+            assert_eq!(names.len(), rows.len(), "{name} has a name twice");
+        }
+    }
+
+    #[test]
+    fn the_legacy_space_has_its_124_flags_in_order() {
+        let rows = parse_rows(ACTION_SPACES[2].1).unwrap();
+        assert_eq!(rows.len(), 124);
+        let at = |index: usize| rows[index].spec.name.as_str();
+        assert_eq!(
+            [at(0), at(10), at(53), at(123)],
+            ["-add-discriminators", "-simplifycfg", "-instcombine", "-mergereturn",]
+        );
+        let idle: Vec<_> = rows.iter().filter(|row| row.spec.pipeline.is_empty()).collect();
+        assert_eq!(idle.len(), 7);
+        assert!(idle.iter().all(|row| row.note.contains("does nothing")));
+    }
+
+    #[test]
+    fn the_default_space_is_a_part_of_all_and_unremarkable() {
+        let [default, all] = [0, 1].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
+        for row in &default {
+            assert!(all.contains(row), "{}", row.spec.name);
+            assert!(row.spec.flags.replayable && !row.spec.flags.crashes, "{}", row.spec.name);
+        }
+    }
+
+    #[test]
+    fn fields_with_commas_and_quotes_survive() {
+        let row = ActionRow {
+            spec: ActionSpec {
+                name: "a".to_owned(),
+                pipeline: "function(x,y)".to_owned(),
+                flags: ActionFlags::UNREMARKABLE,
+            },
+            note: "says \"no\", twice".to_owned(),
+        };
+        assert_eq!(parse_rows(&format_rows(std::slice::from_ref(&row))).unwrap(), [row]);
+    }
+
+    #[test]
+    fn a_bad_row_is_named_by_its_line() {
+        let text = format_rows(&[]) + "a,b,true,perhaps,false,false,\n";
+        assert_eq!(parse_rows(&text).unwrap_err().line, 2);
+        assert_eq!(parse_rows("name,pipeline\n").unwrap_err().line, 1);
+    }
+}
