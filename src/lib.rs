@@ -7,3 +7,6 @@ pub mod model;
 
 /// Live compiler environments and their sessions.
 pub mod env;
+
+/// The binary's commands.
+pub mod cli;

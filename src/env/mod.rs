@@ -25,6 +25,23 @@ use crate::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
 };
 
+/// The environment that is meant where none is named.
+pub const DEFAULT: &str = llvm::NAME;
+
+/// The names of all environments, the default first.
+pub const NAMES: [&str; 2] = [llvm::NAME, toy::NAME];
+
+/// The environment called `name`, its sessions in this process; `None` when there is none.
+///
+/// Put a real compiler's sessions into [worker] processes.
+pub fn open(name: &str) -> Option<Box<dyn Environment>> {
+    match name {
+        llvm::NAME => Some(Box::new(llvm::LlvmEnvironment::new())),
+        toy::NAME => Some(Box::new(toy::ToyEnvironment::default())),
+        _ => None,
+    }
+}
+
 /// A compiler problem.
 pub trait Environment: Send + Sync + std::fmt::Debug {
     /// The compiler and the spaces.

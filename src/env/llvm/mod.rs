@@ -43,7 +43,7 @@ mod program;
 mod session;
 mod spaces;
 
-pub use environment::LlvmEnvironment;
+pub use environment::{LlvmEnvironment, NAME};
 pub use program::ProgramError;
 pub use session::LlvmSession;
 
