@@ -25,7 +25,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// The only files that may say `unsafe`: the ring around foreign functions and shared memory.
-const UNSAFE_FILES: &[&str] = &["src/env/worker/flight.rs"];
+const UNSAFE_FILES: &[&str] = &[
+    "src/env/llvm/engine.rs",
+    "src/env/llvm/ffi.rs",
+    "src/env/llvm/program.rs",
+    "src/env/worker/flight.rs",
+];
 
 /// Names that say nothing about what a module holds.
 const EMPTY_NAMES: &[&str] =
