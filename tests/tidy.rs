@@ -183,7 +183,7 @@ fn links(path: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) -> Vec<
 fn query_header(path: &str, text: &str) -> Vec<String> {
     let comments: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("-- ")).collect();
     let mut problems = Vec::new();
-    if comments.first().is_none_or(|title| title.trim().is_empty() || title.contains(':')) {
+    if comments.first().is_none_or(|title| title.trim().is_empty() || title.starts_with("param ")) {
         problems.push(format!("{path}: the first line is not `-- <title>`"));
     }
     for parameter in comments.iter().filter_map(|line| line.strip_prefix("param ")) {
