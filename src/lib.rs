@@ -8,5 +8,11 @@ pub mod model;
 /// Live compiler environments and their sessions.
 pub mod env;
 
-/// The binary's commands.
-pub mod cli;
+/// Sessions that also write, and the generation of runs.
+pub mod record;
+
+/// The lake on disk: hot log, segments, manifest, verification.
+pub mod store;
+
+/// SQL over a lake: tables, views, functions of the field, named queries and their output.
+pub mod query;

@@ -12,6 +12,15 @@ impl StateId {
     /// Bytes of an id.
     pub const LEN: usize = 20;
 
+    /// The id that a column holds.
+    ///
+    /// # Panics
+    ///
+    /// When `bytes` are not [`StateId::LEN`]: columns of ids have that width.
+    pub fn from_slice(bytes: &[u8]) -> Self {
+        Self(bytes.try_into().expect("an id has 20 bytes"))
+    }
+
     /// The first eight bytes as a big-endian signed integer: the column `state_key`, for sorting,
     /// joins and pruning in readers that are slow on binary columns.
     pub fn key(&self) -> i64 {

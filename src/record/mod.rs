@@ -22,6 +22,7 @@ mod buffer;
 pub mod generate;
 mod recorder;
 mod recording;
+pub mod replay;
 
 pub use recorder::{EpisodePlan, Recorder, Settle};
 pub use recording::{RecordError, Recording, RecordingOptions};

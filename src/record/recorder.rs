@@ -189,36 +189,15 @@ impl Writing<'_> {
         observe: &mut Observe<'_>,
     ) -> Result<(), SessionError> {
         let shared = self.shared;
-        let mut fresh = Rows::default();
-        let mut ir_bytes = 0;
-        if let Some(state) = step.state {
-            let claim = shared.claim(state);
-            match self.look(state, claim, observe) {
-                Ok((observations, ir)) => {
-                    ir_bytes = ir.as_ref().map_or(0, |ir| ir.compressed.len());
-                    fresh.observations.extend(observations);
-                    fresh.ir.extend(ir);
-                }
-                Err(error) => {
-                    shared.unclaim(state, claim);
-                    return Err(error);
-                }
-            }
-        }
-        fresh.benchmarks.extend(benchmark);
-        shared.buffer.push(|rows| {
-            let mut count =
-                fresh.observations.len() + fresh.ir.len() + fresh.benchmarks.len();
-            rows.benchmarks.append(&mut fresh.benchmarks);
-            rows.observations.append(&mut fresh.observations);
-            rows.ir.append(&mut fresh.ir);
-            if write_step {
-                rows.steps.push(step);
-                count += 1;
-            }
-            (count, ir_bytes)
-        })?;
-        Ok(())
+        let Some(state) = step.state else {
+            return put(shared, step, write_step, benchmark, Fresh::default());
+        };
+        let claim = shared.claim(state);
+        let result = self
+            .look(state, claim, observe)
+            .and_then(|fresh| put(shared, step, write_step, benchmark, fresh));
+        shared.meet(state, claim, result.is_ok());
+        result
     }
 
     fn look(
@@ -226,14 +205,15 @@ impl Writing<'_> {
         state: StateId,
         claim: Claim,
         observe: &mut Observe<'_>,
-    ) -> Result<(Option<ObservationRow>, Option<IrRow>), SessionError> {
+    ) -> Result<Fresh, SessionError> {
         let mut observations = None;
         if claim.observations {
             let values = self.shared.observed.iter().map(|&space| observe(space));
-            observations = Some(ObservationRow { state, values: values.collect::<Result<_, _>>()? });
+            let values = values.collect::<Result<_, _>>()?;
+            observations = Some(ObservationRow { state, values });
         }
         let Some(space) = self.shared.ir.filter(|_| claim.ir) else {
-            return Ok((observations, None));
+            return Ok(Fresh { observations, ir: None });
         };
         let Value::Bytes(bytes) = observe(space)? else {
             return Err(SessionError::Visit("a serialised state must be bytes".into()));
@@ -243,8 +223,40 @@ impl Writing<'_> {
         };
         let compressed = self.compressor.compress(&bytes).map_err(|error| failed(&error))?;
         let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
-        Ok((observations, Some(IrRow { state, compressed, bytes: length })))
+        let ir = Some(IrRow { state, compressed, bytes: length });
+        Ok(Fresh { observations, ir })
     }
+}
+
+/// What the lake lacked of a state.
+#[derive(Debug, Default)]
+struct Fresh {
+    observations: Option<ObservationRow>,
+    ir: Option<IrRow>,
+}
+
+/// Puts rows aside that are to be committed together.
+fn put(
+    shared: &Shared,
+    step: StepRow,
+    write_step: bool,
+    benchmark: Option<BenchmarkRow>,
+    fresh: Fresh,
+) -> Result<(), SessionError> {
+    let bytes = fresh.ir.as_ref().map_or(0, |ir| ir.compressed.len());
+    shared.buffer.push(|rows| {
+        let before = count(rows);
+        rows.benchmarks.extend(benchmark);
+        rows.observations.extend(fresh.observations);
+        rows.ir.extend(fresh.ir);
+        rows.steps.extend(Some(step).filter(|_| write_step));
+        (count(rows) - before, bytes)
+    })?;
+    Ok(())
+}
+
+fn count(rows: &Rows) -> usize {
+    rows.benchmarks.len() + rows.observations.len() + rows.ir.len() + rows.steps.len()
 }
 
 impl Open {

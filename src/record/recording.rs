@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ pub struct RecordingOptions {
     pub ir: bool,
     /// The bound of what a kill or a power cut may take. See the [module](super).
     pub flush_interval: Duration,
-    /// The size of the hot log, in bytes, at which it is sealed in the background.
-    pub seal_bytes: u64,
+    /// Whether the hot log is sealed in the background when it has grown.
+    pub seal: bool,
 }
 
 impl Default for RecordingOptions {
     fn default() -> Self {
-        Self { ir: true, flush_interval: Duration::from_secs(1), seal_bytes: 96 << 20 }
+        Self { ir: true, flush_interval: Duration::from_secs(1), seal: true }
     }
 }
 
@@ -44,6 +44,9 @@ pub enum RecordError {
         /// The environment.
         environment: &'static str,
     },
+    /// The thread that commits cannot be started.
+    #[error("the writer thread cannot be started")]
+    NoThread(#[source] std::io::Error),
     /// The thread that commits has panicked: a defect of steplake.
     #[error("the writer thread panicked: this is a defect, please report it")]
     WriterPanicked,
@@ -68,6 +71,8 @@ pub(super) struct Shared {
     pub(super) rewards: Vec<usize>,
     pub(super) ir: Option<ObservationIndex>,
     known: Mutex<Known>,
+    /// A claim was met or given back.
+    met: Condvar,
     ordinal_next: AtomicU32,
     states_new: AtomicU64,
     asker: u64,
@@ -79,6 +84,8 @@ struct Known {
     ir: HashSet<StateId>,
     /// Digests by URI.
     benchmarks: HashMap<String, String>,
+    /// States that somebody is observing just now.
+    claimed: HashSet<StateId>,
 }
 
 /// What a state still lacks in the lake, claimed by whoever got this.
@@ -86,6 +93,12 @@ struct Known {
 pub(super) struct Claim {
     pub(super) observations: bool,
     pub(super) ir: bool,
+}
+
+impl Claim {
+    fn is_something(self) -> bool {
+        self.observations || self.ir
+    }
 }
 
 static ASKERS: AtomicU64 = AtomicU64::new(1);
@@ -127,7 +140,9 @@ impl Recording {
                 observed: known.observed,
                 ir: known.ir,
                 benchmarks: known.benchmarks,
+                claimed: HashSet::new(),
             }),
+            met: Condvar::new(),
             ordinal_next: AtomicU32::new(0),
             states_new: AtomicU64::new(0),
             asker: ASKERS.fetch_add(1, Ordering::Relaxed),
@@ -142,7 +157,7 @@ impl Recording {
                 result
             }
         });
-        let thread = thread.map_err(StoreError::from_spawn)?;
+        let thread = thread.map_err(RecordError::NoThread)?;
         Ok(Self { shared, thread })
     }
 
@@ -203,26 +218,41 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Claims what the lake does not have of `state` yet.
+    /// Claims what the lake does not have of `state` yet, for a caller that will [meet](Self::meet) the
+    /// claim. Waits while another does: a step must not be committed before its state's observations.
     pub(super) fn claim(&self, state: StateId) -> Claim {
         let mut known = self.known();
+        while known.claimed.contains(&state) {
+            known = self.met.wait(known).unwrap_or_else(PoisonError::into_inner);
+        }
         let observations = known.observed.insert(state);
         let ir = self.ir.is_some() && known.ir.insert(state);
-        if observations {
-            self.states_new.fetch_add(1, Ordering::Relaxed);
+        let claim = Claim { observations, ir };
+        if claim.is_something() {
+            known.claimed.insert(state);
         }
-        Claim { observations, ir }
+        claim
     }
 
-    /// Gives a claim back that could not be used.
-    pub(super) fn unclaim(&self, state: StateId, claim: Claim) {
+    /// Says that the claim was met: what was claimed is in the buffer. Or, if not `done`, gives it back.
+    pub(super) fn meet(&self, state: StateId, claim: Claim, done: bool) {
+        if !claim.is_something() {
+            return;
+        }
         let mut known = self.known();
-        if claim.observations {
-            known.observed.remove(&state);
+        known.claimed.remove(&state);
+        if done {
+            self.states_new.fetch_add(u64::from(claim.observations), Ordering::Relaxed);
+        } else {
+            if claim.observations {
+                known.observed.remove(&state);
+            }
+            if claim.ir {
+                known.ir.remove(&state);
+            }
         }
-        if claim.ir {
-            known.ir.remove(&state);
-        }
+        drop(known);
+        self.met.notify_all();
     }
 
     /// True when this benchmark has to be recorded; an error when another program has its name.
@@ -293,7 +323,7 @@ fn write(
         }
         match sealing.take_if(|thread| thread.is_finished()) {
             Some(thread) => publish(&mut writer, thread)?,
-            None if sealing.is_none() && writer.hot_bytes() >= options.seal_bytes => {
+            None if sealing.is_none() && options.seal && writer.seal_is_due() => {
                 let sealer = writer.sealer()?;
                 sealing = Some(std::thread::spawn(move || sealer.prepare()));
             }

@@ -14,7 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 pub use self::past::Past;
 pub use self::policy::Policy;
-use self::policy::{Dice, Tried};
+pub(super) use self::policy::Dice;
+use self::policy::Tried;
 use self::schedule::{Next, Played, Schedule};
 use super::recorder::{EpisodePlan, Recorder, Settle};
 use super::recording::Recording;

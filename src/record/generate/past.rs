@@ -8,7 +8,7 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use super::policy::Tried;
 use super::{Plan, Policy, Stop};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
-use crate::store::{Snapshot, StoreError, Table};
+use crate::store::{ScanColumns, Snapshot, StoreError, Table};
 
 /// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
 ///
@@ -40,10 +40,11 @@ impl Past {
         actions: u16,
     ) -> Result<Self, StoreError> {
         let mut past = Self::default();
-        for batch in snapshot.scan(Table::Episodes, &["episode_id", "steps"])? {
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "steps"])) {
             let batch = batch?;
-            let steps = batch.column(1).as_primitive::<Int32Type>();
-            for (row, id) in batch.column(0).as_primitive::<Int64Type>().values().iter().enumerate() {
+            let steps = column(&batch, "steps").as_primitive::<Int32Type>();
+            let ids = column(&batch, "episode_id").as_primitive::<Int64Type>();
+            for (row, id) in ids.values().iter().enumerate() {
                 if EpisodeId(*id).run() == run {
                     past.settled += 1;
                     past.steps += u64::try_from(steps.value(row)).unwrap_or(0);
@@ -51,7 +52,7 @@ impl Past {
             }
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
-        for batch in snapshot.scan(Table::Steps, &columns)? {
+        for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
             past.read_steps(&batch?, run, plan, actions);
         }
         Ok(past)
@@ -60,10 +61,10 @@ impl Past {
     /// Takes the steps of a batch into account. The rows of an episode come in order, in one batch or in
     /// several that follow each other.
     fn read_steps(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan, actions: u16) {
-        let episodes = batch.column(0).as_primitive::<Int64Type>();
-        let indices = batch.column(1).as_primitive::<Int32Type>();
-        let states = batch.column(2).as_fixed_size_binary();
-        let chosen = batch.column(3).as_primitive::<Int16Type>();
+        let episodes = column(batch, "episode_id").as_primitive::<Int64Type>();
+        let indices = column(batch, "step_index").as_primitive::<Int32Type>();
+        let states = column(batch, "state_id").as_fixed_size_binary();
+        let chosen = column(batch, "action").as_primitive::<Int16Type>();
         let state_at = |row: usize| {
             let id = states.is_valid(row).then(|| states.value(row).try_into());
             id.and_then(Result::ok).map(StateId)
@@ -96,4 +97,9 @@ impl Past {
             }
         }
     }
+}
+
+/// A column that was asked for by this name.
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a dyn Array {
+    batch.column_by_name(name).expect("a scan has the columns that were asked for").as_ref()
 }

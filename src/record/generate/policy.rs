@@ -46,18 +46,23 @@ impl FromStr for Policy {
 
 /// The source of an episode's choices. `ChaCha` gives the same stream on every machine and in every version.
 #[derive(Debug)]
-pub(super) struct Dice(ChaCha8Rng);
+pub(in crate::record) struct Dice(ChaCha8Rng);
 
 impl Dice {
-    pub(super) fn new(seed: i64, ordinal: u32) -> Self {
+    pub(in crate::record) fn new(seed: i64, ordinal: u32) -> Self {
         let mut hasher = blake3::Hasher::new_derive_key("steplake 2026 seed of an episode");
         hasher.update(&seed.to_le_bytes()).update(&ordinal.to_le_bytes());
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
     }
 
+    /// Any number.
+    pub(in crate::record) fn draw(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
     /// A number below `bound`, by multiplication: the chances differ by less than `bound / 2^64`.
     pub(super) fn below(&mut self, bound: u16) -> u16 {
-        let scaled = (u128::from(self.0.next_u64()) * u128::from(bound)) >> 64;
+        let scaled = (u128::from(self.draw()) * u128::from(bound)) >> 64;
         u16::try_from(scaled).expect("it is below a u16")
     }
 }
