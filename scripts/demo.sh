@@ -7,14 +7,17 @@ cd "$repository"
 export STEPLAKE_LAKE=${STEPLAKE_LAKE:-lake}
 steplake() { "$target/release/steplake" "$@"; }
 
-say "1. About 20 benchmarks: generated programs, our own, and three Debian packages"
-benchmarks=('generator://csmith-v0/0..4' 'benchmark://steplake-v0/*')
-for pattern in 'zlib/[aci]*.c' 'bzip2/[bdh]*.c' 'lz4/lib/lz4.c'; do
-    package=${pattern%%/*}
-    if steplake datasets install "benchmark://debian-v0/$package"; then
-        benchmarks+=("benchmark://debian-v0/$pattern")
+say "1. Twenty benchmarks: generated programs, our own, and files of three Debian packages"
+benchmarks=('generator://csmith-v0/0..3')
+for name in blocked_matmul fourier introsort json_reader keyed_hash shortest_paths text_search window_compressor; do
+    benchmarks+=("benchmark://steplake-v0/$name")
+done
+for file in zlib/adler32.c zlib/inflate.c zlib/trees.c \
+    bzip2/blocksort.c bzip2/decompress.c bzip2/huffman.c lz4/lib/lz4.c lz4/lib/lz4frame.c; do
+    if steplake datasets install "benchmark://debian-v0/$file"; then
+        benchmarks+=("benchmark://debian-v0/$file")
     else
-        printf 'The source of %s cannot be fetched (no network?): going on without it.\n' "$package" >&2
+        printf 'Going on without %s. Without a network, sources of packages cannot be fetched.\n' "$file" >&2
     fi
 done
 
