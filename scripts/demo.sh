@@ -12,14 +12,18 @@ benchmarks=('generator://csmith-v0/0..3')
 for name in blocked_matmul fourier introsort json_reader keyed_hash shortest_paths text_search window_compressor; do
     benchmarks+=("benchmark://steplake-v0/$name")
 done
-for file in zlib/adler32.c zlib/inflate.c zlib/trees.c \
-    bzip2/blocksort.c bzip2/decompress.c bzip2/huffman.c lz4/lib/lz4.c lz4/lib/lz4frame.c; do
-    if steplake datasets install "benchmark://debian-v0/$file"; then
-        benchmarks+=("benchmark://debian-v0/$file")
+debian() { # package file...
+    local uris=("${@:2}")
+    uris=("${uris[@]/#/benchmark://debian-v0/$1/}")
+    if steplake datasets install "${uris[@]}"; then
+        benchmarks+=("${uris[@]}")
     else
-        printf 'Going on without %s. Without a network, sources of packages cannot be fetched.\n' "$file" >&2
+        say "Going on without $1: without a network, its source cannot be fetched."
     fi
-done
+}
+debian zlib adler32.c inflate.c trees.c
+debian bzip2 blocksort.c decompress.c huffman.c
+debian lz4 lib/lz4.c lib/lz4frame.c
 
 say "2. Random episodes on all cores"
 steplake generate --resume --policy random --seed 0 --episodes 300 --jobs "$(nproc)" \
