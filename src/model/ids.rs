@@ -55,9 +55,8 @@ impl FromStr for StateId {
         }
         let mut id = [0; Self::LEN];
         for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(error);
-            *byte =
-                u8::try_from(digit(digits[0])? * 16 + digit(digits[1])?).map_err(|_| error())?;
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.contains('+'));
+            *byte = digits.and_then(|d| u8::from_str_radix(d, 16).ok()).ok_or_else(error)?;
         }
         Ok(Self(id))
     }

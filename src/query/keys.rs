@@ -37,7 +37,7 @@ impl KeyFilter {
 
     /// Whether `segment` can have such rows, by the range of keys that the manifest holds for it.
     pub(super) fn may_be_in(&self, segment: &Segment) -> bool {
-        match segment.keys {
+        match segment.key_range {
             Some((first, last)) if self.column == "state_key" => {
                 self.keys.range(first..=last).next().is_some()
             }

@@ -318,7 +318,9 @@ impl Session for Recorder {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let Some(open) = self.episode.as_mut() else {
+            return self.inner.multistep(actions, visit);
+        };
         let (shared, compressor) = (&self.shared, &mut self.compressor);
         let mut taken = actions.iter();
         self.inner.multistep(actions, &mut |step, observe| {

@@ -62,7 +62,6 @@ pub struct Recording {
 /// What the recorders of a run share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    pub(super) spec: EnvironmentSpec,
     pub(super) run: RunId,
     pub(super) buffer: Buffer,
     /// The recorded observation spaces, in the order of the lake's columns.
@@ -130,7 +129,6 @@ impl Recording {
         let rewards = identity.rewards.iter().map(reward).collect::<Result<_, _>>()?;
         let known = writer.known_states()?;
         let shared = Arc::new(Shared {
-            spec: spec.clone(),
             run,
             buffer: Buffer::default(),
             observed,

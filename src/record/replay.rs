@@ -57,7 +57,9 @@ pub enum ReplayError {
     #[error(transparent)]
     Session(#[from] SessionError),
     /// The live environment is another one than the lake's.
-    #[error("the lake was recorded with {lake}, and what is here is {here}: transitions of another compiler cannot be replayed")]
+    #[error(
+        "the lake was recorded with {lake}, and what is here is {here}: transitions of another compiler cannot be replayed"
+    )]
     OtherEnvironment {
         /// The lake's environment and compiler.
         lake: String,
@@ -82,7 +84,8 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, S
         let (states, nexts) = (column("state_id"), column("next_state_id"));
         let actions = column("action").as_primitive::<Int16Type>();
         for row in 0..batch.num_rows() {
-            let id = |column: &dyn Array| StateId::from_slice(column.as_fixed_size_binary().value(row));
+            let id =
+                |column: &dyn Array| StateId::from_slice(column.as_fixed_size_binary().value(row));
             let action = ActionIndex(actions.value(row).cast_unsigned());
             let edge = Edge { state: id(states), action, next: id(nexts) };
             drawn.push((dice.draw(), edge));
@@ -118,7 +121,9 @@ pub fn replay(
             let place = next.fetch_add(1, Ordering::Relaxed);
             let Some(edge) = edges.get(place) else { return Ok(()) };
             let outcome = match snapshot.ir(&[edge.state])?.pop().flatten() {
-                Some(bitcode) => Some(run(environment, session.as_mut(), snapshot, edge, &bitcode)?),
+                Some(bitcode) => {
+                    Some(run(environment, session.as_mut(), snapshot, edge, &bitcode)?)
+                }
                 None => None,
             };
             found.lock().unwrap_or_else(PoisonError::into_inner).insert(place, outcome);

@@ -1,4 +1,4 @@
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use crate::model::{
@@ -133,6 +133,6 @@ pub struct Known {
     pub observed: HashSet<StateId>,
     /// States with a row in `ir`.
     pub ir: HashSet<StateId>,
-    /// Programs with a row in `benchmarks`, by name.
-    pub benchmarks: HashSet<String>,
+    /// Programs with a row in `benchmarks`: their digests by name.
+    pub benchmarks: HashMap<String, String>,
 }

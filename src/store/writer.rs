@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::catalog::{self, Catalog, PlacedFrame};
 use super::frame::Frame;
 use super::lock::Lock;
 use super::seal::{self, Prepared, SealReport, Sealer};
-use super::{Known, Lake, Rows, RunRow, ScanColumns, StoreError, Table, segment};
+use super::{Identity, Known, Lake, Rows, RunRow, ScanColumns, StoreError, Table, segment};
 use crate::model::{EpisodeId, RunId, StateId};
 
 /// New bytes in the hot log after which a seal is worth its file.
@@ -61,6 +61,11 @@ impl Writer {
         }
         segment::remove_orphans(&self.lake.path, &self.lake.disk, &keep)?;
         Ok(())
+    }
+
+    /// What the lake is a lake of.
+    pub fn identity(&self) -> &Identity {
+        &self.lake.identity
     }
 
     /// Begins a run. `arguments` is what identifies it, in the caller's own form.
@@ -265,11 +270,12 @@ impl Writer {
             }
             Ok(known)
         };
-        let mut benchmarks = HashSet::new();
-        for batch in snapshot.scan(Table::Benchmarks, ScanColumns::Named(&["benchmark_uri"])) {
+        let mut benchmarks = HashMap::new();
+        let columns = ScanColumns::Named(&["benchmark_uri", "program_digest"]);
+        for batch in snapshot.scan(Table::Benchmarks, columns) {
             let batch = batch?;
-            let names = batch["benchmark_uri"].as_string::<i32>();
-            benchmarks.extend(names.iter().flatten().map(str::to_owned));
+            let text = |name| batch[name].as_string::<i32>().iter().flatten().map(str::to_owned);
+            benchmarks.extend(text("benchmark_uri").zip(text("program_digest")));
         }
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }

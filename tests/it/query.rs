@@ -109,7 +109,8 @@ async fn a_segment_that_cannot_have_the_state_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::HalfSealed);
     let engine = engine(&lake).await;
-    let explain = |id: String| format!("EXPLAIN SELECT * FROM observations WHERE state_id = '{id}'");
+    let explain =
+        |id: String| format!("EXPLAIN SELECT * FROM observations WHERE state_id = '{id}'");
     let within = plan(&engine, &explain(state("a0").to_string())).await;
     assert!(within.contains("file_type=parquet"), "{within}");
     let beyond = plan(&engine, &explain(format!("7f{}", "f".repeat(38)))).await;
@@ -243,7 +244,10 @@ async fn a_damaged_file_is_named() {
         let error = batches(&engine, "SELECT * FROM steps_with_actions").await.unwrap_err();
         let message = error.to_string();
         assert!(message.contains(&path.display().to_string()), "{kind}: {message}");
-        assert!(message.contains("steplake verify") && !message.contains('\n'), "{kind}: {message}");
+        assert!(
+            message.contains("steplake verify") && !message.contains('\n'),
+            "{kind}: {message}"
+        );
         assert!(batches(&engine, "SELECT * FROM episodes").await.is_ok(), "{kind}");
     }
 }

@@ -132,7 +132,11 @@ fn a_fork_is_an_episode_that_names_its_parent() {
     let episodes = rows(&folder.path().join("lake"), Table::Episodes);
     assert_eq!(episodes.len(), 2);
     assert!(episodes[0].contains("parent_episode_id=null") && episodes[0].contains("steps=3"));
-    assert!(episodes[1].contains("parent_episode_id=4294967296 parent_step_index=2 steps=1"), "{}", episodes[1]);
+    assert!(
+        episodes[1].contains("parent_episode_id=4294967296 parent_step_index=2 steps=1"),
+        "{}",
+        episodes[1]
+    );
     assert_eq!(rows(&folder.path().join("lake"), Table::Steps).len(), 4 + 2);
 }
 
@@ -140,7 +144,8 @@ fn a_fork_is_an_episode_that_names_its_parent() {
 fn a_flush_makes_durable_what_was_recorded_before_it() {
     let (folder, lake) = toy_lake();
     // Only the flush can be the cause of what is seen.
-    let options = RecordingOptions { flush_interval: Duration::from_hours(1), ..RecordingOptions::default() };
+    let options =
+        RecordingOptions { flush_interval: Duration::from_hours(1), ..RecordingOptions::default() };
     let recording = recording(&lake, &options);
     let mut session = recording.recorder(ToyEnvironment::default().session().unwrap());
     start(&mut session, &toy::benchmark(5));
@@ -175,7 +180,8 @@ fn another_program_of_the_same_name_is_refused() {
     start(&mut session, &toy::program("generator://toy-v0/1", 100, 5));
     let other = toy::program("generator://toy-v0/1", 100, 6);
     let watch = Watch::default();
-    let begin = Start { benchmark: &other, action_space: toy::NAME, baselines: None, watch: &watch };
+    let begin =
+        Start { benchmark: &other, action_space: toy::NAME, baselines: None, watch: &watch };
     let error = session.start(&begin).unwrap_err().to_string();
     assert!(error.contains("is another program than the one that the lake knows"), "{error}");
 }

@@ -58,7 +58,9 @@ pub(crate) fn rows(lake: &Path, table: Table) -> Vec<String> {
             .map(|(field, array)| (field, ArrayFormatter::try_new(array, &options).unwrap()))
             .collect();
         for row in 0..batch.num_rows() {
-            let cells = columns.iter().map(|(field, cells)| format!("{}={}", field.name(), cells.value(row)));
+            let cells = columns
+                .iter()
+                .map(|(field, cells)| format!("{}={}", field.name(), cells.value(row)));
             rows.push(cells.collect::<Vec<_>>().join(" "));
         }
     }

@@ -370,6 +370,9 @@ impl Session for WorkerSession {
     ) -> Result<(), SessionError> {
         let mut pending: VecDeque<u16> = actions.iter().map(|action| action.0).collect();
         for restarts in 0.. {
+            if pending.is_empty() {
+                break;
+            }
             self.bring_back()?;
             match self.batch(&mut pending, visit)? {
                 Batch::Done => break,

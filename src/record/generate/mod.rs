@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 pub use self::past::Past;
-pub use self::policy::Policy;
 pub(super) use self::policy::Dice;
+pub use self::policy::Policy;
 use self::policy::Tried;
 use self::schedule::{Next, Played, Schedule};
 use super::recorder::{EpisodePlan, Recorder, Settle};
@@ -278,7 +278,11 @@ impl Campaign<'_> {
         recorder.multistep(&batch, &mut |step, _| {
             self.count(&step);
             states.extend(step.outcome.state());
-            Ok(if self.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(if self.is_interrupted() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
         })
     }
 

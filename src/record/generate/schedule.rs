@@ -215,7 +215,8 @@ mod tests {
                 return rows;
             }
             assert!(!running.is_empty(), "nobody works and nothing is over");
-            let (ordinal, steps_max) = running.swap_remove(order[turn % order.len()] % running.len());
+            let (ordinal, steps_max) =
+                running.swap_remove(order[turn % order.len()] % running.len());
             turn += 1;
             let new = schedule.take(play(ordinal, steps_max));
             rows.extend(new.iter().map(|row| (row.id.ordinal(), row.steps)));
@@ -228,7 +229,7 @@ mod tests {
             order in prop::collection::vec(0_usize..8, 1..40),
             jobs in 1_usize..6,
             count in 1_u64..200,
-            kind in 0..3,
+            kind in 0_usize..3,
             explore in any::<bool>(),
         ) {
             let stop = [Stop::Steps(count), Stop::States(count / 4 + 1), Stop::Episodes(count / 8 + 1)][kind];
@@ -252,7 +253,8 @@ mod tests {
 
     #[test]
     fn explore_waits_for_the_earlier_episode_of_the_same_benchmark() {
-        let mut schedule = Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), 0, 0, HashSet::new());
+        let mut schedule =
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), 0, 0, HashSet::new());
         for ordinal in 0..3 {
             assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
         }
