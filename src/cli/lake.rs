@@ -7,8 +7,9 @@ use serde_json::json;
 
 use super::args::{Cli, InfoArgs, InfoFormat};
 use super::failure::Failed;
-use super::print;
-use crate::store::{Lake, Snapshot, Table};
+use super::{print, progress};
+use crate::dedup;
+use crate::store::{Lake, RunRow, Snapshot, Table};
 
 pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -18,7 +19,8 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
         let snapshot = lake.snapshot()?;
         Table::ALL.iter().map(|&table| hot_rows(&snapshot, table)).sum()
     };
-    let mut text = format!("sealed {} rows into {} files", HumanCount(report.rows), report.segments);
+    let (rows, files) = (HumanCount(report.rows), report.segments.len());
+    let mut text = format!("sealed {rows} rows into {files} files");
     if hot > 0 {
         write!(text, "; {} rows of unfinished episodes stay in the hot log", HumanCount(hot))
             .expect("a string takes it");
@@ -29,8 +31,19 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
 
 pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
-    let report = crate::dedup::dedup(&lake, &mut lake.writer()?, &crate::dedup::DedupOptions::default())?;
-    print(&format!("{report}\n"))
+    let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
+    let report = dedup::dedup(&mut lake.writer()?, dedup::Settings::default(), &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    })?;
+    bar.finish_and_clear();
+    let [steps, transitions, conflicts, failures] =
+        [report.steps, report.transitions, report.conflicts, report.failures].map(HumanCount);
+    let tables = format!("{transitions} transitions, {conflicts} conflicts, {failures} failures");
+    if report.unchanged {
+        return print(&format!("nothing new since the last time: {tables}\n"));
+    }
+    print(&format!("{steps} steps: {tables}\n"))
 }
 
 pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {
@@ -62,9 +75,9 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
         });
         (table.name().to_owned(), value)
     };
-    let run = |run: &crate::store::RunRow| {
+    let run = |run: &RunRow| {
         let arguments: serde_json::Value =
-            serde_json::from_str(&run.arguments).unwrap_or_else(|_| run.arguments.clone().into());
+            serde_json::from_str(&run.arguments).unwrap_or_else(|_no_json| run.arguments.clone().into());
         json!({
             "run_id": run.id.0,
             "started_at_ms": run.started_at_ms,

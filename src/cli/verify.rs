@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use indicatif::{HumanBytes, HumanCount};
+
 use super::args::{Cli, VerifyArgs};
 use super::benchmarks::{environment, workers};
 use super::failure::{Code, Failed};
 use super::{print, progress};
 use crate::model::{ActionSpace, Outcome};
 use crate::record::replay::{ReplayReport, draw, replay};
-use crate::store::Lake;
+use crate::store::{Lake, VerifyReport};
 
 pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -19,8 +21,8 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
         bar.set_position(done);
     })?;
     bar.finish_and_clear();
-    print(&format!("{report}\n"))?;
-    let mut found = !report.is_clean();
+    print(&findings(&report))?;
+    let mut found = !report.is_sound();
     if let Some(count) = args.replay {
         found |= !replay_some(cli, &lake, count, args.seed)?;
     }
@@ -28,6 +30,23 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
         return Err(Failed::new(Code::Found, "verify found what is listed above"));
     }
     Ok(())
+}
+
+fn findings(report: &VerifyReport) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        writeln!(text, "{}: {}", finding.path.display(), finding.what).expect("a string takes it");
+    }
+    let (files, frames) = (HumanCount(report.segments), HumanCount(report.frames));
+    let (bytes, states) = (HumanBytes(report.bytes), HumanCount(report.ir));
+    let verdict = if report.is_sound() { "sound" } else { "not sound" };
+    writeln!(
+        text,
+        "verify: {verdict}; checked {files} files and {frames} frames of the hot log ({bytes}), and \
+         the IR of {states} states against their ids"
+    )
+    .expect("a string takes it");
+    text
 }
 
 /// Replays `count` transitions; true when all agree whose action is not flagged.
