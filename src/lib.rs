@@ -10,3 +10,6 @@ pub mod env;
 
 /// The lake on disk: hot log, segments, manifest, verification.
 pub mod store;
+
+/// Steps to state transitions, conflicts and failures.
+pub mod dedup;
