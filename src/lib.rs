@@ -17,5 +17,11 @@ pub mod record;
 /// The lake on disk: hot log, segments, manifest, verification.
 pub mod store;
 
+/// Steps become state transitions, conflicts and failures.
+pub mod dedup;
+
 /// SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;
+
+/// The binary's commands.
+pub mod cli;

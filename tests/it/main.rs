@@ -3,6 +3,7 @@
 
 mod cli;
 mod datasets;
+mod dedup;
 mod disk;
 mod kill;
 mod query;
