@@ -6,7 +6,8 @@
 WITH scored AS (
   SELECT benchmark_uri, episode_id, step_index,
          CAST(sum(coalesce({reward}, 0.0))
-              OVER (PARTITION BY episode_id ORDER BY step_index) AS DECIMAL(38, 9)) AS total,
+              OVER (PARTITION BY episode_id ORDER BY step_index
+                    ROWS UNBOUNDED PRECEDING) AS DECIMAL(38, 9)) AS total,
          state_id
   FROM steps
   WHERE benchmark_uri LIKE $benchmark

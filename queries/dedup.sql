@@ -1,7 +1,7 @@
 -- The state transitions as SQL defines them, computed afresh from the steps of closed episodes
 -- This is what the table `state_transitions` is defined to hold. Of several next states the most
--- frequent one counts, among equals the one with the smallest id; `count` and the mean time are over
--- the steps that led to it; the rewards are those of the first of these steps.
+-- frequent one counts, among equals the one with the smallest id; `count` and the mean time are
+-- over the steps that led to it; the rewards are those of the first of these steps.
 WITH taken AS (
   SELECT t.*
   FROM transitions_taken AS t
@@ -21,7 +21,8 @@ WITH taken AS (
                                ORDER BY episode_id, step_index) AS place
   FROM taken
 )
-SELECT f.* EXCLUDE (episode_id, step_index, benchmark_uri, end_of_episode, wall_time_us, changed, place),
+SELECT f.* EXCLUDE (episode_id, step_index, benchmark_uri, end_of_episode, wall_time_us, changed,
+                    place),
        r.count, r.mean_wall_time_us
 FROM ranked AS r
 JOIN firsts AS f

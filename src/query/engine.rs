@@ -38,8 +38,8 @@ pub struct EngineOptions {
     pub threads: Option<NonZeroUsize>,
 }
 
-/// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows that
-/// are recorded later are in a later snapshot.
+/// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
+/// that are recorded later are in a later snapshot.
 pub struct Engine {
     context: SessionContext,
     identity: Arc<Identity>,

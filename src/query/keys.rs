@@ -34,7 +34,7 @@ impl KeyFilter {
         }
     }
 
-    /// Whether `segment` can have such rows, by the range that the manifest holds for its leading key.
+    /// Whether `segment` can have such rows, by the range of its leading key in the manifest.
     pub(super) fn may_be_in(&self, segment: &Segment) -> bool {
         let leads = segment.table.key().first() == Some(&self.column);
         match segment.key_range {

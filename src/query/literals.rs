@@ -1,7 +1,7 @@
 //! Lets a query write a state id as it reads it: `state_id = '<40 hex digits>'` or `X'…'`.
 //!
-//! SQL has no literal of type `FixedSizeBinary`, so without this the column would be cast row by row,
-//! and no statistics of a file could help.
+//! SQL has no literal of type `FixedSizeBinary`, so without this the column would be cast row by
+//! row, and no statistics of a file could help.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode};
@@ -24,8 +24,8 @@ pub(super) fn state_scalar(state: Option<StateId>) -> ScalarValue {
     ScalarValue::FixedSizeBinary(20, state.map(|state| state.0.to_vec()))
 }
 
-/// Reads a literal as a state id: 20 bytes or 40 hexadecimal digits. `None` where it is neither text
-/// nor bytes.
+/// Reads a literal as a state id: 20 bytes or 40 hexadecimal digits. `None` where it is neither
+/// text nor bytes.
 fn state_literal(expr: &Expr) -> Result<Option<Expr>> {
     let Expr::Literal(value, metadata) = expr else { return Ok(None) };
     let state = match value {

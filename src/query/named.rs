@@ -9,9 +9,9 @@
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! A parameter without `= default` must be given. Values reach the query as typed parameters (`$name`),
-//! never as text; only a reward space stands for a column, `{name}`, after it was looked up in the
-//! lake's identity.
+//! A parameter without `= default` must be given. Values reach the query as typed parameters
+//! (`$name`), never as text; only a reward space stands for a column, `{name}`, after it was looked
+//! up in the lake's identity.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -167,8 +167,8 @@ impl Query {
         self.sql
     }
 
-    /// Reads the head of a file. The files are part of the program, so a head that cannot be read is a
-    /// mistake of the programmer.
+    /// Reads the head of a file. The files are part of the program, so a head that cannot be read
+    /// is a mistake of the programmer.
     fn parse(name: &'static str, sql: &'static str) -> Self {
         let mut head = sql.lines().map_while(|line| line.strip_prefix("-- "));
         let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));

@@ -19,8 +19,8 @@ use parquet::file::properties::WriterProperties;
 
 use super::{Answer, QueryError};
 
-/// Rows that a table shows; it has to be held in memory, since its columns are as wide as its widest
-/// value.
+/// Rows that a table shows; it has to be held in memory, since its columns are as wide as their
+/// widest values.
 const TABLE_ROWS_MAX: usize = 1000;
 
 /// The form of an answer.
@@ -76,9 +76,9 @@ pub struct Written {
 
 /// Writes `answer` to `out`. Batches go as they come; only a table is held in memory, and is cut.
 ///
-/// In a table, in CSV and in JSON, bytes are lower-case hexadecimal digits. In JSON, 64-bit integers are
-/// numbers, lists are arrays, nulls are written, and what is no finite number is null. In Arrow and
-/// Parquet, dictionaries come as plain values.
+/// In a table, in CSV and in JSON, bytes are lower-case hex digits. In JSON, 64-bit integers
+/// are numbers, lists are arrays, nulls are written, and what is no finite number is null. In Arrow
+/// and Parquet, dictionaries come as plain values.
 ///
 /// # Errors
 ///
@@ -191,8 +191,8 @@ fn mapped(schema: &SchemaRef, of: fn(&FieldRef) -> FieldRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(of).collect::<Vec<_>>()))
 }
 
-/// A dictionary's values themselves. An Arrow file may hold one dictionary a column, and the batches
-/// of an answer bring one each.
+/// A dictionary's values themselves: an Arrow file may hold one dictionary a column, and the
+/// batches of an answer bring one each.
 fn plain(field: &FieldRef) -> FieldRef {
     match field.data_type() {
         DataType::Dictionary(_, value) => {

@@ -29,7 +29,7 @@ fn quoted(name: &str) -> String {
 }
 
 /// The paper's `Steps`: the action prefix as a list, the rewards as a list. The lists of whole
-/// episodes are gathered once and cut for each step, so the time goes with the length of the answer.
+/// episodes are gathered once and cut for each step: the time goes with the length of the answer.
 fn steps_with_actions(rewards: &[String]) -> String {
     let steps = Table::Steps.name();
     let rewards = match rewards {

@@ -131,8 +131,8 @@ async fn the_actions_of_one_episode_are_gathered_from_its_own_row_groups() {
 }
 
 /// Every type of column, with nulls, an escape and a number that is none.
-const EVERY_TYPE: &str = "SELECT s.state_id, hex(s.state_id) AS hex, s.benchmark_uri, s.episode_id, \
-     s.step_index, s.action, a.rewards, a.actions, s.end_of_episode, \
+const EVERY_TYPE: &str = "SELECT s.state_id, hex(s.state_id) AS hex, s.benchmark_uri, \
+     s.episode_id, s.step_index, s.action, a.rewards, a.actions, s.end_of_episode, \
      CASE WHEN s.step_index = 1 THEN 'NaN'::DOUBLE ELSE 0.5 END AS number, \
      'a \"quoted\", text' AS text \
      FROM steps AS s JOIN steps_with_actions AS a \
@@ -260,7 +260,8 @@ async fn little_memory_means_spilling_or_a_clear_error() {
     let numbers = |count| format!("(SELECT unnest(range(0, {count})) AS n)");
     let (few, many) = (numbers(100), numbers(1000));
     let wide = format!(
-        "(SELECT a.n * 1000 + b.n AS n, repeat('x', 500) AS x FROM {few} AS a CROSS JOIN {many} AS b)"
+        "(SELECT a.n * 1000 + b.n AS n, repeat('x', 500) AS x \
+         FROM {few} AS a CROSS JOIN {many} AS b)"
     );
     let sorted = format!("EXPLAIN ANALYZE SELECT n, x FROM {wide} ORDER BY n % 1000, n");
     let plan = plan(&engine, &sorted).await;

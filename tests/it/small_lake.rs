@@ -1,15 +1,16 @@
 //! A lake small enough to know by heart, for the tests of what reads lakes.
 //!
 //! ```text
-//! generator://small-v0/1                          generator://small-v0/2
-//! 0:  a0 -dce-> a1 -gvn-> a2 -nothing-> a2        2:  b0 -nothing-> b0 -dce-> b1 -scalarizer-> crash
-//! 1:  a0 -gvn-> a3 -dce-> a2 -inline-> a4         3:  b0 -dce-> b1 -gvn-> b2
-//! 4:  a0 -dce-> a5                                7:  b0 -dce-> b3
-//! 5:  a0 -dce-> a1   (open: never ended)          8:  b0 -dce-> b3
-//! 6:  a0 -dce-> a5 -nothing-> a5
+//! generator://small-v0/1                      generator://small-v0/2
+//! 0: a0 -dce-> a1 -gvn-> a2 -nothing-> a2     2: b0 -nothing-> b0 -dce-> b1 -scalarizer-> crash
+//! 1: a0 -gvn-> a3 -dce-> a2 -inline-> a4      3: b0 -dce-> b1 -gvn-> b2
+//! 4: a0 -dce-> a5                             7: b0 -dce-> b3
+//! 5: a0 -dce-> a1   (open: never ended)       8: b0 -dce-> b3
+//! 6: a0 -dce-> a5 -nothing-> a5
 //! ```
 //!
-//! So `dce` is unstable in a0 (a5 twice, a1 once in closed episodes) and in b0 (b1 twice, b3 twice).
+//! So `dce` is unstable in a0 (in closed episodes a5 twice, a1 once) and in b0 (b1 and b3, twice
+//! each).
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::path::Path;

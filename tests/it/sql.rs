@@ -1,4 +1,4 @@
-//! Runs `tests/sql/*.slt` over the small lake, hot, sealed and half sealed: the answers are the same.
+//! Runs `tests/sql/*.slt` over the small lake, hot, sealed and half sealed, with equal answers.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;

@@ -89,7 +89,7 @@ impl ScalarUDFImpl for ActionName {
 }
 
 /// `commandline(actions)`: for an LLVM environment `opt -passes='…' input.bc -o output.bc` with the
-/// pipelines of the actions, those that ask for nothing left out; for any other, the actions' names.
+/// pipelines of the actions, those that ask for nothing left out; for any other, the names.
 #[derive(Debug)]
 pub(super) struct CommandLine {
     signature: Signature,

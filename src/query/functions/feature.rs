@@ -25,8 +25,8 @@ impl Feature {
         Self { signature: Signature::any(2, Volatility::Immutable), identity }
     }
 
-    /// The place of the number called `name` in a vector of type `kind` in a column called `column`.
-    /// The column's own space is asked first; a column of another name is known by its length.
+    /// The place of the number called `name` in a vector of type `kind` in a column `column`. The
+    /// column's own space is asked first; a column of another name is known by its length.
     fn place(&self, column: &str, kind: &DataType, name: &str) -> Result<usize> {
         let DataType::FixedSizeList(_, width) = kind else {
             return plan_err!("feature() wants an observation vector first, not a {kind}");
@@ -90,7 +90,7 @@ impl ScalarUDFImpl for Feature {
         Ok(DataType::Int64)
     }
 
-    /// A name that is known while planning is checked then, so that the error comes before any work.
+    /// A name that is known while planning is checked then: the error comes before any work.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         if let Some(name) = args.scalar_arguments[1].and_then(text) {
             let vector = &args.arg_fields[0];
