@@ -71,11 +71,7 @@ pub(super) enum Command {
     },
     /// Serve sessions to the process that started this one.
     #[command(hide = true)]
-    Worker {
-        environment: String,
-        flight: PathBuf,
-        memory_bytes_max: u64,
-    },
+    Worker { environment: String, flight: PathBuf, memory_bytes_max: u64 },
     /// Answer the probe that started this process.
     #[command(hide = true)]
     ProbeChild,

@@ -19,7 +19,9 @@ use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId, ValueKind};
 use crate::record::generate::{Ending, Past, Plan, Progress, Stop, generate};
 use crate::record::{Recording, RecordingOptions};
-use crate::store::{FORMAT_VERSION, Identity, Lake, RecordedObservation, RunRow, StoreError, Writer};
+use crate::store::{
+    FORMAT_VERSION, Identity, Lake, RecordedObservation, RunRow, StoreError, Writer,
+};
 
 /// How often the progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -86,13 +88,21 @@ fn identity(
             ValueKind::Text | ValueKind::Bytes => return None,
         };
         let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
-        (!space.of_benchmark).then(|| RecordedObservation { name: space.name.into(), width, features })
+        (!space.of_benchmark).then(|| RecordedObservation {
+            name: space.name.into(),
+            width,
+            features,
+        })
     });
     let columns: Vec<_> = columns.collect();
     let observations = match (&args.observe, there) {
         (Some(names), _) => names
             .iter()
-            .map(|name| columns.iter().find(|space| space.name == *name).cloned().ok_or_else(|| unknown("observation", name, columns.iter().map(|space| space.name.as_str()))))
+            .map(|name| {
+                columns.iter().find(|space| space.name == *name).cloned().ok_or_else(|| {
+                    unknown("observation", name, columns.iter().map(|space| space.name.as_str()))
+                })
+            })
             .collect::<Result<_, _>>()?,
         (None, Some(there)) => there.observations.clone(),
         (None, None) => columns,
@@ -131,7 +141,9 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
         (Some(steps), _, _) => Stop::Steps(steps),
         (_, Some(states), _) => Stop::States(states),
         (_, _, Some(episodes)) => Stop::Episodes(episodes),
-        (None, None, None) => return Err(Failed::usage("say when to stop: --steps, --states or --episodes")),
+        (None, None, None) => {
+            return Err(Failed::usage("say when to stop: --steps, --states or --episodes"));
+        }
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     Ok(Plan {
@@ -184,7 +196,8 @@ fn take_up(
     match writer.runs()?.into_iter().rev().find(|run| args.resume && same(run)) {
         Some(RunRow { finished: true, .. }) => Ok(None),
         Some(run) => {
-            let actions = u16::try_from(lake.identity().action_space.actions.len()).unwrap_or(u16::MAX);
+            let actions =
+                u16::try_from(lake.identity().action_space.actions.len()).unwrap_or(u16::MAX);
             let past = Past::read(&lake.snapshot()?, run.id, plan, actions)?;
             Ok(Some((run.id, past)))
         }

@@ -32,10 +32,11 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
 pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report = dedup::dedup(&mut lake.writer()?, dedup::Settings::default(), &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    })?;
+    let report =
+        dedup::dedup(&mut lake.writer()?, dedup::Settings::default(), &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        })?;
     bar.finish_and_clear();
     let [steps, transitions, conflicts, failures] =
         [report.steps, report.transitions, report.conflicts, report.failures].map(HumanCount);
@@ -76,8 +77,8 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
         (table.name().to_owned(), value)
     };
     let run = |run: &RunRow| {
-        let arguments: serde_json::Value =
-            serde_json::from_str(&run.arguments).unwrap_or_else(|_no_json| run.arguments.clone().into());
+        let arguments: serde_json::Value = serde_json::from_str(&run.arguments)
+            .unwrap_or_else(|_no_json| run.arguments.clone().into());
         json!({
             "run_id": run.id.0,
             "started_at_ms": run.started_at_ms,

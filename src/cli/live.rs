@@ -11,13 +11,16 @@ use super::benchmarks::{Catalogue, action_space, environment, workers};
 use super::failure::Failed;
 use super::{print, progress};
 use crate::env::{Environment, Session, Start, Watch};
-use crate::model::{ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind};
+use crate::model::{
+    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind,
+};
 use crate::record::generate::Programs;
 
 pub(super) fn replay(cli: &Cli, args: &ReplayArgs) -> Result<(), Failed> {
     let environment = environment(&args.env)?;
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
-    let actions = args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
+    let actions =
+        args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
     let catalogue = Catalogue::new(environment.spec().name);
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri).map_err(Failed::usage)?;
@@ -39,7 +42,9 @@ pub(super) fn replay(cli: &Cli, args: &ReplayArgs) -> Result<(), Failed> {
             Outcome::State { id, changed, .. } => {
                 (id.to_string(), if *changed { "" } else { "  (no change)" }.to_owned())
             }
-            Outcome::Crashed(failure) => (String::new(), format!("  {}: {}", failure.kind, failure.detail)),
+            Outcome::Crashed(failure) => {
+                (String::new(), format!("  {}: {}", failure.kind, failure.detail))
+            }
         };
         let values: Vec<String> = step.rewards.iter().map(|value| format!("{value:.6}")).collect();
         writeln!(text, "{taken:>4}  {state:<40}  {}  {name}{note}", values.join("  "))
@@ -99,7 +104,8 @@ fn kind_text(kind: &ValueKind) -> String {
 }
 
 fn describe_text(spec: &EnvironmentSpec) -> String {
-    let mut text = format!("{} ({}, {})\n\nobservation spaces\n", spec.name, spec.compiler, spec.target);
+    let mut text =
+        format!("{} ({}, {})\n\nobservation spaces\n", spec.name, spec.compiler, spec.target);
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
     for space in &spec.observation_spaces {
         let note = if space.of_benchmark { ", kept with the benchmark" } else { "" };
@@ -113,8 +119,13 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
         line(format!("\naction space {} ({} actions)", space.name, space.actions.len()));
         for (index, action) in space.actions.iter().enumerate() {
             let flags = flag_words(action.flags).join(" ");
-            let pipeline = if action.pipeline.is_empty() { "(no operation)" } else { &action.pipeline };
-            line(format!("  {index:>4}  {:<36} {pipeline:<56} {flags}", action.name).trim_end().into());
+            let pipeline =
+                if action.pipeline.is_empty() { "(no operation)" } else { &action.pipeline };
+            line(
+                format!("  {index:>4}  {:<36} {pipeline:<56} {flags}", action.name)
+                    .trim_end()
+                    .into(),
+            );
         }
     }
     text
@@ -153,4 +164,18 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
         "reward_spaces": spec.reward_spaces.iter().map(|space| space.name).collect::<Vec<_>>(),
         "action_spaces": spec.action_spaces.iter().map(space).collect::<Vec<_>>(),
     })
+}
+
+pub(super) fn probe(
+    _cli: &Cli,
+    _benchmarks: &[String],
+    _output: &Path,
+    _states: usize,
+    _seed: u64,
+) -> Result<(), Failed> {
+    Err(Failed::usage("not yet"))
+}
+
+pub(super) fn probe_child() -> Result<(), Failed> {
+    Err(Failed::usage("not yet"))
 }

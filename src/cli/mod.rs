@@ -64,7 +64,12 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         }
         Command::Datasets(command) => datasets::run(cli, command),
         Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut std::io::stdout());
+            clap_complete::generate(
+                *shell,
+                &mut Cli::command(),
+                "steplake",
+                &mut std::io::stdout(),
+            );
             Ok(())
         }
         Command::Worker { environment, flight, memory_bytes_max } => {

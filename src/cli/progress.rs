@@ -13,7 +13,8 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A bar of `length`, where standard error is a terminal and nobody asked for quiet.
 pub(super) fn bar(cli: &Cli, length: u64, template: &str) -> ProgressBar {
-    let target = if cli.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let target =
+        if cli.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the templates are ours");
     let bar = ProgressBar::with_draw_target(Some(length), target);
     bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));

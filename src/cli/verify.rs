@@ -77,7 +77,8 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
         percent(agreeing, report.replayed)
     );
     if report.without_ir > 0 {
-        write!(text, "; {} more have no IR in the lake", report.without_ir).expect("a string takes it");
+        write!(text, "; {} more have no IR in the lake", report.without_ir)
+            .expect("a string takes it");
     }
     text.push('\n');
     let mut by_action: BTreeMap<u16, Vec<_>> = BTreeMap::new();
@@ -108,5 +109,9 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
 
 #[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
 fn percent(part: usize, whole: usize) -> String {
-    if whole == 0 { "nothing to compare".into() } else { format!("{:.2}%", 100.0 * part as f64 / whole as f64) }
+    if whole == 0 {
+        "nothing to compare".into()
+    } else {
+        format!("{:.2}%", 100.0 * part as f64 / whole as f64)
+    }
 }

@@ -76,8 +76,10 @@ impl Edges {
     pub(super) fn add(&mut self, step: &EdgeStep<'_>) {
         self.steps += 1;
         let place = self.tallies.len();
-        let (key, first) = (Key { from: step.from, action: step.action, to: step.to }, (step.episode, step.index));
-        let tally = self.tallies.entry(key).or_insert(Tally { count: 0, wall_time_us: 0, first, place });
+        let (key, first) =
+            (Key { from: step.from, action: step.action, to: step.to }, (step.episode, step.index));
+        let tally =
+            self.tallies.entry(key).or_insert(Tally { count: 0, wall_time_us: 0, first, place });
         tally.count += 1;
         tally.wall_time_us = tally.wall_time_us.saturating_add(step.wall_time_us);
         if tally.count == 1 {
@@ -85,7 +87,9 @@ impl Edges {
         } else if first < tally.first {
             tally.first = first;
             let start = tally.place * self.width;
-            for (kept, reward) in self.rewards[start..start + self.width].iter_mut().zip(step.rewards()) {
+            for (kept, reward) in
+                self.rewards[start..start + self.width].iter_mut().zip(step.rewards())
+            {
                 *kept = reward;
             }
         }

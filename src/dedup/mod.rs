@@ -79,7 +79,9 @@ pub fn dedup(
     let inputs = Inputs::read(&snapshot)?;
     let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
     let segments = derived.flat_map(|table| snapshot.segments(table));
-    if snapshot.dedup_inputs() == Some(inputs.digest()) && segments.clone().all(|segment| segment.check().is_ok()) {
+    if snapshot.dedup_inputs() == Some(inputs.digest())
+        && segments.clone().all(|segment| segment.check().is_ok())
+    {
         return Ok(Report {
             unchanged: true,
             steps: 0,

@@ -89,7 +89,14 @@ impl Disk {
             .and_then(|_| File::create(&path))
             .map_err(StoreError::io("make", &path))?;
         let failure = WriteFailure::default();
-        Ok(DiskFile { disk: self.clone(), file, path, digest: blake3::Hasher::new(), bytes: 0, failure })
+        Ok(DiskFile {
+            disk: self.clone(),
+            file,
+            path,
+            digest: blake3::Hasher::new(),
+            bytes: 0,
+            failure,
+        })
     }
 
     /// Gives `from` the name `to`, durably.

@@ -171,7 +171,9 @@ pub(super) fn closed_benchmarks<'a>(
     batches: impl Iterator<Item = (Table, &'a RecordBatch)>,
 ) -> HashSet<&'a str> {
     let episodes = batches.filter(|(table, _)| *table == Table::Episodes);
-    episodes.flat_map(|(_, batch)| batch["benchmark_uri"].as_string::<i32>().iter().flatten()).collect()
+    episodes
+        .flat_map(|(_, batch)| batch["benchmark_uri"].as_string::<i32>().iter().flatten())
+        .collect()
 }
 
 /// For each row of a batch of `benchmarks`, whether it is one of `kept`.

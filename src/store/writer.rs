@@ -2,7 +2,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray as _, BooleanArray, FixedSizeBinaryArray, RecordBatch, StringArray};
+use arrow::array::{
+    Array, AsArray as _, BooleanArray, FixedSizeBinaryArray, RecordBatch, StringArray,
+};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Int32Type, Int64Type};
 use rusqlite::params;

@@ -25,7 +25,8 @@ fn the_whole_way_on_the_toy_environment() {
     assert!(run(&lake, &["seal"]).starts_with("sealed "));
     run(&lake, &["dedup"]);
     run(&lake, &["verify", "--replay", "200"]);
-    let info: serde_json::Value = serde_json::from_str(&run(&lake, &["info", "--format", "json"])).unwrap();
+    let info: serde_json::Value =
+        serde_json::from_str(&run(&lake, &["info", "--format", "json"])).unwrap();
     let steps = info["tables"]["steps"]["rows"].as_u64().unwrap();
     let counted = run(&lake, &["sql", "SELECT count(*) AS n FROM steps", "--format", "json"]);
     assert_eq!(counted.trim(), format!("[{{\"n\":{steps}}}]"));
@@ -63,13 +64,57 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
     toy(&lake, &["--steps", "100"]);
     let before = contents(&lake);
     let cases: [(&[&str], i32, &str); 12] = [
-        (&["generate", "--env", "nope", "-b", "generator://toy-v0/0", "--steps", "1"], 2, "is no environment"),
-        (&["generate", "--env", "toy-v0", "-b", "generator://toy-v0/x", "--steps", "1"], 2, "is no benchmark of toy-v0"),
-        (&["generate", "--env", "toy-v0", "-b", "generator://toy-v0/9..1", "--steps", "1"], 2, "is no benchmark of toy-v0"),
-        (&["generate", "-b", "benchmark://steplake-v0/huffmann", "--steps", "1", "--lake", "/nonexistent/l"], 2, "huffman"),
-        (&["generate", "-b", "benchmark://nope-v0/x", "--steps", "1", "--lake", "/nonexistent/l"], 2, "there is no dataset"),
-        (&["generate", "-b", "huffman", "--steps", "1", "--lake", "/nonexistent/l"], 2, "is not a benchmark URI"),
-        (&["generate", "-b", "benchmark://steplake-v0/huffman", "--steps", "1"], 3, "environment toy-v0"),
+        (
+            &["generate", "--env", "nope", "-b", "generator://toy-v0/0", "--steps", "1"],
+            2,
+            "is no environment",
+        ),
+        (
+            &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/x", "--steps", "1"],
+            2,
+            "is no benchmark of toy-v0",
+        ),
+        (
+            &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/9..1", "--steps", "1"],
+            2,
+            "is no benchmark of toy-v0",
+        ),
+        (
+            &[
+                "generate",
+                "-b",
+                "benchmark://steplake-v0/huffmann",
+                "--steps",
+                "1",
+                "--lake",
+                "/nonexistent/l",
+            ],
+            2,
+            "huffman",
+        ),
+        (
+            &[
+                "generate",
+                "-b",
+                "benchmark://nope-v0/x",
+                "--steps",
+                "1",
+                "--lake",
+                "/nonexistent/l",
+            ],
+            2,
+            "there is no dataset",
+        ),
+        (
+            &["generate", "-b", "huffman", "--steps", "1", "--lake", "/nonexistent/l"],
+            2,
+            "is not a benchmark URI",
+        ),
+        (
+            &["generate", "-b", "benchmark://steplake-v0/huffman", "--steps", "1"],
+            3,
+            "environment toy-v0",
+        ),
         (&["sql", "SELECT nope FROM steps"], 2, "nope"),
         (&["sql", "DROP TABLE steps"], 2, "steplake: "),
         (&["query", "nope"], 2, "best_sequence"),
@@ -91,7 +136,14 @@ fn a_lake_that_is_none_is_refused_by_every_reading_command() {
     let other = folder.path().join("other");
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("notes.txt"), "mine").unwrap();
-    for command in [&["info"][..], &["seal"], &["dedup"], &["verify"], &["sql", "SELECT 1"], &["query", "coverage"]] {
+    for command in [
+        &["info"][..],
+        &["seal"],
+        &["dedup"],
+        &["verify"],
+        &["sql", "SELECT 1"],
+        &["query", "coverage"],
+    ] {
         assert_eq!(fail(&lake, command).0, 3, "{command:?}");
         let (code, text) = fail(&other, command);
         assert!(code == 3 && text.contains("is no lake"), "{command:?}: {text}");
@@ -154,7 +206,8 @@ fn a_damaged_segment_is_named_and_verify_fails() {
 fn machine_readable_output_is_all_there_is_on_standard_output() {
     let (folder, lake) = folder();
     toy(&lake, &["--steps", "50"]);
-    let question = "SELECT state_id, action, reward_Cost FROM steps ORDER BY episode_id, step_index";
+    let question =
+        "SELECT state_id, action, reward_Cost FROM steps ORDER BY episode_id, step_index";
     let json = run(&lake, &["-vv", "sql", question, "--format", "json"]);
     let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
     assert_eq!(rows.len(), 51);
@@ -190,6 +243,9 @@ fn ctrl_c_keeps_what_was_recorded_and_resume_goes_on() {
     let code = child.wait().unwrap().code();
     assert!(matches!(code, Some(0 | 130)), "{code:?}");
     run(&lake, &arguments);
-    assert_eq!(rows(&lake, Table::Steps).iter().filter(|row| !row.contains("action=null")).count(), 300_000);
+    assert_eq!(
+        rows(&lake, Table::Steps).iter().filter(|row| !row.contains("action=null")).count(),
+        300_000
+    );
     run(&lake, &["verify"]);
 }

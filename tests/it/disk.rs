@@ -42,7 +42,10 @@ fn a_full_disk_loses_nothing_and_the_run_goes_on_when_there_is_room() {
         $steplake verify >/dev/null && echo verified
         "#,
     );
-    assert_eq!(lines(&output), ["code 3", "1", "is full", "verified", "kept", "200000", "verified"]);
+    assert_eq!(
+        lines(&output),
+        ["code 3", "1", "is full", "verified", "kept", "200000", "verified"]
+    );
 }
 
 #[test]

@@ -41,8 +41,10 @@ fn children(pid: u32) -> Vec<Pid> {
     let path = format!("/proc/{pid}/task");
     let tasks = std::fs::read_dir(path).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    let pids: Vec<i32> =
-        lists.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).filter_map(|pid| pid.parse().ok()).collect();
+    let pids: Vec<i32> = lists
+        .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .filter_map(|pid| pid.parse().ok())
+        .collect();
     pids.into_iter().map(Pid::from_raw).collect()
 }
 
@@ -64,7 +66,13 @@ fn wait(child: &mut Child, time: Duration) -> bool {
 }
 
 /// Runs `arguments` with `--resume` until they are done, killing whatever chance chooses, `kills` times.
-fn run_disturbed(lake: &Path, arguments: &[&str], kills: u32, instant_ms: u64, chance: &mut Chance) {
+fn run_disturbed(
+    lake: &Path,
+    arguments: &[&str],
+    kills: u32,
+    instant_ms: u64,
+    chance: &mut Chance,
+) {
     let (mut supervisors, mut workers) = (0, 0);
     loop {
         let mut child =
@@ -115,8 +123,17 @@ fn compare(name: &str, arguments: &[&str], kills: u32, instant_ms: u64) {
 #[test]
 fn a_killed_run_of_llvm_ends_as_an_undisturbed_one() {
     let arguments = [
-        "generate", "--benchmark", "benchmark://steplake-v0/*", "--states", "900",
-        "--episode-length", "25", "--seed", "11", "--jobs", "2",
+        "generate",
+        "--benchmark",
+        "benchmark://steplake-v0/*",
+        "--states",
+        "900",
+        "--episode-length",
+        "25",
+        "--seed",
+        "11",
+        "--jobs",
+        "2",
     ];
     compare("llvm", &arguments, kills(8), 900);
 }
@@ -124,8 +141,19 @@ fn a_killed_run_of_llvm_ends_as_an_undisturbed_one() {
 #[test]
 fn a_killed_run_that_explores_ends_as_an_undisturbed_one() {
     let arguments = [
-        "generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..6", "--policy", "explore",
-        "--steps", "60000", "--seed", "12", "--jobs", "3",
+        "generate",
+        "--env",
+        "toy-v0",
+        "--benchmark",
+        "generator://toy-v0/0..6",
+        "--policy",
+        "explore",
+        "--steps",
+        "60000",
+        "--seed",
+        "12",
+        "--jobs",
+        "3",
     ];
     compare("toy", &arguments, kills(12), 120);
 }
@@ -148,7 +176,8 @@ fn what_was_committed_before_a_kill_is_there_after_it() {
         let lines_wanted = 2 + chance.below(40);
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         for _ in 0..lines_wanted {
-            let line = lines.by_ref().map(Result::unwrap).find(|line| line.contains("committed")).unwrap();
+            let line =
+                lines.by_ref().map(Result::unwrap).find(|line| line.contains("committed")).unwrap();
             let steps = line.split("steps=").nth(1).unwrap();
             committed = steps.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap();
         }

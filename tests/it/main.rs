@@ -11,5 +11,7 @@ mod record;
 mod small_lake;
 mod sql;
 mod store;
+mod store_faults;
 mod support;
+mod toy_lake;
 mod worker;

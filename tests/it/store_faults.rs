@@ -80,7 +80,9 @@ impl Machine {
                 writer.publish(prepared).map(drop)
             }
             Act::DiscardOpen => writer.discard_open(RUN),
-            Act::Dedup => dedup(writer, Settings { memory_bytes_max: 3000 }, &mut |_, _| ()).map(drop),
+            Act::Dedup => {
+                dedup(writer, Settings { memory_bytes_max: 3000 }, &mut |_, _| ()).map(drop)
+            }
             Act::Reopen => {
                 self.writer = None;
                 self.writer = Some(self.lake.writer()?);
@@ -126,11 +128,17 @@ impl Power {
                     self.unsynced_names.insert(to.to_owned(), from.to_owned());
                 }
             }
-            Operation::SyncDir(path) => self.unsynced_names.retain(|to, _| to.parent() != Some(path)),
+            Operation::SyncDir(path) => {
+                self.unsynced_names.retain(|to, _| to.parent() != Some(path))
+            }
             Operation::Remove(path) => drop(self.unsynced.remove(path)),
             Operation::Commit(_) => {
                 assert!(self.unsynced.is_empty(), "unsynced at a commit: {:?}", self.unsynced);
-                assert!(self.unsynced_names.is_empty(), "unsynced at a commit: {:?}", self.unsynced_names);
+                assert!(
+                    self.unsynced_names.is_empty(),
+                    "unsynced at a commit: {:?}",
+                    self.unsynced_names
+                );
             }
             Operation::Write(path, bytes) => {
                 assert!(self.unsynced.contains(path));
@@ -183,10 +191,19 @@ fn derived(lake: &Lake) -> Vec<(Table, String)> {
 /// Files in the folders of the tables that the manifest does not list.
 fn unlisted(lake: &Lake) -> Vec<PathBuf> {
     let snapshot = lake.snapshot().unwrap();
-    let listed = Table::ALL.iter().flat_map(|&table| snapshot.segments(table)).map(|segment| segment.path.clone());
+    let listed = Table::ALL
+        .iter()
+        .flat_map(|&table| snapshot.segments(table))
+        .map(|segment| segment.path.clone());
     let listed = listed.collect::<HashSet<_>>();
-    let folders = Table::ALL.iter().filter_map(|table| std::fs::read_dir(lake.path().join(table.name())).ok());
-    folders.flatten().map(|entry| entry.unwrap().path()).filter(|path| !listed.contains(path)).collect()
+    let folders = Table::ALL
+        .iter()
+        .filter_map(|table| std::fs::read_dir(lake.path().join(table.name())).ok());
+    folders
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !listed.contains(path))
+        .collect()
 }
 
 fn assert_sound(lake: &Lake) {
@@ -226,15 +243,21 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
         let mut machine = Machine::start(Disk::default(), &path).unwrap();
         let found = read(&machine.lake);
         assert_sound(&machine.lake);
-        let appended = matches!(acts.get(done), Some(Act::SealBehind(_))) && found == models[done + 1].0;
-        assert!(appended || found == models[done].0, "after {operations} operations, act {done}: {found:#?}");
+        let appended =
+            matches!(acts.get(done), Some(Act::SealBehind(_))) && found == models[done + 1].0;
+        assert!(
+            appended || found == models[done].0,
+            "after {operations} operations, act {done}: {found:#?}"
+        );
         let rest = if appended { done + 1 } else { done };
         for act in appended.then_some(&Act::Seal).into_iter().chain(&acts[rest..]) {
             machine.act(act).unwrap();
         }
         assert_eq!(read(&machine.lake), models.last().unwrap().0, "after {operations} operations");
         assert_eq!(derived(&machine.lake), wanted, "after {operations} operations");
-        let left = unlisted(&machine.lake).into_iter().filter(|path| path.extension().is_some_and(|end| end == "tmp"));
+        let left = unlisted(&machine.lake)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "tmp"));
         assert_eq!(left.count(), 0);
         if played.is_ok() {
             return;
@@ -302,7 +325,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     let path = vec((0_u16..4, 0_u32..9), 0..4);
     let play = (0_u32..8, path, any::<bool>(), proptest::bool::weighted(0.2))
         .prop_map(|(ordinal, path, end, behind)| Move::Play { ordinal, path, end, behind });
-    let other = prop_oneof![Just(Act::Seal), Just(Act::DiscardOpen), Just(Act::Reopen), Just(Act::Dedup)];
+    let other =
+        prop_oneof![Just(Act::Seal), Just(Act::DiscardOpen), Just(Act::Reopen), Just(Act::Dedup)];
     vec(prop_oneof![3 => play, 1 => other.prop_map(Move::Other)], 1..16)
 }
 

@@ -94,8 +94,16 @@ pub(crate) fn run() {
     let mut nanoseconds = Vec::with_capacity(STEPS as usize);
     record(Some(&mut nanoseconds));
     nanoseconds.sort_unstable();
-    let at = |share: f64| f64::from(nanoseconds[(share * (nanoseconds.len() - 1) as f64) as usize]) / 1000.0;
-    for (name, share, target) in [("p50", 0.5, ""), ("p99", 0.99, "target 20 µs"), ("p99.9", 0.999, "")] {
-        line(&format!("a caller's cost of one recorded step, {name}"), &format!("{:.2} µs", at(share)), target);
+    let at = |share: f64| {
+        f64::from(nanoseconds[(share * (nanoseconds.len() - 1) as f64) as usize]) / 1000.0
+    };
+    for (name, share, target) in
+        [("p50", 0.5, ""), ("p99", 0.99, "target 20 µs"), ("p99.9", 0.999, "")]
+    {
+        line(
+            &format!("a caller's cost of one recorded step, {name}"),
+            &format!("{:.2} µs", at(share)),
+            target,
+        );
     }
 }

@@ -19,7 +19,11 @@ fn resident(pid: u32) -> u64 {
 fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-    lists.flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect()
+    lists
+        .flat_map(|list| {
+            list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()
+        })
+        .collect()
 }
 
 /// Resident kilobytes until the process ends: of itself, and of the largest of its workers.
@@ -46,7 +50,11 @@ fn report(what: &str, lake: &Path, arguments: &[&str]) {
     let ended = child.wait().expect("it is our child");
     let mib = |kilobytes: u64| format!("{} MiB", kilobytes >> 10);
     let peak = |from: usize, to: usize, part: fn(&(u64, u64)) -> u64| {
-        mib(samples[from.min(samples.len())..to.min(samples.len())].iter().map(part).max().unwrap_or(0))
+        mib(samples[from.min(samples.len())..to.min(samples.len())]
+            .iter()
+            .map(part)
+            .max()
+            .unwrap_or(0))
     };
     let quarter = samples.len().div_ceil(4);
     let quarters = |part: fn(&(u64, u64)) -> u64| {
@@ -55,7 +63,11 @@ fn report(what: &str, lake: &Path, arguments: &[&str]) {
     println!("  {what}{}", if ended.success() { "" } else { " FAILED" });
     line("  peak of the supervisor", &peak(0, samples.len(), |s| s.0), "flat");
     line("  peak of the largest worker", &peak(0, samples.len(), |s| s.1), "flat");
-    println!("    by quarter of the run: supervisor {}; worker {}", quarters(|s| s.0), quarters(|s| s.1));
+    println!(
+        "    by quarter of the run: supervisor {}; worker {}",
+        quarters(|s| s.0),
+        quarters(|s| s.1)
+    );
 }
 
 pub(crate) fn run() {
@@ -63,6 +75,7 @@ pub(crate) fn run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let toy = ["--env", "toy-v0", "-b", "generator://toy-v0/0..63", "--steps", "1000000"];
     report("1,000,000 steps of the toy environment", &folder.path().join("toy"), &toy);
-    let llvm = ["-b", "benchmark://steplake-v0/*", "-b", "generator://csmith-v0/0..9", "--steps", "50000"];
+    let llvm =
+        ["-b", "benchmark://steplake-v0/*", "-b", "generator://csmith-v0/0..9", "--steps", "50000"];
     report("50,000 steps of LLVM", &folder.path().join("llvm"), &llvm);
 }

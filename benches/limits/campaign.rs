@@ -138,10 +138,15 @@ pub(crate) fn run_jobs() {
     let programs = Loaded::new(&["benchmark://debian-v0/zlib/*", "benchmark://debian-v0/bzip2/*"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let episodes = 4 * programs.uris().len() as u64;
-    let [one, two] = [1, 2].map(|jobs| record(&folder.path().join(jobs.to_string()), &programs, episodes, jobs));
+    let [one, two] =
+        [1, 2].map(|jobs| record(&folder.path().join(jobs.to_string()), &programs, episodes, jobs));
     let rate = |run: &Measured| run.steps as f64 / run.wall.as_secs_f64();
     line("--jobs 1, steps/s", &format!("{:.0}", rate(&one)), "");
     line("--jobs 2, steps/s", &format!("{:.0}", rate(&two)), "");
     line("ratio", &format!("{:.2}x", rate(&two) / rate(&one)), "target 1.8x");
-    line("cores busy with --jobs 2", &format!("{:.2}", two.cpu.as_secs_f64() / two.wall.as_secs_f64()), "");
+    line(
+        "cores busy with --jobs 2",
+        &format!("{:.2}", two.cpu.as_secs_f64() / two.wall.as_secs_f64()),
+        "",
+    );
 }
