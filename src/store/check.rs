@@ -15,7 +15,8 @@ use super::{Lake, Segment, Table, catalog};
 use crate::model::{EpisodeId, EpisodeOutcome, StateId};
 
 /// What to do about rows that contradict each other.
-const REPORT: &str = "this is a defect of what wrote it: keep the lake, report the defect, and record again";
+const REPORT: &str =
+    "this is a defect of what wrote it: keep the lake, report the defect, and record again";
 
 /// Checks rows, table by table; what rows refer to comes before them.
 ///
@@ -122,7 +123,12 @@ impl<'a> Checker<'a> {
 
     /// Checks what only shows when every row was seen.
     pub(super) fn finish(&mut self) {
-        let mut lost = self.episodes.iter().filter(|(_, episode)| !episode.seen).map(|(&id, _)| id).collect::<Vec<_>>();
+        let mut lost = self
+            .episodes
+            .iter()
+            .filter(|(_, episode)| !episode.seen)
+            .map(|(&id, _)| id)
+            .collect::<Vec<_>>();
         lost.sort_unstable();
         for id in lost {
             self.findings.add(&self.log, REPORT, || format!("episode {} has no steps", named(id)));
@@ -141,7 +147,9 @@ impl<'a> Checker<'a> {
             Table::Episodes => self.episodes(path, batch),
             Table::Observations | Table::Ir => self.states(path, table, batch),
             Table::Steps => unreachable!("steps are checked in their order"),
-            Table::StateTransitions | Table::Conflicts | Table::Failures => self.derived(path, table, batch),
+            Table::StateTransitions | Table::Conflicts | Table::Failures => {
+                self.derived(path, table, batch);
+            }
         }
     }
 
@@ -151,13 +159,12 @@ impl<'a> Checker<'a> {
         let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
         for ((&id, &steps), outcome) in ids.zip(steps).zip(outcomes) {
             let outcome = outcome.unwrap_or_default();
-            let failed = match outcome.parse::<EpisodeOutcome>() {
-                Ok(outcome) => matches!(outcome, EpisodeOutcome::Failed(_)),
-                Err(_) => {
-                    self.findings.add(path, REPORT, || format!("{outcome} is no outcome of an episode"));
-                    continue;
-                }
+            let Ok(parsed) = outcome.parse::<EpisodeOutcome>() else {
+                let what = || format!("{outcome} is no outcome of an episode");
+                self.findings.add(path, REPORT, what);
+                continue;
             };
+            let failed = matches!(parsed, EpisodeOutcome::Failed(_));
             if self.episodes.insert(id, Episode { steps, failed, seen: false }).is_some() {
                 self.findings.add(path, REPORT, || format!("episode {} is there twice", named(id)));
             }
@@ -177,7 +184,8 @@ impl<'a> Checker<'a> {
                     self.findings.add(path, REPORT, || what);
                 }
             } else if keys.value(row) != state.key() {
-                self.findings.add(path, REPORT, || format!("state {state} stands under another key"));
+                self.findings
+                    .add(path, REPORT, || format!("state {state} stands under another key"));
             }
         }
     }
@@ -185,7 +193,8 @@ impl<'a> Checker<'a> {
     fn derived(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
         let actions = batch["action"].as_primitive::<Int16Type>();
         let keys = batch["state_key"].as_primitive::<Int64Type>();
-        let next = (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
+        let next =
+            (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
         for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
             let next = next.map(|next: &FixedSizeBinaryArray| state_id(next, row));
             let key = Some((order(state), actions.value(row), next));
@@ -193,7 +202,8 @@ impl<'a> Checker<'a> {
                 self.findings.add(path, REPORT, || format!("state {state} is out of its order"));
             }
             if keys.value(row) != state.key() {
-                self.findings.add(path, REPORT, || format!("state {state} stands under another key"));
+                self.findings
+                    .add(path, REPORT, || format!("state {state} stands under another key"));
             }
             self.last_key = key;
         }
@@ -201,11 +211,13 @@ impl<'a> Checker<'a> {
 
     /// Checks that the benchmark and the state of each step are there.
     fn references(&mut self, path: &Path, batch: &RecordBatch) {
-        let uris = cast(&batch["benchmark_uri"], &DataType::Utf8).expect("a dictionary of text is text");
+        let uris =
+            cast(&batch["benchmark_uri"], &DataType::Utf8).expect("a dictionary of text is text");
         let mut last = "";
         for uri in uris.as_string::<i32>().iter().flatten() {
             if uri != last && !self.benchmarks.contains(uri) {
-                self.findings.add(path, REPORT, || format!("benchmark {uri} has no row of its own"));
+                self.findings
+                    .add(path, REPORT, || format!("benchmark {uri} has no row of its own"));
             }
             last = uri;
         }
@@ -223,11 +235,18 @@ impl<'a> Checker<'a> {
             let row = self.episodes.get_mut(&step.episode);
             match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
                 Some(true) => {
-                    let what = || format!("the steps of episode {} are in two places", named(step.episode));
+                    let what = || {
+                        format!("the steps of episode {} are in two places", named(step.episode))
+                    };
                     self.findings.add(path, REPORT, what);
                 }
                 None if sealed => {
-                    let what = || format!("episode {} is sealed and has no row of its own", named(step.episode));
+                    let what = || {
+                        format!(
+                            "episode {} is sealed and has no row of its own",
+                            named(step.episode)
+                        )
+                    };
                     self.findings.add(path, REPORT, what);
                 }
                 _ => {}
@@ -237,18 +256,25 @@ impl<'a> Checker<'a> {
             Some(chain) if continues => chain.alive && step.index == chain.index + 1,
             _ => step.index == 0,
         };
-        if !follows || step.has_action == (step.index == 0) || step.key != step.state.map(|state| state.key()) {
-            let what = || format!("step {} of episode {} does not follow", step.index, named(step.episode));
+        if !follows
+            || step.has_action == (step.index == 0)
+            || step.key != step.state.map(|state| state.key())
+        {
+            let what = || {
+                format!("step {} of episode {} does not follow", step.index, named(step.episode))
+            };
             self.findings.add(path, REPORT, what);
         }
-        self.chain = Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
+        self.chain =
+            Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
     }
 
     fn end_of_chain(&mut self, path: &Path) {
         let Some(chain) = self.chain.take() else { return };
         let Some(episode) = self.episodes.get(&chain.episode) else { return };
         if episode.steps != chain.index || episode.failed == chain.alive {
-            let what = || format!("episode {} has other steps than its row says", named(chain.episode));
+            let what =
+                || format!("episode {} has other steps than its row says", named(chain.episode));
             self.findings.add(path, REPORT, what);
         }
     }

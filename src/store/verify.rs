@@ -52,7 +52,8 @@ impl VerifyReport {
     }
 }
 
-/// Things that are wrong, each kind in each file once, with the first example and how many there are.
+/// Things that are wrong, each kind in each file once, with the first example and how many there
+/// are.
 #[derive(Debug, Default)]
 pub(super) struct Findings(BTreeMap<(PathBuf, &'static str), (String, u64)>);
 
@@ -64,7 +65,8 @@ impl Findings {
 
     fn into_list(self) -> Vec<Finding> {
         let finding = |((path, kind), (what, count)): ((PathBuf, &str), (String, u64))| {
-            let more = if count > 1 { format!(" (and {} more such)", count - 1) } else { String::new() };
+            let more =
+                if count > 1 { format!(" (and {} more such)", count - 1) } else { String::new() };
             Finding { path, what: format!("{what}{more}: {kind}") }
         };
         self.0.into_iter().map(finding).collect()
@@ -88,14 +90,21 @@ const RESTORE: &str = "restore the file from a copy, or record again into anothe
 /// The same of a file that can be made again.
 const DERIVE: &str = "`steplake dedup` makes it anew";
 
-pub(super) fn verify(lake: &Lake, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError> {
+pub(super) fn verify(
+    lake: &Lake,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport, StoreError> {
     let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
     let mut findings = Findings::default();
     let (segments, frames) = {
         let transaction = catalog.read()?;
         let read = || {
             let damage = catalog::damage(&transaction)?;
-            Ok((damage, catalog::segments(&transaction, &lake.path)?, catalog::frames(&transaction)?))
+            Ok((
+                damage,
+                catalog::segments(&transaction, &lake.path)?,
+                catalog::frames(&transaction)?,
+            ))
         };
         let (damage, segments, frames) = read().map_err(catalog.error())?;
         if let Some(damage) = damage {
@@ -103,7 +112,11 @@ pub(super) fn verify(lake: &Lake, progress: &mut dyn FnMut(u64, u64)) -> Result<
         }
         (segments, frames)
     };
-    let mut report = VerifyReport { segments: segments.len() as u64, frames: frames.len() as u64, ..Default::default() };
+    let mut report = VerifyReport {
+        segments: segments.len() as u64,
+        frames: frames.len() as u64,
+        ..Default::default()
+    };
     let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
     let total = frame_bytes + segments.iter().map(|segment| segment.bytes).sum::<u64>();
     progress(0, total);
@@ -140,7 +153,8 @@ fn sound_frames(lake: &Lake, frames: Vec<PlacedFrame>, findings: &mut Findings) 
 /// Checks one segment as far as it can be read.
 fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
     let kind = if segment.table.is_derived() { DERIVE } else { RESTORE };
-    let footer = segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    let footer =
+        segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {
         Ok(footer) => footer,
         Err(error) => return add_error(checker.findings, &segment.path, kind, error),
@@ -154,7 +168,12 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
             });
         }
     }
-    let scan = Scan::new(lake.schemas.get(segment.table), std::slice::from_ref(segment), &[], ScanColumns::All);
+    let scan = Scan::new(
+        lake.schemas.get(segment.table),
+        std::slice::from_ref(segment),
+        &[],
+        ScanColumns::All,
+    );
     for batch in scan {
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
