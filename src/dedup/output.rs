@@ -125,7 +125,7 @@ impl<'a> Output<'a> {
         let failed = inputs.failed(episode).ok_or_else(|| {
             let id = EpisodeId(episode);
             let what = format!(
-                "episode {} of run {} has no state after step {index}, and its row tells no failure",
+                "episode {} of run {} has no state after step {index}, and its row no failure",
                 id.ordinal(),
                 id.run().0
             );

@@ -257,7 +257,8 @@ proptest! {
         let mut author = Author::default();
         // The last one stays open.
         let closed = episodes.len().saturating_sub(1);
-        for ((ordinal, path), (seal, early)) in (0..).zip(&episodes).zip(seals.iter().zip(&dedups)) {
+        let after = seals.iter().zip(&dedups);
+        for ((ordinal, path), (seal, early)) in (0..).zip(&episodes).zip(after) {
             let episode = EpisodeId::new(RunId(1), ordinal);
             if (ordinal as usize) < closed {
                 author.episode(episode, ordinal % 3, path);

@@ -125,9 +125,11 @@ impl Power {
         }
         self.operations_left -= usize::from(counts);
         match operation {
-            Operation::Create(path) => drop(self.unsynced.insert(path.to_owned())),
+            Operation::Create(path) => {
+                self.unsynced.insert(path.to_owned());
+            }
             Operation::SyncFile(path) | Operation::Remove(path) => {
-                drop(self.unsynced.remove(path));
+                self.unsynced.remove(path);
             }
             Operation::Rename(from, to) => {
                 assert!(!self.unsynced.contains(from), "{} gets its name unsynced", from.display());
