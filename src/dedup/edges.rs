@@ -6,8 +6,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use super::inputs::EdgeStep;
 use crate::model::StateId;
 
-/// Memory that an edge takes, but for its rewards: an entry of the map, which may be half empty, and
-/// its place in the order.
+/// Memory that an edge takes, but for its rewards: an entry of the map, which may be half empty,
+/// and its place in the order.
 pub(super) const BYTES_PER_EDGE: u64 = 200;
 
 /// What an edge is: a step's state before, action and state after.
@@ -105,8 +105,8 @@ impl Edges {
         &self.rewards[tally.place * self.width..][..self.width]
     }
 
-    /// The edges by state before, in the order of `state_key`, then action, then state after; failures
-    /// come first.
+    /// The edges by state before, in the order of `state_key`, then action, then state after;
+    /// failures come first.
     pub(super) fn sorted(&self) -> Vec<(&Key, &Tally)> {
         let mut edges = self.tallies.iter().collect::<Vec<_>>();
         edges.sort_unstable_by_key(|(key, _)| (key.from.key(), key.from, key.action, key.to));

@@ -12,7 +12,7 @@ use arrow::datatypes::{Float64Type, Int16Type, Int32Type, Int64Type};
 
 use super::edges::BYTES_PER_EDGE;
 use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, StateId};
-use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+use crate::store::{ScanColumns, Segment, Snapshot, StoreError, Table};
 
 /// Changes when the same steps would give other tables.
 const VERSION: u32 = 1;
@@ -95,8 +95,8 @@ impl<'a> Inputs<'a> {
         Ok(Self { snapshot, columns, digest, closed_hot: closed_hot.collect(), failed })
     }
 
-    /// The digest of the closed episodes. An episode's steps never change once it is closed, so their
-    /// names are enough.
+    /// The digest of the closed episodes. An episode's steps never change once it is closed, so
+    /// their names are enough.
     pub(super) fn digest(&self) -> &str {
         &self.digest
     }
@@ -113,7 +113,7 @@ impl<'a> Inputs<'a> {
 
     /// Refuses damaged files: no Parquet reader notices a flipped bit.
     pub(super) fn check_segments(&self) -> Result<(), StoreError> {
-        self.snapshot.segments(Table::Steps).iter().try_for_each(|segment| segment.check())
+        self.snapshot.segments(Table::Steps).iter().try_for_each(Segment::check)
     }
 
     /// Cuts the states into ranges with so few steps each that their edges fit.

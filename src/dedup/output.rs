@@ -83,7 +83,9 @@ impl<'a> Output<'a> {
                 self.failure(key, tally, inputs)?;
             }
             if led.len() > 1 {
-                led.iter().for_each(|(key, tally)| self.conflict(key, tally));
+                for (key, tally) in led {
+                    self.conflict(key, tally);
+                }
             }
             // Of equal counts the first has the smallest id.
             if let Some((key, tally)) = led.iter().rev().max_by_key(|(_, tally)| tally.count) {
@@ -123,7 +125,7 @@ impl<'a> Output<'a> {
         let failed = inputs.failed(episode).ok_or_else(|| {
             let id = EpisodeId(episode);
             let what = format!(
-                "episode {} of run {} has no state after step {index}, and its row tells of no failure",
+                "episode {} of run {} has no state after step {index}, and its row no failure",
                 id.ordinal(),
                 id.run().0
             );

@@ -148,7 +148,7 @@ impl<'a> Checker<'a> {
             Table::Observations | Table::Ir => self.states(path, table, batch),
             Table::Steps => unreachable!("steps are checked in their order"),
             Table::StateTransitions | Table::Conflicts | Table::Failures => {
-                self.derived(path, table, batch)
+                self.derived(path, table, batch);
             }
         }
     }
@@ -159,14 +159,12 @@ impl<'a> Checker<'a> {
         let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
         for ((&id, &steps), outcome) in ids.zip(steps).zip(outcomes) {
             let outcome = outcome.unwrap_or_default();
-            let failed = match outcome.parse::<EpisodeOutcome>() {
-                Ok(outcome) => matches!(outcome, EpisodeOutcome::Failed(_)),
-                Err(_) => {
-                    self.findings
-                        .add(path, REPORT, || format!("{outcome} is no outcome of an episode"));
-                    continue;
-                }
+            let Ok(parsed) = outcome.parse::<EpisodeOutcome>() else {
+                let what = || format!("{outcome} is no outcome of an episode");
+                self.findings.add(path, REPORT, what);
+                continue;
             };
+            let failed = matches!(parsed, EpisodeOutcome::Failed(_));
             if self.episodes.insert(id, Episode { steps, failed, seen: false }).is_some() {
                 self.findings.add(path, REPORT, || format!("episode {} is there twice", named(id)));
             }

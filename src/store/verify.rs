@@ -52,7 +52,8 @@ impl VerifyReport {
     }
 }
 
-/// Things that are wrong, each kind in each file once, with the first example and how many there are.
+/// Things that are wrong, each kind in each file once, with the first example and how many there
+/// are.
 #[derive(Debug, Default)]
 pub(super) struct Findings(BTreeMap<(PathBuf, &'static str), (String, u64)>);
 

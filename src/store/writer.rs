@@ -21,7 +21,8 @@ const SEAL_BYTES: u64 = 64 << 20;
 /// How long a replaced file stays for readers that are still at it.
 const RETIRED_KEPT_MS: i64 = 60 * 60 * 1000;
 
-/// The right to write to a lake, and the one connection that does. Dropping it gives the right back.
+/// The right to write to a lake, and the one connection that does. Dropping it gives the right
+/// back.
 ///
 /// Every call is one transaction: after an `Err` the lake is as before, and the writer can go on.
 #[derive(Debug)]
@@ -51,16 +52,16 @@ impl Writer {
 
     /// Removes the files that a crash left, and those that were replaced long enough ago.
     fn recover(&mut self) -> Result<(), StoreError> {
-        let now_ms = unix_time_ms();
         let transaction = self.catalog.write()?;
         let path = self.lake.path.join(catalog::FILE_NAME);
-        let forget = "DELETE FROM retired WHERE retired_at_ms <= ?1";
-        let forgotten = transaction
-            .execute(forget, [now_ms - RETIRED_KEPT_MS])
-            .map_err(StoreError::sqlite(&path))?;
+        let forget = "DELETE FROM retired
+            WHERE retired_at_ms <= unixepoch('subsec') * 1000 - ?1";
+        let forgotten =
+            transaction.execute(forget, [RETIRED_KEPT_MS]).map_err(StoreError::sqlite(&path))?;
         let keep = catalog::listed_paths(&transaction, &self.lake.path)
             .map_err(StoreError::sqlite(&path))?;
-        // First the names, then the files: a file whose name is gone is an orphan, should we die here.
+        // First the names, then the files: a file whose name is gone is an orphan, should we die
+        // here.
         if forgotten > 0 {
             self.lake.disk.commit(transaction, &path)?;
         } else {
@@ -113,8 +114,8 @@ impl Writer {
         self.catalog.reading(catalog::runs)
     }
 
-    /// Appends rows in one durable transaction: after `Ok` they survive a power cut, after `Err` none of
-    /// them is there. See [`Rows`] for what has to come with what.
+    /// Appends rows in one durable transaction: after `Ok` they survive a power cut, after `Err`
+    /// none of them is there. See [`Rows`] for what has to come with what.
     ///
     /// # Errors
     ///
@@ -155,8 +156,8 @@ impl Writer {
         self.hot_bytes >= self.left_bytes + SEAL_BYTES
     }
 
-    /// Moves everything that is closed into segments: [`Sealer::prepare`] and [`publish`](Self::publish)
-    /// in one call, and gives the room in the hot log back.
+    /// Moves everything that is closed into segments: [`Sealer::prepare`] and
+    /// [`publish`](Self::publish) in one call, and gives the room in the hot log back.
     ///
     /// # Errors
     ///
@@ -168,8 +169,8 @@ impl Writer {
         Ok(report)
     }
 
-    /// What another thread needs to prepare a seal while this writer goes on appending. It holds on to
-    /// the right to write: give it back by dropping it.
+    /// What another thread needs to prepare a seal while this writer goes on appending. It holds on
+    /// to the right to write: give it back by dropping it.
     ///
     /// # Errors
     ///
@@ -178,11 +179,12 @@ impl Writer {
         Ok(Sealer::new(self.lake.clone(), Arc::clone(&self.lock)))
     }
 
-    /// Makes a preparation part of the lake in one short transaction: the manifest lists its segments,
-    /// the frames that they hold are gone, and what those frames held besides is back in the log.
+    /// Makes a preparation part of the lake in one short transaction: the manifest lists its
+    /// segments, the frames that they hold are gone, and what those frames held besides is back in
+    /// the log.
     ///
-    /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open), another
-    /// publish), it is thrown away and made again.
+    /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open),
+    /// another publish), it is thrown away and made again.
     ///
     /// # Errors
     ///
@@ -287,9 +289,9 @@ impl Writer {
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
 
-    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of states,
-    /// and benchmarks, that then no hot row refers to any more. What this changes in [`known_states`](Self::known_states)
-    /// has to be read anew.
+    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of
+    /// states, and benchmarks, that then no hot row refers to any more. What this changes in
+    /// [`known_states`](Self::known_states) has to be read anew.
     ///
     /// # Errors
     ///
@@ -385,10 +387,4 @@ pub(super) fn state_ids<'a>(
 /// The state in a row, which is not null.
 pub(super) fn state_id(ids: &FixedSizeBinaryArray, row: usize) -> StateId {
     StateId(ids.value(row).try_into().expect("the column holds 20 bytes a row"))
-}
-
-pub(super) fn unix_time_ms() -> i64 {
-    let since =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

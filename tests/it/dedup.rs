@@ -1,6 +1,7 @@
 //! Dedup against a naive model of it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -58,14 +59,15 @@ fn expected(lake: &Lake) -> Vec<Derived> {
             .collect::<Vec<_>>();
         let most = led.iter().map(|(_, steps)| steps.len()).max();
         if let Some((to, steps)) = led.iter().find(|(_, steps)| Some(steps.len()) == most) {
-            let micros = steps.iter().map(|step| step.wall_time.as_secs_f64() * 1e6).sum::<f64>();
+            let wall_time = steps.iter().map(|step| step.wall_time).sum::<Duration>();
+            let mean = wall_time / u32::try_from(steps.len()).unwrap();
             transitions.push(Derived::Transition {
                 from,
                 action,
                 to: *to,
                 rewards: steps[0].rewards.as_ref().unwrap().to_vec(),
                 count: count(steps),
-                wall_time_us: micros / steps.len() as f64,
+                wall_time_us: mean.as_secs_f64() * 1e6,
             });
         }
         if led.len() > 1 {
@@ -132,7 +134,7 @@ fn assert_same(found: &[Derived], wanted: &[Derived]) {
                 Derived::Transition { wall_time_us: found_us, .. },
                 Derived::Transition { wall_time_us: wanted_us, .. },
             ) => {
-                assert!((found_us - wanted_us).abs() < 1e-6, "{found:?} is not {wanted:?}");
+                assert!((found_us - wanted_us).abs() < 1e-2, "{found:?} is not {wanted:?}");
             }
             _ => assert_eq!(found, wanted),
         }
@@ -255,7 +257,8 @@ proptest! {
         let mut author = Author::default();
         // The last one stays open.
         let closed = episodes.len().saturating_sub(1);
-        for ((ordinal, path), (seal, early)) in (0..).zip(&episodes).zip(seals.iter().zip(&dedups)) {
+        let after = seals.iter().zip(&dedups);
+        for ((ordinal, path), (seal, early)) in (0..).zip(&episodes).zip(after) {
             let episode = EpisodeId::new(RunId(1), ordinal);
             if (ordinal as usize) < closed {
                 author.episode(episode, ordinal % 3, path);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use arrow::array::RecordBatch;
 use steplake::model::{EpisodeId, RunId};
 use steplake::store::{Known, Lake, Rows, SealReport, StoreError, Table, VerifyReport, Writer};
 
@@ -65,7 +66,8 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let mut author = Author::default();
     author.episode(episode(0), 0, &[(1, Some(1))]);
     author.reset(episode(1), 0);
-    // State 2 is first seen in an open episode and then in a closed one; state 3 in the open one only.
+    // State 2 is first seen in an open episode and then in a closed one; state 3 in the open one
+    // only.
     author.steps(episode(1), 0, 1, &[(1, Some(2)), (1, Some(3))]);
     author.episode(episode(2), 0, &[(1, Some(2))]);
     let rows = sorted(author.take());
@@ -74,7 +76,7 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     writer.seal().unwrap();
     assert_eq!(read(&lake), rows);
     let snapshot = lake.snapshot().unwrap();
-    let hot = |table| snapshot.hot(table).iter().map(|batch| batch.num_rows()).sum::<usize>();
+    let hot = |table| snapshot.hot(table).iter().map(RecordBatch::num_rows).sum::<usize>();
     assert_eq!((hot(Table::Steps), hot(Table::Ir), hot(Table::Episodes)), (3, 1, 0));
     assert!(verify(&lake).is_sound());
 
@@ -88,7 +90,7 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let closed = writer.closed_episodes(RUN).unwrap();
     assert_eq!(closed.into_iter().collect::<Vec<_>>(), [episode(0), episode(2)]);
     let states = (0..3).map(state).collect();
-    let benchmarks = [uri(0).to_string()].into();
+    let benchmarks = rows_of_benchmarks;
     let known = Known { observed: (0..3).map(state).collect(), ir: states, benchmarks };
     assert_eq!(writer.known_states().unwrap(), known);
 }

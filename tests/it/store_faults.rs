@@ -16,6 +16,12 @@ use crate::toy_lake::{Author, identity, read, sorted, state};
 
 const RUN: RunId = RunId(1);
 
+/// A folder in memory where there is one: the power is cut by the test, so nothing has to be
+/// durable.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Something that a writer does.
 #[derive(Debug, Clone)]
 enum Act {
@@ -119,8 +125,12 @@ impl Power {
         }
         self.operations_left -= usize::from(counts);
         match operation {
-            Operation::Create(path) => drop(self.unsynced.insert(path.to_owned())),
-            Operation::SyncFile(path) => drop(self.unsynced.remove(path)),
+            Operation::Create(path) => {
+                self.unsynced.insert(path.to_owned());
+            }
+            Operation::SyncFile(path) | Operation::Remove(path) => {
+                self.unsynced.remove(path);
+            }
             Operation::Rename(from, to) => {
                 assert!(!self.unsynced.contains(from), "{} gets its name unsynced", from.display());
                 // A name that stood for equal content before will do so after the cut.
@@ -129,9 +139,8 @@ impl Power {
                 }
             }
             Operation::SyncDir(path) => {
-                self.unsynced_names.retain(|to, _| to.parent() != Some(path))
+                self.unsynced_names.retain(|to, _| to.parent() != Some(path));
             }
-            Operation::Remove(path) => drop(self.unsynced.remove(path)),
             Operation::Commit(_) => {
                 assert!(self.unsynced.is_empty(), "unsynced at a commit: {:?}", self.unsynced);
                 assert!(
@@ -145,7 +154,7 @@ impl Power {
                 // A disk may take less than it was given.
                 return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
             }
-            _ => {}
+            Operation::CreateDir(_) => {}
         }
         Verdict::Proceed
     }
@@ -218,15 +227,17 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
     for act in &acts {
         models.push(models.last().unwrap().after(act));
     }
-    let undisturbed = tempfile::tempdir().unwrap();
+    let undisturbed = scratch();
     let mut machine = Machine::start(Disk::default(), &undisturbed.path().join("lake")).unwrap();
-    acts.iter().for_each(|act| machine.act(act).unwrap());
+    for act in &acts {
+        machine.act(act).unwrap();
+    }
     assert_eq!(read(&machine.lake), models.last().unwrap().0);
     let wanted = derived(&machine.lake);
     assert!(!wanted.is_empty());
 
     for operations in 0.. {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let path = folder.path().join("lake");
         let (disk, power) = Power::disk(operations);
         let mut done = 0;
@@ -267,10 +278,12 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn orphans_go_and_what_is_not_ours_stays() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let path = folder.path().join("lake");
     let mut machine = Machine::start(Disk::default(), &path).unwrap();
-    script().iter().take(2).for_each(|act| machine.act(act).unwrap());
+    for act in &script()[..2] {
+        machine.act(act).unwrap();
+    }
     let steps = path.join("steps");
     for name in ["steps-0123456789abcdef.parquet", ".steps-7.tmp", "notes.parquet"] {
         std::fs::write(steps.join(name), "x").unwrap();
@@ -282,7 +295,7 @@ fn orphans_go_and_what_is_not_ours_stays() {
 
 #[test]
 fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let full = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&full);
     let disk = Disk::with_faults(move |operation| {
@@ -381,7 +394,7 @@ proptest! {
 
     #[test]
     fn any_list_of_acts_does_what_the_model_does(moves in moves()) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let mut machine = Machine::start(Disk::default(), &folder.path().join("lake")).unwrap();
         let mut model = Model::default();
         for act in acts(&moves) {
