@@ -11,5 +11,8 @@ pub mod env;
 /// The lake on disk: hot log, segments, manifest, verification.
 pub mod store;
 
+/// Steps to state transitions, conflicts and failures.
+pub mod dedup;
+
 /// SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;

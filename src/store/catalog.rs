@@ -296,6 +296,12 @@ pub(super) fn delete_frame(connection: &Connection, seq: i64) -> rusqlite::Resul
         .map(|rows| rows == 1)
 }
 
+/// What `SQLite` itself finds wrong with the database.
+pub(super) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok((verdict != "ok").then_some(verdict))
+}
+
 /// Bytes of all frames.
 pub(super) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
     connection

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::StoreError;
 
@@ -88,7 +88,8 @@ impl Disk {
             .ask(Operation::Create(&path))
             .and_then(|_| File::create(&path))
             .map_err(StoreError::io("make", &path))?;
-        Ok(DiskFile { disk: self.clone(), file, path, digest: blake3::Hasher::new(), bytes: 0 })
+        let failure = WriteFailure::default();
+        Ok(DiskFile { disk: self.clone(), file, path, digest: blake3::Hasher::new(), bytes: 0, failure })
     }
 
     /// Gives `from` the name `to`, durably.
@@ -145,9 +146,34 @@ pub(crate) struct DiskFile {
     path: PathBuf,
     digest: blake3::Hasher,
     bytes: u64,
+    failure: WriteFailure,
+}
+
+/// What went wrong in a file that somebody else writes to and that reports it in words alone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteFailure(Arc<OnceLock<io::Error>>);
+
+impl WriteFailure {
+    fn keep(&self, error: &io::Error) {
+        // Only the first one: those after it follow from it.
+        let _ = self.0.set(copied(error));
+    }
+
+    /// What the disk said, if it was the disk.
+    pub(crate) fn error(&self) -> Option<io::Error> {
+        self.0.get().map(copied)
+    }
+}
+
+fn copied(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
 }
 
 impl DiskFile {
+    /// Where errors of writing will be found.
+    pub(crate) fn failure(&self) -> WriteFailure {
+        self.failure.clone()
+    }
     /// Makes the content durable.
     pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
         self.disk
@@ -169,9 +195,16 @@ impl DiskFile {
 
 impl Write for DiskFile {
     fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        let short = self.disk.ask(Operation::Write(&self.path, buffer.len()))?;
-        let wanted = short.unwrap_or(buffer.len()).clamp(1.min(buffer.len()), buffer.len());
-        let written = self.file.write(&buffer[..wanted])?;
+        let write = || {
+            let short = self.disk.ask(Operation::Write(&self.path, buffer.len()))?;
+            let wanted = short.unwrap_or(buffer.len()).clamp(1.min(buffer.len()), buffer.len());
+            (&self.file).write(&buffer[..wanted])
+        };
+        let written = write().inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.failure.keep(error);
+            }
+        })?;
         self.digest.update(&buffer[..written]);
         self.bytes += written as u64;
         Ok(written)

@@ -132,22 +132,6 @@ impl StoreError {
         }
     }
 
-    /// Turns an error of the Parquet writer into one of the store. The writer hides errors of the
-    /// file beneath it; [`Disk`](super::Disk) writes through an `io::Error` that is dug out here.
-    pub(crate) fn parquet(path: &Path) -> impl FnOnce(parquet::errors::ParquetError) -> Self {
-        move |error| match error {
-            parquet::errors::ParquetError::External(source) => match source.downcast::<io::Error>()
-            {
-                Ok(source) => Self::io("write", path)(*source),
-                Err(source) => Self::Parquet {
-                    path: path.to_owned(),
-                    source: parquet::errors::ParquetError::External(source),
-                },
-            },
-            source => Self::Parquet { path: path.to_owned(), source },
-        }
-    }
-
     /// Says that `path` is not what was written.
     pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
         Self::Corrupt { path: path.to_owned(), what: what.into() }

@@ -42,9 +42,6 @@ impl Lake {
         disk.create_dir(path)?;
         let lock = Lock::take(path)?;
         demand_empty(path)?;
-        for table in Table::ALL {
-            disk.create_dir(&path.join(table.name()))?;
-        }
         // One that was cut short may have been meant for another identity.
         for suffix in ["", "-wal", "-shm"] {
             disk.remove(&path.join(format!("{}{suffix}", catalog::FILE_NAME)))?;

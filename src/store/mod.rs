@@ -31,6 +31,7 @@
 
 mod batch;
 mod catalog;
+mod check;
 mod derived;
 mod disk;
 mod error;

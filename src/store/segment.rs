@@ -11,12 +11,13 @@ use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::errors::ParquetError;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, PageIndexPolicy, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::disk::DiskFile;
+use super::disk::{DiskFile, WriteFailure};
 use super::table::Each;
 use super::{Disk, Identity, StoreError, Table};
 
@@ -179,6 +180,7 @@ pub(super) struct SegmentWriter {
     writer: Option<ArrowWriter<DiskFile>>,
     rows: u64,
     key_range: Option<(i64, i64)>,
+    failure: WriteFailure,
     finished: bool,
 }
 
@@ -202,9 +204,10 @@ impl SegmentWriter {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".{table}-{number}.tmp"));
         let file = place.disk.create(temporary.clone())?;
+        let failure = file.failure();
         let properties = properties(&place.identity, table, schema);
         let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))
-            .map_err(StoreError::parquet(&temporary))?;
+            .map_err(write_error(&failure, &temporary))?;
         let (disk, writer) = (place.disk.clone(), Some(writer));
         Ok(Self {
             table,
@@ -214,6 +217,7 @@ impl SegmentWriter {
             writer,
             rows: 0,
             key_range: None,
+            failure,
             finished: false,
         })
     }
@@ -221,7 +225,7 @@ impl SegmentWriter {
     /// Adds rows. They come in the order of the table's key.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         let writer = self.writer.as_mut().expect("a writer is there until it is finished");
-        writer.write(batch).map_err(StoreError::parquet(&self.temporary))?;
+        writer.write(batch).map_err(write_error(&self.failure, &self.temporary))?;
         self.rows += batch.num_rows() as u64;
         let leading = batch.column_by_name(&self.table.key()[0]).expect("a key is a column");
         if let Some(keys) = leading.as_primitive_opt::<Int64Type>()
@@ -249,7 +253,7 @@ impl SegmentWriter {
     /// power cut takes nothing of it.
     pub(super) fn finish(mut self) -> Result<FinishedSegment, StoreError> {
         let writer = self.writer.take().expect("a writer is there until it is finished");
-        let mut file = writer.into_inner().map_err(StoreError::parquet(&self.temporary))?;
+        let mut file = writer.into_inner().map_err(write_error(&self.failure, &self.temporary))?;
         file.flush().map_err(StoreError::io("write", &self.temporary))?;
         file.sync()?;
         let digest = file.digest().to_hex();
@@ -276,6 +280,16 @@ impl Drop for SegmentWriter {
             // What cannot be removed now, the next writer removes.
             let _ = self.disk.remove(&self.temporary);
         }
+    }
+}
+
+/// Turns an error of the Parquet writer into one of the store. The writer tells of a failing file in
+/// words alone, so what the disk said is asked for first.
+fn write_error(failure: &WriteFailure, path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
+    let error = failure.error();
+    move |source| match error {
+        Some(error) => StoreError::io("write", path)(error),
+        None => StoreError::Parquet { path: path.to_owned(), source },
     }
 }
 

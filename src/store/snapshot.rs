@@ -112,4 +112,13 @@ impl Snapshot {
     pub fn scan(&self, table: Table, columns: ScanColumns<'_>) -> Scan<'_> {
         Scan::new(self.schemas.get(table), self.segments(table), self.hot(table), columns)
     }
+
+    /// Reads one segment of this snapshot as [`scan`](Self::scan) reads a table.
+    ///
+    /// # Panics
+    ///
+    /// When the table has no column of one of these names.
+    pub fn scan_segment<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
+        Scan::new(self.schemas.get(segment.table), std::slice::from_ref(segment), &[], columns)
+    }
 }

@@ -42,6 +42,11 @@ impl Writer {
         Ok(writer)
     }
 
+    /// The lake.
+    pub fn lake(&self) -> &Lake {
+        &self.lake
+    }
+
     /// Removes the files that a crash left, and those that were replaced long enough ago.
     fn recover(&mut self) -> Result<(), StoreError> {
         let now_ms = unix_time_ms();
