@@ -297,3 +297,38 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
         assert_eq!(rows.iter().map(RecordBatch::num_rows).sum::<usize>(), 0, "{query}");
     }
 }
+
+#[tokio::test]
+async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
+    let taken = "(SELECT t.* FROM transitions_taken AS t \
+                 LEFT SEMI JOIN episodes AS e ON e.episode_id = t.episode_id) AS taken";
+    let conflicts = format!(
+        "SELECT state_id, state_key, action, next_state_id, next_state_key, count FROM \
+         (SELECT state_id, state_key, action, next_state_id, next_state_key, count(*) AS count, \
+         count(*) OVER (PARTITION BY state_id, action) AS results FROM {taken} \
+         WHERE next_state_id IS NOT NULL \
+         GROUP BY state_id, state_key, action, next_state_id, next_state_key) AS counted \
+         WHERE results > 1 ORDER BY state_key, state_id, action, next_state_id"
+    );
+    let failures = "SELECT state_id, state_key, action, \
+         first_value(outcome ORDER BY t.episode_id) AS kind, \
+         first_value(detail ORDER BY t.episode_id) AS detail, count(*) AS count \
+         FROM transitions_taken AS t JOIN episodes AS e ON e.episode_id = t.episode_id \
+         WHERE next_state_id IS NULL \
+         GROUP BY state_id, state_key, action ORDER BY state_key, state_id, action";
+    for kept in Kept::ALL {
+        let folder = tempfile::tempdir().unwrap();
+        let engine = engine(&small_lake::record(&folder.path().join("lake"), kept)).await;
+        for (table, definition, rows) in [
+            ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql(), 10),
+            ("conflicts", conflicts.as_str(), 4),
+            ("failures", failures, 1),
+        ] {
+            let order = Table::from_name(table).unwrap().key().join(", ");
+            let stored = format!("SELECT * FROM {table} ORDER BY {order}");
+            let stored = shown(&engine, &stored, Format::Csv).await;
+            assert_eq!(stored, shown(&engine, definition, Format::Csv).await, "{kept:?}");
+            assert_eq!(stored.lines().count(), rows + 1, "{kept:?} {table}");
+        }
+    }
+}

@@ -17,6 +17,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use sha1::{Digest, Sha1};
+use steplake::dedup::{Settings, dedup};
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, BenchmarkUri, EpisodeId,
     EpisodeOutcome, FailureKind, Provenance, RunId, StateId, Value,
@@ -143,7 +144,7 @@ pub(crate) fn identity() -> Identity {
     }
 }
 
-/// Records the small lake at `path`.
+/// Records the small lake at `path`, and dedups it.
 pub(crate) fn record(path: &Path, kept: Kept) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
@@ -158,6 +159,7 @@ pub(crate) fn record(path: &Path, kept: Kept) -> Lake {
     if kept == Kept::Sealed {
         writer.seal().unwrap();
     }
+    dedup(&mut writer, Settings::default(), &mut |_, _| {}).unwrap();
     drop(writer);
     lake
 }

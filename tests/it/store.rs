@@ -82,7 +82,7 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
 
     writer.discard_open(RUN).unwrap();
     assert_eq!(writer.hot_bytes(), 0);
-    let mut left = rows;
+    let mut left = rows.clone();
     left.steps.retain(|row| row.episode != episode(1));
     left.observations.retain(|row| row.state != state(3));
     left.ir.retain(|row| row.state != state(3));
@@ -90,7 +90,8 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let closed = writer.closed_episodes(RUN).unwrap();
     assert_eq!(closed.into_iter().collect::<Vec<_>>(), [episode(0), episode(2)]);
     let states = (0..3).map(state).collect();
-    let benchmarks = rows_of_benchmarks;
+    let digest = rows.benchmarks[0].program_digest.clone();
+    let benchmarks = [(uri(0).to_string(), digest)].into();
     let known = Known { observed: (0..3).map(state).collect(), ir: states, benchmarks };
     assert_eq!(writer.known_states().unwrap(), known);
 }
