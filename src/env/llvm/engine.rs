@@ -79,6 +79,20 @@ impl Engine {
         }
     }
 
+    /// Runs a pass pipeline and nothing else; the program is in no canonical form afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Engine::run`].
+    pub(super) fn run_alone(&mut self, program: &mut Program, pipeline: &str) -> Result<(), String> {
+        let (text, size) = (pipeline.as_ptr().cast(), pipeline.len());
+        // SAFETY: both handles are alive, and the text is that of a slice.
+        let ran = unsafe {
+            ffi::steplake_llvm_engine_run_alone(self.engine.as_ptr(), program.raw(), text, size)
+        };
+        if ran == 0 { Err(program.message()) } else { Ok(()) }
+    }
+
     /// For the shim.
     pub(super) fn machine(&self) -> LLVMTargetMachineRef {
         self.machine.as_mut_ptr()

@@ -30,7 +30,7 @@ impl LlvmEnvironment {
             action_spaces: spaces::action_spaces(),
             observation_spaces: spaces::observation_spaces(),
             reward_spaces: spaces::reward_spaces(),
-            state_space: "Bitcode",
+            state_space: spaces::STATE_SPACE,
         };
         Self { spec: Arc::new(spec) }
     }

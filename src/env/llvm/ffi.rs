@@ -67,4 +67,10 @@ unsafe extern "C" {
         pipeline: *const c_char,
         size: usize,
     ) -> c_int;
+    pub(super) fn steplake_llvm_engine_run_alone(
+        engine: *mut RawEngine,
+        module: *mut RawModule,
+        pipeline: *const c_char,
+        size: usize,
+    ) -> c_int;
 }

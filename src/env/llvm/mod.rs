@@ -33,17 +33,20 @@
 //! | `session` | [`LlvmSession`]: start, apply, observe, fork |
 //! | `spaces` | the spaces, and the action tables in `actions/` |
 //! | `features` | the names of `InstCount` and `Autophase` |
+//! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | `program`, `engine`, `ffi` | the ring around the shim: the only unsafe code |
 
 mod engine;
 mod environment;
 mod features;
 mod ffi;
+mod passes;
 mod program;
 mod session;
 mod spaces;
 
 pub use environment::{LlvmEnvironment, NAME};
+pub use passes::PassRunner;
 pub use program::ProgramError;
 pub use session::LlvmSession;
 

@@ -131,11 +131,13 @@ pub(super) const COUNT_O3: &str = "IrInstructionCountO3";
 /// The cost after LLVM's `default<Oz>`.
 pub(super) const COUNT_OZ: &str = "IrInstructionCountOz";
 const COUNT: &str = "IrInstructionCount";
+/// The observation space that serialises a state.
+pub(super) const STATE_SPACE: &str = "Bitcode";
 
 /// Every observation with its name.
 pub(super) const OBSERVATIONS: [(&str, Observation); 9] = [
     ("Ir", Observation::Ir),
-    ("Bitcode", Observation::Bitcode),
+    (STATE_SPACE, Observation::Bitcode),
     ("IrSha1", Observation::IrSha1),
     ("InstCount", Observation::InstCount),
     ("Autophase", Observation::Autophase),

@@ -44,19 +44,27 @@ SteplakeEngine *steplake_llvm_engine_create(LLVMTargetMachineRef Machine) {
 
 void steplake_llvm_engine_dispose(SteplakeEngine *Engine) { delete Engine; }
 
-SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
-                                           SteplakeModule *Module,
-                                           const char *Pipeline, size_t Size) {
+int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
+                                   SteplakeModule *Module, const char *Pipeline,
+                                   size_t Size) {
   // Pass managers cannot be kept: some passes hold state over runs.
   ModulePassManager Passes;
   if (Error E = Engine->Builder.parsePassPipeline(Passes, {Pipeline, Size})) {
     Module->Message = toString(std::move(E));
-    return SteplakeBadPipeline;
+    return false;
   }
+  Passes.run(*Module->IR, Engine->Modules);
+  Engine->clear();
+  return true;
+}
+
+SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
+                                           SteplakeModule *Module,
+                                           const char *Pipeline, size_t Size) {
   llvm::Module &M = *Module->IR;
   resetUniqueNames(M);
-  Passes.run(M, Engine->Modules);
-  Engine->clear();
+  if (!steplake_llvm_engine_run_alone(Engine, Module, Pipeline, Size))
+    return SteplakeBadPipeline;
   canonicaliseIntrinsics(*Module);
   takeFingerprint(M, Module->Next);
   compare(M, Module->Print, Module->Next, Module->Changes);

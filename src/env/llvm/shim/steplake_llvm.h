@@ -98,6 +98,12 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
                                            SteplakeModule *Module,
                                            const char *Pipeline, size_t Size);
 
+/// Runs a pass pipeline and nothing else: the floor that steps are measured against. False: the pipeline's
+/// text is not one; the message says why.
+int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
+                                   SteplakeModule *Module, const char *Pipeline,
+                                   size_t Size);
+
 #ifdef __cplusplus
 }
 #endif
