@@ -32,7 +32,9 @@ pub(super) struct Checker<'a> {
     with_ir: HashSet<StateId>,
     episodes: HashMap<i64, Episode>,
     chain: Option<Chain>,
-    last_key: Option<DerivedKey>,
+    /// Whether the rows come in the order of the table's key, and the last of them.
+    sorted: bool,
+    last_key: Option<RowKey>,
 }
 
 /// What an episode's row says, and whether its steps were seen.
@@ -49,8 +51,8 @@ struct Chain {
     alive: bool,
 }
 
-/// The place of a row in a derived table.
-type DerivedKey = ((i64, StateId), i16, Option<StateId>);
+/// The place of a row in a table that is sorted by state.
+type RowKey = ((i64, StateId), i16, Option<StateId>);
 
 /// A step, as far as it is checked.
 struct Step {
@@ -74,6 +76,7 @@ impl<'a> Checker<'a> {
             with_ir: HashSet::new(),
             episodes: HashMap::new(),
             chain: None,
+            sorted: false,
             last_key: None,
         }
     }
@@ -81,6 +84,7 @@ impl<'a> Checker<'a> {
     /// Checks rows of a segment, which come in the segment's order.
     pub(super) fn sealed(&mut self, segment: &Segment, batch: &RecordBatch) {
         let (table, path) = (segment.table, segment.path.as_path());
+        self.sorted = true;
         *self.rows.entry(table).or_default() += batch.num_rows() as u64;
         match table {
             Table::Steps => {
@@ -98,11 +102,15 @@ impl<'a> Checker<'a> {
         if segment.table == Table::Steps {
             self.end_of_chain(&segment.path);
         }
+        // Only derived tables are sorted over all their segments.
+        if !segment.table.is_derived() {
+            self.last_key = None;
+        }
     }
 
     /// Checks all hot rows of a table.
     pub(super) fn hot<'b>(&mut self, table: Table, batches: impl Iterator<Item = &'b RecordBatch>) {
-        self.last_key = None;
+        (self.sorted, self.last_key) = (false, None);
         let log = self.log.clone();
         let mut hot_steps = Vec::new();
         for batch in batches {
@@ -174,6 +182,7 @@ impl<'a> Checker<'a> {
     fn states(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
         let keys = batch["state_key"].as_primitive::<Int64Type>();
         for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
+            self.in_order(path, state, 0, None);
             let known = if table == Table::Ir { &mut self.with_ir } else { &mut self.observed };
             if !known.insert(state) {
                 self.findings.add(path, REPORT, || format!("state {state} is there twice"));
@@ -197,16 +206,24 @@ impl<'a> Checker<'a> {
             (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
         for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
             let next = next.map(|next: &FixedSizeBinaryArray| state_id(next, row));
-            let key = Some((order(state), actions.value(row), next));
-            if key <= self.last_key {
-                self.findings.add(path, REPORT, || format!("state {state} is out of its order"));
-            }
+            self.in_order(path, state, actions.value(row), next);
             if keys.value(row) != state.key() {
                 self.findings
                     .add(path, REPORT, || format!("state {state} stands under another key"));
             }
-            self.last_key = key;
         }
+    }
+
+    /// Checks that rows come in the order of their keys, and so that no key is there twice.
+    fn in_order(&mut self, path: &Path, state: StateId, action: i16, next: Option<StateId>) {
+        if !self.sorted {
+            return;
+        }
+        let key = Some((order(state), action, next));
+        if key <= self.last_key {
+            self.findings.add(path, REPORT, || format!("state {state} is out of its order"));
+        }
+        self.last_key = key;
     }
 
     /// Checks that the benchmark and the state of each step are there.

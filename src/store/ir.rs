@@ -51,15 +51,12 @@ impl Snapshot {
                 read_from(segment, footer, &wanted, &mut found)?;
             }
         }
-        let last = states.len().saturating_sub(1);
-        Ok(states
-            .iter()
-            .enumerate()
-            .map(|(place, state)| {
-                let asked_again = place < last && states[place + 1..].contains(state);
-                if asked_again { found.get(state).cloned() } else { found.remove(state) }
-            })
-            .collect())
+        // The last one to ask for a state gets it, those before it a copy.
+        let last = states.iter().zip(0..).collect::<HashMap<_, usize>>();
+        let hand_out = |(place, state): (usize, &StateId)| {
+            if last[state] == place { found.remove(state) } else { found.get(state).cloned() }
+        };
+        Ok(states.iter().enumerate().map(hand_out).collect())
     }
 }
 

@@ -388,3 +388,52 @@ pub(super) fn state_ids<'a>(
 pub(super) fn state_id(ids: &FixedSizeBinaryArray, row: usize) -> StateId {
     StateId(ids.value(row).try_into().expect("the column holds 20 bytes a row"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::BenchmarkUri;
+    use crate::store::StepRow;
+    use crate::store::identity::tests::identity;
+
+    #[test]
+    fn a_database_that_finds_no_room_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+        let mut writer = lake.writer().unwrap();
+        let benchmark: BenchmarkUri = "generator://toy-v0/0".parse().unwrap();
+        let mut random = 1_u64;
+        let mut state = || {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            StateId(blake3::hash(&random.to_le_bytes()).as_bytes()[..20].try_into().unwrap())
+        };
+        let step = |index| StepRow {
+            episode: EpisodeId(0),
+            index,
+            benchmark: benchmark.clone(),
+            action: None,
+            state: Some(state()),
+            end_of_episode: false,
+            rewards: None,
+            wall_time: std::time::Duration::ZERO,
+        };
+        let rows = Rows { steps: (0..10_000).map(step).collect(), ..Rows::default() };
+        let limit = |writer: &Writer, pages: u32| {
+            let set = |connection: &rusqlite::Connection| {
+                connection.pragma_update(None, "max_page_count", pages)
+            };
+            writer.catalog.reading(set).unwrap();
+        };
+        limit(&writer, 1);
+        let error = writer.append(&rows).unwrap_err();
+        let wanted = |bytes: &u64| *bytes > 100_000;
+        assert!(
+            matches!(&error, StoreError::DiskFull { wanted: Some(bytes), .. } if wanted(bytes)),
+            "{error}"
+        );
+        assert_eq!((lake.snapshot().unwrap().rows(Table::Steps), writer.hot_bytes()), (0, 0));
+        limit(&writer, 1 << 20);
+        writer.append(&rows).unwrap();
+        assert_eq!(lake.snapshot().unwrap().rows(Table::Steps), 10_000);
+    }
+}
