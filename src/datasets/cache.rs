@@ -11,18 +11,19 @@ const LEFTOVER_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// A folder of things that can be made again: compiled programs, fetched sources.
 ///
-/// Processes share it. An entry is written under another name and renamed, so a reader sees all of it or
-/// nothing; it carries the digest of its content, so damage is seen, and the entry is made again. Who makes
-/// an entry holds a file lock, so it is made once.
+/// Processes share it. An entry is written under another name and renamed, so a reader sees all of
+/// it or nothing; it carries the digest of its content, so damage is seen, and the entry is made
+/// again. Who makes an entry holds a file lock, so it is made once.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// The name of an entry: what kind of thing it is, and a digest of everything that its content depends on.
+/// The name of an entry: what kind of thing it is, and a digest of everything that its content
+/// depends on.
 ///
-/// The making of an entry may ask for entries of other kinds, never of its own: kinds have locks of their own,
-/// so nobody waits in a circle.
+/// The making of an entry may ask for entries of other kinds, never of its own: kinds have locks of
+/// their own, so nobody waits in a circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     kind: &'static str,

@@ -14,13 +14,13 @@ const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
 /// The longest that one compilation may take.
 const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 
-/// Optimisation is on, so that no function is marked `noinline` or `optnone`, and the passes are off, since
-/// they are what is studied. Everything else keeps out what differs from machine to machine or from day to
-/// day: configuration files, the identification of the build, working folders. Dates are held by
-/// `SOURCE_DATE_EPOCH`.
+/// Optimisation is on, so that no function is marked `noinline` or `optnone`, and the passes are
+/// off, since they are what is studied. Everything else keeps out what differs from machine to
+/// machine or from day to day: configuration files, the identification of the build, working
+/// folders. Dates are held by `SOURCE_DATE_EPOCH`.
 ///
-/// `-funroll-loops` is there because without it `-O1` marks every loop with `llvm.loop.unroll.disable`, and
-/// no unrolling pass would ever do anything.
+/// `-funroll-loops` is there because without it `-O1` marks every loop with
+/// `llvm.loop.unroll.disable`, and no unrolling pass would ever do anything.
 pub(super) const FLAGS: [&str; 13] = [
     "--no-default-config",
     "--target=x86_64-pc-linux-gnu",
@@ -98,11 +98,11 @@ pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
     let run = Run::new(tool, source.uri).args(arguments()).arg("-o").arg(out.path());
     match run.folder(source.folder).limit(COMPILE_LIMIT).output() {
         Ok(_) => {}
-        Err(RunError::Failed(failed)) => {
+        Err(RunError::Failed(failed)) if failed.disk_error().is_none() => {
             let uri = source.uri.to_owned();
             return Err(DatasetError::DoesNotCompile { uri, detail: failed.detail });
         }
-        Err(RunError::Other(error)) => return Err(error),
+        Err(error) => return Err(error.into()),
     }
     let bitcode = fs::read(out.path()).map_err(|error| scratch_error(&error))?;
     let shown: Vec<&str> = arguments().collect();

@@ -98,12 +98,14 @@ impl Datasets {
         self.named(uri.dataset_uri())?.benchmark(uri)
     }
 
-    /// The canonical URIs of the benchmarks that a [pattern](super) names, at least one, in order. Listing
-    /// a Debian package compiles its files, since only then it is known which of them are benchmarks.
+    /// The canonical URIs of the benchmarks that a [pattern](super) names, at least one, in order.
+    /// Listing a Debian package compiles its files, since only then it is known which of them are
+    /// benchmarks.
     ///
     /// # Errors
     ///
-    /// Those of [`Dataset::expand`], [`DatasetError::UnknownDataset`] and [`DatasetError::NoMatch`].
+    /// Those of [`Dataset::expand`], [`DatasetError::UnknownDataset`] and
+    /// [`DatasetError::NoMatch`].
     pub fn expand(&self, pattern: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
         let Parts { dataset, path } = Parts::of(pattern)?;
         let uris = self.named(dataset)?.expand(path)?;
@@ -151,12 +153,13 @@ impl Datasets {
         self.named(dataset)?.unavailable(path)
     }
 
-    /// Makes every program that a pattern names, so that all of them are in the cache, and gives their
-    /// number. `made` is called after each, with the number of all.
+    /// Makes every program that a pattern names, so that all of them are in the cache, and gives
+    /// their number. `made` is called after each, with the number of all.
     ///
     /// # Errors
     ///
-    /// Those of [`Datasets::expand`] and [`Datasets::benchmark`]; the programs before the failure are there.
+    /// Those of [`Datasets::expand`] and [`Datasets::benchmark`]; the programs before the failure
+    /// are there.
     pub fn install(
         &self,
         pattern: &str,

@@ -64,6 +64,19 @@ pub(super) struct Failed {
     pub(super) detail: String,
 }
 
+impl Failed {
+    /// What the disk, and not the tool or its input, is to blame for.
+    pub(super) fn disk_error(&self) -> Option<io::Error> {
+        let known = [
+            ("No space left on device", io::ErrorKind::StorageFull),
+            ("Disk quota exceeded", io::ErrorKind::QuotaExceeded),
+            ("Read-only file system", io::ErrorKind::ReadOnlyFilesystem),
+        ];
+        let (_, kind) = known.iter().find(|(words, _)| self.detail.contains(words))?;
+        Some(io::Error::new(*kind, self.detail.clone()))
+    }
+}
+
 /// How a run failed.
 #[derive(Debug)]
 pub(super) enum RunError {
@@ -142,8 +155,8 @@ impl<'a> Run<'a> {
         Err(RunError::Failed(Failed { tool: self.tool.name, what, detail }))
     }
 
-    /// The limits are set by programs of util-linux, which every Debian has, and not between fork and
-    /// exec, where little is allowed and all of it unsafe.
+    /// The limits are set by programs of util-linux, which every Debian has, and not between fork
+    /// and exec, where little is allowed and all of it unsafe.
     #[expect(clippy::disallowed_methods, reason = "this is the place that sets the limits")]
     fn command(&self) -> Result<Command, DatasetError> {
         const UTIL_LINUX: &str = "util-linux";
@@ -197,7 +210,8 @@ fn supervise(child: &mut Child, limit: Duration) -> io::Result<Ended> {
         let stderr = scope.spawn(move || read(err.as_mut(), STDERR_MAX_BYTES));
         let (ended, end) = mpsc::channel();
         scope.spawn(move || {
-            // Not reaped here: the process id, and with it the group's, must stay ours until killpg.
+            // Not reaped here: the process id, and with it the group's, must stay ours until
+            // killpg.
             let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
             while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
             // The receiver is only gone when it has timed out.

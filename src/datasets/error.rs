@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::model::BenchmarkUriError;
 
-/// What keeps a benchmark from being had. Every message is one line that says what happened, to what,
-/// and what to do next.
+/// What keeps a benchmark from being had. Every message is one line that says what happened, to
+/// what, and what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
@@ -127,6 +127,17 @@ pub enum DatasetError {
         /// What apt says.
         detail: String,
     },
+    /// The repository's index names a file that the repository does not have.
+    #[error(
+        "the repository does not have {what}, which its index names: try again later, or name another version \
+         ({versions})"
+    )]
+    Withdrawn {
+        /// The package and its version.
+        what: String,
+        /// The versions that the index names.
+        versions: String,
+    },
     /// This machine's apt knows no repository that sources could be fetched from.
     #[error("no package sources are configured in `{}`: add a `deb` line there", folder.display())]
     NoPackageSources {
@@ -144,7 +155,8 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    /// True when a network, and nothing else, is missing: a caller with other work can go on with that.
+    /// True when a network, and nothing else, is missing: a caller with other work can go on with
+    /// that.
     pub fn is_offline(&self) -> bool {
         matches!(self, Self::Offline { .. })
     }

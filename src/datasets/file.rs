@@ -14,8 +14,8 @@ const OPT: Tool = Tool { name: "opt-22", package: "llvm-22" };
 const AS: Tool = Tool { name: "llvm-as-22", package: "llvm-22" };
 const ENDINGS: &str = ".c, .cc, .cpp, .cxx, .ll or .bc";
 
-/// `file:///<path>`: a user's own programs, where they lie. Nothing of them is cached: what they include may
-/// change at any time.
+/// `file:///<path>`: a user's own programs, where they lie. Nothing of them is cached: what they
+/// include may change at any time.
 #[derive(Debug)]
 pub(super) struct Files {
     about: About,

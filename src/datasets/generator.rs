@@ -1,5 +1,6 @@
 //! Programs made by random generators, one for each seed.
 
+use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -39,7 +40,7 @@ struct Recipe {
 /// csmith as it is by default: C programs that have no undefined behaviour and print a checksum.
 const CSMITH: Recipe = Recipe {
     tool: Tool { name: "csmith", package: "csmith libcsmith-dev" },
-    arguments: &["--concise", "--output", "csmith.c", "--seed"],
+    arguments: &["--concise", "--seed"],
     version_argument: "--version",
     version_line: |text| text.lines().next(),
     file: "csmith.c",
@@ -52,7 +53,7 @@ const CSMITH: Recipe = Recipe {
 /// llvm-stress with functions of about 300 instructions, vector code among them.
 const LLVM_STRESS: Recipe = Recipe {
     tool: Tool { name: "llvm-stress-22", package: "llvm-22-tools" },
-    arguments: &["--size=300", "-o", "stress.ll", "--seed"],
+    arguments: &["--size=300", "-o", "-", "--seed"],
     version_argument: "--version",
     version_line: |text| text.lines().map(str::trim).find(|line| line.contains("LLVM version")),
     file: "stress.ll",
@@ -134,7 +135,10 @@ impl Generator {
         }
         let scratch = self.cache.scratch()?;
         let run = Run::new(recipe.tool, uri.as_str()).folder(scratch.path()).limit(GENERATE_LIMIT);
-        run.args(recipe.arguments).arg(seed.to_string()).output()?;
+        let text = run.args(recipe.arguments).arg(seed.to_string()).output()?;
+        // Not left to the generators: they do not notice when the disk is full.
+        let path = scratch.path().join(recipe.file);
+        fs::write(&path, text).map_err(|source| DatasetError::Cache { path, source })?;
         let flags: Vec<String> = recipe.flags.iter().map(|&flag| flag.to_owned()).collect();
         let compiled = clang::compile(&Source {
             uri: uri.as_str(),
@@ -143,7 +147,8 @@ impl Generator {
             file: recipe.file,
             flags: &flags,
         })?;
-        let generate = format!("{} {} {seed}", recipe.tool.name, recipe.arguments.join(" "));
+        let arguments = recipe.arguments.join(" ");
+        let generate = format!("{} {arguments} {seed} > {}", recipe.tool.name, recipe.file);
         let provenance = Provenance {
             family: recipe.family.to_owned(),
             licence: self.about.licence.to_owned(),

@@ -11,14 +11,15 @@
 //! # Patterns
 //!
 //! [`Datasets::expand`] takes more than one URI at a time: `generator://csmith-v0/0..99` (both ends
-//! included), `benchmark://debian-v0/zlib/*` (`*` and `?` stay within one folder, `**` goes through all
-//! below), a folder, a package, or a whole dataset where it has an end. It gives canonical URIs.
+//! included), `benchmark://debian-v0/zlib/*` (`*` and `?` stay within one folder, `**` goes through
+//! all below), a folder, a package, or a whole dataset where it has an end. It gives canonical
+//! URIs.
 //!
 //! # Contract
 //!
-//! - A canonical URI names one program: the same bytes every time, on every machine with the same compiler,
-//!   generator and C library headers. No path, host name or date of this machine is in the bytes, except in
-//!   what a user's own file says about itself.
+//! - A canonical URI names one program: the same bytes every time, on every machine with the same
+//!   compiler, generator and C library headers. No path, host name or date of this machine is in the
+//!   bytes, except in what a user's own file says about itself.
 //! - [`Datasets::resolve`] of a canonical URI is that URI.
 //! - What can be made again is kept in the [`Cache`], which processes share.
 //! - Every foreign program runs with a time limit, a memory limit, and an environment that is ours.
@@ -75,19 +76,21 @@ pub trait Dataset: Send + Sync + fmt::Debug {
     /// What it says of itself.
     fn about(&self) -> &About;
 
-    /// The canonical form of a URI of this dataset. It may look into package indexes, but makes no program.
+    /// The canonical form of a URI of this dataset. It may look into package indexes, but makes no
+    /// program.
     ///
     /// # Errors
     ///
-    /// [`DatasetError::UnknownBenchmark`] where it is plain that there is none, else what stands in the way.
+    /// [`DatasetError::UnknownBenchmark`] where it is plain that there is none, else what stands in
+    /// the way.
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError>;
 
     /// The canonical URIs of what `path` names, in order; an empty path names everything.
     ///
     /// # Errors
     ///
-    /// [`DatasetError::Unbounded`] where that has no end, [`DatasetError::BadPattern`], and what stands in
-    /// the way. A pattern that names nothing may give an empty list.
+    /// [`DatasetError::Unbounded`] where that has no end, [`DatasetError::BadPattern`], and what
+    /// stands in the way. A pattern that names nothing may give an empty list.
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError>;
 
     /// The program, made or taken from the cache.

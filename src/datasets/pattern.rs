@@ -36,7 +36,8 @@ pub(super) fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// What stands before the first part with a wildcard in it, and the rest: `a/b/*.c` is `("a/b", "*.c")`.
+/// What stands before the first part with a wildcard in it, and the rest: `a/b/*.c` is `("a/b",
+/// "*.c")`.
 pub(super) fn split_at_wildcard(path: &str) -> (&str, &str) {
     let wild = path.find(['*', '?', '[', '{']).unwrap_or(path.len());
     match path[..wild].rfind('/') {

@@ -1,5 +1,5 @@
-//! Debian's sources through apt, in a root of its own: the system's lists, cache and configuration are read,
-//! never written.
+//! Debian's sources through apt, in a root of its own: the system's lists, cache and configuration
+//! are read, never written.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,6 +18,8 @@ const SHA256SUM: Tool = Tool { name: "sha256sum", package: "coreutils" };
 
 /// How old the lists may be before they are fetched again.
 const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
+/// Its age is that of the lists.
+const STAMP: &str = "refreshed";
 const UPDATE_LIMIT: Duration = Duration::from_mins(5);
 const DOWNLOAD_LIMIT: Duration = Duration::from_mins(10);
 
@@ -85,8 +87,7 @@ impl Apt {
         version: &str,
     ) -> Result<SourceRecord, DatasetError> {
         let records = self.versions(package)?;
-        let on_offer =
-            records.iter().map(|record| record.version.as_str()).collect::<Vec<_>>().join(", ");
+        let on_offer = self.on_offer(package)?;
         if on_offer.is_empty() {
             return Err(self.unknown(package));
         }
@@ -109,9 +110,24 @@ impl Apt {
         let run = run(APT_GET, &what, &root).folder(folder).limit(DOWNLOAD_LIMIT);
         let run = run.args(["source", "--download-only", "--only-source", &what]);
         match run.output() {
-            Ok(_) => verify(record, folder),
-            Err(error) => Err(offline(what, error)),
+            Ok(_) => {
+                own(record, folder)?;
+                verify(record, folder)
+            }
+            Err(RunError::Failed(failed)) if failed.detail.contains(" 404 ") => {
+                // The lists are older than the repository: the next to come fetches them again.
+                fs::remove_file(root.join(STAMP)).ok();
+                let versions = self.on_offer(&record.package)?;
+                Err(DatasetError::Withdrawn { what, versions })
+            }
+            Err(error) => Err(offline(&root, what, error)),
         }
+    }
+
+    fn on_offer(&self, package: &str) -> Result<String, DatasetError> {
+        let records = self.versions(package)?;
+        let versions: Vec<&str> = records.iter().map(|record| record.version.as_str()).collect();
+        Ok(versions.join(", "))
     }
 
     fn versions(&self, package: &str) -> Result<Vec<SourceRecord>, DatasetError> {
@@ -159,30 +175,9 @@ impl Apt {
         let root = self.cache.folder(&name)?;
         lay_out(&root, &repositories)
             .map_err(|source| DatasetError::Cache { path: root.clone(), source })?;
-        self.refresh(&root)?;
+        refresh(&root)?;
         *ready = Some(root.clone());
         Ok(root)
-    }
-
-    fn refresh(&self, root: &Path) -> Result<(), DatasetError> {
-        let stamp = root.join("refreshed");
-        let modified = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
-        let age = modified.ok().and_then(|time| time.elapsed().ok());
-        if age.is_some_and(|age| age < LISTS_AGE_MAX) && has_lists(root) {
-            return Ok(());
-        }
-        tracing::info!("fetching the lists of Debian source packages");
-        let run = run(APT_GET, "the package lists", root).limit(UPDATE_LIMIT);
-        match run.args(["-o", "APT::Update::Error-Mode=any", "update"]).output() {
-            Ok(_) => fs::write(&stamp, "")
-                .map_err(|source| DatasetError::Cache { path: stamp.clone(), source }),
-            // One repository of many without sources, or older lists: they may well do.
-            Err(error) if has_lists(root) => {
-                tracing::warn!("{}", DatasetError::from(error));
-                Ok(())
-            }
-            Err(error) => Err(offline("any package".to_owned(), error)),
-        }
     }
 }
 
@@ -201,8 +196,35 @@ fn show(root: &Path, arguments: &[&str]) -> Result<String, DatasetError> {
     }
 }
 
-/// apt tells a missing network and a missing file apart in words only: both are taken for the former.
-fn offline(what: String, error: RunError) -> DatasetError {
+/// Fetches the lists where they are old.
+fn refresh(root: &Path) -> Result<(), DatasetError> {
+    let stamp = root.join(STAMP);
+    let modified = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
+    let age = modified.ok().and_then(|time| time.elapsed().ok());
+    if age.is_some_and(|age| age < LISTS_AGE_MAX) && has_lists(root) {
+        return Ok(());
+    }
+    tracing::info!("fetching the lists of Debian source packages");
+    let run = run(APT_GET, "the package lists", root).limit(UPDATE_LIMIT);
+    match run.args(["-o", "APT::Update::Error-Mode=any", "update"]).output() {
+        Ok(_) => fs::write(&stamp, "")
+            .map_err(|source| DatasetError::Cache { path: stamp.clone(), source }),
+        // One repository of many without sources, or older lists: they may well do.
+        Err(error) if has_lists(root) => {
+            tracing::warn!("{}", DatasetError::from(error));
+            Ok(())
+        }
+        Err(error) => Err(offline(root, "any package".to_owned(), error)),
+    }
+}
+
+/// What apt fails on is the disk or the network.
+fn offline(root: &Path, what: String, error: RunError) -> DatasetError {
+    if let RunError::Failed(failed) = &error
+        && let Some(source) = failed.disk_error()
+    {
+        return DatasetError::Cache { path: root.to_owned(), source };
+    }
     match error {
         RunError::Failed(failed) => DatasetError::Offline { what, detail: failed.detail },
         RunError::Other(DatasetError::TimedOut { limit, .. }) => DatasetError::Offline {
@@ -218,8 +240,8 @@ fn has_lists(root: &Path) -> bool {
     lists.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("Sources"))
 }
 
-/// Writes what makes the root a root. Keys, proxies and everything else that this does not name stay the
-/// system's. Hooks are cleared: they are made for the system's own lists.
+/// Writes what makes the root a root. Keys, proxies and everything else that this does not name
+/// stay the system's. Hooks are cleared: they are made for the system's own lists.
 fn lay_out(root: &Path, repositories: &Repositories) -> io::Result<()> {
     for folder in ["state/lists/partial", "cache/archives/partial", "sources.list.d"] {
         fs::create_dir_all(root.join(folder))?;
@@ -249,6 +271,21 @@ Acquire::https::Timeout "20";
         ("sources.list.d/system.sources", repositories.paragraphs.clone()),
     ] {
         fs::write(root.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Of a repository on this machine's own disk, apt makes links: they become files of ours.
+fn own(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
+    for (_, name) in &record.files {
+        let path = folder.join(name);
+        if path.is_symlink() {
+            let owned = fs::read(&path).and_then(|content| {
+                fs::remove_file(&path)?;
+                fs::write(&path, content)
+            });
+            owned.map_err(|source| DatasetError::Cache { path, source })?;
+        }
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! The text formats of Debian that are needed here: control paragraphs, lists of repositories, versions.
+//! The text formats of Debian that are needed here: control paragraphs, lists of repositories,
+//! versions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -11,14 +12,16 @@ pub(super) struct Paragraph {
 }
 
 impl Paragraph {
-    /// The value of a field, its lines joined by line feeds; names are compared without regard to case.
+    /// The value of a field, its lines joined by line feeds; names are compared without regard to
+    /// case.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// Every paragraph of a control file. Comments and lines that are neither field nor continuation are left out.
+/// Every paragraph of a control file. Comments and lines that are neither field nor continuation
+/// are left out.
 pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
     let mut all = vec![Paragraph::default()];
     for line in text.lines() {
@@ -84,8 +87,8 @@ impl SourceRecord {
     }
 }
 
-/// The one-line list of repositories `text`, with its repositories of packages turned into repositories of
-/// sources.
+/// The one-line list of repositories `text`, with its repositories of packages turned into
+/// repositories of sources.
 pub(super) fn source_lines(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let sources = lines.filter_map(|line| {
@@ -122,7 +125,8 @@ pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
         .then_with(|| compare_parts(&revision_a, &revision_b))
 }
 
-/// Texts and numbers by turns. A tilde sorts before everything, even before the end; letters before marks.
+/// Texts and numbers by turns. A tilde sorts before everything, even before the end; letters before
+/// marks.
 fn compare_parts(mut a: &str, mut b: &str) -> Ordering {
     let weight = |letter: Option<char>| match letter {
         Some('~') => -1,

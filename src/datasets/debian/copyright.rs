@@ -41,7 +41,8 @@ impl Copyright {
     }
 }
 
-/// The format's own wildcards: `*` and `?` match slashes too, and a backslash takes their meaning away.
+/// The format's own wildcards: `*` and `?` match slashes too, and a backslash takes their meaning
+/// away.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match (pattern, text) {
         ([], []) => true,
@@ -123,7 +124,8 @@ fn reference(name: &str) -> String {
     format!("LicenseRef-{}", name.trim_matches('-'))
 }
 
-/// The licence that a text without structure speaks of: a well-known name, else its first line on the matter.
+/// The licence that a text without structure speaks of: a well-known name, else its first line on
+/// the matter.
 fn from_prose(text: &str) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for name in ["LGPL-3", "LGPL-2.1", "LGPL-2", "GPL-3", "GPL-2"] {

@@ -1,4 +1,5 @@
-//! Which folders of a source tree a C file needs on its include path, found by reading its includes.
+//! Which folders of a source tree a C file needs on its include path, found by reading its
+//! includes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -78,8 +79,8 @@ struct Include<'a> {
 }
 
 impl SourceTree {
-    /// Lists the tree in `root`, without hidden folders: among them `.pc`, where Debian keeps the files from
-    /// before its patches.
+    /// Lists the tree in `root`, without hidden folders: among them `.pc`, where Debian keeps the
+    /// files from before its patches.
     pub(super) fn read(root: &Path) -> io::Result<Self> {
         let mut by_name: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         let mut folders = vec![PathBuf::new()];
@@ -122,8 +123,9 @@ impl SourceTree {
 
     /// The flags that put on the include path what `file` needs of its own package, and no more.
     ///
-    /// An include that does not lie beside the file that names it is looked for in the whole tree; among
-    /// several the nearest is taken. A folder that would hide a header of the system goes last.
+    /// An include that does not lie beside the file that names it is looked for in the whole tree;
+    /// among several the nearest is taken. A folder that would hide a header of the system goes
+    /// last.
     pub(super) fn include_flags(&self, file: &str) -> Vec<String> {
         let start = PathBuf::from(file);
         let home = start.parent().unwrap_or(Path::new("")).to_owned();

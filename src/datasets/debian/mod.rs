@@ -1,9 +1,9 @@
 //! `benchmark://debian-v0/<package>@<version>/<file>`: the C files of Debian's source packages.
 //!
-//! A package is fetched with its checksums, unpacked with Debian's patches, and each of its C files is compiled
-//! by itself. No program of the package is run, so there is no `configure`: the flags say what is true of every
-//! Debian system, the include path is found by reading the includes, and a file that needs more is listed as
-//! not available, with the compiler's words.
+//! A package is fetched with its checksums, unpacked with Debian's patches, and each of its C files
+//! is compiled by itself. No program of the package is run, so there is no `configure`: the flags
+//! say what is true of every Debian system, the include path is found by reading the includes, and
+//! a file that needs more is listed as not available, with the compiler's words.
 
 mod apt;
 mod control;
@@ -36,9 +36,9 @@ const URI: &str = "benchmark://debian-v0";
 const DPKG_SOURCE: Tool = Tool { name: "dpkg-source", package: "dpkg-dev" };
 const UNPACK_LIMIT: Duration = Duration::from_mins(10);
 
-/// What a `configure` would find on every Debian system, and what C of older days needs to be taken: calls
-/// without a declaration, declarations without a type, and careless pointers.
-const FLAGS: [&str; 17] = [
+/// What a `configure` would find on every Debian system, and what C of older days needs to be
+/// taken: calls without a declaration, declarations without a type, and careless pointers.
+const FLAGS: [&str; 19] = [
     "-D_GNU_SOURCE",
     "-DSTDC_HEADERS=1",
     "-DHAVE_FCNTL_H=1",
@@ -46,12 +46,14 @@ const FLAGS: [&str; 17] = [
     "-DHAVE_LIMITS_H=1",
     "-DHAVE_MEMORY_H=1",
     "-DHAVE_STDARG_H=1",
+    "-DHAVE_STDBOOL_H=1",
     "-DHAVE_STDINT_H=1",
     "-DHAVE_STDLIB_H=1",
     "-DHAVE_STRING_H=1",
     "-DHAVE_SYS_STAT_H=1",
     "-DHAVE_SYS_TYPES_H=1",
     "-DHAVE_UNISTD_H=1",
+    "-DHAVE__BOOL=1",
     "-Wno-error=implicit-function-declaration",
     "-Wno-error=implicit-int",
     "-Wno-error=int-conversion",
@@ -105,7 +107,8 @@ impl<'a> Place<'a> {
             Some((package, version)) => (package, Some(version)),
             None => (head, None),
         };
-        // What goes on apt's command line and into the cache's file names must be what Debian allows.
+        // What goes on apt's command line and into the cache's file names must be what Debian
+        // allows.
         let plain = |text: &str, extra: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || extra.contains(c);
             text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
@@ -340,7 +343,16 @@ impl Dataset for Debian {
         }
         let (package, files) = self.select(path)?;
         let available = files.iter().filter(|(_, problem)| problem.is_none());
-        available.map(|(file, _)| package.uri(file)).collect()
+        let uris: Vec<_> =
+            available.map(|(file, _)| package.uri(file)).collect::<Result<_, _>>()?;
+        match files.first_key_value() {
+            Some((_, Some(problem))) if uris.is_empty() => {
+                let pattern = format!("{URI}/{path}");
+                let hint = format!("of {} C files none compiles by itself: {problem}", files.len());
+                Err(DatasetError::NoMatch { pattern, hint })
+            }
+            _ => Ok(uris),
+        }
     }
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use steplake::datasets::DatasetError;
 use steplake::model::BenchmarkUri;
 
-use super::{Fixture, command, contains, datasets_in, output, uri};
+use super::{Fixture, command, datasets_in, output, text_of, uri};
 
 const CONTROL: &str = "Source: tiny\nSection: misc\nPriority: optional\nMaintainer: A B <a@b.example>\n\
                        Standards-Version: 4.6.1\n\nPackage: libtiny-dev\nArchitecture: any\n\
@@ -82,8 +82,8 @@ fn a_package_becomes_benchmarks() {
     }
     let main = fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/tools/main.c")).unwrap();
     assert_eq!(main.uri.path(), "tiny@1.0/tools/main.c");
-    assert!(contains(&main.program, "tools/main.cJan  1 1970"));
-    assert!(!contains(&main.program, fixture.folder.path().to_str().unwrap()));
+    assert!(text_of(&main).contains("tools/main.cJan  1 1970"));
+    assert!(!text_of(&main).contains(fixture.folder.path().to_str().unwrap()));
     assert_eq!(main.provenance.family, "debian/tiny");
     assert_eq!(main.provenance.licence, "GPL-2.0-or-later");
     let command = &main.provenance.compile_command;

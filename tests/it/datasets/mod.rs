@@ -1,4 +1,5 @@
 //! Programs from every dataset, with real tools; nothing here needs a network.
+#![expect(clippy::unwrap_used, reason = "what goes wrong in a test ends it")]
 
 mod debian;
 mod files;
@@ -9,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use steplake::datasets::{Datasets, Settings};
-use steplake::model::BenchmarkUri;
+use steplake::model::{Benchmark, BenchmarkUri};
 use tempfile::TempDir;
 
 /// Datasets over an empty cache; no Debian repositories.
@@ -55,9 +56,11 @@ fn output(command: &mut Command) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// True when `bytes` hold the text.
-fn contains(bytes: &[u8], text: &str) -> bool {
-    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+/// A program as LLVM's text: bitcode packs its strings.
+fn text_of(benchmark: &Benchmark) -> String {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &benchmark.program).unwrap();
+    output(command("llvm-dis-22").args(["-o", "-"]).arg(file.path()))
 }
 
 #[test]
