@@ -23,7 +23,8 @@ fn cpu_time() -> Duration {
         .into_iter()
         .map(|who| {
             let usage = getrusage(who).expect("the caller's own usage can always be had");
-            let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+            let micros =
+                usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
             Duration::from_micros(u64::try_from(micros).unwrap_or(0))
         })
         .sum()
@@ -46,7 +47,8 @@ fn line(what: &str, figure: &str, target: &str) {
 }
 
 fn main() {
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
     for (name, bench) in [
         ("recorder", recorder::run as fn()),

@@ -13,7 +13,7 @@ mod progress;
 mod rows;
 mod verify;
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -45,7 +45,12 @@ fn log(cli: &Cli) {
     };
     let filter = EnvFilter::try_from_env("STEPLAKE_LOG")
         .unwrap_or_else(|_unset| EnvFilter::new(format!("steplake={level}")));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .log_internal_errors(false)
+        .init();
 }
 
 fn run(cli: &Cli) -> Result<(), Failed> {

@@ -148,6 +148,7 @@ impl Recording {
         let thread = std::thread::Builder::new().name("steplake-writer".into()).spawn({
             let (shared, options) = (Arc::clone(&shared), options.clone());
             move || {
+                let _last = LastWord(&shared.buffer);
                 let result = write(writer, &shared.buffer, &options);
                 if let Err(error) = &result {
                     shared.buffer.fail(error.to_string());
@@ -200,7 +201,6 @@ impl Recording {
     pub fn close(self) -> Result<Writer, RecordError> {
         self.shared.buffer.close();
         let writer = self.thread.join().map_err(|_panic| RecordError::WriterPanicked)?;
-        self.shared.buffer.fail("the recording was closed".into());
         Ok(writer?)
     }
 }
@@ -301,6 +301,15 @@ impl Shared {
 
 fn short(digest: &str) -> &str {
     digest.get(..12).unwrap_or(digest)
+}
+
+/// Lets nobody wait for a writer thread that is gone, however it went.
+struct LastWord<'a>(&'a Buffer);
+
+impl Drop for LastWord<'_> {
+    fn drop(&mut self) {
+        self.0.fail("the recording has ended".into());
+    }
 }
 
 /// Commits what comes until the end, and has the hot log sealed on another thread when it has grown.
