@@ -21,6 +21,7 @@ CREATE TABLE frames (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   table_name TEXT NOT NULL,
   rows INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,                    -- of the body, decompressed
   digest BLOB NOT NULL,                      -- BLAKE3 of the table's name and the body
   body BLOB NOT NULL                         -- zstd of an Arrow IPC stream of one record batch
 ) STRICT;

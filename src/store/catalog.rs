@@ -270,14 +270,15 @@ pub(super) fn relative(lake: &Path, path: &Path) -> String {
 
 /// The frames of the log, oldest first.
 pub(super) fn frames(connection: &Connection) -> rusqlite::Result<Vec<PlacedFrame>> {
-    let sql = "SELECT seq, table_name, rows, digest, body FROM frames ORDER BY seq";
+    let sql = "SELECT seq, table_name, rows, bytes, digest, body FROM frames ORDER BY seq";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
         let frame = Frame {
             table: table(&row.get::<_, String>(1)?)?,
             rows: count(row, 2)?,
-            digest: row.get(3)?,
-            body: row.get(4)?,
+            bytes: count(row, 3)?,
+            digest: row.get(4)?,
+            body: row.get(5)?,
         };
         Ok(PlacedFrame { seq: row.get(0)?, frame })
     })?;
@@ -286,8 +287,15 @@ pub(super) fn frames(connection: &Connection) -> rusqlite::Result<Vec<PlacedFram
 
 /// Appends a frame to the log.
 pub(super) fn insert_frame(connection: &Connection, frame: &Frame) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO frames (table_name, rows, digest, body) VALUES (?1, ?2, ?3, ?4)";
-    let row = params![frame.table.name(), signed(frame.rows), frame.digest, frame.body];
+    let sql = "INSERT INTO frames (table_name, rows, bytes, digest, body)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let row = params![
+        frame.table.name(),
+        signed(frame.rows),
+        signed(frame.bytes),
+        frame.digest,
+        frame.body
+    ];
     connection.prepare_cached(sql)?.execute(row).map(drop)
 }
 
@@ -305,10 +313,9 @@ pub(super) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>
     Ok((verdict != "ok").then_some(verdict))
 }
 
-/// Bytes of all frames.
+/// Bytes of all frames, decompressed.
 pub(super) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
-    connection
-        .query_row("SELECT coalesce(sum(length(body)), 0) FROM frames", [], |row| count(row, 0))
+    connection.query_row("SELECT coalesce(sum(bytes), 0) FROM frames", [], |row| count(row, 0))
 }
 
 /// The runs, in the order in which they were begun.

@@ -138,9 +138,15 @@ impl<'a> Checker<'a> {
             .map(|(&id, _)| id)
             .collect::<Vec<_>>();
         lost.sort_unstable();
+        let log = self.log.clone();
         for id in lost {
-            self.findings.add(&self.log, REPORT, || format!("episode {} has no steps", named(id)));
+            self.report(&log, "has no steps", || format!("episode {}", named(id)));
         }
+    }
+
+    /// Adds a finding: `subject` and what is wrong with it.
+    fn report(&mut self, path: &Path, wrong: &'static str, subject: impl FnOnce() -> String) {
+        self.findings.add(path, wrong, || format!("{} {wrong}: {REPORT}", subject()));
     }
 
     fn keyed(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
@@ -148,7 +154,7 @@ impl<'a> Checker<'a> {
             Table::Benchmarks => {
                 for uri in batch["benchmark_uri"].as_string::<i32>().iter().flatten() {
                     if !self.benchmarks.insert(uri.to_owned()) {
-                        self.findings.add(path, REPORT, || format!("{uri} is there twice"));
+                        self.report(path, "is there twice", || uri.to_owned());
                     }
                 }
             }
@@ -168,13 +174,12 @@ impl<'a> Checker<'a> {
         for ((&id, &steps), outcome) in ids.zip(steps).zip(outcomes) {
             let outcome = outcome.unwrap_or_default();
             let Ok(parsed) = outcome.parse::<EpisodeOutcome>() else {
-                let what = || format!("{outcome} is no outcome of an episode");
-                self.findings.add(path, REPORT, what);
+                self.report(path, "is no outcome of an episode", || outcome.to_owned());
                 continue;
             };
             let failed = matches!(parsed, EpisodeOutcome::Failed(_));
             if self.episodes.insert(id, Episode { steps, failed, seen: false }).is_some() {
-                self.findings.add(path, REPORT, || format!("episode {} is there twice", named(id)));
+                self.report(path, "is there twice", || format!("episode {}", named(id)));
             }
         }
     }
@@ -185,16 +190,15 @@ impl<'a> Checker<'a> {
             self.in_order(path, state, 0, None);
             let known = if table == Table::Ir { &mut self.with_ir } else { &mut self.observed };
             if !known.insert(state) {
-                self.findings.add(path, REPORT, || format!("state {state} is there twice"));
+                self.report(path, "is there twice", || format!("state {state}"));
             }
             if table == Table::Ir {
                 self.ir += 1;
                 if let Err(what) = unpack(batch, row) {
-                    self.findings.add(path, REPORT, || what);
+                    self.findings.add(path, "ir", || format!("{what}: {REPORT}"));
                 }
             } else if keys.value(row) != state.key() {
-                self.findings
-                    .add(path, REPORT, || format!("state {state} stands under another key"));
+                self.report(path, "stands under another key", || format!("state {state}"));
             }
         }
     }
@@ -208,8 +212,7 @@ impl<'a> Checker<'a> {
             let next = next.map(|next: &FixedSizeBinaryArray| state_id(next, row));
             self.in_order(path, state, actions.value(row), next);
             if keys.value(row) != state.key() {
-                self.findings
-                    .add(path, REPORT, || format!("state {state} stands under another key"));
+                self.report(path, "stands under another key", || format!("state {state}"));
             }
         }
     }
@@ -221,7 +224,7 @@ impl<'a> Checker<'a> {
         }
         let key = Some((order(state), action, next));
         if key <= self.last_key {
-            self.findings.add(path, REPORT, || format!("state {state} is out of its order"));
+            self.report(path, "is out of its order", || format!("state {state}"));
         }
         self.last_key = key;
     }
@@ -233,14 +236,13 @@ impl<'a> Checker<'a> {
         let mut last = "";
         for uri in uris.as_string::<i32>().iter().flatten() {
             if uri != last && !self.benchmarks.contains(uri) {
-                self.findings
-                    .add(path, REPORT, || format!("benchmark {uri} has no row of its own"));
+                self.report(path, "has no row of its own", || format!("benchmark {uri}"));
             }
             last = uri;
         }
-        for state in state_ids(batch, "state_id").flatten().filter(|_| self.observes) {
-            if !self.observed.contains(&state) {
-                self.findings.add(path, REPORT, || format!("state {state} has no observations"));
+        for state in state_ids(batch, "state_id").flatten() {
+            if self.observes && !self.observed.contains(&state) {
+                self.report(path, "has no observations", || format!("state {state}"));
             }
         }
     }
@@ -252,19 +254,12 @@ impl<'a> Checker<'a> {
             let row = self.episodes.get_mut(&step.episode);
             match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
                 Some(true) => {
-                    let what = || {
-                        format!("the steps of episode {} are in two places", named(step.episode))
-                    };
-                    self.findings.add(path, REPORT, what);
+                    let subject = || format!("episode {}", named(step.episode));
+                    self.report(path, "has steps in two places", subject);
                 }
                 None if sealed => {
-                    let what = || {
-                        format!(
-                            "episode {} is sealed and has no row of its own",
-                            named(step.episode)
-                        )
-                    };
-                    self.findings.add(path, REPORT, what);
+                    let subject = || format!("episode {}", named(step.episode));
+                    self.report(path, "is sealed and has no row of its own", subject);
                 }
                 _ => {}
             }
@@ -277,10 +272,8 @@ impl<'a> Checker<'a> {
             || step.has_action == (step.index == 0)
             || step.key != step.state.map(|state| state.key())
         {
-            let what = || {
-                format!("step {} of episode {} does not follow", step.index, named(step.episode))
-            };
-            self.findings.add(path, REPORT, what);
+            let subject = || format!("step {} of episode {}", step.index, named(step.episode));
+            self.report(path, "does not follow", subject);
         }
         self.chain =
             Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
@@ -290,9 +283,8 @@ impl<'a> Checker<'a> {
         let Some(chain) = self.chain.take() else { return };
         let Some(episode) = self.episodes.get(&chain.episode) else { return };
         if episode.steps != chain.index || episode.failed == chain.alive {
-            let what =
-                || format!("episode {} has other steps than its row says", named(chain.episode));
-            self.findings.add(path, REPORT, what);
+            let subject = || format!("episode {}", named(chain.episode));
+            self.report(path, "has other steps than its row says", subject);
         }
     }
 }

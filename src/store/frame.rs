@@ -18,6 +18,8 @@ const ZSTD_LEVEL: i32 = 1;
 pub(super) struct Frame {
     pub(super) table: Table,
     pub(super) rows: u64,
+    /// Of the body, decompressed: what the rows take in memory.
+    pub(super) bytes: u64,
     pub(super) digest: [u8; 32],
     pub(super) body: Vec<u8>,
 }
@@ -25,12 +27,12 @@ pub(super) struct Frame {
 impl Frame {
     pub(super) fn encode(table: Table, batch: &RecordBatch) -> Self {
         let in_memory = "a batch of our own writes into memory";
-        let encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL).expect(in_memory);
-        let mut writer = StreamWriter::try_new(encoder, &batch.schema()).expect(in_memory);
+        let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).expect(in_memory);
         writer.write(batch).expect(in_memory);
-        let encoder = writer.into_inner().expect(in_memory);
-        let body = encoder.finish().expect(in_memory);
-        Self { table, rows: batch.num_rows() as u64, digest: digest(table, &body), body }
+        let stream = writer.into_inner().expect(in_memory);
+        let body = zstd::bulk::compress(&stream, ZSTD_LEVEL).expect(in_memory);
+        let (rows, bytes) = (batch.num_rows() as u64, stream.len() as u64);
+        Self { table, rows, bytes, digest: digest(table, &body), body }
     }
 
     /// Says whether the frame is what was written.
@@ -50,8 +52,9 @@ impl Frame {
         if !self.is_intact() {
             return Err(corrupt("its digest does not match"));
         }
-        let stream =
-            zstd::decode_all(self.body.as_slice()).map_err(|error| corrupt(&error.to_string()))?;
+        let bytes = usize::try_from(self.bytes).map_err(|error| corrupt(&error.to_string()))?;
+        let stream = zstd::bulk::decompress(&self.body, bytes)
+            .map_err(|error| corrupt(&error.to_string()))?;
         let mut stream = Buffer::from_vec(stream);
         let batch = StreamDecoder::new()
             .decode(&mut stream)

@@ -34,7 +34,7 @@ pub struct SealReport {
     pub segments: Vec<Segment>,
     /// Rows that were moved.
     pub rows: u64,
-    /// Bytes that are still in the hot log.
+    /// What [`Writer::hot_bytes`](super::Writer::hot_bytes) says now.
     pub hot_bytes: u64,
 }
 
@@ -59,8 +59,7 @@ impl Prepared {
     }
 
     pub(super) fn left_bytes(&self) -> u64 {
-        self.untouched_bytes
-            + self.leftovers.iter().map(|frame| frame.body.len() as u64).sum::<u64>()
+        self.untouched_bytes + self.leftovers.iter().map(|frame| frame.bytes).sum::<u64>()
     }
 
     pub(super) fn report(&self, hot_bytes: u64) -> SealReport {

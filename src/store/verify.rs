@@ -58,16 +58,16 @@ impl VerifyReport {
 pub(super) struct Findings(BTreeMap<(PathBuf, &'static str), (String, u64)>);
 
 impl Findings {
-    /// Adds a finding. `kind` says what to do about it.
+    /// Adds a finding. `what` says what is wrong and what to do.
     pub(super) fn add(&mut self, path: &Path, kind: &'static str, what: impl FnOnce() -> String) {
         self.0.entry((path.to_owned(), kind)).or_insert_with(|| (what(), 0)).1 += 1;
     }
 
     fn into_list(self) -> Vec<Finding> {
-        let finding = |((path, kind), (what, count)): ((PathBuf, &str), (String, u64))| {
+        let finding = |((path, _), (what, count)): ((PathBuf, &str), (String, u64))| {
             let more =
-                if count > 1 { format!(" (and {} more such)", count - 1) } else { String::new() };
-            Finding { path, what: format!("{what}{more}: {kind}") }
+                if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
+            Finding { path, what: what + &more }
         };
         self.0.into_iter().map(finding).collect()
     }
@@ -108,7 +108,8 @@ pub(super) fn verify(
         };
         let (damage, segments, frames) = read().map_err(catalog.error())?;
         if let Some(damage) = damage {
-            findings.add(catalog.path(), RESTORE, || format!("the database is damaged ({damage})"));
+            let what = || format!("the database is damaged ({damage}): {RESTORE}");
+            findings.add(catalog.path(), "database", what);
         }
         (segments, frames)
     };
@@ -152,19 +153,19 @@ fn sound_frames(lake: &Lake, frames: Vec<PlacedFrame>, findings: &mut Findings) 
 
 /// Checks one segment as far as it can be read.
 fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
-    let kind = if segment.table.is_derived() { DERIVE } else { RESTORE };
+    let advice = if segment.table.is_derived() { DERIVE } else { RESTORE };
     let footer =
         segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {
         Ok(footer) => footer,
-        Err(error) => return add_error(checker.findings, &segment.path, kind, error),
+        Err(error) => return add_error(checker.findings, &segment.path, advice, error),
     };
     for (key, value) in footer_entries(&lake.identity, segment.table) {
         let found = footer_entry(&footer, &key);
         if found.as_deref() != Some(&value) {
             let found = found.unwrap_or_else(|| "nothing".into());
-            checker.findings.add(&segment.path, RESTORE, || {
-                format!("its footer says {found} for {key}, and lake.json {value}")
+            checker.findings.add(&segment.path, "footer", || {
+                format!("its footer says {found} for {key}, and lake.json {value}: {RESTORE}")
             });
         }
     }
@@ -177,7 +178,7 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
     for batch in scan {
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
-            Err(error) => add_error(checker.findings, &segment.path, kind, error),
+            Err(error) => add_error(checker.findings, &segment.path, advice, error),
         }
     }
     checker.end_of_segment(segment);
@@ -188,7 +189,7 @@ fn footer_entry(footer: &ArrowReaderMetadata, key: &str) -> Option<String> {
     entries.iter().find(|entry| entry.key == key)?.value.clone()
 }
 
-fn add_error(findings: &mut Findings, path: &Path, kind: &'static str, error: StoreError) {
+fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: StoreError) {
     let what = match error {
         StoreError::Corrupt { what, .. } => what,
         other => match std::error::Error::source(&other) {
@@ -196,5 +197,5 @@ fn add_error(findings: &mut Findings, path: &Path, kind: &'static str, error: St
             None => other.to_string(),
         },
     };
-    findings.add(path, kind, || what);
+    findings.add(path, advice, || format!("{what}: {advice}"));
 }

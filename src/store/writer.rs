@@ -131,9 +131,9 @@ impl Writer {
         if frames.is_empty() {
             return Ok(());
         }
-        let bytes = frames.iter().map(|frame| frame.body.len() as u64).sum();
-        self.append_frames(&frames).map_err(|error| error.wanting(bytes))?;
-        self.hot_bytes += bytes;
+        let wanted = frames.iter().map(|frame| frame.body.len() as u64).sum();
+        self.append_frames(&frames).map_err(|error| error.wanting(wanted))?;
+        self.hot_bytes += frames.iter().map(|frame| frame.bytes).sum::<u64>();
         Ok(())
     }
 
@@ -146,7 +146,8 @@ impl Writer {
         self.lake.disk.commit(transaction, &path)
     }
 
-    /// Bytes in the hot log.
+    /// Bytes that the rows of the hot log take in memory: what a snapshot and a seal need. On disk
+    /// they are compressed.
     pub fn hot_bytes(&self) -> u64 {
         self.hot_bytes
     }
@@ -361,7 +362,7 @@ pub(super) struct HotBatch {
     pub(super) seq: i64,
     pub(super) table: Table,
     pub(super) batch: RecordBatch,
-    /// Bytes of the frame in the log.
+    /// Bytes of the frame, decompressed.
     pub(super) bytes: u64,
 }
 
@@ -370,7 +371,7 @@ pub(super) fn decode(lake: &Lake, frames: Vec<PlacedFrame>) -> Result<Vec<HotBat
     let path = lake.path.join(catalog::FILE_NAME);
     let decode = |PlacedFrame { seq, frame }: PlacedFrame| {
         let batch = frame.decode(lake.schemas.get(frame.table), seq, &path)?;
-        Ok(HotBatch { seq, table: frame.table, batch, bytes: frame.body.len() as u64 })
+        Ok(HotBatch { seq, table: frame.table, batch, bytes: frame.bytes })
     };
     frames.into_iter().map(decode).collect()
 }
