@@ -52,7 +52,7 @@ const CSMITH: Recipe = Recipe {
 
 /// llvm-stress with functions of about 300 instructions, vector code among them.
 const LLVM_STRESS: Recipe = Recipe {
-    tool: Tool { name: "llvm-stress-22", package: "llvm-22-tools" },
+    tool: Tool { name: "llvm-stress-22", package: "llvm-22" },
     arguments: &["--size=300", "-o", "-", "--seed"],
     version_argument: "--version",
     version_line: |text| text.lines().map(str::trim).find(|line| line.contains("LLVM version")),
