@@ -6,8 +6,8 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use super::inputs::EdgeStep;
 use crate::model::StateId;
 
-/// Memory that an edge takes, but for its rewards: an entry of the map, which may be half empty, and
-/// its place in the order.
+/// Memory that an edge takes, but for its rewards: an entry of the map, which may be half empty,
+/// and its place in the order.
 pub(super) const BYTES_PER_EDGE: u64 = 200;
 
 /// What an edge is: a step's state before, action and state after.
@@ -76,8 +76,10 @@ impl Edges {
     pub(super) fn add(&mut self, step: &EdgeStep<'_>) {
         self.steps += 1;
         let place = self.tallies.len();
-        let (key, first) = (Key { from: step.from, action: step.action, to: step.to }, (step.episode, step.index));
-        let tally = self.tallies.entry(key).or_insert(Tally { count: 0, wall_time_us: 0, first, place });
+        let (key, first) =
+            (Key { from: step.from, action: step.action, to: step.to }, (step.episode, step.index));
+        let tally =
+            self.tallies.entry(key).or_insert(Tally { count: 0, wall_time_us: 0, first, place });
         tally.count += 1;
         tally.wall_time_us = tally.wall_time_us.saturating_add(step.wall_time_us);
         if tally.count == 1 {
@@ -85,7 +87,9 @@ impl Edges {
         } else if first < tally.first {
             tally.first = first;
             let start = tally.place * self.width;
-            for (kept, reward) in self.rewards[start..start + self.width].iter_mut().zip(step.rewards()) {
+            for (kept, reward) in
+                self.rewards[start..start + self.width].iter_mut().zip(step.rewards())
+            {
                 *kept = reward;
             }
         }
@@ -101,8 +105,8 @@ impl Edges {
         &self.rewards[tally.place * self.width..][..self.width]
     }
 
-    /// The edges by state before, in the order of `state_key`, then action, then state after; failures
-    /// come first.
+    /// The edges by state before, in the order of `state_key`, then action, then state after;
+    /// failures come first.
     pub(super) fn sorted(&self) -> Vec<(&Key, &Tally)> {
         let mut edges = self.tallies.iter().collect::<Vec<_>>();
         edges.sort_unstable_by_key(|(key, _)| (key.from.key(), key.from, key.action, key.to));

@@ -5,13 +5,14 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{
-    Array as _, AsArray as _, FixedSizeBinaryArray, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch,
+    Array as _, AsArray as _, FixedSizeBinaryArray, Float64Array, Int16Array, Int32Array,
+    Int64Array, RecordBatch,
 };
 use arrow::datatypes::{Float64Type, Int16Type, Int32Type, Int64Type};
 
 use super::edges::BYTES_PER_EDGE;
 use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, StateId};
-use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+use crate::store::{ScanColumns, Segment, Snapshot, StoreError, Table};
 
 /// Changes when the same steps would give other tables.
 const VERSION: u32 = 1;
@@ -34,7 +35,9 @@ pub(super) struct EdgeStep<'a> {
 impl EdgeStep<'_> {
     /// The step's rewards, NaN for none.
     pub(super) fn rewards(&self) -> impl Iterator<Item = f64> + '_ {
-        let value = |column: &Float64Array| if column.is_valid(self.row) { column.value(self.row) } else { f64::NAN };
+        let value = |column: &Float64Array| {
+            if column.is_valid(self.row) { column.value(self.row) } else { f64::NAN }
+        };
         self.batch.rewards.iter().map(value)
     }
 }
@@ -59,7 +62,9 @@ impl<'a> Inputs<'a> {
     pub(super) fn read(snapshot: &'a Snapshot) -> Result<Self, StoreError> {
         let mut closed = Vec::new();
         let mut failed = HashMap::new();
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "outcome", "detail"])) {
+        for batch in
+            snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "outcome", "detail"]))
+        {
             let batch = batch?;
             let ids = batch["episode_id"].as_primitive::<Int64Type>();
             let outcomes = batch["outcome"].as_string::<i32>();
@@ -79,15 +84,19 @@ impl<'a> Inputs<'a> {
             hasher.update(&id.to_le_bytes());
         }
         let hot = snapshot.hot(Table::Episodes).iter();
-        let closed_hot = hot.flat_map(|batch| batch["episode_id"].as_primitive::<Int64Type>().values().iter().copied());
-        let mut columns = ["episode_id", "step_index", "action", "state_id", "wall_time_us"].map(str::to_owned).to_vec();
+        let closed_hot = hot.flat_map(|batch| {
+            batch["episode_id"].as_primitive::<Int64Type>().values().iter().copied()
+        });
+        let mut columns = ["episode_id", "step_index", "action", "state_id", "wall_time_us"]
+            .map(str::to_owned)
+            .to_vec();
         columns.extend(snapshot.identity().rewards.iter().map(|name| format!("reward_{name}")));
         let digest = hasher.finalize().to_hex().to_string();
         Ok(Self { snapshot, columns, digest, closed_hot: closed_hot.collect(), failed })
     }
 
-    /// The digest of the closed episodes. An episode's steps never change once it is closed, so their
-    /// names are enough.
+    /// The digest of the closed episodes. An episode's steps never change once it is closed, so
+    /// their names are enough.
     pub(super) fn digest(&self) -> &str {
         &self.digest
     }
@@ -104,7 +113,7 @@ impl<'a> Inputs<'a> {
 
     /// Refuses damaged files: no Parquet reader notices a flipped bit.
     pub(super) fn check_segments(&self) -> Result<(), StoreError> {
-        self.snapshot.segments(Table::Steps).iter().try_for_each(|segment| segment.check())
+        self.snapshot.segments(Table::Steps).iter().try_for_each(Segment::check)
     }
 
     /// Cuts the states into ranges with so few steps each that their edges fit.
@@ -206,7 +215,9 @@ impl StepBatch {
             actions: batch["action"].as_primitive::<Int16Type>().clone(),
             states: batch["state_id"].as_fixed_size_binary().clone(),
             wall_times: batch["wall_time_us"].as_primitive::<Int64Type>().clone(),
-            rewards: rewards.map(|name| batch[name.as_str()].as_primitive::<Float64Type>().clone()).collect(),
+            rewards: rewards
+                .map(|name| batch[name.as_str()].as_primitive::<Float64Type>().clone())
+                .collect(),
         }
     }
 
@@ -240,16 +251,23 @@ impl Chain {
             return Ok(());
         }
         match last {
-            Some((last_episode, last_index, Some(from))) if last_episode == episode && last_index + 1 == index => {
+            Some((last_episode, last_index, Some(from)))
+                if last_episode == episode && last_index + 1 == index =>
+            {
                 if pass.contains(&place(&from)) {
-                    let (action, wall_time_us) = (batch.actions.value(row), batch.wall_times.value(row));
+                    let (action, wall_time_us) =
+                        (batch.actions.value(row), batch.wall_times.value(row));
                     visit(&EdgeStep { from, action, to, episode, index, wall_time_us, batch, row });
                 }
                 Ok(())
             }
             _ => {
                 let id = EpisodeId(episode);
-                let what = format!("step {index} of episode {} of run {} does not follow", id.ordinal(), id.run().0);
+                let what = format!(
+                    "step {index} of episode {} of run {} does not follow",
+                    id.ordinal(),
+                    id.run().0
+                );
                 Err(StoreError::Corrupt { path: self.path.clone(), what })
             }
         }

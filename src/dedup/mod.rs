@@ -1,16 +1,17 @@
 //! Steps to transitions: every (state, action) that was taken, once.
 //!
-//! A step of a closed episode is an *edge*: the state before it, its action, and the state after it, or
-//! none where the compiler failed. Equal edges are counted. The edges of one (state, action) become
+//! A step of a closed episode is an *edge*: the state before it, its action, and the state after
+//! it, or none where the compiler failed. Equal edges are counted. The edges of one (state, action)
+//! become
 //!
-//! - a row of `state_transitions`, with the next state that was seen most often, and among equals the
-//!   smallest; its rewards are those of the first such step by `(episode_id, step_index)`;
+//! - a row of `state_transitions`, with the next state that was seen most often, and among equals
+//!   the smallest; its rewards are those of the first such step by `(episode_id, step_index)`;
 //! - rows of `conflicts`, one for each next state, where there is more than one;
 //! - a row of `failures` where the compiler failed, with kind and detail of the first failure.
 //!
-//! The result depends on the closed episodes alone: not on what is sealed, nor on the order in which
-//! episodes were written, nor on how often dedup ran before. So [`dedup`] keeps a digest of the closed
-//! episodes beside the tables and does nothing while that and the tables' files stand.
+//! The result depends on the closed episodes alone: not on what is sealed, nor on the order in
+//! which episodes were written, nor on how often dedup ran before. So [`dedup`] keeps a digest of
+//! the closed episodes beside the tables and does nothing while that and the tables' files stand.
 //!
 //! Memory is bounded: edges are taken in passes, each over a range of the first bytes of the state
 //! before, so that no pass sees more steps than fit.
@@ -60,15 +61,15 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// Makes the derived tables anew, in one transaction, unless they are up to date. `progress` is told how
-/// many steps of how many are read.
+/// Makes the derived tables anew, in one transaction, unless they are up to date. `progress` is
+/// told how many steps of how many are read.
 ///
 /// The digest of every file that is read is checked first.
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] with the file that is damaged, [`StoreError::DiskFull`] and what else a disk
-/// does. The tables are then as before.
+/// [`StoreError::Corrupt`] with the file that is damaged, [`StoreError::DiskFull`] and what else a
+/// disk does. The tables are then as before.
 pub fn dedup(
     writer: &mut Writer,
     settings: Settings,
@@ -79,7 +80,9 @@ pub fn dedup(
     let inputs = Inputs::read(&snapshot)?;
     let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
     let segments = derived.flat_map(|table| snapshot.segments(table));
-    if snapshot.dedup_inputs() == Some(inputs.digest()) && segments.clone().all(|segment| segment.check().is_ok()) {
+    if snapshot.dedup_inputs() == Some(inputs.digest())
+        && segments.clone().all(|segment| segment.check().is_ok())
+    {
         return Ok(Report {
             unchanged: true,
             steps: 0,

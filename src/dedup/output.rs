@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, FixedSizeBinaryBuilder, Float64Array, Float64Builder, Int16Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, FixedSizeBinaryBuilder, Float64Array, Float64Builder, Int16Array, Int64Array,
+    RecordBatch, StringArray,
 };
 
 use super::edges::{Edges, Key, Tally};
@@ -74,13 +75,17 @@ impl<'a> Output<'a> {
     /// Writes the edges of a pass. Passes come in the order of their states.
     pub(super) fn write(&mut self, edges: &Edges, inputs: &Inputs<'_>) -> Result<(), StoreError> {
         let sorted = edges.sorted();
-        for group in sorted.chunk_by(|(one, _), (other, _)| (one.from, one.action) == (other.from, other.action)) {
+        for group in sorted
+            .chunk_by(|(one, _), (other, _)| (one.from, one.action) == (other.from, other.action))
+        {
             let (failed, led) = group.split_at(group.partition_point(|(key, _)| key.to.is_none()));
             if let [(key, tally)] = failed {
                 self.failure(key, tally, inputs)?;
             }
             if led.len() > 1 {
-                led.iter().for_each(|(key, tally)| self.conflict(key, tally));
+                for (key, tally) in led {
+                    self.conflict(key, tally);
+                }
             }
             // Of equal counts the first has the smallest id.
             if let Some((key, tally)) = led.iter().rev().max_by_key(|(_, tally)| tally.count) {
@@ -120,7 +125,7 @@ impl<'a> Output<'a> {
         let failed = inputs.failed(episode).ok_or_else(|| {
             let id = EpisodeId(episode);
             let what = format!(
-                "episode {} of run {} has no state after step {index}, and its row tells of no failure",
+                "episode {} of run {} has no state after step {index}, and its row no failure",
                 id.ordinal(),
                 id.run().0
             );
@@ -140,7 +145,10 @@ impl<'a> Output<'a> {
         if self.transitions.from.len() >= rows_min {
             let rows = std::mem::take(&mut self.transitions);
             self.counts.transitions += rows.from.len() as u64;
-            self.put(Table::StateTransitions, rows.columns(self.snapshot.identity().rewards.len()))?;
+            self.put(
+                Table::StateTransitions,
+                rows.columns(self.snapshot.identity().rewards.len()),
+            )?;
         }
         if self.conflicts.from.len() >= rows_min {
             let rows = std::mem::take(&mut self.conflicts);
@@ -156,7 +164,8 @@ impl<'a> Output<'a> {
     }
 
     fn put(&mut self, table: Table, columns: Vec<ArrayRef>) -> Result<(), StoreError> {
-        let batch = RecordBatch::try_new(self.snapshot.schema(table), columns).expect("the columns are made to the schema");
+        let batch = RecordBatch::try_new(self.snapshot.schema(table), columns)
+            .expect("the columns are made to the schema");
         self.replacement.write(table, &batch)
     }
 }
@@ -211,7 +220,10 @@ fn states(states: &[StateId]) -> [ArrayRef; 2] {
     [Arc::new(ids.finish()), Arc::new(keys)]
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a sum of measured microseconds is not exact anyway")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a sum of measured microseconds is not exact anyway"
+)]
 fn mean(sum: i64, count: i64) -> f64 {
     sum as f64 / count as f64
 }

@@ -71,8 +71,8 @@ fn chunks_of_bytes(rows: &[IrRow]) -> impl Iterator<Item = &[IrRow]> {
     })
 }
 
-/// Columns in the order of a schema, each named where it is made: a column out of its place is caught
-/// even where the types agree.
+/// Columns in the order of a schema, each named where it is made: a column out of its place is
+/// caught even where the types agree.
 struct Columns<'a> {
     schema: &'a Schema,
     arrays: Vec<ArrayRef>,
@@ -117,15 +117,16 @@ fn integers(values: impl Iterator<Item = i64>) -> ArrayRef {
 fn symbols<'a>(values: impl ExactSizeIterator<Item = &'a str>) -> ArrayRef {
     let mut places = HashMap::new();
     let mut names: Vec<&str> = Vec::new();
-    let mut last = 0_i32;
+    let mut last = (None, 0);
     let keys = values.map(|value| {
-        if names.get(last as usize) != Some(&value) {
-            last = *places.entry(value).or_insert_with(|| {
+        if last.0 != Some(value) {
+            let place = *places.entry(value).or_insert_with(|| {
                 names.push(value);
                 count(names.len() - 1)
             });
+            last = (Some(value), place);
         }
-        last
+        last.1
     });
     let keys = Int32Array::from_iter_values(keys);
     Arc::new(DictionaryArray::new(keys, Arc::new(StringArray::from(names))))
@@ -152,7 +153,7 @@ fn nullable_states(rows: &[StepRow]) -> [ArrayRef; 2] {
         keys.push(state.key());
     }
     let nulls = rows.iter().any(|row| row.state.is_none());
-    let nulls = nulls.then(|| NullBuffer::from_iter(rows.iter().map(|row| row.state.is_some())));
+    let nulls = nulls.then(|| rows.iter().map(|row| row.state.is_some()).collect::<NullBuffer>());
     let ids = FixedSizeBinaryArray::new(STATE_ID_LEN, Buffer::from_vec(bytes), nulls.clone());
     [Arc::new(ids), Arc::new(Int64Array::new(keys.into(), nulls))]
 }
@@ -232,7 +233,7 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
         .push("state_key", keys)
         .push(
             "end_of_episode",
-            Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.end_of_episode)))),
+            Arc::new(rows.iter().map(|row| Some(row.end_of_episode)).collect::<BooleanArray>()),
         );
     let rewards = schema.fields().len() - columns.arrays.len() - 1;
     for row in rows {
@@ -250,7 +251,7 @@ fn reward(rows: &[StepRow], place: usize) -> ArrayRef {
         rows.iter().map(|row| row.rewards.as_ref().map_or(f64::NAN, |rewards| rewards[place]));
     let values = values.collect::<Vec<_>>();
     let nulls = values.iter().any(|value| value.is_nan());
-    let nulls = nulls.then(|| NullBuffer::from_iter(values.iter().map(|value| !value.is_nan())));
+    let nulls = nulls.then(|| values.iter().map(|value| !value.is_nan()).collect::<NullBuffer>());
     Arc::new(Float64Array::new(values.into(), nulls))
 }
 
@@ -280,7 +281,7 @@ fn vectors(rows: &[ObservationRow], place: usize, width: i32) -> ArrayRef {
     for row in rows {
         match &row.values[place] {
             Value::Vector(vector) if count(vector.len()) == width => {
-                numbers.extend_from_slice(vector)
+                numbers.extend_from_slice(vector);
             }
             other => panic!("a vector of {width} numbers is wanted, not {other:?}"),
         }

@@ -35,8 +35,8 @@ pub(super) struct PlacedFrame {
 }
 
 impl Catalog {
-    /// Opens the one connection that writes, and makes or migrates the database. The caller holds the
-    /// lake's lock.
+    /// Opens the one connection that writes, and makes or migrates the database. The caller holds
+    /// the lake's lock.
     pub(super) fn open_for_writing(
         lake: &Path,
         identity: &Identity,
@@ -55,8 +55,8 @@ impl Catalog {
     /// transactions, and never waits for the writer.
     ///
     /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
-    /// write-ahead log share. Then nobody on this machine writes either, and the database is read as
-    /// it stands, or from a copy where a log is left beside it.
+    /// write-ahead log share. Then nobody on this machine writes either, and the database is read
+    /// as it stands, or from a copy where a log is left beside it.
     pub(super) fn open_for_reading(lake: &Path, identity: &Identity) -> Result<Self, StoreError> {
         let path = lake.join(FILE_NAME);
         if !path.is_file() {
@@ -74,7 +74,9 @@ impl Catalog {
     fn open_unshared(path: PathBuf, error: rusqlite::Error) -> Result<Self, StoreError> {
         let log = log_path(&path);
         if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-            let connection = open_immutable(&path).map_err(|_| StoreError::sqlite(&path)(error))?;
+            // The first error says more than that of this last try.
+            let connection =
+                open_immutable(&path).ok().ok_or_else(|| StoreError::sqlite(&path)(error))?;
             return Ok(Self { connection, path, _copy: None });
         }
         let copy =
@@ -171,8 +173,8 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// FULL: a commit is on the disk before it returns. Large pages: frames are blobs. The log is brought
-/// home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
+/// FULL: a commit is on the disk before it returns. Large pages: frames are blobs. The log is
+/// brought home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
 fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.execute_batch(
@@ -212,7 +214,8 @@ fn migrate(
 
 /// The manifest, in the order in which segments were added.
 pub(super) fn segments(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<Segment>> {
-    let sql = "SELECT table_name, path, rows, bytes, digest, key_min, key_max FROM segments ORDER BY segment_id";
+    let sql = "SELECT table_name, path, rows, bytes, digest, key_min, key_max
+               FROM segments ORDER BY segment_id";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
         let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
@@ -330,7 +333,8 @@ pub(super) fn is_unused(path: &Path) -> Result<bool, StoreError> {
         if user_version(&connection)? == 0 {
             return Ok(0);
         }
-        let sql = "SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM segments) + (SELECT count(*) FROM runs)";
+        let sql = "SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM segments)
+                   + (SELECT count(*) FROM runs)";
         connection.query_row(sql, [], |row| count(row, 0))
     };
     unused().map(|rows: u64| rows == 0).map_err(StoreError::sqlite(path))
@@ -346,7 +350,7 @@ pub(super) fn derivation(connection: &Connection, name: &str) -> rusqlite::Resul
 /// `SQLite` has signed numbers only.
 fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
-    u64::try_from(number).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, number))
+    u64::try_from(number).ok().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
 fn signed(count: u64) -> i64 {

@@ -15,7 +15,8 @@ use super::{Lake, Segment, Table, catalog};
 use crate::model::{EpisodeId, EpisodeOutcome, StateId};
 
 /// What to do about rows that contradict each other.
-const REPORT: &str = "this is a defect of what wrote it: keep the lake, report the defect, and record again";
+const REPORT: &str =
+    "this is a defect of what wrote it: keep the lake, report the defect, and record again";
 
 /// Checks rows, table by table; what rows refer to comes before them.
 ///
@@ -31,7 +32,9 @@ pub(super) struct Checker<'a> {
     with_ir: HashSet<StateId>,
     episodes: HashMap<i64, Episode>,
     chain: Option<Chain>,
-    last_key: Option<DerivedKey>,
+    /// Whether the rows come in the order of the table's key, and the last of them.
+    sorted: bool,
+    last_key: Option<RowKey>,
 }
 
 /// What an episode's row says, and whether its steps were seen.
@@ -48,8 +51,8 @@ struct Chain {
     alive: bool,
 }
 
-/// The place of a row in a derived table.
-type DerivedKey = ((i64, StateId), i16, Option<StateId>);
+/// The place of a row in a table that is sorted by state.
+type RowKey = ((i64, StateId), i16, Option<StateId>);
 
 /// A step, as far as it is checked.
 struct Step {
@@ -73,6 +76,7 @@ impl<'a> Checker<'a> {
             with_ir: HashSet::new(),
             episodes: HashMap::new(),
             chain: None,
+            sorted: false,
             last_key: None,
         }
     }
@@ -80,6 +84,7 @@ impl<'a> Checker<'a> {
     /// Checks rows of a segment, which come in the segment's order.
     pub(super) fn sealed(&mut self, segment: &Segment, batch: &RecordBatch) {
         let (table, path) = (segment.table, segment.path.as_path());
+        self.sorted = true;
         *self.rows.entry(table).or_default() += batch.num_rows() as u64;
         match table {
             Table::Steps => {
@@ -97,11 +102,15 @@ impl<'a> Checker<'a> {
         if segment.table == Table::Steps {
             self.end_of_chain(&segment.path);
         }
+        // Only derived tables are sorted over all their segments.
+        if !segment.table.is_derived() {
+            self.last_key = None;
+        }
     }
 
     /// Checks all hot rows of a table.
     pub(super) fn hot<'b>(&mut self, table: Table, batches: impl Iterator<Item = &'b RecordBatch>) {
-        self.last_key = None;
+        (self.sorted, self.last_key) = (false, None);
         let log = self.log.clone();
         let mut hot_steps = Vec::new();
         for batch in batches {
@@ -122,11 +131,22 @@ impl<'a> Checker<'a> {
 
     /// Checks what only shows when every row was seen.
     pub(super) fn finish(&mut self) {
-        let mut lost = self.episodes.iter().filter(|(_, episode)| !episode.seen).map(|(&id, _)| id).collect::<Vec<_>>();
+        let mut lost = self
+            .episodes
+            .iter()
+            .filter(|(_, episode)| !episode.seen)
+            .map(|(&id, _)| id)
+            .collect::<Vec<_>>();
         lost.sort_unstable();
+        let log = self.log.clone();
         for id in lost {
-            self.findings.add(&self.log, REPORT, || format!("episode {} has no steps", named(id)));
+            self.report(&log, "has no steps", || format!("episode {}", named(id)));
         }
+    }
+
+    /// Adds a finding: `subject` and what is wrong with it.
+    fn report(&mut self, path: &Path, wrong: &'static str, subject: impl FnOnce() -> String) {
+        self.findings.add(path, wrong, || format!("{} {wrong}: {REPORT}", subject()));
     }
 
     fn keyed(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
@@ -134,14 +154,16 @@ impl<'a> Checker<'a> {
             Table::Benchmarks => {
                 for uri in batch["benchmark_uri"].as_string::<i32>().iter().flatten() {
                     if !self.benchmarks.insert(uri.to_owned()) {
-                        self.findings.add(path, REPORT, || format!("{uri} is there twice"));
+                        self.report(path, "is there twice", || uri.to_owned());
                     }
                 }
             }
             Table::Episodes => self.episodes(path, batch),
             Table::Observations | Table::Ir => self.states(path, table, batch),
             Table::Steps => unreachable!("steps are checked in their order"),
-            Table::StateTransitions | Table::Conflicts | Table::Failures => self.derived(path, table, batch),
+            Table::StateTransitions | Table::Conflicts | Table::Failures => {
+                self.derived(path, table, batch);
+            }
         }
     }
 
@@ -151,15 +173,13 @@ impl<'a> Checker<'a> {
         let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
         for ((&id, &steps), outcome) in ids.zip(steps).zip(outcomes) {
             let outcome = outcome.unwrap_or_default();
-            let failed = match outcome.parse::<EpisodeOutcome>() {
-                Ok(outcome) => matches!(outcome, EpisodeOutcome::Failed(_)),
-                Err(_) => {
-                    self.findings.add(path, REPORT, || format!("{outcome} is no outcome of an episode"));
-                    continue;
-                }
+            let Ok(parsed) = outcome.parse::<EpisodeOutcome>() else {
+                self.report(path, "is no outcome of an episode", || outcome.to_owned());
+                continue;
             };
+            let failed = matches!(parsed, EpisodeOutcome::Failed(_));
             if self.episodes.insert(id, Episode { steps, failed, seen: false }).is_some() {
-                self.findings.add(path, REPORT, || format!("episode {} is there twice", named(id)));
+                self.report(path, "is there twice", || format!("episode {}", named(id)));
             }
         }
     }
@@ -167,17 +187,18 @@ impl<'a> Checker<'a> {
     fn states(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
         let keys = batch["state_key"].as_primitive::<Int64Type>();
         for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
+            self.in_order(path, state, 0, None);
             let known = if table == Table::Ir { &mut self.with_ir } else { &mut self.observed };
             if !known.insert(state) {
-                self.findings.add(path, REPORT, || format!("state {state} is there twice"));
+                self.report(path, "is there twice", || format!("state {state}"));
             }
             if table == Table::Ir {
                 self.ir += 1;
                 if let Err(what) = unpack(batch, row) {
-                    self.findings.add(path, REPORT, || what);
+                    self.findings.add(path, "ir", || format!("{what}: {REPORT}"));
                 }
             } else if keys.value(row) != state.key() {
-                self.findings.add(path, REPORT, || format!("state {state} stands under another key"));
+                self.report(path, "stands under another key", || format!("state {state}"));
             }
         }
     }
@@ -185,33 +206,43 @@ impl<'a> Checker<'a> {
     fn derived(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
         let actions = batch["action"].as_primitive::<Int16Type>();
         let keys = batch["state_key"].as_primitive::<Int64Type>();
-        let next = (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
+        let next =
+            (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
         for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
             let next = next.map(|next: &FixedSizeBinaryArray| state_id(next, row));
-            let key = Some((order(state), actions.value(row), next));
-            if key <= self.last_key {
-                self.findings.add(path, REPORT, || format!("state {state} is out of its order"));
-            }
+            self.in_order(path, state, actions.value(row), next);
             if keys.value(row) != state.key() {
-                self.findings.add(path, REPORT, || format!("state {state} stands under another key"));
+                self.report(path, "stands under another key", || format!("state {state}"));
             }
-            self.last_key = key;
         }
+    }
+
+    /// Checks that rows come in the order of their keys, and so that no key is there twice.
+    fn in_order(&mut self, path: &Path, state: StateId, action: i16, next: Option<StateId>) {
+        if !self.sorted {
+            return;
+        }
+        let key = Some((order(state), action, next));
+        if key <= self.last_key {
+            self.report(path, "is out of its order", || format!("state {state}"));
+        }
+        self.last_key = key;
     }
 
     /// Checks that the benchmark and the state of each step are there.
     fn references(&mut self, path: &Path, batch: &RecordBatch) {
-        let uris = cast(&batch["benchmark_uri"], &DataType::Utf8).expect("a dictionary of text is text");
+        let uris =
+            cast(&batch["benchmark_uri"], &DataType::Utf8).expect("a dictionary of text is text");
         let mut last = "";
         for uri in uris.as_string::<i32>().iter().flatten() {
             if uri != last && !self.benchmarks.contains(uri) {
-                self.findings.add(path, REPORT, || format!("benchmark {uri} has no row of its own"));
+                self.report(path, "has no row of its own", || format!("benchmark {uri}"));
             }
             last = uri;
         }
-        for state in state_ids(batch, "state_id").flatten().filter(|_| self.observes) {
-            if !self.observed.contains(&state) {
-                self.findings.add(path, REPORT, || format!("state {state} has no observations"));
+        for state in state_ids(batch, "state_id").flatten() {
+            if self.observes && !self.observed.contains(&state) {
+                self.report(path, "has no observations", || format!("state {state}"));
             }
         }
     }
@@ -223,12 +254,12 @@ impl<'a> Checker<'a> {
             let row = self.episodes.get_mut(&step.episode);
             match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
                 Some(true) => {
-                    let what = || format!("the steps of episode {} are in two places", named(step.episode));
-                    self.findings.add(path, REPORT, what);
+                    let subject = || format!("episode {}", named(step.episode));
+                    self.report(path, "has steps in two places", subject);
                 }
                 None if sealed => {
-                    let what = || format!("episode {} is sealed and has no row of its own", named(step.episode));
-                    self.findings.add(path, REPORT, what);
+                    let subject = || format!("episode {}", named(step.episode));
+                    self.report(path, "is sealed and has no row of its own", subject);
                 }
                 _ => {}
             }
@@ -237,19 +268,23 @@ impl<'a> Checker<'a> {
             Some(chain) if continues => chain.alive && step.index == chain.index + 1,
             _ => step.index == 0,
         };
-        if !follows || step.has_action == (step.index == 0) || step.key != step.state.map(|state| state.key()) {
-            let what = || format!("step {} of episode {} does not follow", step.index, named(step.episode));
-            self.findings.add(path, REPORT, what);
+        if !follows
+            || step.has_action == (step.index == 0)
+            || step.key != step.state.map(|state| state.key())
+        {
+            let subject = || format!("step {} of episode {}", step.index, named(step.episode));
+            self.report(path, "does not follow", subject);
         }
-        self.chain = Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
+        self.chain =
+            Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
     }
 
     fn end_of_chain(&mut self, path: &Path) {
         let Some(chain) = self.chain.take() else { return };
         let Some(episode) = self.episodes.get(&chain.episode) else { return };
         if episode.steps != chain.index || episode.failed == chain.alive {
-            let what = || format!("episode {} has other steps than its row says", named(chain.episode));
-            self.findings.add(path, REPORT, what);
+            let subject = || format!("episode {}", named(chain.episode));
+            self.report(path, "has other steps than its row says", subject);
         }
     }
 }

@@ -1,19 +1,16 @@
 //! Derived tables: made from the others, and made anew as a whole.
 
-use arrow::array::RecordBatch;
-use rusqlite::params;
-
 use super::segment::{FinishedSegment, SegmentWriter};
-use super::writer::unix_time_ms;
 use super::{Lake, Segment, StoreError, Table, Writer, catalog};
+use arrow::array::RecordBatch;
 
 /// Rows of a segment of a derived table.
 const SEGMENT_ROWS_MAX: u64 = 1 << 23;
 
 /// New content for the derived tables, written beside the old one.
 ///
-/// Nothing of it is part of the lake before [`Writer::replace`]; dropped before that, it leaves files
-/// that the next writer removes.
+/// Nothing of it is part of the lake before [`Writer::replace`]; dropped before that, it leaves
+/// files that the next writer removes.
 #[derive(Debug)]
 pub struct Replacement {
     lake: Lake,
@@ -38,13 +35,11 @@ impl Replacement {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let place = match self.open.iter().position(|writer| writer.table() == table) {
-            Some(place) => place,
-            None => {
-                self.open.push(SegmentWriter::create(&self.lake.segment_place(), table, schema)?);
-                self.open.len() - 1
-            }
-        };
+        let known = self.open.iter().position(|writer| writer.table() == table);
+        let place = known.unwrap_or(self.open.len());
+        if known.is_none() {
+            self.open.push(SegmentWriter::create(&self.lake.segment_place(), table, schema)?);
+        }
         self.open[place].write(batch)?;
         if self.open[place].rows() >= SEGMENT_ROWS_MAX {
             let writer = self.open.swap_remove(place);
@@ -67,9 +62,10 @@ impl Writer {
         Replacement { lake: self.lake.clone(), open: Vec::new(), finished: Vec::new() }
     }
 
-    /// Puts new content in the place of the old one, in all derived tables at once, in one transaction
-    /// that also keeps `inputs`, the digest of what it was made from. A reader sees either the old tables
-    /// or the new ones; the old files stay for an hour for readers that are still at them.
+    /// Puts new content in the place of the old one, in all derived tables at once, in one
+    /// transaction that also keeps `inputs`, the digest of what it was made from. A reader sees
+    /// either the old tables or the new ones; the old files stay for an hour for readers that are
+    /// still at them.
     ///
     /// # Errors
     ///
@@ -85,15 +81,16 @@ impl Writer {
         let (path, lake) = (self.log(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
         let replace = || {
-            let now_ms = unix_time_ms();
             for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
-                let retire = "INSERT OR REPLACE INTO retired SELECT path, ?1 FROM segments WHERE table_name = ?2";
-                transaction.execute(retire, params![now_ms, table.name()])?;
+                let retire = "INSERT OR REPLACE INTO retired
+                    SELECT path, unixepoch('subsec') * 1000 FROM segments WHERE table_name = ?1";
+                transaction.execute(retire, [table.name()])?;
                 transaction
                     .execute("DELETE FROM segments WHERE table_name = ?1", [table.name()])?;
             }
             for segment in &segments {
-                // Equal content has an equal name, and may have been retired just now or a while ago.
+                // Equal content has an equal name, and may have been retired just now or a while
+                // ago.
                 let name = catalog::relative(&lake, &segment.path);
                 transaction.execute("DELETE FROM retired WHERE path = ?1", [name])?;
                 catalog::insert_segment(&transaction, &lake, segment)?;

@@ -1,5 +1,5 @@
-//! Every change that the store makes to the disk passes here, so that a test can make any of them the
-//! last one, and see what a power cut would leave.
+//! Every change that the store makes to the disk passes here, so that a test can make any of them
+//! the last one, and see what a power cut would leave.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -35,7 +35,8 @@ pub enum Operation<'a> {
 pub enum Verdict {
     /// It is done.
     Proceed,
-    /// Of a write, only so many bytes are done, as a disk may choose to. Of anything else: it is done.
+    /// Of a write, only so many bytes are done, as a disk may choose to. Of anything else: it is
+    /// done.
     Short(usize),
     /// It is not done, and the caller is told so.
     Fail(io::Error),
@@ -89,7 +90,14 @@ impl Disk {
             .and_then(|_| File::create(&path))
             .map_err(StoreError::io("make", &path))?;
         let failure = WriteFailure::default();
-        Ok(DiskFile { disk: self.clone(), file, path, digest: blake3::Hasher::new(), bytes: 0, failure })
+        Ok(DiskFile {
+            disk: self.clone(),
+            file,
+            path,
+            digest: blake3::Hasher::new(),
+            bytes: 0,
+            failure,
+        })
     }
 
     /// Gives `from` the name `to`, durably.
@@ -116,8 +124,8 @@ impl Disk {
         }
     }
 
-    /// Writes a whole file: after `Ok` it is durable under its name, after `Err` or a crash the name
-    /// stands for what it stood for before.
+    /// Writes a whole file: after `Ok` it is durable under its name, after `Err` or a crash the
+    /// name stands for what it stood for before.
     pub(crate) fn write_file(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");

@@ -6,13 +6,19 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum StoreError {
     /// Nothing stands at the path.
-    #[error("there is no lake at {}: record one with `steplake generate`, or name another folder", .path.display())]
+    #[error(
+        "there is no lake at {}: record one with `steplake generate`, or name another folder",
+        .path.display()
+    )]
     NotFound {
         /// Where a lake was looked for.
         path: PathBuf,
     },
     /// The folder is something else than a lake.
-    #[error("{} is no lake ({detail}): name a lake, or an empty folder to make one in", .path.display())]
+    #[error(
+        "{} is no lake ({detail}): name a lake, or an empty folder to make one in",
+        .path.display()
+    )]
     NotALake {
         /// The folder.
         path: PathBuf,
@@ -20,8 +26,12 @@ pub enum StoreError {
         detail: String,
     },
     /// The lake was written by a version of steplake that keeps lakes otherwise.
-    #[error("the lake at {} has format {found}, and this steplake reads format {known}: use the steplake that wrote it{}", .path.display(),
-        if found > known { ", or a newer one" } else { " to export it" })]
+    #[error(
+        "the lake at {} has format {found}, and this steplake reads format {known}: \
+         use the steplake that wrote it{}",
+        .path.display(),
+        if found > known { ", or a newer one" } else { " to export it" }
+    )]
     Format {
         /// The lake.
         path: PathBuf,
@@ -31,7 +41,11 @@ pub enum StoreError {
         known: u32,
     },
     /// The lake holds the data of another environment, compiler or choice of what is recorded.
-    #[error("the lake at {} has {what} {lake}, and what is to be written has {wanted}: write to another lake, or with the lake's {what}", .path.display())]
+    #[error(
+        "the lake at {} has {what} {lake}, and what is to be written has {wanted}: \
+         write to another lake, or with the lake's {what}",
+        .path.display()
+    )]
     OtherIdentity {
         /// The lake.
         path: PathBuf,
@@ -43,8 +57,12 @@ pub enum StoreError {
         wanted: String,
     },
     /// Somebody else is writing.
-    #[error("another process{} is writing to the lake at {}: wait for it to end, or write to another lake",
-        .pid.map_or(String::new(), |pid| format!(" (pid {pid})")), .path.display())]
+    #[error(
+        "another process{} is writing to the lake at {}: \
+         wait for it to end, or write to another lake",
+        .pid.map_or(String::new(), |pid| format!(" (pid {pid})")),
+        .path.display()
+    )]
     Busy {
         /// The lake.
         path: PathBuf,
@@ -58,8 +76,12 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// There is no room. Everything that was recorded before is still there.
-    #[error("the disk that holds {} is full{}: free some space and go on; nothing recorded so far is lost", .path.display(),
-        .wanted.map_or(String::new(), |bytes| format!(" ({bytes} bytes were to be written)")))]
+    #[error(
+        "the disk that holds {} is full{}: \
+         free some space and go on; nothing recorded so far is lost",
+        .path.display(),
+        .wanted.map_or(String::new(), |bytes| format!(" ({bytes} bytes were to be written)"))
+    )]
     DiskFull {
         /// What was to be written.
         path: PathBuf,
@@ -67,7 +89,10 @@ pub enum StoreError {
         wanted: Option<u64>,
     },
     /// A file of the lake is not what was written.
-    #[error("{} is damaged: {what}; restore it from a copy, `steplake verify` lists all damage", .path.display())]
+    #[error(
+        "{} is damaged: {what}; restore it from a copy, `steplake verify` lists all damage",
+        .path.display()
+    )]
     Corrupt {
         /// The damaged file.
         path: PathBuf,

@@ -176,6 +176,7 @@ struct FileActionSpace {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags of an action, one key each")]
 struct FileAction {
     name: String,
     pipeline: String,

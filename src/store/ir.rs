@@ -22,8 +22,8 @@ use crate::model::StateId;
 type PageSpans = BTreeMap<usize, Vec<(usize, usize)>>;
 
 impl Snapshot {
-    /// The bitcode of each state, in the order asked for; none where the lake does not hold it. Each is
-    /// checked against its name.
+    /// The bitcode of each state, in the order asked for; none where the lake does not hold it.
+    /// Each is checked against its name.
     ///
     /// # Errors
     ///
@@ -51,15 +51,12 @@ impl Snapshot {
                 read_from(segment, footer, &wanted, &mut found)?;
             }
         }
-        let last = states.len().saturating_sub(1);
-        Ok(states
-            .iter()
-            .enumerate()
-            .map(|(place, state)| {
-                let asked_again = place < last && states[place + 1..].contains(state);
-                if asked_again { found.get(state).cloned() } else { found.remove(state) }
-            })
-            .collect())
+        // The last one to ask for a state gets it, those before it a copy.
+        let last = states.iter().zip(0..).collect::<HashMap<_, usize>>();
+        let hand_out = |(place, state): (usize, &StateId)| {
+            if last[state] == place { found.remove(state) } else { found.get(state).cloned() }
+        };
+        Ok(states.iter().enumerate().map(hand_out).collect())
     }
 }
 
@@ -80,12 +77,11 @@ fn read_from(
     found: &mut HashMap<StateId, Vec<u8>>,
 ) -> Result<(), StoreError> {
     let file = segment.open()?;
-    let footer = match footer.get() {
-        Some(footer) => footer.clone(),
-        None => {
-            let read = segment.footer(&file, PageIndexPolicy::Optional)?;
-            footer.get_or_init(|| read).clone()
-        }
+    let footer = if let Some(footer) = footer.get() {
+        footer.clone()
+    } else {
+        let read = segment.footer(&file, PageIndexPolicy::Optional)?;
+        footer.get_or_init(|| read).clone()
     };
     let spans = candidate_pages(footer.metadata(), wanted);
     for (group, spans) in spans {
@@ -128,8 +124,8 @@ fn read_pages(
     reader.map(|batch| batch.map_err(|error| segment.unreadable(&error))).collect()
 }
 
-/// The pages whose keys may be among those wanted: by the page index where there is one, else whole row
-/// groups by their statistics.
+/// The pages whose keys may be among those wanted: by the page index where there is one, else whole
+/// row groups by their statistics.
 fn candidate_pages(metadata: &ParquetMetaData, wanted: &BTreeMap<i64, Vec<StateId>>) -> PageSpans {
     let mut spans = PageSpans::new();
     let schema = metadata.file_metadata().schema_descr();
@@ -191,8 +187,8 @@ pub(super) fn unpack(batch: &RecordBatch, row: usize) -> Result<Vec<u8>, String>
     let state = state_id(batch["state_id"].as_fixed_size_binary(), row);
     let compressed = batch["bitcode"].as_binary::<i32>().value(row);
     let bytes = batch["bytes"].as_primitive::<Int32Type>().value(row);
-    let bytes =
-        usize::try_from(bytes).map_err(|_| format!("the IR of {state} has a negative length"))?;
+    let bytes = usize::try_from(bytes)
+        .map_err(|error| format!("the IR of {state} has an impossible length ({error})"))?;
     let bitcode = zstd::bulk::decompress(compressed, bytes)
         .map_err(|error| format!("the IR of {state} cannot be decompressed ({error})"))?;
     if bitcode.len() != bytes {

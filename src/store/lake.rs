@@ -133,8 +133,8 @@ impl Lake {
         Writer::open(self)
     }
 
-    /// Checks everything that can be checked without a compiler. `progress` is told how many bytes of
-    /// how many are done.
+    /// Checks everything that can be checked without a compiler. `progress` is told how many bytes
+    /// of how many are done.
     ///
     /// # Errors
     ///

@@ -9,8 +9,9 @@ use super::StoreError;
 /// The name of the file in the lake.
 pub(super) const FILE_NAME: &str = "writer.lock";
 
-/// The right to write to a lake. The operating system takes it back when the process ends, however it
-/// ends, so a lock is never left behind. The file holds the writer's process id, for messages only.
+/// The right to write to a lake. The operating system takes it back when the process ends, however
+/// it ends, so a lock is never left behind. The file holds the writer's process id, for messages
+/// only.
 #[derive(Debug)]
 pub(super) struct Lock(#[expect(dead_code, reason = "it is held, not used")] File);
 

@@ -12,22 +12,24 @@
 //!
 //! - [`Writer::append`] commits one transaction of the hot log and syncs it: after `Ok` its rows
 //!   survive a power cut, after `Err` none of them is there.
-//! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder. Then
-//!   *one* transaction lists them in the manifest and deletes the frames that they hold. Before it, the
-//!   rows are in the log; after it, in the segments; at no moment in both or in neither.
+//! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder.
+//!   Then *one* transaction lists them in the manifest and deletes the frames that they hold.
+//!   Before it, the rows are in the log; after it, in the segments; at no moment in both or in
+//!   neither.
 //! - A crash leaves at most files that the manifest does not list. The next writer removes them.
 //!
 //! # What a reader sees
 //!
-//! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by then,
-//! once. A snapshot stays good while writers go on: segments are never changed, and those that a newer
-//! derivation replaces stay on disk for an hour. Readers take no lock and stop nobody.
+//! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
+//! then, once. A snapshot stays good while writers go on: segments are never changed, and those
+//! that a newer derivation replaces stay on disk for an hour. Readers take no lock and stop nobody.
 //!
 //! # Open and closed episodes
 //!
 //! A row in `episodes` says that its episode is over and has its place in its run. Until then the
-//! episode is open, and its steps stay in the log: a seal moves all steps of an episode at once, into
-//! one segment. What a run recorded past its end can so be taken back ([`Writer::discard_open`]).
+//! episode is open, and its steps stay in the log: a seal moves all steps of an episode at once,
+//! into one segment. What a run recorded past its end can so be taken back
+//! ([`Writer::discard_open`]).
 
 mod batch;
 mod catalog;

@@ -85,9 +85,9 @@ pub struct IrRow {
 
 /// Rows to append in one transaction.
 ///
-/// The order in which rows come matters twice: an episode's row comes with its last step or later, and
-/// a state's rows in `observations` and `ir` come with the first step that holds the state or earlier.
-/// So a seal never finds a step that is closed without its state at hand.
+/// The order in which rows come matters twice: an episode's row comes with its last step or later,
+/// and a state's rows in `observations` and `ir` come with the first step that holds the state or
+/// earlier. So a seal never finds a step that is closed without its state at hand.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
     /// New programs; a program comes once in a lake.

@@ -38,8 +38,8 @@ pub struct SealReport {
     pub hot_bytes: u64,
 }
 
-/// Segments that are durable on disk and not yet part of the lake. Dropped, it leaves files that the
-/// next writer removes.
+/// Segments that are durable on disk and not yet part of the lake. Dropped, it leaves files that
+/// the next writer removes.
 #[derive(Debug)]
 pub struct Prepared {
     finished: Vec<FinishedSegment>,
@@ -85,13 +85,13 @@ impl Sealer {
         Self { lake, lock }
     }
 
-    /// Writes what is closed at this moment into segments and makes them durable. The writer may append
-    /// meanwhile. The hot log is read into memory.
+    /// Writes what is closed at this moment into segments and makes them durable. The writer may
+    /// append meanwhile. The hot log is read into memory.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Corrupt`] when the hot log is damaged, [`StoreError::DiskFull`] and what else a
-    /// disk does. Nothing of the lake is changed in any case.
+    /// [`StoreError::Corrupt`] when the hot log is damaged, [`StoreError::DiskFull`] and what else
+    /// a disk does. Nothing of the lake is changed in any case.
     pub fn prepare(&self) -> Result<Prepared, StoreError> {
         let frames = {
             let catalog = Catalog::open_for_reading(&self.lake.path, &self.lake.identity)?;

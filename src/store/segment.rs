@@ -11,8 +11,8 @@ use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
-use parquet::errors::ParquetError;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, PageIndexPolicy, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
@@ -44,8 +44,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Reads the whole file and says whether it is what was written. No Parquet reader does: a flipped
-    /// bit reads back as wrong data.
+    /// Reads the whole file and says whether it is what was written. No Parquet reader does: a
+    /// flipped bit reads back as wrong data.
     ///
     /// # Errors
     ///
@@ -249,8 +249,8 @@ impl SegmentWriter {
         self.rows
     }
 
-    /// Makes the segment durable under its final name. Sync, rename, sync of the folder: after `Ok` a
-    /// power cut takes nothing of it.
+    /// Makes the segment durable under its final name. Sync, rename, sync of the folder: after `Ok`
+    /// a power cut takes nothing of it.
     pub(super) fn finish(mut self) -> Result<FinishedSegment, StoreError> {
         let writer = self.writer.take().expect("a writer is there until it is finished");
         let mut file = writer.into_inner().map_err(write_error(&self.failure, &self.temporary))?;
@@ -283,8 +283,8 @@ impl Drop for SegmentWriter {
     }
 }
 
-/// Turns an error of the Parquet writer into one of the store. The writer tells of a failing file in
-/// words alone, so what the disk said is asked for first.
+/// Turns an error of the Parquet writer into one of the store. The writer tells of a failing file
+/// in words alone, so what the disk said is asked for first.
 fn write_error(failure: &WriteFailure, path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
     let error = failure.error();
     move |source| match error {

@@ -82,7 +82,8 @@ impl Snapshot {
         &self.segments[table as usize]
     }
 
-    /// A table's hot rows, in the order in which they were appended. Those of open episodes are among them.
+    /// A table's hot rows, in the order in which they were appended. Those of open episodes are
+    /// among them.
     pub fn hot(&self, table: Table) -> &[RecordBatch] {
         &self.hot[table as usize]
     }
@@ -103,8 +104,8 @@ impl Snapshot {
         self.dedup_inputs.as_deref()
     }
 
-    /// Reads a table batch by batch, sealed rows before hot ones, a bounded number of rows at a time.
-    /// A batch has the columns asked for in the table's order.
+    /// Reads a table batch by batch, sealed rows before hot ones, a bounded number of rows at a
+    /// time. A batch has the columns asked for in the table's order.
     ///
     /// # Panics
     ///

@@ -52,20 +52,22 @@ impl VerifyReport {
     }
 }
 
-/// Things that are wrong, each kind in each file once, with the first example and how many there are.
+/// Things that are wrong, each kind in each file once, with the first example and how many there
+/// are.
 #[derive(Debug, Default)]
 pub(super) struct Findings(BTreeMap<(PathBuf, &'static str), (String, u64)>);
 
 impl Findings {
-    /// Adds a finding. `kind` says what to do about it.
+    /// Adds a finding. `what` says what is wrong and what to do.
     pub(super) fn add(&mut self, path: &Path, kind: &'static str, what: impl FnOnce() -> String) {
         self.0.entry((path.to_owned(), kind)).or_insert_with(|| (what(), 0)).1 += 1;
     }
 
     fn into_list(self) -> Vec<Finding> {
-        let finding = |((path, kind), (what, count)): ((PathBuf, &str), (String, u64))| {
-            let more = if count > 1 { format!(" (and {} more such)", count - 1) } else { String::new() };
-            Finding { path, what: format!("{what}{more}: {kind}") }
+        let finding = |((path, _), (what, count)): ((PathBuf, &str), (String, u64))| {
+            let more =
+                if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
+            Finding { path, what: what + &more }
         };
         self.0.into_iter().map(finding).collect()
     }
@@ -88,22 +90,34 @@ const RESTORE: &str = "restore the file from a copy, or record again into anothe
 /// The same of a file that can be made again.
 const DERIVE: &str = "`steplake dedup` makes it anew";
 
-pub(super) fn verify(lake: &Lake, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError> {
+pub(super) fn verify(
+    lake: &Lake,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport, StoreError> {
     let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
     let mut findings = Findings::default();
     let (segments, frames) = {
         let transaction = catalog.read()?;
         let read = || {
             let damage = catalog::damage(&transaction)?;
-            Ok((damage, catalog::segments(&transaction, &lake.path)?, catalog::frames(&transaction)?))
+            Ok((
+                damage,
+                catalog::segments(&transaction, &lake.path)?,
+                catalog::frames(&transaction)?,
+            ))
         };
         let (damage, segments, frames) = read().map_err(catalog.error())?;
         if let Some(damage) = damage {
-            findings.add(catalog.path(), RESTORE, || format!("the database is damaged ({damage})"));
+            let what = || format!("the database is damaged ({damage}): {RESTORE}");
+            findings.add(catalog.path(), "database", what);
         }
         (segments, frames)
     };
-    let mut report = VerifyReport { segments: segments.len() as u64, frames: frames.len() as u64, ..Default::default() };
+    let mut report = VerifyReport {
+        segments: segments.len() as u64,
+        frames: frames.len() as u64,
+        ..Default::default()
+    };
     let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
     let total = frame_bytes + segments.iter().map(|segment| segment.bytes).sum::<u64>();
     progress(0, total);
@@ -139,26 +153,32 @@ fn sound_frames(lake: &Lake, frames: Vec<PlacedFrame>, findings: &mut Findings) 
 
 /// Checks one segment as far as it can be read.
 fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
-    let kind = if segment.table.is_derived() { DERIVE } else { RESTORE };
-    let footer = segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    let advice = if segment.table.is_derived() { DERIVE } else { RESTORE };
+    let footer =
+        segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {
         Ok(footer) => footer,
-        Err(error) => return add_error(checker.findings, &segment.path, kind, error),
+        Err(error) => return add_error(checker.findings, &segment.path, advice, error),
     };
     for (key, value) in footer_entries(&lake.identity, segment.table) {
         let found = footer_entry(&footer, &key);
         if found.as_deref() != Some(&value) {
             let found = found.unwrap_or_else(|| "nothing".into());
-            checker.findings.add(&segment.path, RESTORE, || {
-                format!("its footer says {found} for {key}, and lake.json {value}")
+            checker.findings.add(&segment.path, "footer", || {
+                format!("its footer says {found} for {key}, and lake.json {value}: {RESTORE}")
             });
         }
     }
-    let scan = Scan::new(lake.schemas.get(segment.table), std::slice::from_ref(segment), &[], ScanColumns::All);
+    let scan = Scan::new(
+        lake.schemas.get(segment.table),
+        std::slice::from_ref(segment),
+        &[],
+        ScanColumns::All,
+    );
     for batch in scan {
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
-            Err(error) => add_error(checker.findings, &segment.path, kind, error),
+            Err(error) => add_error(checker.findings, &segment.path, advice, error),
         }
     }
     checker.end_of_segment(segment);
@@ -169,7 +189,7 @@ fn footer_entry(footer: &ArrowReaderMetadata, key: &str) -> Option<String> {
     entries.iter().find(|entry| entry.key == key)?.value.clone()
 }
 
-fn add_error(findings: &mut Findings, path: &Path, kind: &'static str, error: StoreError) {
+fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: StoreError) {
     let what = match error {
         StoreError::Corrupt { what, .. } => what,
         other => match std::error::Error::source(&other) {
@@ -177,5 +197,5 @@ fn add_error(findings: &mut Findings, path: &Path, kind: &'static str, error: St
             None => other.to_string(),
         },
     };
-    findings.add(path, kind, || what);
+    findings.add(path, advice, || format!("{what}: {advice}"));
 }

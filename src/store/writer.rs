@@ -19,7 +19,8 @@ const SEAL_BYTES: u64 = 64 << 20;
 /// How long a replaced file stays for readers that are still at it.
 const RETIRED_KEPT_MS: i64 = 60 * 60 * 1000;
 
-/// The right to write to a lake, and the one connection that does. Dropping it gives the right back.
+/// The right to write to a lake, and the one connection that does. Dropping it gives the right
+/// back.
 ///
 /// Every call is one transaction: after an `Err` the lake is as before, and the writer can go on.
 #[derive(Debug)]
@@ -49,16 +50,16 @@ impl Writer {
 
     /// Removes the files that a crash left, and those that were replaced long enough ago.
     fn recover(&mut self) -> Result<(), StoreError> {
-        let now_ms = unix_time_ms();
         let transaction = self.catalog.write()?;
         let path = self.lake.path.join(catalog::FILE_NAME);
-        let forget = "DELETE FROM retired WHERE retired_at_ms <= ?1";
-        let forgotten = transaction
-            .execute(forget, [now_ms - RETIRED_KEPT_MS])
-            .map_err(StoreError::sqlite(&path))?;
+        let forget = "DELETE FROM retired
+            WHERE retired_at_ms <= unixepoch('subsec') * 1000 - ?1";
+        let forgotten =
+            transaction.execute(forget, [RETIRED_KEPT_MS]).map_err(StoreError::sqlite(&path))?;
         let keep = catalog::listed_paths(&transaction, &self.lake.path)
             .map_err(StoreError::sqlite(&path))?;
-        // First the names, then the files: a file whose name is gone is an orphan, should we die here.
+        // First the names, then the files: a file whose name is gone is an orphan, should we die
+        // here.
         if forgotten > 0 {
             self.lake.disk.commit(transaction, &path)?;
         } else {
@@ -106,8 +107,8 @@ impl Writer {
         self.catalog.reading(catalog::runs)
     }
 
-    /// Appends rows in one durable transaction: after `Ok` they survive a power cut, after `Err` none of
-    /// them is there. See [`Rows`] for what has to come with what.
+    /// Appends rows in one durable transaction: after `Ok` they survive a power cut, after `Err`
+    /// none of them is there. See [`Rows`] for what has to come with what.
     ///
     /// # Errors
     ///
@@ -148,8 +149,8 @@ impl Writer {
         self.hot_bytes >= self.left_bytes + SEAL_BYTES
     }
 
-    /// Moves everything that is closed into segments: [`Sealer::prepare`] and [`publish`](Self::publish)
-    /// in one call, and gives the room in the hot log back.
+    /// Moves everything that is closed into segments: [`Sealer::prepare`] and
+    /// [`publish`](Self::publish) in one call, and gives the room in the hot log back.
     ///
     /// # Errors
     ///
@@ -161,8 +162,8 @@ impl Writer {
         Ok(report)
     }
 
-    /// What another thread needs to prepare a seal while this writer goes on appending. It holds on to
-    /// the right to write: give it back by dropping it.
+    /// What another thread needs to prepare a seal while this writer goes on appending. It holds on
+    /// to the right to write: give it back by dropping it.
     ///
     /// # Errors
     ///
@@ -171,11 +172,12 @@ impl Writer {
         Ok(Sealer::new(self.lake.clone(), Arc::clone(&self.lock)))
     }
 
-    /// Makes a preparation part of the lake in one short transaction: the manifest lists its segments,
-    /// the frames that they hold are gone, and what those frames held besides is back in the log.
+    /// Makes a preparation part of the lake in one short transaction: the manifest lists its
+    /// segments, the frames that they hold are gone, and what those frames held besides is back in
+    /// the log.
     ///
-    /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open), another
-    /// publish), it is thrown away and made again.
+    /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open),
+    /// another publish), it is thrown away and made again.
     ///
     /// # Errors
     ///
@@ -279,9 +281,9 @@ impl Writer {
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
 
-    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of states
-    /// that then no hot step holds any more. What this changes in [`known_states`](Self::known_states)
-    /// has to be read anew.
+    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of
+    /// states that then no hot step holds any more. What this changes in
+    /// [`known_states`](Self::known_states) has to be read anew.
     ///
     /// # Errors
     ///
@@ -372,8 +374,51 @@ pub(super) fn state_id(ids: &FixedSizeBinaryArray, row: usize) -> StateId {
     StateId(ids.value(row).try_into().expect("the column holds 20 bytes a row"))
 }
 
-pub(super) fn unix_time_ms() -> i64 {
-    let since =
-        std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::BenchmarkUri;
+    use crate::store::StepRow;
+    use crate::store::identity::tests::identity;
+
+    #[test]
+    fn a_database_that_finds_no_room_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+        let mut writer = lake.writer().unwrap();
+        let benchmark: BenchmarkUri = "generator://toy-v0/0".parse().unwrap();
+        let mut random = 1_u64;
+        let mut state = || {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            StateId(blake3::hash(&random.to_le_bytes()).as_bytes()[..20].try_into().unwrap())
+        };
+        let step = |index| StepRow {
+            episode: EpisodeId(0),
+            index,
+            benchmark: benchmark.clone(),
+            action: None,
+            state: Some(state()),
+            end_of_episode: false,
+            rewards: None,
+            wall_time: std::time::Duration::ZERO,
+        };
+        let rows = Rows { steps: (0..10_000).map(step).collect(), ..Rows::default() };
+        let limit = |writer: &Writer, pages: u32| {
+            let set = |connection: &rusqlite::Connection| {
+                connection.pragma_update(None, "max_page_count", pages)
+            };
+            writer.catalog.reading(set).unwrap();
+        };
+        limit(&writer, 1);
+        let error = writer.append(&rows).unwrap_err();
+        let wanted = |bytes: &u64| *bytes > 100_000;
+        assert!(
+            matches!(&error, StoreError::DiskFull { wanted: Some(bytes), .. } if wanted(bytes)),
+            "{error}"
+        );
+        assert_eq!((lake.snapshot().unwrap().rows(Table::Steps), writer.hot_bytes()), (0, 0));
+        limit(&writer, 1 << 20);
+        writer.append(&rows).unwrap();
+        assert_eq!(lake.snapshot().unwrap().rows(Table::Steps), 10_000);
+    }
 }

@@ -1,6 +1,7 @@
 //! Dedup against a naive model of it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -13,9 +14,27 @@ use crate::toy_lake::{Author, Taken, float64, id, identity, int16, int64, read, 
 /// A row of a derived table, column by column but for the keys.
 #[derive(Debug, PartialEq)]
 enum Derived {
-    Transition { from: StateId, action: u16, to: StateId, rewards: Vec<f64>, count: i64, wall_time_us: f64 },
-    Conflict { from: StateId, action: u16, to: StateId, count: i64 },
-    Failure { from: StateId, action: u16, kind: String, detail: String, count: i64 },
+    Transition {
+        from: StateId,
+        action: u16,
+        to: StateId,
+        rewards: Vec<f64>,
+        count: i64,
+        wall_time_us: f64,
+    },
+    Conflict {
+        from: StateId,
+        action: u16,
+        to: StateId,
+        count: i64,
+    },
+    Failure {
+        from: StateId,
+        action: u16,
+        kind: String,
+        detail: String,
+        count: i64,
+    },
 }
 
 /// The derived tables as they should be.
@@ -34,21 +53,30 @@ fn expected(lake: &Lake) -> Vec<Derived> {
     for group in edges.chunk_by(|(one, _), (other, _)| (one.1, one.2) == (other.1, other.2)) {
         let &((_, from, action, _), _) = group.first().unwrap();
         let count = |steps: &[&StepRow]| i64::try_from(steps.len()).unwrap();
-        let led = group.iter().filter_map(|((.., to), steps)| to.map(|to| (to, steps))).collect::<Vec<_>>();
+        let led = group
+            .iter()
+            .filter_map(|((.., to), steps)| to.map(|to| (to, steps)))
+            .collect::<Vec<_>>();
         let most = led.iter().map(|(_, steps)| steps.len()).max();
         if let Some((to, steps)) = led.iter().find(|(_, steps)| Some(steps.len()) == most) {
-            let micros = steps.iter().map(|step| step.wall_time.as_secs_f64() * 1e6).sum::<f64>();
+            let wall_time = steps.iter().map(|step| step.wall_time).sum::<Duration>();
+            let mean = wall_time / u32::try_from(steps.len()).unwrap();
             transitions.push(Derived::Transition {
                 from,
                 action,
                 to: *to,
                 rewards: steps[0].rewards.as_ref().unwrap().to_vec(),
                 count: count(steps),
-                wall_time_us: micros / steps.len() as f64,
+                wall_time_us: mean.as_secs_f64() * 1e6,
             });
         }
         if led.len() > 1 {
-            let conflict = |(to, steps): &(StateId, &Vec<&StepRow>)| Derived::Conflict { from, action, to: *to, count: count(steps) };
+            let conflict = |(to, steps): &(StateId, &Vec<&StepRow>)| Derived::Conflict {
+                from,
+                action,
+                to: *to,
+                count: count(steps),
+            };
             conflicts.extend(led.iter().map(conflict));
         }
         if let Some((_, steps)) = group.iter().find(|((.., to), _)| to.is_none()) {
@@ -76,13 +104,19 @@ fn derived(lake: &Lake) -> Vec<Derived> {
                         from,
                         action,
                         to: to("next_state_id"),
-                        rewards: vec![float64(&batch, "reward_Size", row), float64(&batch, "reward_SizeNorm", row)],
+                        rewards: vec![
+                            float64(&batch, "reward_Size", row),
+                            float64(&batch, "reward_SizeNorm", row),
+                        ],
                         count,
                         wall_time_us: float64(&batch, "mean_wall_time_us", row),
                     },
-                    Table::Conflicts => Derived::Conflict { from, action, to: to("next_state_id"), count },
+                    Table::Conflicts => {
+                        Derived::Conflict { from, action, to: to("next_state_id"), count }
+                    }
                     _ => {
-                        let (kind, detail) = (text(&batch, "kind", row), text(&batch, "detail", row));
+                        let (kind, detail) =
+                            (text(&batch, "kind", row), text(&batch, "detail", row));
                         Derived::Failure { from, action, kind, detail, count }
                     }
                 });
@@ -96,12 +130,16 @@ fn assert_same(found: &[Derived], wanted: &[Derived]) {
     assert_eq!(found.len(), wanted.len());
     for (found, wanted) in found.iter().zip(wanted) {
         match (found, wanted) {
-            (Derived::Transition { wall_time_us: found_us, .. }, Derived::Transition { wall_time_us: wanted_us, .. }) => {
-                assert!((found_us - wanted_us).abs() < 1e-6, "{found:?} is not {wanted:?}");
+            (
+                Derived::Transition { wall_time_us: found_us, .. },
+                Derived::Transition { wall_time_us: wanted_us, .. },
+            ) => {
+                assert!((found_us - wanted_us).abs() < 1e-2, "{found:?} is not {wanted:?}");
             }
             _ => assert_eq!(found, wanted),
         }
-        let rounded = |row: &Derived| format!("{row:?}").split("wall_time_us").next().map(str::to_owned);
+        let rounded =
+            |row: &Derived| format!("{row:?}").split("wall_time_us").next().map(str::to_owned);
         assert_eq!(rounded(found), rounded(wanted));
     }
 }
@@ -142,7 +180,8 @@ fn equal_steps_are_counted_and_different_results_are_conflicts() {
 #[test]
 fn a_second_run_changes_nothing_even_after_a_seal() {
     let folder = tempfile::tempdir().unwrap();
-    let (lake, mut writer, mut author) = lake_with(&folder, &[vec![(1, Some(1)), (2, None)], vec![(1, Some(2))]]);
+    let (lake, mut writer, mut author) =
+        lake_with(&folder, &[vec![(1, Some(1)), (2, None)], vec![(1, Some(2))]]);
     let first = run(&mut writer, 1 << 20);
     let files = |lake: &Lake| lake.snapshot().unwrap().segments(Table::StateTransitions).to_vec();
     let before = files(&lake);
@@ -218,7 +257,8 @@ proptest! {
         let mut author = Author::default();
         // The last one stays open.
         let closed = episodes.len().saturating_sub(1);
-        for ((ordinal, path), (seal, early)) in (0..).zip(&episodes).zip(seals.iter().zip(&dedups)) {
+        let after = seals.iter().zip(&dedups);
+        for ((ordinal, path), (seal, early)) in (0..).zip(&episodes).zip(after) {
             let episode = EpisodeId::new(RunId(1), ordinal);
             if (ordinal as usize) < closed {
                 author.episode(episode, ordinal % 3, path);

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use arrow::array::RecordBatch;
 use steplake::model::{EpisodeId, RunId};
 use steplake::store::{Known, Lake, Rows, SealReport, StoreError, Table, VerifyReport, Writer};
 
@@ -65,7 +66,8 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let mut author = Author::default();
     author.episode(episode(0), 0, &[(1, Some(1))]);
     author.reset(episode(1), 0);
-    // State 2 is first seen in an open episode and then in a closed one; state 3 in the open one only.
+    // State 2 is first seen in an open episode and then in a closed one; state 3 in the open one
+    // only.
     author.steps(episode(1), 0, 1, &[(1, Some(2)), (1, Some(3))]);
     author.episode(episode(2), 0, &[(1, Some(2))]);
     let rows = sorted(author.take());
@@ -74,7 +76,7 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     writer.seal().unwrap();
     assert_eq!(read(&lake), rows);
     let snapshot = lake.snapshot().unwrap();
-    let hot = |table| snapshot.hot(table).iter().map(|batch| batch.num_rows()).sum::<usize>();
+    let hot = |table| snapshot.hot(table).iter().map(RecordBatch::num_rows).sum::<usize>();
     assert_eq!((hot(Table::Steps), hot(Table::Ir), hot(Table::Episodes)), (3, 1, 0));
     assert!(verify(&lake).is_sound());
 
@@ -157,7 +159,8 @@ fn runs_are_numbered_and_finished() {
     writer.finish_run(RUN).unwrap();
     let runs = lake.snapshot().unwrap().runs().to_vec();
     assert_eq!(runs, writer.runs().unwrap());
-    let shown = runs.iter().map(|run| (run.id.0, run.arguments.as_str(), run.started_at_ms, run.finished));
+    let shown =
+        runs.iter().map(|run| (run.id.0, run.arguments.as_str(), run.started_at_ms, run.finished));
     assert_eq!(shown.collect::<Vec<_>>(), [(1, "{}", 5, true), (2, "second", 6, false)]);
 }
 
@@ -176,7 +179,8 @@ fn the_ir_of_any_of_many_states_is_found() {
     }
     let snapshot = lake.snapshot().unwrap();
     let wanted = (0..1600).step_by(7).collect::<Vec<_>>();
-    let found = snapshot.ir(&wanted.iter().map(|&number| state(number)).collect::<Vec<_>>()).unwrap();
+    let found =
+        snapshot.ir(&wanted.iter().map(|&number| state(number)).collect::<Vec<_>>()).unwrap();
     for (number, ir) in wanted.into_iter().zip(found) {
         assert_eq!(ir, (number < 1500).then(|| bitcode(number)), "state {number}");
     }
@@ -191,7 +195,10 @@ fn what_is_no_lake_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
     let missing = error_of(Lake::open(path.join("none")));
-    assert!(missing.starts_with("there is no lake at ") && missing.contains("steplake generate"), "{missing}");
+    assert!(
+        missing.starts_with("there is no lake at ") && missing.contains("steplake generate"),
+        "{missing}"
+    );
     assert!(error_of(Lake::open(path)).contains("it has no lake.json"));
     std::fs::write(path.join("notes.txt"), "").unwrap();
     assert!(error_of(Lake::open(path.join("notes.txt"))).contains("it is a file"));
@@ -207,7 +214,9 @@ fn a_lake_that_lost_its_lake_json_is_not_made_again() {
     let (lake, writer) = new_lake(&folder);
     drop(writer);
     std::fs::remove_file(lake.path().join("lake.json")).unwrap();
-    assert!(error_of(Lake::open_or_create(lake.path(), &identity())).contains("its lake.json is gone"));
+    assert!(
+        error_of(Lake::open_or_create(lake.path(), &identity())).contains("its lake.json is gone")
+    );
 }
 
 #[test]
@@ -238,7 +247,10 @@ fn a_changed_lake_json_is_noticed() {
     assert!(error_of(lake.snapshot()).contains("lake.json is damaged"));
     assert!(error_of(lake.writer()).contains("lake.json is damaged"));
     std::fs::write(&path, text.replace("\"format_version\": 1", "\"format_version\": 2")).unwrap();
-    assert!(error_of(Lake::open(lake.path())).contains("has format 2, and this steplake reads format 1"));
+    assert!(
+        error_of(Lake::open(lake.path()))
+            .contains("has format 2, and this steplake reads format 1")
+    );
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
     assert!(error_of(Lake::open(lake.path())).contains("lake.json is damaged"));
 }
@@ -251,7 +263,10 @@ fn a_second_writer_is_told_who_is_writing() {
     assert!(error.contains(&format!("another process (pid {})", std::process::id())), "{error}");
     let sealer = writer.sealer().unwrap();
     drop(writer);
-    assert!(matches!(lake.writer(), Err(StoreError::Busy { .. })), "a sealer holds on to the right to write");
+    assert!(
+        matches!(lake.writer(), Err(StoreError::Busy { .. })),
+        "a sealer holds on to the right to write"
+    );
     drop(sealer);
     lake.writer().unwrap();
 }
@@ -269,7 +284,8 @@ fn every_flipped_bit_and_every_cut_is_found() {
     let (lake, mut writer) = new_lake(&folder);
     writer.append(&small(&mut Author::default())).unwrap();
     writer.seal().unwrap();
-    for table in [Table::Benchmarks, Table::Episodes, Table::Steps, Table::Observations, Table::Ir] {
+    for table in [Table::Benchmarks, Table::Episodes, Table::Steps, Table::Observations, Table::Ir]
+    {
         let path = only_file(&lake.path().join(table.name()));
         let content = std::fs::read(&path).unwrap();
         let damaged = |what: &str, change: &dyn Fn() -> std::io::Result<()>| {
@@ -280,7 +296,9 @@ fn every_flipped_bit_and_every_cut_is_found() {
             assert!(line.contains("restore the file from a copy"), "{line}");
             if table == Table::Ir {
                 let error = lake.snapshot().unwrap().ir(&[state(0), state(1), state(2)]);
-                assert!(what.starts_with("bit") || error_of(error).contains(path.to_str().unwrap()));
+                assert!(
+                    what.starts_with("bit") || error_of(error).contains(path.to_str().unwrap())
+                );
             }
             std::fs::write(&path, &content).unwrap();
         };
@@ -306,7 +324,10 @@ fn ir_that_is_not_what_its_name_says_is_found_and_not_handed_out() {
     writer.append(&rows).unwrap();
     for _ in 0..2 {
         let findings = verify(&lake).findings;
-        assert!(findings.len() == 1 && findings[0].what.contains("is not what its name says"), "{findings:?}");
+        assert!(
+            findings.len() == 1 && findings[0].what.contains("is not what its name says"),
+            "{findings:?}"
+        );
         let snapshot = lake.snapshot().unwrap();
         assert!(error_of(snapshot.ir(&[state(1)])).contains("is not what its name says"));
         assert!(snapshot.ir(&[state(2)]).unwrap()[0].is_some());
@@ -324,7 +345,10 @@ fn rows_that_contradict_each_other_are_found() {
         writer.append(&rows).unwrap();
         for _ in 0..2 {
             let findings = verify(&lake).findings;
-            assert!(findings.iter().any(|finding| finding.what.contains(wanted)), "{wanted}: {findings:?}");
+            assert!(
+                findings.iter().any(|finding| finding.what.contains(wanted)),
+                "{wanted}: {findings:?}"
+            );
             writer.seal().unwrap();
         }
     };

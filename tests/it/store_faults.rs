@@ -16,6 +16,12 @@ use crate::toy_lake::{Author, identity, read, sorted, state};
 
 const RUN: RunId = RunId(1);
 
+/// A folder in memory where there is one: the power is cut by the test, so nothing has to be
+/// durable.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
 /// Something that a writer does.
 #[derive(Debug, Clone)]
 enum Act {
@@ -80,7 +86,9 @@ impl Machine {
                 writer.publish(prepared).map(drop)
             }
             Act::DiscardOpen => writer.discard_open(RUN),
-            Act::Dedup => dedup(writer, Settings { memory_bytes_max: 3000 }, &mut |_, _| ()).map(drop),
+            Act::Dedup => {
+                dedup(writer, Settings { memory_bytes_max: 3000 }, &mut |_, _| ()).map(drop)
+            }
             Act::Reopen => {
                 self.writer = None;
                 self.writer = Some(self.lake.writer()?);
@@ -117,8 +125,12 @@ impl Power {
         }
         self.operations_left -= usize::from(counts);
         match operation {
-            Operation::Create(path) => drop(self.unsynced.insert(path.to_owned())),
-            Operation::SyncFile(path) => drop(self.unsynced.remove(path)),
+            Operation::Create(path) => {
+                self.unsynced.insert(path.to_owned());
+            }
+            Operation::SyncFile(path) | Operation::Remove(path) => {
+                self.unsynced.remove(path);
+            }
             Operation::Rename(from, to) => {
                 assert!(!self.unsynced.contains(from), "{} gets its name unsynced", from.display());
                 // A name that stood for equal content before will do so after the cut.
@@ -126,18 +138,23 @@ impl Power {
                     self.unsynced_names.insert(to.to_owned(), from.to_owned());
                 }
             }
-            Operation::SyncDir(path) => self.unsynced_names.retain(|to, _| to.parent() != Some(path)),
-            Operation::Remove(path) => drop(self.unsynced.remove(path)),
+            Operation::SyncDir(path) => {
+                self.unsynced_names.retain(|to, _| to.parent() != Some(path));
+            }
             Operation::Commit(_) => {
                 assert!(self.unsynced.is_empty(), "unsynced at a commit: {:?}", self.unsynced);
-                assert!(self.unsynced_names.is_empty(), "unsynced at a commit: {:?}", self.unsynced_names);
+                assert!(
+                    self.unsynced_names.is_empty(),
+                    "unsynced at a commit: {:?}",
+                    self.unsynced_names
+                );
             }
             Operation::Write(path, bytes) => {
                 assert!(self.unsynced.contains(path));
                 // A disk may take less than it was given.
                 return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
             }
-            _ => {}
+            Operation::CreateDir(_) => {}
         }
         Verdict::Proceed
     }
@@ -183,10 +200,19 @@ fn derived(lake: &Lake) -> Vec<(Table, String)> {
 /// Files in the folders of the tables that the manifest does not list.
 fn unlisted(lake: &Lake) -> Vec<PathBuf> {
     let snapshot = lake.snapshot().unwrap();
-    let listed = Table::ALL.iter().flat_map(|&table| snapshot.segments(table)).map(|segment| segment.path.clone());
+    let listed = Table::ALL
+        .iter()
+        .flat_map(|&table| snapshot.segments(table))
+        .map(|segment| segment.path.clone());
     let listed = listed.collect::<HashSet<_>>();
-    let folders = Table::ALL.iter().filter_map(|table| std::fs::read_dir(lake.path().join(table.name())).ok());
-    folders.flatten().map(|entry| entry.unwrap().path()).filter(|path| !listed.contains(path)).collect()
+    let folders = Table::ALL
+        .iter()
+        .filter_map(|table| std::fs::read_dir(lake.path().join(table.name())).ok());
+    folders
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !listed.contains(path))
+        .collect()
 }
 
 fn assert_sound(lake: &Lake) {
@@ -201,15 +227,17 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
     for act in &acts {
         models.push(models.last().unwrap().after(act));
     }
-    let undisturbed = tempfile::tempdir().unwrap();
+    let undisturbed = scratch();
     let mut machine = Machine::start(Disk::default(), &undisturbed.path().join("lake")).unwrap();
-    acts.iter().for_each(|act| machine.act(act).unwrap());
+    for act in &acts {
+        machine.act(act).unwrap();
+    }
     assert_eq!(read(&machine.lake), models.last().unwrap().0);
     let wanted = derived(&machine.lake);
     assert!(!wanted.is_empty());
 
     for operations in 0.. {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let path = folder.path().join("lake");
         let (disk, power) = Power::disk(operations);
         let mut done = 0;
@@ -226,15 +254,21 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
         let mut machine = Machine::start(Disk::default(), &path).unwrap();
         let found = read(&machine.lake);
         assert_sound(&machine.lake);
-        let appended = matches!(acts.get(done), Some(Act::SealBehind(_))) && found == models[done + 1].0;
-        assert!(appended || found == models[done].0, "after {operations} operations, act {done}: {found:#?}");
+        let appended =
+            matches!(acts.get(done), Some(Act::SealBehind(_))) && found == models[done + 1].0;
+        assert!(
+            appended || found == models[done].0,
+            "after {operations} operations, act {done}: {found:#?}"
+        );
         let rest = if appended { done + 1 } else { done };
         for act in appended.then_some(&Act::Seal).into_iter().chain(&acts[rest..]) {
             machine.act(act).unwrap();
         }
         assert_eq!(read(&machine.lake), models.last().unwrap().0, "after {operations} operations");
         assert_eq!(derived(&machine.lake), wanted, "after {operations} operations");
-        let left = unlisted(&machine.lake).into_iter().filter(|path| path.extension().is_some_and(|end| end == "tmp"));
+        let left = unlisted(&machine.lake)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "tmp"));
         assert_eq!(left.count(), 0);
         if played.is_ok() {
             return;
@@ -244,10 +278,12 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn orphans_go_and_what_is_not_ours_stays() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let path = folder.path().join("lake");
     let mut machine = Machine::start(Disk::default(), &path).unwrap();
-    script().iter().take(2).for_each(|act| machine.act(act).unwrap());
+    for act in &script()[..2] {
+        machine.act(act).unwrap();
+    }
     let steps = path.join("steps");
     for name in ["steps-0123456789abcdef.parquet", ".steps-7.tmp", "notes.parquet"] {
         std::fs::write(steps.join(name), "x").unwrap();
@@ -259,7 +295,7 @@ fn orphans_go_and_what_is_not_ours_stays() {
 
 #[test]
 fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = scratch();
     let full = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&full);
     let disk = Disk::with_faults(move |operation| {
@@ -302,7 +338,8 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     let path = vec((0_u16..4, 0_u32..9), 0..4);
     let play = (0_u32..8, path, any::<bool>(), proptest::bool::weighted(0.2))
         .prop_map(|(ordinal, path, end, behind)| Move::Play { ordinal, path, end, behind });
-    let other = prop_oneof![Just(Act::Seal), Just(Act::DiscardOpen), Just(Act::Reopen), Just(Act::Dedup)];
+    let other =
+        prop_oneof![Just(Act::Seal), Just(Act::DiscardOpen), Just(Act::Reopen), Just(Act::Dedup)];
     vec(prop_oneof![3 => play, 1 => other.prop_map(Move::Other)], 1..16)
 }
 
@@ -357,7 +394,7 @@ proptest! {
 
     #[test]
     fn any_list_of_acts_does_what_the_model_does(moves in moves()) {
-        let folder = tempfile::tempdir().unwrap();
+        let folder = scratch();
         let mut machine = Machine::start(Disk::default(), &folder.path().join("lake")).unwrap();
         let mut model = Model::default();
         for act in acts(&moves) {

@@ -8,12 +8,12 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int16Type, Int32Type, Int64Type};
 use sha1::{Digest as _, Sha1};
 use steplake::model::{
-    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome,
-    FailureKind, Provenance, StateId, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, BenchmarkUri, EpisodeId,
+    EpisodeOutcome, FailureKind, Provenance, StateId, Value,
 };
 use steplake::store::{
-    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow, RecordedObservation, Rows,
-    ScanColumns, StepRow, Table,
+    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
+    RecordedObservation, Rows, ScanColumns, StepRow, Table,
 };
 
 /// An identity with columns of every kind.
@@ -77,7 +77,11 @@ impl Author {
             self.rows.benchmarks.push(BenchmarkRow {
                 uri: uri(first),
                 program_digest: blake3::hash(&bitcode(first)).to_hex().to_string(),
-                provenance: Provenance { family: "toy".into(), licence: "MIT".into(), ..Provenance::default() },
+                provenance: Provenance {
+                    family: "toy".into(),
+                    licence: "MIT".into(),
+                    ..Provenance::default()
+                },
                 initial_state: state(first),
                 baselines: Baselines(vec![("SizeO0".into(), i64::from(first))]),
             });
@@ -92,7 +96,14 @@ impl Author {
         }
     }
 
-    fn step(&mut self, episode: EpisodeId, first: u32, index: u32, action: Option<u16>, to: Option<u32>) {
+    fn step(
+        &mut self,
+        episode: EpisodeId,
+        first: u32,
+        index: u32,
+        action: Option<u16>,
+        to: Option<u32>,
+    ) {
         if let Some(to) = to.filter(|&to| self.known.insert(state(to))) {
             self.state(to);
         }
@@ -104,7 +115,9 @@ impl Author {
             state: to.map(state),
             end_of_episode: false,
             // Other rewards in each episode, so that a test sees whose were kept.
-            rewards: action.and(to).map(|to| vec![f64::from(to), f64::from(episode.ordinal()) + 0.5].into()),
+            rewards: action
+                .and(to)
+                .map(|to| vec![f64::from(to), f64::from(episode.ordinal()) + 0.5].into()),
             wall_time: Duration::from_micros(10 + u64::from(episode.ordinal()) + u64::from(index)),
         });
     }
@@ -112,7 +125,8 @@ impl Author {
     fn state(&mut self, number: u32) {
         let content = bitcode(number);
         let number_i32 = i32::try_from(number).unwrap();
-        let values = vec![Value::Scalar(i64::from(number)), Value::Vector(vec![1, number_i32, -3].into())];
+        let values =
+            vec![Value::Scalar(i64::from(number)), Value::Vector(vec![1, number_i32, -3].into())];
         self.rows.observations.push(ObservationRow { state: state(number), values });
         let compressed = zstd::bulk::compress(&content, 3).unwrap();
         let bytes = u32::try_from(content.len()).unwrap();
@@ -211,7 +225,9 @@ fn benchmarks(batch: &RecordBatch) -> Vec<BenchmarkRow> {
 fn episodes(batch: &RecordBatch) -> Vec<EpisodeRow> {
     let parent = |row| {
         let parent = EpisodeId(int64(batch, "parent_episode_id", row));
-        batch["parent_episode_id"].is_valid(row).then(|| (parent, int32(batch, "parent_step_index", row)))
+        batch["parent_episode_id"]
+            .is_valid(row)
+            .then(|| (parent, int32(batch, "parent_step_index", row)))
     };
     let row = |row| EpisodeRow {
         id: EpisodeId(int64(batch, "episode_id", row)),
@@ -228,7 +244,8 @@ fn episodes(batch: &RecordBatch) -> Vec<EpisodeRow> {
 
 fn steps(batch: &RecordBatch) -> Vec<StepRow> {
     let uris = cast(&batch["benchmark_uri"], &DataType::Utf8).unwrap();
-    let rewards = |row| vec![float64(batch, "reward_Size", row), float64(batch, "reward_SizeNorm", row)];
+    let rewards =
+        |row| vec![float64(batch, "reward_Size", row), float64(batch, "reward_SizeNorm", row)];
     let row = |row| StepRow {
         episode: EpisodeId(int64(batch, "episode_id", row)),
         index: int32(batch, "step_index", row),
