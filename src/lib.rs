@@ -14,5 +14,5 @@ pub mod store;
 /// Steps to state transitions, conflicts and failures.
 pub mod dedup;
 
-/// SQL over a lake: tables, views, functions of the field, named queries and their output.
+// SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;
