@@ -28,6 +28,9 @@ use crate::store::{Identity, Segment, Snapshot, Table};
 /// one line that says why this bitcode cannot be shown.
 pub type IrRenderer = Arc<dyn Fn(&[u8]) -> Result<String, String> + Send + Sync>;
 
+/// Rows of a batch in a query that asks for IR.
+const IR_BATCH_ROWS: usize = 64;
+
 /// What an engine may use.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
@@ -146,11 +149,15 @@ impl Engine {
         text: &str,
         values: Vec<(String, ScalarValue)>,
     ) -> datafusion::common::Result<DataFrame> {
-        let state = self.context.state();
+        let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(text, &dialect)?;
         statements::refuse_writes(&statement)?;
         let plan = state.statement_to_plan(statement).await?;
+        if functions::asks_for_ir(&plan)? {
+            // The IR of thousands of states at once would not fit.
+            *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
+        }
         // The statement was looked at above; this looks at what became of it.
         let reads = SQLOptions::new()
             .with_allow_ddl(false)

@@ -1,5 +1,6 @@
 //! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -14,9 +15,9 @@ use arrow::util::pretty::pretty_format_batches_with_options;
 use futures::{Stream, StreamExt};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
+use super::error::one_line;
 use super::{Answer, QueryError};
 
 /// Rows that a table shows; it has to be held in memory, since its columns are as wide as their
@@ -88,24 +89,34 @@ pub async fn write(
     format: Format,
     out: impl Write + Send,
 ) -> Result<Written, QueryError> {
+    let mut out = Watched { out, failure: None };
+    let result = write_as(answer, format, &mut out).await;
+    // The formats' own errors hide what the system said.
+    out.failure.map_or(result, |failure| Err(QueryError::Write(failure)))
+}
+
+async fn write_as(
+    answer: Answer,
+    format: Format,
+    out: &mut Watched<impl Write + Send>,
+) -> Result<Written, QueryError> {
     let schema = answer.schema();
-    let mut out = out;
     let written = match format {
-        Format::Table => table(answer, &schema, &mut out).await?,
+        Format::Table => table(answer, &schema, out).await?,
         Format::Csv => {
             let schema = mapped(&schema, text_in_csv);
-            let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut out);
+            let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
             // A header even where no batch comes.
-            writer.write(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(of_arrow)?;
-            each(answer, &schema, |batch| writer.write(batch).map_err(of_arrow)).await?
+            writer.write(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(failed)?;
+            each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?
         }
-        Format::Json => json(answer, &schema, &mut out).await?,
+        Format::Json => json(answer, &schema, out).await?,
         Format::Arrow => {
             let schema = mapped(&schema, plain);
-            let mut writer = FileWriter::try_new(&mut out, &schema).map_err(of_arrow)?;
+            let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(failed)?;
             let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(of_arrow)).await?;
-            writer.finish().map_err(of_arrow)?;
+                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
+            writer.finish().map_err(failed)?;
             written
         }
         Format::Parquet => {
@@ -113,16 +124,46 @@ pub async fn write(
             let properties = WriterProperties::builder()
                 .set_compression(Compression::ZSTD(ZstdLevel::default()))
                 .build();
-            let mut writer = ArrowWriter::try_new(&mut out, Arc::clone(&schema), Some(properties))
-                .map_err(of_parquet)?;
+            let mut writer = ArrowWriter::try_new(&mut *out, Arc::clone(&schema), Some(properties))
+                .map_err(failed)?;
             let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(of_parquet)).await?;
-            writer.close().map_err(of_parquet)?;
+                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
+            writer.close().map_err(failed)?;
             written
         }
     };
     out.flush()?;
     Ok(written)
+}
+
+/// Keeps the first error of what is written to.
+struct Watched<W> {
+    out: W,
+    failure: Option<io::Error>,
+}
+
+impl<W: Write> Watched<W> {
+    fn watch<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            if kind != io::ErrorKind::Interrupted {
+                self.failure.get_or_insert(error);
+            }
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.out.write(bytes);
+        self.watch(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.out.flush();
+        self.watch(result)
+    }
 }
 
 /// Hands every batch, with its columns as `schema` says, to `take`.
@@ -148,8 +189,8 @@ async fn json(
     let mut writer = arrow::json::WriterBuilder::new()
         .with_explicit_nulls(true)
         .build::<_, arrow::json::writer::JsonArray>(&mut *out);
-    let written = each(answer, schema, |batch| writer.write(batch).map_err(of_arrow)).await?;
-    writer.finish().map_err(of_arrow)?;
+    let written = each(answer, schema, |batch| writer.write(batch).map_err(failed)).await?;
+    writer.finish().map_err(failed)?;
     drop(writer);
     writeln!(out)?;
     Ok(written)
@@ -176,7 +217,7 @@ async fn table(
         batches.push(RecordBatch::new_empty(Arc::clone(schema)));
     }
     let options = FormatOptions::default().with_null("");
-    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(of_arrow)?;
+    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
     writeln!(out, "{drawn}")?;
     if cut {
         writeln!(out, "the first {rows} rows; add LIMIT, or take another format for all of them")?;
@@ -223,9 +264,9 @@ fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Query
         }
     };
     let columns = batch.columns().iter().zip(schema.fields()).map(column);
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(of_arrow)?;
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(failed)?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(of_arrow)
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(failed)
 }
 
 fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
@@ -236,20 +277,7 @@ fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(StringArray::from(texts)))
 }
 
-fn of_arrow(error: ArrowError) -> QueryError {
-    match error {
-        ArrowError::IoError(_, error) => QueryError::Write(error),
-        ArrowError::CsvError(message) => QueryError::Write(io::Error::other(message)),
-        error => QueryError::Failed(super::error::one_line(&error.to_string())),
-    }
-}
-
-fn of_parquet(error: ParquetError) -> QueryError {
-    match error {
-        ParquetError::External(error) => match error.downcast::<io::Error>() {
-            Ok(error) => QueryError::Write(*error),
-            Err(error) => QueryError::Failed(super::error::one_line(&error.to_string())),
-        },
-        error => QueryError::Failed(super::error::one_line(&error.to_string())),
-    }
+/// An error of one of the formats themselves.
+fn failed(error: impl fmt::Display) -> QueryError {
+    QueryError::Failed(one_line(&error.to_string()))
 }

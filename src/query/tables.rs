@@ -156,11 +156,11 @@ fn groups(segments: &[&Segment], partitions: usize) -> Result<Vec<FileGroup>> {
 /// What is known without opening a file: the number of rows.
 fn statistics(schema: &SchemaRef, segments: &[&Segment]) -> Statistics {
     let sum = |of: fn(&Segment) -> u64| {
-        usize::try_from(segments.iter().map(|segment| of(segment)).sum::<u64>())
-            .map_or(Precision::Absent, Precision::Inexact)
+        usize::try_from(segments.iter().map(|segment| of(segment)).sum::<u64>()).ok()
     };
     let mut statistics = Statistics::new_unknown(schema);
-    statistics.num_rows = sum(|segment| segment.rows);
-    statistics.total_byte_size = sum(|segment| segment.bytes);
+    let (rows, bytes) = (sum(|segment| segment.rows), sum(|segment| segment.bytes));
+    statistics.num_rows = rows.map_or(Precision::Absent, Precision::Exact);
+    statistics.total_byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
     statistics
 }

@@ -2,7 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
-use std::io::{Cursor, Seek, SeekFrom, Write};
+use std::io::{self, Cursor, Seek, SeekFrom, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -61,8 +61,10 @@ fn record_many_states(path: &Path) -> Lake {
             rewards: None,
             wall_time: Duration::ZERO,
         });
-        let compressed = zstd::encode_all(index.to_string().as_bytes(), 1).unwrap();
-        rows.ir.push(IrRow { state: numbered(index), compressed, bytes: 1 });
+        let program = index.to_string();
+        let compressed = zstd::encode_all(program.as_bytes(), 1).unwrap();
+        let bytes = u32::try_from(program.len()).unwrap();
+        rows.ir.push(IrRow { state: numbered(index), compressed, bytes });
     }
     rows.episodes.push(EpisodeRow {
         id: episode,
@@ -331,4 +333,51 @@ async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
             assert_eq!(stored.lines().count(), rows + 1, "{kept:?} {table}");
         }
     }
+}
+
+/// Takes some bytes, then is full.
+struct Small {
+    room: usize,
+}
+
+impl Write for Small {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let taken = bytes.len().min(self.room);
+        self.room -= taken;
+        if taken == 0 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(taken) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_written_to_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
+    let engine = engine(&lake).await;
+    for format in Format::ALL {
+        for room in [0, 100] {
+            let answer = engine.sql("SELECT * FROM steps").await.unwrap();
+            match write(answer, format, Small { room }).await {
+                Err(QueryError::Write(error)) => {
+                    assert_eq!(error.kind(), io::ErrorKind::StorageFull);
+                }
+                other => panic!("{format:?}, {room}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn ir_comes_a_few_states_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = record_many_states(&folder.path().join("lake"));
+    let engine = engine(&lake).await;
+    let answer = engine.sql("SELECT state_id, ir(state_id) AS text FROM ir LIMIT 1000").await;
+    let batches: Vec<RecordBatch> = answer.unwrap().try_collect().await.unwrap();
+    let rows = batches.iter().map(RecordBatch::num_rows);
+    assert_eq!(rows.clone().sum::<usize>(), 1000);
+    assert!(rows.max().unwrap() <= 64);
 }

@@ -97,3 +97,12 @@ async fn every_test_file_holds_wherever_the_rows_are_kept() {
     }
     assert!(wrong.is_empty(), "{wrong}");
 }
+
+#[test]
+fn every_named_query_has_a_test() {
+    let tests = include_str!("../sql/named.slt");
+    for query in steplake::query::Query::list() {
+        let call = format!("\nquery {}", query.name());
+        assert!(tests.contains(&call), "{} is not in tests/sql/named.slt", query.name());
+    }
+}

@@ -15,6 +15,8 @@ use crate::model::StateId;
 use crate::query::{IrRenderer, QueryError};
 use crate::store::Snapshot;
 
+/// What the function is called.
+pub(super) const NAME: &str = "ir";
 /// States whose bitcode is held at once.
 const LOOKUP_STATES_MAX: usize = 64;
 /// Bytes of text in one batch; Arrow's string columns end at 2 GiB.
@@ -68,7 +70,7 @@ fn boxed(error: crate::store::StoreError) -> DataFusionError {
 
 impl ScalarUDFImpl for Ir {
     fn name(&self) -> &'static str {
-        "ir"
+        NAME
     }
 
     fn signature(&self) -> &Signature {

@@ -22,9 +22,10 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 
 use super::IrRenderer;
 use crate::model::StateId;
@@ -51,6 +52,23 @@ pub(super) fn register(
     }
     registry.register_udaf(Arc::new(AggregateUDF::from(action_list::ActionList::new())))?;
     Ok(())
+}
+
+/// Whether a query calls `ir()`, whose values are large.
+pub(super) fn asks_for_ir(plan: &LogicalPlan) -> Result<bool> {
+    let calls_ir = |expr: &Expr| {
+        expr.exists(|expr| {
+            Ok(matches!(expr, Expr::ScalarFunction(call) if call.func.name() == ir::NAME))
+        })
+    };
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= calls_ir(expr)?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
 }
 
 /// Reads a column as state ids: 20 bytes or 40 hexadecimal digits each.
