@@ -9,7 +9,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use steplake::env::llvm::{LlvmEnvironment, PassRunner};
 use steplake::env::{Environment, Start, Watch};
-use steplake::model::{ActionIndex, ActionSpace};
+use steplake::model::{ActionIndex, ActionSpace, Baselines};
 use steplake::store::{Lake, ScanColumns, Table};
 
 use crate::campaign::{ACTION_SPACE, Loaded, Measured, record};
@@ -79,6 +79,15 @@ fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) ->
     Measured { steps, cpu, wall: began.elapsed() }
 }
 
+fn start<'a>(
+    programs: &'a Loaded,
+    uri: &str,
+    baselines: Option<&'a Baselines>,
+    watch: &'a Watch,
+) -> Start<'a> {
+    Start { benchmark: programs.get(uri), action_space: ACTION_SPACE, baselines, watch }
+}
+
 /// States, rewards and canonical form, in this process; and the CPU time of the programs' baselines.
 fn session(
     programs: &Loaded,
@@ -88,15 +97,10 @@ fn session(
     let mut session = environment.session().expect("LLVM is there");
     let watch = Watch::default();
     let mut baselines = std::collections::HashMap::new();
-    let start = |uri| Start {
-        benchmark: programs.get(uri),
-        action_space: ACTION_SPACE,
-        baselines: None,
-        watch: &watch,
-    };
     let ((), first) = cpu_of(|| {
         for uri in programs.uris() {
-            let started = session.start(&start(uri.as_str())).expect("the program is good");
+            let start = start(programs, uri.as_str(), None, &watch);
+            let started = session.start(&start).expect("the program is good");
             baselines.insert(uri.to_string(), started.baselines);
         }
     });
@@ -104,7 +108,7 @@ fn session(
     let ((), cpu) = cpu_of(|| {
         for episode in episodes {
             let known = Some(&baselines[&episode.uri]);
-            let start = Start { baselines: known, ..start(&episode.uri) };
+            let start = start(programs, &episode.uri, known, &watch);
             session.start(&start).expect("the program is good");
             session
                 .multistep(&episode.actions, &mut |_, _| {

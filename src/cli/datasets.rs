@@ -8,6 +8,7 @@ use super::args::{Cli, DatasetsCommand};
 use super::failure::Failed;
 use super::{print, progress};
 use crate::datasets::{Datasets, Settings};
+use crate::model::BenchmarkUri;
 
 pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
     let datasets = Datasets::new(&Settings::from_environment());
@@ -26,8 +27,8 @@ pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
         DatasetsCommand::Benchmarks { uris } => {
             for uri in uris {
                 let named = datasets.expand(uri)?;
-                let lines: String = named.iter().map(|uri| format!("{uri}\n")).collect();
-                print(&lines)?;
+                let lines: Vec<&str> = named.iter().map(BenchmarkUri::as_str).collect();
+                print(&(lines.join("\n") + "\n"))?;
                 for missing in datasets.unavailable(uri)? {
                     tracing::warn!(uri = %missing.uri, reason = missing.reason, "not available");
                 }

@@ -27,10 +27,13 @@ use crate::store::{
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
+    let interrupt = interrupt()?;
     let here = environment(&args.env)?;
     let spec = here.spec().clone();
     let lake_there = Lake::open(&cli.lake);
+    // The lake's own choices are the defaults, unless it is of another environment, and refused below.
     let there = lake_there.as_ref().ok().map(Lake::identity);
+    let there = there.filter(|there| there.environment == spec.name);
     let wanted_space =
         args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
     let space = action_space(&spec, wanted_space)?;
@@ -47,11 +50,10 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let Some((run, past)) = take_up(&lake, &mut writer, args, &plan)? else {
         return print("the run of these arguments is complete: nothing is left to do\n");
     };
-    let interrupt = interrupt()?;
     let options = RecordingOptions { ir: args.ir == Ir::All, ..RecordingOptions::default() };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
-    let environment = live(here, args)?;
+    let environment = live(&spec, args)?;
     let result = show_while(cli, plan.stop, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
@@ -222,8 +224,8 @@ fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
 }
 
 /// The environment that the run plays in: real compilers in worker processes.
-fn live(here: Box<dyn Environment>, args: &GenerateArgs) -> Result<Box<dyn Environment>, Failed> {
-    if here.spec().name == toy::NAME {
+fn live(spec: &EnvironmentSpec, args: &GenerateArgs) -> Result<Box<dyn Environment>, Failed> {
+    if spec.name == toy::NAME {
         return Ok(Box::new(ToyEnvironment::default()));
     }
     let config = WorkerConfig {
@@ -231,7 +233,7 @@ fn live(here: Box<dyn Environment>, args: &GenerateArgs) -> Result<Box<dyn Envir
         memory_bytes_max: args.worker_memory_mib << 20,
         ..WorkerConfig::new(std::env::current_exe()?)
     };
-    Ok(Box::new(WorkerEnvironment::new(here.spec().clone(), config)))
+    Ok(Box::new(WorkerEnvironment::new(spec.clone(), config)))
 }
 
 /// Shows `progress` while `work` goes on.

@@ -9,14 +9,14 @@ use serde_json::json;
 use super::args::{Cli, InfoFormat, ReplayArgs};
 use super::benchmarks::{Catalogue, action_space, environment, workers};
 use super::failure::Failed;
-use super::{print, progress};
-use crate::env::{Environment, Session, Start, Watch};
+use super::print;
+use crate::env::{Environment, Start, Watch};
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind,
 };
 use crate::record::generate::Programs;
 
-pub(super) fn replay(cli: &Cli, args: &ReplayArgs) -> Result<(), Failed> {
+pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     let environment = environment(&args.env)?;
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions =

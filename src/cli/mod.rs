@@ -62,7 +62,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Info(args) => lake::info(cli, args),
         Command::Sql(args) => rows::sql(cli, args),
         Command::Query(args) => rows::query(cli, args),
-        Command::Replay(args) => live::replay(cli, args),
+        Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
         Command::Env(EnvCommand::Probe { benchmarks, output, states, seed }) => {
             live::probe(cli, benchmarks, output, *states, *seed)

@@ -13,7 +13,7 @@ pub(super) const FILE_NAME: &str = "writer.lock";
 /// it ends, so a lock is never left behind. The file holds the writer's process id, for messages
 /// only.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "it is held, not used")] File);
+pub(super) struct Lock(File);
 
 impl Lock {
     pub(super) fn take(lake: &Path) -> Result<Self, StoreError> {
@@ -40,5 +40,13 @@ impl Lock {
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that another thread is starting just now has a copy of
+        // it until it executes its program, and would hold the lock that long.
+        let _ = self.0.unlock();
     }
 }

@@ -21,7 +21,7 @@ impl Chance {
     fn new(name: &str) -> Self {
         let seed = std::env::var("STEPLAKE_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| u64::from(std::process::id()) << 16 | 0x5eed);
-        eprintln!("{name}: STEPLAKE_SEED={seed}");
+        say(&format!("{name}: STEPLAKE_SEED={seed}"));
         Self(seed)
     }
 
@@ -30,6 +30,12 @@ impl Chance {
         self.0 = u64::from_le_bytes(*mixed.as_bytes().first_chunk().unwrap());
         self.0 % bound
     }
+}
+
+/// A failed test shows what it said.
+#[expect(clippy::print_stdout, reason = "what it takes to repeat a random test")]
+fn say(text: &str) {
+    println!("{text}");
 }
 
 fn kills(default: u32) -> u32 {
@@ -102,7 +108,7 @@ fn run_disturbed(
             break;
         }
     }
-    eprintln!("killed {supervisors} supervisors and {workers} workers");
+    say(&format!("killed {supervisors} supervisors and {workers} workers"));
 }
 
 fn compare(name: &str, arguments: &[&str], kills: u32, instant_ms: u64) {

@@ -1,6 +1,6 @@
 //! What several tests need.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::AtomicBool;
 
@@ -154,9 +154,4 @@ pub(crate) fn play(lake: &Lake, plan: &Plan) -> Writer {
     writer.discard_open(run).unwrap();
     writer.finish_run(run).unwrap();
     writer
-}
-
-/// Where the repository lies.
-pub(crate) fn repository() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }

@@ -379,8 +379,7 @@ impl Session for WorkerSession {
                 Batch::Death(death) if death.from_outside && restarts < RESTARTS_MAX => {}
                 Batch::Death(death) => {
                     let step = self.crashed(death)?;
-                    visit(step, &mut |space| take(&[], space))?;
-                    break;
+                    return visit(step, &mut |space| take(&[], space)).map(drop);
                 }
             }
         }
