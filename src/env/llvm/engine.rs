@@ -84,7 +84,11 @@ impl Engine {
     /// # Errors
     ///
     /// Those of [`Engine::run`].
-    pub(super) fn run_alone(&mut self, program: &mut Program, pipeline: &str) -> Result<(), String> {
+    pub(super) fn run_alone(
+        &mut self,
+        program: &mut Program,
+        pipeline: &str,
+    ) -> Result<(), String> {
         let (text, size) = (pipeline.as_ptr().cast(), pipeline.len());
         // SAFETY: both handles are alive, and the text is that of a slice.
         let ran = unsafe {
