@@ -45,8 +45,26 @@ pub(super) struct Program {
 unsafe impl Send for Program {}
 
 impl Program {
-    /// Reads and verifies a program.
+    /// Reads a program that need not be valid.
     pub(super) fn parse(bytes: &[u8], names: LocalNames) -> Result<Self, ProgramError> {
+        let program = Self::parse_trusted(bytes, names)?;
+        // SAFETY: the handle is alive, and holds a program since it was parsed.
+        let valid = unsafe { ffi::steplake_llvm_module_verify(program.raw()) };
+        if valid == 0 { Err(ProgramError::Unreadable(program.message())) } else { Ok(program) }
+    }
+
+    /// Brings a state back from its bitcode: canonical, and with the bitcode at hand as written.
+    pub(super) fn revive(bitcode: &[u8]) -> Result<Self, ProgramError> {
+        let mut program = Self::parse_trusted(bitcode, LocalNames::Drop)?;
+        program.canonicalise();
+        let (data, size) = (bitcode.as_ptr().cast(), bitcode.len());
+        // SAFETY: the handle is alive, and the bytes are those of a slice; the shim copies them.
+        unsafe { ffi::steplake_llvm_module_set_written(program.raw(), data, size) };
+        Ok(program)
+    }
+
+    /// Reads a program that was written by this library, or is verified next.
+    pub(super) fn parse_trusted(bytes: &[u8], names: LocalNames) -> Result<Self, ProgramError> {
         let context = Context::create();
         // SAFETY: the context is alive.
         unsafe {

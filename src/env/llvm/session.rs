@@ -101,7 +101,7 @@ impl Session for LlvmSession {
         let (root, program) = self.root(start).map_err(bad_program)?;
         let program = match program {
             Some(program) => program,
-            None => revive(&root.bitcode).map_err(bad_program)?,
+            None => Program::revive(&root.bitcode).map_err(bad_program)?,
         };
         let baselines = root.baselines.clone();
         let tracker =
@@ -219,7 +219,8 @@ impl Episode {
 
     /// A second one in the same state, by way of the state's bitcode.
     fn fork(&self) -> Self {
-        let program = revive(self.program.written()).expect("LLVM reads what it has written");
+        let program =
+            Program::revive(self.program.written()).expect("LLVM reads what it has written");
         Self {
             space: self.space,
             program,
@@ -236,14 +237,6 @@ pub(super) fn identify(bytes: &[u8]) -> StateId {
     StateId(Sha1::digest(bytes).into())
 }
 
-/// Brings a state back from its bitcode: canonical, and with the bitcode at hand as written.
-pub(super) fn revive(bitcode: &[u8]) -> Result<Program, ProgramError> {
-    let mut program = Program::parse(bitcode, LocalNames::Drop)?;
-    program.canonicalise();
-    program.write();
-    Ok(program)
-}
-
 /// The state that episodes of a program begin in.
 ///
 /// What a program from outside holds beyond what bitcode can is lost by writing and reading it once, so
@@ -252,7 +245,11 @@ pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, Pr
     let mut outside = Program::parse(program, LocalNames::Drop)?;
     outside.adopt(engine)?;
     outside.canonicalise();
-    revive(outside.write())
+    let bitcode = outside.write().to_vec();
+    let mut first = Program::parse(&bitcode, LocalNames::Drop)?;
+    first.canonicalise();
+    first.write();
+    Ok(first)
 }
 
 /// What the compiler's own pipelines make of a program.
@@ -263,7 +260,7 @@ fn measure_baselines(
 ) -> Result<Baselines, ProgramError> {
     let mut baselines = vec![(COUNT_O0.to_owned(), untouched)];
     for (name, pipeline) in [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")] {
-        let mut program = revive(bitcode)?;
+        let mut program = Program::revive(bitcode)?;
         let change = engine.run(&mut program, pipeline).expect("LLVM knows its default pipelines");
         if change == Change::Some {
             program.settle();

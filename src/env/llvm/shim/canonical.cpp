@@ -3,6 +3,7 @@
 
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/Constants.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/LLVMContext.h"
 
@@ -59,31 +60,42 @@ class UseLists {
   SmallPtrSet<Constant *, 32> Seen;
   SmallVector<Constant *, 32> Constants;
 
-public:
-  /// Moves the uses that `U` makes to the heads of their lists.
-  void raise(User &U) {
-    for (unsigned N = U.getNumOperands(); N-- > 0;) {
-      Use &Operand = U.getOperandUse(N);
-      Value *V = Operand.get();
-      if (!V || !V->hasUseList())
-        continue;
+  void raise(Use &Operand, bool Locals) {
+    Value *V = Operand.get();
+    if (!V || !V->hasUseList())
+      return;
+    auto *C = dyn_cast<Constant>(V);
+    if (C || Locals || isa<MetadataAsValue>(V) || isa<InlineAsm>(V))
       Operand.set(V);
-      auto *C = dyn_cast<Constant>(V);
-      if (C && !isa<GlobalValue>(C) && Seen.insert(C).second)
-        Constants.push_back(C);
-    }
+    if (C && !isa<GlobalValue>(C) && Seen.insert(C).second)
+      Constants.push_back(C);
+  }
+
+public:
+  /// Moves the uses that `U` makes to the heads of their lists; those of values that belong to a function
+  /// only if `Locals`.
+  void raise(User &U, bool Locals) {
+    for (unsigned N = U.getNumOperands(); N-- > 0;)
+      raise(U.getOperandUse(N), Locals);
+  }
+
+  void raise(Function &F, bool Locals) {
+    for (BasicBlock &B : reverse(F))
+      for (Instruction &I : reverse(B))
+        raise(static_cast<User &>(I), Locals);
+    raise(static_cast<User &>(F), Locals);
   }
 
   /// The same for all constants that were met on the way: they come before all other users.
   void raiseConstants() {
     for (size_t I = 0; I < Constants.size(); ++I)
-      raise(*Constants[I]);
+      raise(static_cast<User &>(*Constants[I]), true);
   }
 };
 
-} // namespace
-
-void canonicaliseUseLists(Module &M) {
+/// Raises all uses of globals and constants, and those of the locals of functions that `IsChanged`.
+template <typename Predicate>
+void canonicaliseWhere(Module &M, Predicate IsChanged) {
   // Constants that nothing uses any more live on in the context, as users of the globals they mention.
   for (GlobalVariable &G : M.globals())
     G.removeDeadConstantUsers();
@@ -91,19 +103,30 @@ void canonicaliseUseLists(Module &M) {
     F.removeDeadConstantUsers();
   UseLists Lists;
   for (Function &F : reverse(M)) {
-    F.renumberBlocks();
-    for (BasicBlock &B : reverse(F))
-      for (Instruction &I : reverse(B))
-        Lists.raise(I);
-    Lists.raise(F);
+    bool Changed = IsChanged(F);
+    if (Changed)
+      F.renumberBlocks();
+    Lists.raise(F, Changed);
   }
   for (GlobalIFunc &G : reverse(M.ifuncs()))
-    Lists.raise(G);
+    Lists.raise(G, true);
   for (GlobalAlias &G : reverse(M.aliases()))
-    Lists.raise(G);
+    Lists.raise(G, true);
   for (GlobalVariable &G : reverse(M.globals()))
-    Lists.raise(G);
+    Lists.raise(G, true);
   Lists.raiseConstants();
+}
+
+} // namespace
+
+void canonicaliseUseLists(Module &M) {
+  canonicaliseWhere(M, [](Function &) { return true; });
+}
+
+void canonicaliseUseLists(Module &M, const Difference &Changed) {
+  SmallPtrSet<Function *, 8> Functions(Changed.Functions.begin(),
+                                       Changed.Functions.end());
+  canonicaliseWhere(M, [&](Function &F) { return Functions.contains(&F); });
 }
 
 } // namespace steplake

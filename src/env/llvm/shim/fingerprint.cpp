@@ -101,6 +101,23 @@ void hashOwnFields(Hasher &H, const Instruction &I) {
   }
 }
 
+/// The links of all uses give the order of the lists. Lists of what belongs to no function run through many;
+/// those that anyone looks at are taken in one place for all.
+void hashLink(Hasher &Order, const Use &Operand) {
+  const Value *V = Operand.get();
+  if (isa_and_nonnull<Instruction, Argument, BasicBlock>(V))
+    Order.pointer(Operand.getNext());
+}
+
+uint64_t hashLocalUses(const Function &F) {
+  Hasher Order;
+  for (const BasicBlock &B : F)
+    for (const Instruction &I : B)
+      for (const Use &Operand : I.operands())
+        hashLink(Order, Operand);
+  return Order.finish();
+}
+
 void hashInstruction(Hasher &Content, Hasher &Order, const Instruction &I,
                      Attachments &Nodes) {
   Content.pointer(&I);
@@ -109,12 +126,8 @@ void hashInstruction(Hasher &Content, Hasher &Order, const Instruction &I,
                subclassData(I) << 16 | I.getRawSubclassOptionalData() << 8 |
                I.getOpcode());
   for (const Use &Operand : I.operands()) {
-    const Value *V = Operand.get();
-    Content.pointer(V);
-    // The links of all uses give the order of the lists. Lists of globals run through many functions and
-    // are looked at in one place for all.
-    if (V && !isa<Constant>(V))
-      Order.pointer(Operand.getNext());
+    Content.pointer(Operand.get());
+    hashLink(Order, Operand);
   }
   hashOwnFields(Content, I);
   if (I.hasMetadata()) {
@@ -256,6 +269,20 @@ void takeFingerprint(Module &M, Fingerprint &Print) {
   Print.Functions.clear();
   for (Function &F : M)
     Print.Functions.push_back(printFunction(F, Nodes));
+}
+
+void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {
+  Print.Order = hashGlobalUses(M);
+  size_t Next = 0;
+  for (FunctionPrint &P : Print.Functions) {
+    // Both lists are in the module's order.
+    if (Next == Changed.Functions.size())
+      break;
+    if (P.Function != Changed.Functions[Next])
+      continue;
+    ++Next;
+    P.Order = hashLocalUses(*P.Function);
+  }
 }
 
 void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,

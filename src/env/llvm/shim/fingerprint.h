@@ -45,6 +45,10 @@ struct Difference {
 /// Takes the fingerprint of `M` into `Print`, whose storage is used again.
 void takeFingerprint(llvm::Module &M, Fingerprint &Print);
 
+/// Takes the part of the fingerprint that tells the order of use-lists anew: all of the module's, and those
+/// of the functions in `Changed`.
+void takeOrder(llvm::Module &M, const Difference &Changed, Fingerprint &Print);
+
 /// Compares the fingerprints of `M` before and after.
 void compare(llvm::Module &M, const Fingerprint &Before,
              const Fingerprint &After, Difference &Result);

@@ -76,18 +76,24 @@ int steplake_llvm_module_parse(SteplakeModule *Module, const char *Data,
                                size_t Size) {
   // The parser of textual IR reads up to a terminating zero, hence the copy.
   auto Buffer = MemoryBuffer::getMemBufferCopy({Data, Size}, "-");
-  std::unique_ptr<llvm::Module> Read = parse(*Module, *Buffer);
-  if (!Read)
-    return false;
+  Module->IR = parse(*Module, *Buffer);
+  return Module->IR != nullptr;
+}
+
+int steplake_llvm_module_verify(SteplakeModule *Module) {
   std::string Broken;
   raw_string_ostream Stream(Broken);
+  // Broken debug info is not the program's end: adopting it strips that.
   bool BrokenDebugInfo = false;
-  if (verifyModule(*Read, &Stream, &BrokenDebugInfo)) {
+  bool IsBroken = verifyModule(*Module->IR, &Stream, &BrokenDebugInfo);
+  if (IsBroken)
     Module->Message = firstLine(Broken);
-    return false;
-  }
-  Module->IR = std::move(Read);
-  return true;
+  return !IsBroken;
+}
+
+void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
+                                      size_t Size) {
+  Module->Bitcode.assign(Data, Data + Size);
 }
 
 SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module) {
@@ -134,8 +140,10 @@ int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
 }
 
 void steplake_llvm_module_settle(SteplakeModule *Module) {
-  canonicaliseUseLists(*Module->IR);
-  takeFingerprint(*Module->IR, Module->Print);
+  canonicaliseUseLists(*Module->IR, Module->Changes);
+  // Content is what it was after the run: only order has changed since.
+  std::swap(Module->Print, Module->Next);
+  takeOrder(*Module->IR, Module->Changes, Module->Print);
 }
 
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module) {

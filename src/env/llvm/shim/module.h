@@ -42,6 +42,9 @@ void canonicaliseIntrinsics(SteplakeModule &Module);
 /// user. Optimisers see use-lists, and bitcode does not hold their order.
 void canonicaliseUseLists(llvm::Module &M);
 
+/// The same where only `Changed` has another content than in a module that was canonical.
+void canonicaliseUseLists(llvm::Module &M, const Difference &Changed);
+
 /// Starts the numbers that LLVM appends to clashing global names from 1 again, as after a read.
 void resetUniqueNames(llvm::Module &M);
 

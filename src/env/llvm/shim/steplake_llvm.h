@@ -45,10 +45,13 @@ void steplake_llvm_context_prepare(LLVMContextRef Context, int DiscardNames);
 SteplakeModule *steplake_llvm_module_create(LLVMContextRef Context);
 void steplake_llvm_module_dispose(SteplakeModule *Module);
 
-/// Reads and verifies a program: bitcode, or textual IR when the context keeps names. False: the message
+/// Reads a program: bitcode, or textual IR when the context keeps names. False: the message
 /// says why, and the handle stays empty. At most once a handle.
 int steplake_llvm_module_parse(SteplakeModule *Module, const char *Data,
                                size_t Size);
+
+/// Verifies the program. False: the message says what is broken.
+int steplake_llvm_module_verify(SteplakeModule *Module);
 
 /// Why the last call failed.
 SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module);
@@ -71,6 +74,10 @@ void steplake_llvm_module_settle(SteplakeModule *Module);
 
 /// The module as plain bitcode: no use-list order, no symbol table for linkers.
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module);
+
+/// Says what `steplake_llvm_module_write` would give, where that is known.
+void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
+                                      size_t Size);
 
 /// What was written last.
 SteplakeBytes steplake_llvm_module_written(const SteplakeModule *Module);
