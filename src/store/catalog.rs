@@ -251,13 +251,12 @@ pub(super) fn insert_segment(
     connection.execute(sql, row).map(drop)
 }
 
-/// The files that must stay: those of the manifest, and those that were replaced a short while ago.
+/// The files of the manifest.
 pub(super) fn listed_paths(
     connection: &Connection,
     lake: &Path,
 ) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement =
-        connection.prepare("SELECT path FROM segments UNION ALL SELECT path FROM retired")?;
+    let mut statement = connection.prepare("SELECT path FROM segments")?;
     let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
     rows.collect()
 }
