@@ -8,6 +8,7 @@ version=0.20.2
 root=$tools/cargo-deny-$version
 if [[ ! -x $root/bin/cargo-deny ]]; then
     # Not into the target folder of the project, whose profile and flags it has no part in.
-    env --unset=CARGO_TARGET_DIR cargo install cargo-deny --version "$version" --locked --debug --root "$root"
+    env --unset=CARGO_TARGET_DIR CARGO_PROFILE_DEV_DEBUG=0 cargo install cargo-deny \
+        --version "$version" --locked --debug --root "$root"
 fi
 exec "$root/bin/cargo-deny" "$@"

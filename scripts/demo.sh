@@ -7,20 +7,27 @@ cd "$repository"
 export STEPLAKE_LAKE=${STEPLAKE_LAKE:-lake}
 steplake() { "$target/release/steplake" "$@"; }
 
-say "1. About 20 benchmarks: generated programs, our own, and three Debian packages"
-benchmarks=('generator://csmith-v0/0..4' 'benchmark://steplake-v0/*')
-for pattern in 'zlib/[aci]*.c' 'bzip2/[bdh]*.c' 'lz4/lib/lz4.c'; do
-    package=${pattern%%/*}
-    if steplake datasets install "benchmark://debian-v0/$package"; then
-        benchmarks+=("benchmark://debian-v0/$pattern")
-    else
-        printf 'The source of %s cannot be fetched (no network?): going on without it.\n' "$package" >&2
-    fi
+say "1. Twenty benchmarks: generated programs, our own, and files of three Debian packages"
+benchmarks=('generator://csmith-v0/0..3')
+for name in blocked_matmul fourier introsort json_reader keyed_hash shortest_paths text_search window_compressor; do
+    benchmarks+=("benchmark://steplake-v0/$name")
 done
+debian() { # package file...
+    local uris=("${@:2}")
+    uris=("${uris[@]/#/benchmark://debian-v0/$1/}")
+    if steplake datasets install "${uris[@]}"; then
+        benchmarks+=("${uris[@]}")
+    else
+        say "Going on without $1: without a network, its source cannot be fetched."
+    fi
+}
+debian zlib adler32.c inflate.c trees.c
+debian bzip2 blocksort.c decompress.c huffman.c
+debian lz4 lib/lz4.c lib/lz4frame.c
 
 say "2. Random episodes on all cores"
 steplake generate --resume --policy random --seed 0 --episodes 300 --jobs "$(nproc)" \
-    $(printf -- '--benchmark %s ' "${benchmarks[@]}")
+    "${benchmarks[@]/#/--benchmark=}"
 
 say "3. Seal: the recorded rows become Parquet"
 steplake seal
@@ -35,7 +42,7 @@ say "6. What is there"
 steplake info
 
 say "7. Three questions"
-for query in best_sequences mean_reward noop_rate; do
+for query in best_sequence mean_reward noop_rate; do
     steplake query "$query"
 done
 

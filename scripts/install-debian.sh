@@ -39,13 +39,13 @@ printf 'installing %s\n' "${missing[*]}" >&2
 # A source that cannot be reached is no reason to stop while the packages come from another one.
 "${as_root[@]}" apt-get update -qq || printf 'apt-get update failed; going on with what is known\n' >&2
 for package in "${missing[@]}"; do
-    if ! apt-cache show --no-all-versions "$package" >/dev/null 2>&1; then
-        hint="apt knows no package $package."
+    if ! LC_ALL=C apt-cache policy "$package" | grep --quiet 'Candidate: [^(]'; then
+        hint="apt has no package $package."
         [[ $package != *22* ]] ||
-            hint+=" Debian 12 has LLVM 22 in its security updates (bookworm-security main): is that in the apt sources?"
+            hint+=" Debian 12 has LLVM 22 in its security updates (suite bookworm-security): are they among the apt sources?"
         fail "$hint"
     fi
 done
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -qq --yes --no-install-recommends "${missing[@]}" >&2 ||
-    fail "apt-get could not install ${missing[*]}: see above"
+output=$("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install --quiet --yes --no-install-recommends "${missing[@]}" 2>&1) ||
+    fail "apt-get could not install ${missing[*]}:"$'\n'"$output"

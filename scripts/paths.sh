@@ -13,5 +13,7 @@ fi
 # shellcheck disable=SC2034 # for those who source this
 target=${CARGO_TARGET_DIR:-$repository/target}
 
-say() { printf '\n\033[1m%s\033[0m\n' "$*" >&2; }
+bold='' plain=''
+if [[ -t 2 ]]; then bold=$'\033[1m' plain=$'\033[0m'; fi
+say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain" >&2; }
 fail() { printf '%s\n' "$*" >&2; exit 1; }

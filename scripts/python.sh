@@ -9,7 +9,8 @@ environment=$tools/python-$(cat "$requirements" <(python3 --version) | sha256sum
 if [[ ! -e $environment/ready ]]; then
     rm -rf "$environment"
     python3 -m venv "$environment"
-    "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements" >&2
+    "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements" >&2 ||
+        fail "the packages of tests/python/requirements.txt could not be installed: see above"
     touch "$environment/ready"
 fi
 exec "$environment/bin/python" "$@"

@@ -2,8 +2,26 @@
 //!
 //! The modules stand in the order in which the data passes them.
 
-/// The words of the project as types: benchmarks, actions, states, steps. No I/O.
+// The words of the project as types: benchmarks, actions, states, steps. No I/O.
 pub mod model;
 
-/// Live compiler environments and their sessions.
+// Live compiler environments and their sessions.
 pub mod env;
+
+// Where programs come from.
+pub mod datasets;
+
+// Sessions that also write, and the generation of runs.
+pub mod record;
+
+// The lake on disk: hot log, segments, manifest, verification.
+pub mod store;
+
+// Steps become state transitions, conflicts and failures.
+pub mod dedup;
+
+// SQL over a lake: tables, views, functions of the field, named queries and their output.
+pub mod query;
+
+// The binary's commands.
+pub mod cli;

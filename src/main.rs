@@ -1,1 +1,5 @@
-fn main() {}
+//! The steplake binary. See [`steplake::cli`].
+
+fn main() -> std::process::ExitCode {
+    steplake::cli::main()
+}

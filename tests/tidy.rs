@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[path = "tidy/lexer.rs"]
 mod lexer;
 
-use lexer::{Token, paths_from_root, tokens};
+use lexer::{paths_from_root, tokens};
 
 /// The library's modules in the data's order, each with the modules that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -25,7 +25,12 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// The only files that may say `unsafe`: the ring around foreign functions and shared memory.
-const UNSAFE_FILES: &[&str] = &[];
+const UNSAFE_FILES: &[&str] = &[
+    "src/env/llvm/engine.rs",
+    "src/env/llvm/ffi.rs",
+    "src/env/llvm/program.rs",
+    "src/env/worker/flight.rs",
+];
 
 /// Names that say nothing about what a module holds.
 const EMPTY_NAMES: &[&str] =
@@ -113,7 +118,8 @@ fn module_names(path: &str, text: &str) -> Vec<String> {
 
 /// Tests that are skipped, expect any panic, or wait for the clock.
 fn test_habits(path: &str, text: &str) -> Vec<String> {
-    let tokens = tokens(text);
+    let (_, tests) = text.split_once("#[cfg(test)]").unwrap_or(("", ""));
+    let tokens = tokens(if path.starts_with("src/") { tests } else { text });
     let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is(word));
     let mut problems = Vec::new();
     for at in 0..tokens.len() {
@@ -172,15 +178,42 @@ fn links(path: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) -> Vec<
     problems
 }
 
-/// Named queries that do not say what they are: the first line is `-- title: …`, the parameters
-/// follow as `-- param: …`.
+/// Named queries that do not say what they are and take: a first line `-- <title>`, then for each
+/// parameter `-- param <name>: <kind> [= <default>] -- <what it is>`.
 fn query_header(path: &str, text: &str) -> Vec<String> {
-    let title = text.lines().next().and_then(|line| line.strip_prefix("-- "));
-    let titled = title.is_some_and(|title| !title.trim().is_empty());
-    (!titled)
-        .then(|| format!("{path}: the first line is not `-- ` and a title"))
-        .into_iter()
-        .collect()
+    let comments: Vec<&str> = text.lines().map_while(|line| line.strip_prefix("-- ")).collect();
+    let mut problems = Vec::new();
+    if comments.first().is_none_or(|title| title.trim().is_empty() || title.starts_with("param ")) {
+        problems.push(format!("{path}: the first line is not `-- <title>`"));
+    }
+    for parameter in comments.iter().filter_map(|line| line.strip_prefix("param ")) {
+        let (name, rest) = parameter.split_once(": ").unwrap_or_default();
+        let (kind, about) = rest.split_once(" -- ").unwrap_or_default();
+        if [name, kind, about].iter().any(|part| part.trim().is_empty()) {
+            problems.push(format!("{path}: `param {parameter}` lacks name, kind or explanation"));
+        }
+    }
+    problems
+}
+
+/// Columns of `schema/tables.json` that the section of their table in `docs/FORMAT.md` leaves out.
+fn undescribed_columns(schema: &str, format: &str) -> Vec<String> {
+    let schema: serde_json::Value = serde_json::from_str(schema).expect("the schema is JSON");
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let name = |value: &serde_json::Value| value["name"].as_str().unwrap_or_default().to_owned();
+    let mut problems = Vec::new();
+    for table in list(&schema["tables"]) {
+        let heading = format!("**`{}`**", name(&table));
+        let section = format.split_once(&heading).map_or("", |(_, rest)| rest);
+        let section = section.split("\n**`").next().unwrap_or_default();
+        for column in list(&table["columns"]).iter().map(name).filter(|column| column != "{}") {
+            let written = format!("`{}`", column.replace("{}", "<space>"));
+            if !section.contains(&written) {
+                problems.push(format!("docs/FORMAT.md: {heading} says nothing about {written}"));
+            }
+        }
+    }
+    problems
 }
 
 fn without_code(text: &str) -> String {
@@ -255,12 +288,13 @@ fn check(check: impl Fn(&str, &str) -> Vec<String>, concerns: impl Fn(&str) -> b
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
 }
 
-fn is_rust(path: &str) -> bool {
-    path.ends_with(".rs")
+fn is_a(path: &str, kinds: &[&str]) -> bool {
+    let kind = Path::new(path).extension().and_then(|kind| kind.to_str());
+    kind.is_some_and(|kind| kinds.contains(&kind))
 }
 
-fn is_code(path: &str) -> bool {
-    [".rs", ".py", ".sh", ".h", ".cpp", ".sql"].iter().any(|end| path.ends_with(end))
+fn is_rust(path: &str) -> bool {
+    is_a(path, &["rs"])
 }
 
 #[test]
@@ -275,7 +309,7 @@ fn the_library_lists_its_modules_in_the_datas_order() {
 
 #[test]
 fn files_can_be_read_in_one_go() {
-    check(size, is_code);
+    check(size, |path| is_a(path, &["rs", "py", "sh", "h", "cpp", "sql"]));
 }
 
 #[test]
@@ -308,12 +342,19 @@ fn every_link_leads_somewhere() {
         let path = root().join(path);
         if path.is_dir() { Some(String::new()) } else { fs::read(path).ok().map(lossy) }
     };
-    check(|path, text| links(path, text, &read), |path| path.ends_with(".md"));
+    check(|path, text| links(path, text, &read), |path| is_a(path, &["md"]));
 }
 
 #[test]
 fn every_named_query_says_what_it_is() {
     check(query_header, |path| path.starts_with("queries/"));
+}
+
+#[test]
+fn the_format_describes_every_column() {
+    let format =
+        fs::read_to_string(root().join("docs/FORMAT.md")).expect("the format is described");
+    check(|_, schema| undescribed_columns(schema, &format), |path| path == "schema/tables.json");
 }
 
 fn lossy(bytes: Vec<u8>) -> String {
@@ -392,6 +433,9 @@ fn test_habits_refuses_each() {
     }
     let good = "#[test] fn ignore() { should_panic(sleep) } // thread::sleep";
     assert_eq!(test_habits("tests/it/a.rs", good), [""; 0]);
+    let watchdog = "fn f() { thread::sleep(d) }\n#[cfg(test)]\nmod tests {";
+    assert_eq!(test_habits("src/a.rs", watchdog), [""; 0]);
+    assert_eq!(test_habits("src/a.rs", &format!("{watchdog} {watchdog}")).len(), 1);
 }
 
 #[test]
@@ -419,8 +463,26 @@ fn links_are_followed() {
 
 #[test]
 fn query_header_refuses_silence() {
-    assert_eq!(query_header("queries/a.sql", "-- Mean reward by action\nSELECT 1"), [""; 0]);
-    for bad in ["", "SELECT 1", "-- \nSELECT 1"] {
+    let good = "-- Mean reward\n-- param tries: integer = 1 -- the fewest tries\n-- Why.\nSELECT 1";
+    assert_eq!(query_header("queries/a.sql", good), [""; 0]);
+    for bad in [
+        "",
+        "SELECT 1",
+        "-- \nSELECT 1",
+        "-- param a: text -- b\nSELECT 1",
+        "-- Title\n-- param a: text\nSELECT 1",
+        "-- Title\n-- param a -- b\nSELECT 1",
+    ] {
         assert_eq!(query_header("queries/a.sql", bad).len(), 1, "{bad}");
     }
+}
+
+#[test]
+fn undescribed_columns_are_found_in_their_own_table() {
+    let schema = r#"{"tables": [
+        {"name": "a", "columns": [{"name": "x"}, {"name": "reward_{}"}, {"name": "{}"}]},
+        {"name": "b", "columns": [{"name": "y"}]}]}"#;
+    let full = "\n**`a`**: `x`, `reward_<space>`\n\n**`b`**: `y`\n";
+    assert_eq!(undescribed_columns(schema, full), [""; 0]);
+    assert_eq!(undescribed_columns(schema, "\n**`a`**: `x`\n**`b`**: `x`\n").len(), 2);
 }

@@ -25,6 +25,23 @@ use crate::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
 };
 
+/// The environment that is meant where none is named.
+pub const DEFAULT: &str = llvm::NAME;
+
+/// The names of all environments, the default first.
+pub const NAMES: [&str; 2] = [llvm::NAME, toy::NAME];
+
+/// The environment called `name`, its sessions in this process; `None` when there is none.
+///
+/// Put a real compiler's sessions into [worker] processes.
+pub fn open(name: &str) -> Option<Box<dyn Environment>> {
+    match name {
+        llvm::NAME => Some(Box::new(llvm::LlvmEnvironment::new())),
+        toy::NAME => Some(Box::new(toy::ToyEnvironment::default())),
+        _ => None,
+    }
+}
+
 /// A compiler problem.
 pub trait Environment: Send + Sync + std::fmt::Debug {
     /// The compiler and the spaces.
@@ -98,7 +115,8 @@ pub trait Session: Send {
 
     /// Applies actions one after another and hands each step to `visit`, until they are used up, the
     /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
-    /// it knows the watched spaces in any case, others only where the session need not go back for them.
+    /// it knows the watched spaces of every state that is new to the asker, others only where the
+    /// session need not go back for them.
     ///
     /// An invalid action ends the batch there, with the steps before it visited. After a break the
     /// session's state is that of the last step visited *or a later one of the batch*: break only to

@@ -42,7 +42,7 @@ const ACTIONS: [Action; 8] = [
     ("halve", |n, _| n / 2),
     ("align", |n, _| n & !3),
     ("clear-lowest-bit", |n, _| n & n.saturating_sub(1)),
-    ("odd-part", |n, _| if n == 0 { 0 } else { n >> n.trailing_zeros() }),
+    ("triple", |n, size| (n.wrapping_mul(3) + 1) % size),
     ("scatter", |n, size| n.wrapping_mul(0x9e37_79b1).rotate_left(7) % size),
     ("invert", |n, size| size - 1 - n),
 ];

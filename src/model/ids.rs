@@ -12,6 +12,15 @@ impl StateId {
     /// Bytes of an id.
     pub const LEN: usize = 20;
 
+    /// The id that a column holds.
+    ///
+    /// # Panics
+    ///
+    /// When `bytes` are not [`StateId::LEN`]: columns of ids have that width.
+    pub fn from_slice(bytes: &[u8]) -> Self {
+        Self(bytes.try_into().expect("an id has 20 bytes"))
+    }
+
     /// The first eight bytes as a big-endian signed integer: the column `state_key`, for sorting,
     /// joins and pruning in readers that are slow on binary columns.
     pub fn key(&self) -> i64 {
@@ -46,9 +55,8 @@ impl FromStr for StateId {
         }
         let mut id = [0; Self::LEN];
         for (byte, digits) in id.iter_mut().zip(text.as_bytes().chunks(2)) {
-            let digit = |d: u8| char::from(d).to_digit(16).ok_or_else(error);
-            *byte =
-                u8::try_from(digit(digits[0])? * 16 + digit(digits[1])?).map_err(|_| error())?;
+            let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.contains('+'));
+            *byte = digits.and_then(|d| u8::from_str_radix(d, 16).ok()).ok_or_else(error)?;
         }
         Ok(Self(id))
     }

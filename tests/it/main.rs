@@ -1,1 +1,18 @@
+//! The integration tests, in one binary: a crate is linked once.
+#![expect(clippy::disallowed_methods, reason = "tests start the binary as its users do")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod cli;
+mod datasets;
+mod dedup;
+mod disk;
+mod kill;
+mod query;
+mod record;
+mod small_lake;
+mod sql;
+mod store;
+mod store_faults;
+mod support;
+mod toy_lake;
+mod worker;

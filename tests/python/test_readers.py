@@ -28,13 +28,15 @@ class Readers(unittest.TestCase):
         folder = tempfile.TemporaryDirectory(prefix="steplake-readers-")
         cls.addClassCleanup(folder.cleanup)
         cls.lake = Path(folder.name) / "lake"
-        steplake(
-            *["generate", "--benchmark", "benchmark://steplake-v0/*"],
-            *["--episodes", "8", "--episode-length", "10", "--seed", "7", "--jobs", "2"],
-            lake=cls.lake,
-        )
-        steplake("seal", lake=cls.lake)
-        steplake("dedup", lake=cls.lake)
+        # Twice, so that the derived tables are those of a second dedup.
+        for seed in ["7", "8"]:
+            steplake(
+                *["generate", "--benchmark", "benchmark://steplake-v0/*", "--seed", seed],
+                *["--episodes", "8", "--episode-length", "10", "--jobs", "2"],
+                lake=cls.lake,
+            )
+            steplake("seal", lake=cls.lake)
+            steplake("dedup", lake=cls.lake)
         cls.info = json.loads(steplake("info", "--format", "json", lake=cls.lake))
 
     def arrow(self, table):
@@ -73,8 +75,9 @@ class Readers(unittest.TestCase):
             self.assertEqual(key, row["state_key"])
 
     def test_every_step_refers_to_what_is_there(self):
+        living = "(SELECT state_id FROM {steps} WHERE state_id IS NOT NULL)"
         for table in ["observations", "ir"]:
-            lost = f"SELECT count(*) FROM {{steps}} ANTI JOIN {{{table}}} USING (state_id) WHERE state_id IS NOT NULL"
+            lost = f"SELECT count(*) FROM {living} ANTI JOIN {{{table}}} USING (state_id)"
             self.assertEqual(self.sql(lost), (0,), table)
         lost = "SELECT count(*) FROM {steps} ANTI JOIN {episodes} USING (episode_id)"
         self.assertEqual(self.sql(lost), (0,))

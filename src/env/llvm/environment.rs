@@ -9,7 +9,7 @@ use crate::env::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
 /// The environment's name.
-pub(super) const NAME: &str = "llvm-v0";
+pub const NAME: &str = "llvm-v0";
 
 /// LLVM's optimiser: the state is a module, an action is a pass pipeline.
 ///

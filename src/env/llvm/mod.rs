@@ -47,7 +47,7 @@ mod program;
 mod session;
 mod spaces;
 
-pub use environment::LlvmEnvironment;
+pub use environment::{LlvmEnvironment, NAME};
 pub use passes::PassRunner;
 pub use program::ProgramError;
 pub use session::LlvmSession;

@@ -4,7 +4,8 @@
 //! worker of its own (this program, executed again as `steplake worker …`), which forks of the session
 //! share. A worker that dies over an action is an [`Outcome::Crashed`] with the reason; the
 //! next [`Session::start`] brings up another. Sessions that shared the worker are brought back by playing
-//! their actions again.
+//! their actions again, and so is the session itself when somebody else killed the worker: that says
+//! nothing about the compiler.
 //!
 //! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a longer
 //! limit on wall time catches what sleeps.
@@ -15,6 +16,7 @@ mod process;
 mod wire;
 
 use std::collections::VecDeque;
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +30,10 @@ use crate::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
     Value,
 };
+
+/// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
+/// machine ends it on purpose, and the step counts as failed.
+const RESTARTS_MAX: u32 = 3;
 
 /// How workers are run.
 #[derive(Debug, Clone)]
@@ -75,7 +81,7 @@ impl Environment for WorkerEnvironment {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         let worker =
-            Worker { process: None, generation: 0, session_next: 1, config: self.config.clone() };
+            Worker { process: None, generation: 0, session_next: 0, config: self.config.clone() };
         Ok(Box::new(WorkerSession {
             spec: Arc::clone(&self.spec),
             worker: Arc::new(Mutex::new(worker)),
@@ -128,6 +134,12 @@ impl Worker {
             }
         }
     }
+}
+
+/// How the answers to a batch ended.
+enum Batch {
+    Done,
+    Death(Death),
 }
 
 enum WorkerTrouble {
@@ -218,6 +230,59 @@ impl WorkerSession {
         Ok(())
     }
 
+    /// Asks about the present state, again where the worker was ended from outside.
+    fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
+        let mut restarts = 0;
+        loop {
+            self.bring_back()?;
+            match lock(&self.worker).ask(self.spec.name, &request(self.number)) {
+                Ok(reply) => return Ok(reply),
+                Err(WorkerTrouble::Death(death))
+                    if death.from_outside && restarts < RESTARTS_MAX =>
+                {
+                    restarts += 1;
+                }
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+    }
+
+    /// Sends what is pending of a batch and hands the steps to `visit` as they come.
+    fn batch(
+        &mut self,
+        pending: &mut VecDeque<u16>,
+        visit: &mut Visit<'_>,
+    ) -> Result<Batch, SessionError> {
+        let environment = self.spec.name;
+        let shared = Arc::clone(&self.worker);
+        let mut worker = lock(&shared);
+        let actions = pending.iter().copied().collect();
+        worker.process(environment)?.send(&Request::Steps { session: self.number, actions });
+        while let Some(process) = &mut worker.process {
+            match process.receive() {
+                Ok(Reply::Step { step, observed }) => {
+                    let (step, observed) = (Step::from(step), values(observed));
+                    let state = step.outcome.state();
+                    let flow = visit(step, &mut |space| take(&observed, space));
+                    self.account(pending.pop_front().unwrap_or(u16::MAX), state, observed);
+                    if !matches!(flow, Ok(ControlFlow::Continue(()))) {
+                        // The rest of the batch is of no use, and the worker is still at it.
+                        worker.process = None;
+                        return flow.map(|_| Batch::Done);
+                    }
+                }
+                Ok(Reply::Done) => break,
+                Ok(Reply::Error(error)) => return Err(error.into_session_error(environment)),
+                Ok(other) => return Err(unexpected(&other)),
+                Err(death) => {
+                    worker.process = None;
+                    return Ok(Batch::Death(death));
+                }
+            }
+        }
+        Ok(Batch::Done)
+    }
+
     /// What the death of the worker means for the step under way.
     fn crashed(&mut self, death: Death) -> Result<Step, SessionError> {
         self.episode = None;
@@ -258,7 +323,16 @@ impl Session for WorkerSession {
         let mut worker = lock(&self.worker);
         worker.process(environment)?.forget_output();
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
-        let reply = worker.ask(environment, &request).map_err(|trouble| match trouble {
+        let mut reply = worker.ask(environment, &request);
+        for _ in 0..RESTARTS_MAX {
+            match reply {
+                Err(WorkerTrouble::Death(death)) if death.from_outside => {
+                    reply = worker.ask(environment, &request);
+                }
+                _ => break,
+            }
+        }
+        let reply = reply.map_err(|trouble| match trouble {
             WorkerTrouble::Error(error) => error,
             WorkerTrouble::Death(death) => SessionError::BadProgram {
                 uri: start.benchmark.uri.to_string(),
@@ -284,7 +358,7 @@ impl Session for WorkerSession {
         let mut taken = None;
         self.multistep(&[action], &mut |step, _| {
             taken = Some(step);
-            Ok(std::ops::ControlFlow::Continue(()))
+            Ok(ControlFlow::Continue(()))
         })?;
         taken.ok_or_else(|| SessionError::Worker("an action was not answered".into()))
     }
@@ -294,39 +368,22 @@ impl Session for WorkerSession {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        self.bring_back()?;
-        let environment = self.spec.name;
-        let shared = Arc::clone(&self.worker);
-        let mut worker = lock(&shared);
-        let codes: Vec<u16> = actions.iter().map(|action| action.0).collect();
-        let request = Request::Steps { session: self.number, actions: codes.clone() };
-        worker.process(environment)?.send(&request);
-        let mut pending = VecDeque::from(codes);
-        loop {
-            let reply = worker.process.as_mut().map(Process::receive);
-            let (step, mut observed) = match reply {
-                Some(Ok(Reply::Step { step, observed })) => (Step::from(step), values(observed)),
-                Some(Ok(Reply::Done)) => return Ok(()),
-                Some(Ok(Reply::Error(error))) => return Err(error.into_session_error(environment)),
-                Some(Ok(other)) => return Err(unexpected(&other)),
-                Some(Err(death)) => {
-                    worker.process = None;
-                    (self.crashed(death)?, Vec::new())
-                }
-                None => return Err(SessionError::Worker("it was ended".into())),
-            };
-            let state = step.outcome.state();
-            let flow = visit(step, &mut |space| take(&mut observed, space));
-            self.account(pending.pop_front().unwrap_or(u16::MAX), state, observed);
-            if !matches!(flow, Ok(std::ops::ControlFlow::Continue(()))) {
-                // The rest of the batch is of no use, and the worker is still at it.
-                worker.process = None;
-                return flow.map(drop);
+        let mut pending: VecDeque<u16> = actions.iter().map(|action| action.0).collect();
+        for restarts in 0.. {
+            if pending.is_empty() {
+                break;
             }
-            if worker.process.is_none() {
-                return Ok(());
+            self.bring_back()?;
+            match self.batch(&mut pending, visit)? {
+                Batch::Done => break,
+                Batch::Death(death) if death.from_outside && restarts < RESTARTS_MAX => {}
+                Batch::Death(death) => {
+                    let step = self.crashed(death)?;
+                    return visit(step, &mut |space| take(&[], space)).map(drop);
+                }
             }
         }
+        Ok(())
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
@@ -334,26 +391,24 @@ impl Session for WorkerSession {
         if let Some((_, value)) = episode.observed.iter().find(|(known, _)| *known == space) {
             return Ok(value.clone());
         }
-        self.bring_back()?;
-        let request = Request::Observe { session: self.number, space: space.0 };
-        match lock(&self.worker).ask(self.spec.name, &request)? {
+        match self.ask(|session| Request::Observe { session, space: space.0 })? {
             Reply::Value(value) => Ok(value.into()),
             other => Err(unexpected(&other)),
         }
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
-        self.bring_back()?;
-        let mut worker = lock(&self.worker);
-        let number = worker.session_next;
-        worker.session_next += 1;
-        let request = Request::Fork { session: self.number, fork: number };
-        match worker.ask(self.spec.name, &request)? {
+        let number = {
+            let mut worker = lock(&self.worker);
+            worker.session_next += 1;
+            worker.session_next
+        };
+        match self.ask(|session| Request::Fork { session, fork: number })? {
             Reply::Done => Ok(Box::new(Self {
                 spec: Arc::clone(&self.spec),
                 worker: Arc::clone(&self.worker),
                 number,
-                generation: worker.generation,
+                generation: self.generation,
                 episode: self.episode.clone(),
             })),
             other => Err(unexpected(&other)),
@@ -384,13 +439,13 @@ fn values(observed: Vec<(u8, WireValue)>) -> Vec<(ObservationIndex, Value)> {
     observed.into_iter().map(|(space, value)| (ObservationIndex(space), value.into())).collect()
 }
 
-/// Gives out a value that came along with a step, once: values are large.
+/// Gives out a value that came along with a step.
 fn take(
-    observed: &mut Vec<(ObservationIndex, Value)>,
+    observed: &[(ObservationIndex, Value)],
     space: ObservationIndex,
 ) -> Result<Value, SessionError> {
-    let found = observed.iter().position(|(known, _)| *known == space);
-    found.map(|index| observed.swap_remove(index).1).ok_or_else(|| {
-        SessionError::Worker("the value was not watched and its state has passed".into())
+    let found = observed.iter().find(|(known, _)| *known == space);
+    found.map(|(_, value)| value.clone()).ok_or_else(|| {
+        SessionError::Worker("the value did not come along and its state has passed".into())
     })
 }

@@ -46,6 +46,9 @@ pub(super) struct Process {
 pub(super) struct Death {
     pub(super) failure: Failure,
     pub(super) note: Note,
+    /// It was ended by someone else: a person, or a machine that ran out of memory. No word about the
+    /// compiler.
+    pub(super) from_outside: bool,
 }
 
 impl Process {
@@ -148,19 +151,22 @@ impl Process {
         let note = self.flight.read();
         self.kill();
         let detail = format!("{reason} {}", note.place());
-        Death { failure: Failure { kind, detail }, note }
+        Death { failure: Failure { kind, detail }, note, from_outside: false }
     }
 
     /// Learns why the worker closed its end.
     fn bury(&mut self) -> Death {
         let note = self.flight.read();
         let last_words = self.last_words();
-        let (kind, reason) = match self.child.wait() {
-            Ok(status) => reason(status, &last_words),
-            Err(error) => (FailureKind::Crash, format!("lost: {error}")),
+        let (kind, reason, from_outside) = match self.child.wait() {
+            Ok(status) => {
+                let (kind, reason) = reason(status, &last_words);
+                (kind, reason, is_from_outside(status))
+            }
+            Err(error) => (FailureKind::Crash, format!("lost: {error}"), true),
         };
         let detail = format!("{reason} {}", note.place());
-        Death { failure: Failure { kind, detail }, note }
+        Death { failure: Failure { kind, detail }, note, from_outside }
     }
 
     /// The line of the worker's output that says most about its death.
@@ -219,6 +225,15 @@ impl Note {
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// No compiler kills, interrupts or terminates itself.
+fn is_from_outside(status: ExitStatus) -> bool {
+    let outside = [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+    status
+        .signal()
+        .and_then(|signal| Signal::try_from(signal).ok())
+        .is_some_and(|signal| outside.contains(&signal))
 }
 
 fn reason(status: ExitStatus, last_words: &str) -> (FailureKind, String) {

@@ -1,0 +1,218 @@
+//! Recorded stepping against its floor: the same episodes by passes alone, by a session, and recorded from
+//! a worker process.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::time::Duration;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+use steplake::env::llvm::{LlvmEnvironment, PassRunner};
+use steplake::env::{Environment, Start, Watch};
+use steplake::model::{ActionIndex, ActionSpace, Baselines};
+use steplake::store::{Lake, ScanColumns, Table};
+
+use crate::campaign::{ACTION_SPACE, Loaded, Measured, record};
+use crate::{cpu_of, heading, line};
+
+/// The episodes of each program.
+const EPISODES_EACH: u64 = 8;
+
+/// An episode that was recorded.
+struct Episode {
+    uri: String,
+    actions: Vec<ActionIndex>,
+    /// Whether its last step failed: what kills LLVM is not run in this process.
+    failed: bool,
+}
+
+/// The episodes of a lake, in order.
+fn episodes(lake: &Path) -> Vec<Episode> {
+    let snapshot = Lake::open(lake).and_then(|lake| lake.snapshot()).expect("it was just recorded");
+    let columns =
+        ScanColumns::Named(&["episode_id", "step_index", "benchmark_uri", "action", "state_id"]);
+    let mut episodes: Vec<Episode> = Vec::new();
+    let mut last = None;
+    for batch in snapshot.scan(Table::Steps, columns) {
+        let batch = batch.expect("it was just recorded");
+        let ids = batch["episode_id"].as_primitive::<Int64Type>();
+        let actions = batch["action"].as_primitive::<Int16Type>();
+        let uris = batch["benchmark_uri"].as_dictionary::<Int32Type>();
+        let names = uris.values().as_string::<i32>();
+        for row in 0..batch.num_rows() {
+            if last != Some(ids.value(row)) {
+                last = Some(ids.value(row));
+                let uri =
+                    names.value(uris.key(row).expect("every step has a benchmark")).to_owned();
+                episodes.push(Episode { uri, actions: Vec::new(), failed: false });
+            }
+            let episode = episodes.last_mut().expect("one was just pushed");
+            if actions.is_valid(row) {
+                episode.actions.push(ActionIndex(actions.value(row).cast_unsigned()));
+                episode.failed |= batch["state_id"].is_null(row);
+            }
+        }
+    }
+    for episode in &mut episodes {
+        if episode.failed {
+            episode.actions.pop();
+        }
+    }
+    episodes
+}
+
+/// Passes and nothing else.
+fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) -> Measured {
+    let mut runner = PassRunner::new().expect("LLVM is there");
+    let mut steps = 0;
+    let began = std::time::Instant::now();
+    let ((), cpu) = cpu_of(|| {
+        for episode in episodes {
+            runner.load(&programs.get(&episode.uri).program).expect("the program is good");
+            for &action in &episode.actions {
+                let action = space.get(action).expect("it was recorded");
+                runner.run(&action.pipeline).expect("the pipeline is good");
+                steps += 1;
+            }
+        }
+    });
+    Measured { steps, cpu, wall: began.elapsed() }
+}
+
+fn start<'a>(
+    programs: &'a Loaded,
+    uri: &str,
+    baselines: Option<&'a Baselines>,
+    watch: &'a Watch,
+) -> Start<'a> {
+    Start { benchmark: programs.get(uri), action_space: ACTION_SPACE, baselines, watch }
+}
+
+/// States, rewards and canonical form, in this process; and the CPU time of the programs' baselines.
+fn session(
+    programs: &Loaded,
+    environment: &LlvmEnvironment,
+    episodes: &[Episode],
+) -> (Measured, Duration) {
+    let mut session = environment.session().expect("LLVM is there");
+    let watch = Watch::default();
+    let mut baselines = std::collections::HashMap::new();
+    let ((), first) = cpu_of(|| {
+        for uri in programs.uris() {
+            let start = start(programs, uri.as_str(), None, &watch);
+            let started = session.start(&start).expect("the program is good");
+            baselines.insert(uri.to_string(), started.baselines);
+        }
+    });
+    let (mut steps, began) = (0, std::time::Instant::now());
+    let ((), cpu) = cpu_of(|| {
+        for episode in episodes {
+            let known = Some(&baselines[&episode.uri]);
+            let start = start(programs, &episode.uri, known, &watch);
+            session.start(&start).expect("the program is good");
+            session
+                .multistep(&episode.actions, &mut |_, _| {
+                    steps += 1;
+                    Ok(ControlFlow::Continue(()))
+                })
+                .expect("the actions are good");
+        }
+    });
+    (Measured { steps, cpu, wall: began.elapsed() }, first)
+}
+
+/// Bytes on disk of what describes states.
+fn state_bytes(lake: &Path) -> (u64, u64) {
+    let snapshot = Lake::open(lake).and_then(|lake| lake.snapshot()).expect("it was just recorded");
+    let bytes = |table| snapshot.segments(table).iter().map(|segment| segment.bytes).sum::<u64>();
+    let all = [Table::Steps, Table::Observations, Table::Ir].into_iter().map(bytes).sum();
+    (all, snapshot.rows(Table::Observations))
+}
+
+fn micros(run: &Measured) -> f64 {
+    run.cpu.as_secs_f64() * 1e6 / run.steps as f64
+}
+
+pub(crate) fn run() {
+    heading("Recorded stepping against its floor: Debian programs, random episodes of 50 steps");
+    let programs = Loaded::new(&[
+        "benchmark://debian-v0/zlib/*",
+        "benchmark://debian-v0/bzip2/*",
+        "benchmark://debian-v0/lz4/lib/*",
+    ]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("lake");
+    let count = programs.uris().len() as u64;
+    let recorded = record(&path, &programs, EPISODES_EACH * count, 1);
+    let episodes = episodes(&path);
+    let failures = episodes.iter().filter(|episode| episode.failed).count();
+    let environment = LlvmEnvironment::new();
+    let space =
+        environment.spec().action_space(ACTION_SPACE).expect("it is LLVM's default").clone();
+    let alone = passes_alone(&programs, &space, &episodes);
+    let (live, baselines) = session(&programs, &environment, &episodes);
+    let ratio =
+        |run: &Measured| format!("{:.1}%", 100.0 * run.per_cpu_second() / alone.per_cpu_second());
+    println!(
+        "  {count} programs, {} episodes, {} steps, {failures} failures",
+        episodes.len(),
+        recorded.steps
+    );
+    line("passes alone, steps per CPU second", &format!("{:.0}", alone.per_cpu_second()), "");
+    line("  CPU per step", &format!("{:.0} µs", micros(&alone)), "");
+    line("session: states, no-ops, rewards, against passes alone", &ratio(&live), "");
+    line("  CPU per step", &format!("{:.0} µs", micros(&live)), "");
+    line(
+        "recorded from a worker, IR and features, sealed: steps/s",
+        &format!("{:.0}", recorded.per_cpu_second()),
+        "",
+    );
+    line("  CPU per step, baselines included", &format!("{:.0} µs", micros(&recorded)), "");
+    line("  against passes alone", &ratio(&recorded), "target 55%");
+    let known = Measured { cpu: recorded.cpu.saturating_sub(baselines), ..recorded };
+    line("  against passes alone, baselines already known", &ratio(&known), "");
+    line(
+        "baselines and first state of a program, once",
+        &format!("{:.1} ms", baselines.as_secs_f64() * 1e3 / count as f64),
+        "",
+    );
+    let (bytes, states) = state_bytes(&path);
+    line(
+        "bytes on disk per unique state, IR included",
+        &format!("{:.0}", bytes as f64 / states as f64),
+        "peer 16,800 to 24,600 a row",
+    );
+    line("unique states", &states.to_string(), "");
+}
+
+/// What CompilerGym 0.2.5's shipped logger does on such programs, steps per CPU second, with and without its
+/// graph column; and what its unlogged step costs.
+const PEER_STEPS: f64 = 1.0;
+const PEER_STEPS_NO_GRAPH: f64 = 67.0;
+const PEER_UNLOGGED_STEPS: f64 = 1000.0 / 2.63;
+
+pub(crate) fn run_peer() {
+    heading("Against the peer: 22 modules of zlib, bzip2 and csmith, random actions, one job");
+    let programs = Loaded::new(&[
+        "benchmark://debian-v0/zlib/*",
+        "benchmark://debian-v0/bzip2/*",
+        "generator://csmith-v0/0..6",
+    ]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let recorded = record(
+        &folder.path().join("lake"),
+        &programs,
+        EPISODES_EACH * programs.uris().len() as u64,
+        1,
+    );
+    let rate = recorded.per_cpu_second();
+    line("programs", &programs.uris().len().to_string(), "");
+    line("recorded, steps per CPU second", &format!("{rate:.0}"), "target 400");
+    line("times the peer's logger", &format!("{:.0}x", rate / PEER_STEPS), "");
+    line(
+        "times the peer's logger without its graphs",
+        &format!("{:.1}x", rate / PEER_STEPS_NO_GRAPH),
+        "",
+    );
+    line("times the peer without a logger", &format!("{:.1}x", rate / PEER_UNLOGGED_STEPS), "");
+}

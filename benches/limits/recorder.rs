@@ -1,0 +1,109 @@
+//! The recorder alone, on the toy environment.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use steplake::env::toy::{self, ToyEnvironment};
+use steplake::env::{Environment, Session, Start, Watch};
+use steplake::model::{ActionIndex, ValueKind};
+use steplake::record::{Recording, RecordingOptions};
+use steplake::store::{FORMAT_VERSION, Identity, Lake, RecordedObservation};
+
+use crate::{cpu_of, heading, line};
+
+const STEPS: u32 = 1_000_000;
+const EPISODE_LENGTH: u32 = 50;
+
+fn identity() -> Identity {
+    let environment = ToyEnvironment::default();
+    let spec = environment.spec();
+    let scalar = RecordedObservation { name: "Cost".into(), width: None, features: Vec::new() };
+    let vector = spec.observation_spaces.iter().find_map(|space| match &space.kind {
+        ValueKind::Vector(names) => Some(RecordedObservation {
+            name: space.name.into(),
+            width: u32::try_from(names.len()).ok(),
+            features: names.iter().map(|&name| name.to_owned()).collect(),
+        }),
+        _ => None,
+    });
+    Identity {
+        format_version: FORMAT_VERSION,
+        environment: spec.name.into(),
+        compiler: spec.compiler.clone(),
+        target: spec.target.clone(),
+        action_space: spec.action_spaces[0].clone(),
+        observations: std::iter::once(scalar).chain(vector).collect(),
+        rewards: spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect(),
+        baselines: vec!["CostO0".into(), "CostOz".into()],
+    }
+}
+
+/// Plays [`STEPS`] steps, call by call; `timed` takes the nanoseconds of each.
+fn play(session: &mut dyn Session, mut timed: Option<&mut Vec<u32>>) {
+    let watch = Watch::default();
+    let mut action = 1_u32;
+    for episode in 0..STEPS / EPISODE_LENGTH {
+        let benchmark = toy::benchmark(episode % 64);
+        let (action_space, baselines) = (toy::NAME, None);
+        let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
+        session.start(&start).expect("the programs are good");
+        for _ in 0..EPISODE_LENGTH {
+            action = action.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            // The last action fails in some states, which would end the episode.
+            let index = ActionIndex(u16::try_from((action >> 16) % 7).expect("below seven"));
+            let began = timed.is_some().then(Instant::now);
+            black_box(session.apply(index).expect("an episode is under way"));
+            if let (Some(began), Some(timed)) = (began, timed.as_deref_mut()) {
+                timed.push(u32::try_from(began.elapsed().as_nanos()).unwrap_or(u32::MAX));
+            }
+        }
+    }
+}
+
+/// Records them, and the time on the clock until all are durable.
+fn record(timed: Option<&mut Vec<u32>>) -> (f64, f64) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lake = Lake::create(folder.path().join("lake"), &identity()).expect("an empty folder");
+    let began = Instant::now();
+    let ((), cpu) = cpu_of(|| {
+        let mut writer = lake.writer().expect("nobody else writes");
+        let run = writer.begin_run("{}", 0).expect("the disk takes a row");
+        let environment = ToyEnvironment::default();
+        let recording =
+            Recording::begin(writer, environment.spec(), run, &RecordingOptions::default())
+                .expect("the lake is of this environment");
+        let mut recorder = recording.recorder(environment.session().expect("it is pure"));
+        play(&mut recorder, timed);
+        drop(recorder);
+        recording.close().expect("the disk takes the rows");
+    });
+    (began.elapsed().as_secs_f64(), cpu.as_secs_f64())
+}
+
+pub(crate) fn run() {
+    heading("The recorder alone: a million steps of the toy environment by one process");
+    let (_, plain) = cpu_of(|| {
+        let mut session = ToyEnvironment::default().session().expect("it is pure");
+        play(session.as_mut(), None);
+    });
+    let (wall, cpu) = record(None);
+    let steps = f64::from(STEPS);
+    line("recorded and durable, steps/s", &format!("{:.0}", steps / wall), "target 300,000");
+    line("the same per CPU second", &format!("{:.0}", steps / cpu), "");
+    line("not recorded, steps per CPU second", &format!("{:.0}", steps / plain.as_secs_f64()), "");
+    let mut nanoseconds = Vec::with_capacity(STEPS as usize);
+    record(Some(&mut nanoseconds));
+    nanoseconds.sort_unstable();
+    let at = |share: f64| {
+        f64::from(nanoseconds[(share * (nanoseconds.len() - 1) as f64) as usize]) / 1000.0
+    };
+    for (name, share, target) in
+        [("p50", 0.5, ""), ("p99", 0.99, "target 20 µs"), ("p99.9", 0.999, "")]
+    {
+        line(
+            &format!("a caller's cost of one recorded step, {name}"),
+            &format!("{:.2} µs", at(share)),
+            target,
+        );
+    }
+}

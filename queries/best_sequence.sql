@@ -1,0 +1,25 @@
+-- Best action sequence of every benchmark, by cumulative reward
+-- param reward: reward = IrInstructionCountOz -- the reward space that is added up
+-- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
+-- The shortest sequence wins among equals; doing nothing has reward 0. Sums are compared to nine
+-- places, so that rounding in the last bits does not choose the longer of two.
+WITH scored AS (
+  SELECT benchmark_uri, episode_id, step_index,
+         CAST(sum(coalesce({reward}, 0.0))
+              OVER (PARTITION BY episode_id ORDER BY step_index
+                    ROWS UNBOUNDED PRECEDING) AS DECIMAL(38, 9)) AS total,
+         state_id
+  FROM steps
+  WHERE benchmark_uri LIKE $benchmark
+), ranked AS (
+  SELECT *, row_number() OVER (PARTITION BY benchmark_uri
+                               ORDER BY total DESC, step_index, episode_id) AS place
+  FROM scored
+  WHERE state_id IS NOT NULL
+)
+SELECT r.benchmark_uri, CAST(r.total AS DOUBLE) AS reward, r.step_index AS steps,
+       commandline(a.actions) AS commandline, a.actions, r.state_id, r.episode_id
+FROM ranked AS r
+JOIN steps_with_actions AS a ON a.episode_id = r.episode_id AND a.step_index = r.step_index
+WHERE r.place = 1
+ORDER BY r.benchmark_uri

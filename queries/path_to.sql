@@ -1,0 +1,14 @@
+-- The shortest known ways to a state, one for every benchmark that leads to it
+-- param state: state -- the state's id, 40 hexadecimal digits
+WITH reached AS (
+  SELECT benchmark_uri, episode_id, step_index,
+         row_number() OVER (PARTITION BY benchmark_uri ORDER BY step_index, episode_id) AS place
+  FROM steps
+  WHERE state_id = $state
+)
+SELECT r.benchmark_uri, r.step_index AS steps, commandline(a.actions) AS commandline, a.actions,
+       r.episode_id
+FROM reached AS r
+JOIN steps_with_actions AS a ON a.episode_id = r.episode_id AND a.step_index = r.step_index
+WHERE r.place = 1
+ORDER BY r.step_index, r.benchmark_uri

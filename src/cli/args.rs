@@ -1,0 +1,311 @@
+//! The command line, as clap reads it.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+
+use crate::record::generate::Policy;
+
+/// Record what compilers do, keep every state once, and ask questions about it.
+#[derive(Debug, Parser)]
+#[command(
+    name = "steplake",
+    version,
+    about,
+    after_help = "\
+A first look, in this order:
+  steplake generate --benchmark 'benchmark://steplake-v0/*' --episodes 32
+  steplake seal && steplake dedup
+  steplake query best_sequence
+  steplake sql \"SELECT action_name(action), count(*) FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"
+
+Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
+cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` found something;
+130 interrupted (what was recorded stays)."
+)]
+pub(super) struct Cli {
+    /// The folder of the lake.
+    #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
+    pub(super) lake: PathBuf,
+
+    /// Say more on standard error: -v what is done, -vv every detail.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(super) verbose: u8,
+
+    /// Show no progress.
+    #[arg(short, long, global = true)]
+    pub(super) quiet: bool,
+
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Play episodes in a live environment and record them.
+    Generate(GenerateArgs),
+    /// Move what is complete from the hot log into Parquet.
+    Seal,
+    /// Derive state transitions, conflicts and failures from the steps.
+    Dedup,
+    /// Check every digest, every state id and every reference; re-run transitions on request.
+    Verify(VerifyArgs),
+    /// Say what the lake holds.
+    Info(InfoArgs),
+    /// Ask the lake in SQL.
+    Sql(SqlArgs),
+    /// Ask one of the named queries.
+    Query(QueryArgs),
+    /// Apply actions to a benchmark and show every step, without recording.
+    Replay(ReplayArgs),
+    /// Describe an environment, or probe its actions.
+    #[command(subcommand)]
+    Env(EnvCommand),
+    /// See where benchmarks come from.
+    #[command(subcommand)]
+    Datasets(DatasetsCommand),
+    /// Print a completion script for a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Serve sessions to the process that started this one.
+    #[command(hide = true)]
+    Worker { environment: String, flight: PathBuf, memory_bytes_max: u64 },
+    /// Answer the probe that started this process.
+    #[command(hide = true)]
+    ProbeChild,
+}
+
+/// Play episodes in a live environment and record them.
+///
+/// Episode E is about the (E mod B)-th of the B benchmarks. What is recorded depends on the arguments
+/// and the seed, never on --jobs or on timing.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("stop").required(true))]
+pub(super) struct GenerateArgs {
+    /// A benchmark URI. May be repeated; ranges and globs name many:
+    /// `generator://csmith-v0/0..99` (both ends), `benchmark://debian-v0/zlib/*`.
+    #[arg(long = "benchmark", short, required = true, value_name = "URI")]
+    pub(super) benchmarks: Vec<String>,
+
+    /// The environment.
+    #[arg(long, default_value = crate::env::DEFAULT)]
+    pub(super) env: String,
+
+    /// The action space; the environment's first one by default. A lake has one.
+    #[arg(long, value_name = "SPACE")]
+    pub(super) action_space: Option<String>,
+
+    /// `random`, or `explore`: prefer actions that were not tried in the present state.
+    #[arg(long, default_value = "random")]
+    pub(super) policy: Policy,
+
+    /// Stop after N steps.
+    #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) steps: Option<u64>,
+
+    /// Stop with the episode that brings the run to N distinct states.
+    #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) states: Option<u64>,
+
+    /// Stop after N episodes.
+    #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) episodes: Option<u64>,
+
+    /// The steps of an episode.
+    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(super) episode_length: u32,
+
+    /// What every choice is drawn from.
+    #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
+    pub(super) seed: i64,
+
+    /// Worker processes; as many as there are cores by default.
+    #[arg(long, short, value_name = "N")]
+    pub(super) jobs: Option<std::num::NonZeroUsize>,
+
+    /// Keep the IR of all states, or of none.
+    #[arg(long, value_enum, default_value_t = Ir::All)]
+    pub(super) ir: Ir,
+
+    /// The observation spaces to record, when this run makes the lake: a comma-separated list. All that
+    /// can be columns by default.
+    #[arg(long, value_name = "SPACES", value_delimiter = ',')]
+    pub(super) observe: Option<Vec<String>>,
+
+    /// The reward spaces to record, when this run makes the lake. All by default.
+    #[arg(long, value_name = "SPACES", value_delimiter = ',')]
+    pub(super) rewards: Option<Vec<String>>,
+
+    /// Go on with the run of the same arguments where it stood, or begin it; without it, a run is
+    /// appended.
+    #[arg(long)]
+    pub(super) resume: bool,
+
+    /// The CPU seconds that a step may take before it counts as a failure.
+    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) step_cpu_seconds: u64,
+
+    /// The address space, in MiB, that a worker may have.
+    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..))]
+    pub(super) worker_memory_mib: u64,
+}
+
+/// Whether the IR of states is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Ir {
+    /// Of all states.
+    All,
+    /// Of none.
+    None,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct VerifyArgs {
+    /// Re-run N random transitions in the live environment and report how many agree.
+    #[arg(long, value_name = "N")]
+    pub(super) replay: Option<usize>,
+
+    /// What the choice of transitions is drawn from.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: i64,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct InfoArgs {
+    /// How to print it.
+    #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+    pub(super) format: InfoFormat,
+}
+
+/// How `info` and `env describe` print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum InfoFormat {
+    /// For people.
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum RowFormat {
+    /// A table for people.
+    Table,
+    /// Comma-separated values with a header.
+    Csv,
+    /// One array of objects; binary as hexadecimal digits.
+    Json,
+    /// An Arrow IPC file.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct OutputArgs {
+    /// How to print the rows.
+    #[arg(long, value_enum, default_value_t = RowFormat::Table)]
+    pub(super) format: RowFormat,
+
+    /// The file to write instead of standard output.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(super) output: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct SqlArgs {
+    /// The question, e.g. "SELECT count(*) FROM steps".
+    pub(super) sql: String,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct QueryArgs {
+    /// The query's name.
+    #[arg(required_unless_present = "list")]
+    pub(super) name: Option<String>,
+
+    /// A parameter of the query.
+    #[arg(long = "param", short, value_name = "NAME=VALUE")]
+    pub(super) params: Vec<String>,
+
+    /// List the queries and their parameters.
+    #[arg(long)]
+    pub(super) list: bool,
+
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// The benchmark's URI.
+    pub(super) benchmark: String,
+
+    /// The actions, by name or by number.
+    #[arg(allow_hyphen_values = true)]
+    pub(super) actions: Vec<String>,
+
+    /// The environment.
+    #[arg(long, default_value = crate::env::DEFAULT)]
+    pub(super) env: String,
+
+    /// The action space; the environment's first one by default.
+    #[arg(long, value_name = "SPACE")]
+    pub(super) action_space: Option<String>,
+
+    /// Print the final state's IR instead of the steps.
+    #[arg(long)]
+    pub(super) ir: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum EnvCommand {
+    /// List an environment's actions, observations and rewards.
+    Describe {
+        /// The environment.
+        #[arg(default_value = crate::env::DEFAULT)]
+        env: String,
+        /// How to print it.
+        #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+        format: InfoFormat,
+    },
+    /// Run every action over many states under other heap layouts, re-read modules and other processes,
+    /// and write the flags of the action spaces.
+    Probe {
+        /// The benchmarks whose states are probed.
+        #[arg(long = "benchmark", short, required = true, value_name = "URI")]
+        benchmarks: Vec<String>,
+        /// The folder that the action spaces are written to.
+        #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
+        output: PathBuf,
+        /// The states of each benchmark that are probed, along random episodes.
+        #[arg(long, default_value_t = 12, value_name = "N")]
+        states: usize,
+        /// What the episodes are drawn from.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum DatasetsCommand {
+    /// List the datasets.
+    List,
+    /// Fetch what a dataset or its benchmarks need, so that they can be used without a network.
+    Install {
+        /// A dataset or benchmarks of it, e.g. `benchmark://debian-v0/zlib`.
+        #[arg(required = true, value_name = "URI")]
+        uris: Vec<String>,
+    },
+    /// List the benchmarks that a pattern names.
+    Benchmarks {
+        /// A dataset, a range, a glob.
+        #[arg(required = true, value_name = "URI")]
+        uris: Vec<String>,
+    },
+}

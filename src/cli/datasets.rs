@@ -1,0 +1,53 @@
+//! `datasets`.
+
+use std::fmt::Write;
+
+use indicatif::HumanCount;
+
+use super::args::{Cli, DatasetsCommand};
+use super::failure::Failed;
+use super::{print, progress};
+use crate::datasets::{Datasets, Settings};
+use crate::model::BenchmarkUri;
+
+pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
+    let datasets = Datasets::new(&Settings::from_environment());
+    match command {
+        DatasetsCommand::List => print(&list(&datasets)),
+        DatasetsCommand::Install { uris } => uris.iter().try_for_each(|uri| {
+            let bar = progress::bar(cli, 0, "{bar:24.cyan} {pos}/{len} {wide_msg}");
+            let count = datasets.install(uri, &mut |made, all| {
+                bar.set_length(all as u64);
+                bar.set_message(made.to_string());
+                bar.inc(1);
+            })?;
+            bar.finish_and_clear();
+            print(&format!("{uri}: {count} benchmarks are ready\n"))
+        }),
+        DatasetsCommand::Benchmarks { uris } => {
+            for uri in uris {
+                let named = datasets.expand(uri)?;
+                let lines: Vec<&str> = named.iter().map(BenchmarkUri::as_str).collect();
+                print(&(lines.join("\n") + "\n"))?;
+                for missing in datasets.unavailable(uri)? {
+                    tracing::warn!(uri = %missing.uri, reason = missing.reason, "not available");
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn list(datasets: &Datasets) -> String {
+    let mut text = String::new();
+    for about in datasets.about() {
+        let size = about.size.map_or("without end".into(), |size| HumanCount(size).to_string());
+        writeln!(
+            text,
+            "{:<28} {:>14}  {}\n{:<28} {:>14}  e.g. {}",
+            about.uri, size, about.description, "", "", about.example
+        )
+        .expect("a string takes it");
+    }
+    text
+}

@@ -1,0 +1,135 @@
+//! How a command fails: one line on standard error and an exit code.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use crate::datasets::DatasetError;
+use crate::env::SessionError;
+use crate::query::QueryError;
+use crate::record::RecordError;
+use crate::record::generate::GenerateError;
+use crate::record::replay::ReplayError;
+use crate::store::StoreError;
+
+/// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Code {
+    /// Something did not work.
+    Failed = 1,
+    /// The command line, a benchmark or a query is wrong.
+    Usage = 2,
+    /// The lake cannot be used.
+    Lake = 3,
+    /// A check found something.
+    Found = 4,
+    /// Somebody stopped it.
+    Interrupted = 130,
+}
+
+/// A command that failed.
+#[derive(Debug)]
+pub(super) struct Failed {
+    code: Code,
+    message: String,
+}
+
+impl Failed {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    pub(super) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Code::Usage, message)
+    }
+
+    fn of(code: Code, error: &dyn std::error::Error) -> Self {
+        let mut message = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            message.push_str(": ");
+            message.push_str(&cause.to_string());
+            source = cause.source();
+        }
+        Self { code, message }
+    }
+
+    /// Says what happened and gives the exit code.
+    #[expect(clippy::print_stderr, reason = "this is where a command's failure is told")]
+    pub(super) fn report(&self) -> ExitCode {
+        if !self.message.is_empty() {
+            eprintln!("steplake: {}", self.message);
+        }
+        ExitCode::from(self.code as u8)
+    }
+}
+
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl From<StoreError> for Failed {
+    fn from(error: StoreError) -> Self {
+        Self::of(Code::Lake, &error)
+    }
+}
+
+impl From<SessionError> for Failed {
+    fn from(error: SessionError) -> Self {
+        let code = match error {
+            SessionError::InvalidAction { .. }
+            | SessionError::UnknownSpace { .. }
+            | SessionError::BadProgram { .. } => Code::Usage,
+            SessionError::Visit(_) => Code::Lake,
+            _ => Code::Failed,
+        };
+        Self::of(code, &error)
+    }
+}
+
+impl From<DatasetError> for Failed {
+    fn from(error: DatasetError) -> Self {
+        Self::of(Code::Usage, &error)
+    }
+}
+
+impl From<QueryError> for Failed {
+    fn from(error: QueryError) -> Self {
+        Self::of(Code::Usage, &error)
+    }
+}
+
+impl From<RecordError> for Failed {
+    fn from(error: RecordError) -> Self {
+        match error {
+            RecordError::Store(error) => error.into(),
+            other => Self::of(Code::Failed, &other),
+        }
+    }
+}
+
+impl From<GenerateError> for Failed {
+    fn from(error: GenerateError) -> Self {
+        match error {
+            GenerateError::Session(error) => error.into(),
+            other => Self::of(Code::Usage, &other),
+        }
+    }
+}
+
+impl From<ReplayError> for Failed {
+    fn from(error: ReplayError) -> Self {
+        match error {
+            ReplayError::Store(error) => error.into(),
+            ReplayError::Session(error) => error.into(),
+            other => Self::of(Code::Lake, &other),
+        }
+    }
+}
+
+impl From<std::io::Error> for Failed {
+    fn from(error: std::io::Error) -> Self {
+        Self::of(Code::Failed, &error)
+    }
+}

@@ -1,0 +1,266 @@
+//! `generate`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use indicatif::HumanCount;
+use serde_json::json;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::args::{Cli, GenerateArgs, Ir};
+use super::benchmarks::{Catalogue, action_space, environment};
+use super::failure::{Code, Failed};
+use super::print;
+use super::progress::RunBar;
+use crate::env::Environment;
+use crate::env::toy::{self, ToyEnvironment};
+use crate::env::worker::{WorkerConfig, WorkerEnvironment};
+use crate::model::{ActionSpace, EnvironmentSpec, RunId, ValueKind};
+use crate::record::generate::{Ending, Past, Plan, Progress, Stop, generate};
+use crate::record::{Recording, RecordingOptions};
+use crate::store::{
+    FORMAT_VERSION, Identity, Lake, RecordedObservation, RunRow, StoreError, Writer,
+};
+
+/// How often the progress is shown.
+const SHOW_INTERVAL: Duration = Duration::from_millis(250);
+
+pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
+    let interrupt = interrupt()?;
+    let here = environment(&args.env)?;
+    let spec = here.spec().clone();
+    let lake_there = Lake::open(&cli.lake);
+    // The lake's own choices are the defaults, unless it is of another environment, and refused below.
+    let there = lake_there.as_ref().ok().map(Lake::identity);
+    let there = there.filter(|there| there.environment == spec.name);
+    let wanted_space =
+        args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
+    let space = action_space(&spec, wanted_space)?;
+    let identity = identity(&spec, &space, args, there)?;
+    let catalogue = Catalogue::new(spec.name);
+    let plan = plan(args, &space, &catalogue)?;
+    let lake = match lake_there {
+        Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) | Ok(_) => {
+            Lake::open_or_create(&cli.lake, &identity)?
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let mut writer = lake.writer()?;
+    let Some((run, past)) = take_up(&lake, &mut writer, args, &plan)? else {
+        return print("the run of these arguments is complete: nothing is left to do\n");
+    };
+    let options = RecordingOptions { ir: args.ir == Ir::All, ..RecordingOptions::default() };
+    let recording = Recording::begin(writer, &spec, run, &options)?;
+    let progress = Progress::default();
+    let environment = live(&spec, args)?;
+    let result = show_while(cli, plan.stop, &progress, || {
+        generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
+    });
+    // Whatever came of it: what was recorded is committed first.
+    let closed = recording.close();
+    if let (Err(error), Ok(_)) = (&result, &closed) {
+        tracing::debug!(%error, "the run stopped");
+    }
+    let mut writer = closed?;
+    match result? {
+        Ending::Complete => {
+            writer.discard_open(run)?;
+            writer.finish_run(run)?;
+            print(&summary(&progress, cli))
+        }
+        Ending::Interrupted => Err(Failed::new(
+            Code::Interrupted,
+            "interrupted: what was recorded stays; `generate` with the same arguments and --resume goes on",
+        )),
+    }
+}
+
+/// What the lake is to be a lake of: as it is, if it is there, else as the arguments say.
+fn identity(
+    spec: &EnvironmentSpec,
+    space: &ActionSpace,
+    args: &GenerateArgs,
+    there: Option<&Identity>,
+) -> Result<Identity, Failed> {
+    let columns = spec.observation_spaces.iter().filter_map(|space| {
+        let features = match &space.kind {
+            ValueKind::Scalar => Vec::new(),
+            ValueKind::Vector(names) => names.iter().map(|&name| name.to_owned()).collect(),
+            ValueKind::Text | ValueKind::Bytes => return None,
+        };
+        let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
+        (!space.of_benchmark).then(|| RecordedObservation {
+            name: space.name.into(),
+            width,
+            features,
+        })
+    });
+    let columns: Vec<_> = columns.collect();
+    let observations = match (&args.observe, there) {
+        (Some(names), _) => names
+            .iter()
+            .map(|name| {
+                columns.iter().find(|space| space.name == *name).cloned().ok_or_else(|| {
+                    unknown("observation", name, columns.iter().map(|space| space.name.as_str()))
+                })
+            })
+            .collect::<Result<_, _>>()?,
+        (None, Some(there)) => there.observations.clone(),
+        (None, None) => columns,
+    };
+    let known = || spec.reward_spaces.iter().map(|space| space.name);
+    let rewards = match (&args.rewards, there) {
+        (Some(names), _) => {
+            if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
+                return Err(unknown("reward", name, known()));
+            }
+            names.clone()
+        }
+        (None, Some(there)) => there.rewards.clone(),
+        (None, None) => known().map(str::to_owned).collect(),
+    };
+    let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+    Ok(Identity {
+        format_version: FORMAT_VERSION,
+        environment: spec.name.to_owned(),
+        compiler: spec.compiler.clone(),
+        target: spec.target.clone(),
+        action_space: space.clone(),
+        observations,
+        rewards,
+        baselines: baselines.map(|space| space.name.to_owned()).collect(),
+    })
+}
+
+fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failed {
+    let known = known.collect::<Vec<_>>().join(", ");
+    Failed::usage(format!("`{name}` is no {kind} space that can be recorded: {known} are"))
+}
+
+fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Result<Plan, Failed> {
+    let stop = match (args.steps, args.states, args.episodes) {
+        (Some(steps), _, _) => Stop::Steps(steps),
+        (_, Some(states), _) => Stop::States(states),
+        (_, _, Some(episodes)) => Stop::Episodes(episodes),
+        (None, None, None) => {
+            return Err(Failed::usage("say when to stop: --steps, --states or --episodes"));
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Plan {
+        benchmarks: catalogue.expand(&args.benchmarks)?,
+        action_space: space.name.clone(),
+        policy: args.policy,
+        stop,
+        episode_length: args.episode_length,
+        seed: args.seed,
+        jobs: args.jobs.map_or(cores, usize::from),
+    })
+}
+
+/// What makes two runs the same: everything that decides what is recorded.
+fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
+    let mut uris = blake3::Hasher::new();
+    for uri in &plan.benchmarks {
+        uris.update(uri.as_str().as_bytes()).update(b"\n");
+    }
+    let (stop, count) = match plan.stop {
+        Stop::Steps(count) => ("steps", count),
+        Stop::States(count) => ("states", count),
+        Stop::Episodes(count) => ("episodes", count),
+    };
+    json!({
+        "benchmarks": args.benchmarks,
+        "benchmark_count": plan.benchmarks.len(),
+        "benchmark_digest": uris.finalize().to_hex().as_str(),
+        "action_space": plan.action_space,
+        "policy": plan.policy.as_str(),
+        "stop": { stop: count },
+        "episode_length": plan.episode_length,
+        "seed": plan.seed,
+        "ir": args.ir == Ir::All,
+        "step_cpu_seconds": args.step_cpu_seconds,
+        "worker_memory_mib": args.worker_memory_mib,
+    })
+    .to_string()
+}
+
+/// The run to go on with and where it stands, a new one, or nothing when it is complete.
+fn take_up(
+    lake: &Lake,
+    writer: &mut Writer,
+    args: &GenerateArgs,
+    plan: &Plan,
+) -> Result<Option<(RunId, Past)>, Failed> {
+    let arguments = arguments(args, plan);
+    let same = |run: &RunRow| run.arguments == arguments;
+    match writer.runs()?.into_iter().rev().find(|run| args.resume && same(run)) {
+        Some(RunRow { finished: true, .. }) => Ok(None),
+        Some(run) => {
+            let actions =
+                u16::try_from(lake.identity().action_space.actions.len()).unwrap_or(u16::MAX);
+            let past = Past::read(&lake.snapshot()?, run.id, plan, actions)?;
+            Ok(Some((run.id, past)))
+        }
+        None => Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default()))),
+    }
+}
+
+fn now_ms() -> i64 {
+    #[expect(clippy::disallowed_methods, reason = "this is the edge: a run says when it began")]
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
+}
+
+/// Raised by Ctrl-C or a request to terminate; a second one ends the process at once.
+fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(flag)
+}
+
+/// The environment that the run plays in: real compilers in worker processes.
+fn live(spec: &EnvironmentSpec, args: &GenerateArgs) -> Result<Box<dyn Environment>, Failed> {
+    if spec.name == toy::NAME {
+        return Ok(Box::new(ToyEnvironment::default()));
+    }
+    let config = WorkerConfig {
+        step_cpu_max: Duration::from_secs(args.step_cpu_seconds),
+        memory_bytes_max: args.worker_memory_mib << 20,
+        ..WorkerConfig::new(std::env::current_exe()?)
+    };
+    Ok(Box::new(WorkerEnvironment::new(spec.clone(), config)))
+}
+
+/// Shows `progress` while `work` goes on.
+fn show_while<T: Send>(
+    cli: &Cli,
+    stop: Stop,
+    progress: &Progress,
+    work: impl FnOnce() -> T + Send,
+) -> T {
+    let bar = RunBar::new(cli, stop);
+    std::thread::scope(|scope| {
+        let worker = scope.spawn(work);
+        while !worker.is_finished() {
+            bar.show(progress);
+            std::thread::park_timeout(SHOW_INTERVAL);
+        }
+        bar.finish();
+        worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+fn summary(progress: &Progress, cli: &Cli) -> String {
+    let [steps, states, failures, episodes] =
+        [&progress.steps, &progress.states, &progress.failures, &progress.episodes]
+            .map(|counter| HumanCount(counter.load(Ordering::Relaxed)));
+    format!(
+        "recorded {steps} steps and {states} new states in {}; {episodes} episodes, {failures} failures of the compiler\n",
+        cli.lake.display()
+    )
+}

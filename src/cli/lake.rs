@@ -1,0 +1,145 @@
+//! `seal`, `dedup`, `info`.
+
+use std::fmt::Write;
+
+use indicatif::{HumanBytes, HumanCount};
+use serde_json::json;
+
+use super::args::{Cli, InfoArgs, InfoFormat};
+use super::failure::Failed;
+use super::{print, progress};
+use crate::dedup;
+use crate::store::{Lake, RunRow, Snapshot, Table};
+
+pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
+    let lake = Lake::open(&cli.lake)?;
+    let report = lake.writer()?.seal()?;
+    tracing::info!(?report, "sealed");
+    let hot: u64 = {
+        let snapshot = lake.snapshot()?;
+        Table::ALL.iter().map(|&table| hot_rows(&snapshot, table)).sum()
+    };
+    let (rows, files) = (HumanCount(report.rows), report.segments.len());
+    let mut text = format!("sealed {rows} rows into {files} files");
+    if hot > 0 {
+        write!(text, "; {} rows of unfinished episodes stay in the hot log", HumanCount(hot))
+            .expect("a string takes it");
+    }
+    text.push('\n');
+    print(&text)
+}
+
+pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
+    let lake = Lake::open(&cli.lake)?;
+    let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
+    let report =
+        dedup::dedup(&mut lake.writer()?, dedup::Settings::default(), &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        })?;
+    bar.finish_and_clear();
+    let [steps, transitions, conflicts, failures] =
+        [report.steps, report.transitions, report.conflicts, report.failures].map(HumanCount);
+    let tables = format!("{transitions} transitions, {conflicts} conflicts, {failures} failures");
+    if report.unchanged {
+        return print(&format!("nothing new since the last time: {tables}\n"));
+    }
+    print(&format!("{steps} steps: {tables}\n"))
+}
+
+pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {
+    let snapshot = Lake::open(&cli.lake)?.snapshot()?;
+    match args.format {
+        InfoFormat::Json => print(&format!("{:#}\n", info_json(&snapshot))),
+        InfoFormat::Text => print(&info_text(&snapshot)),
+    }
+}
+
+fn hot_rows(snapshot: &Snapshot, table: Table) -> u64 {
+    snapshot.hot(table).iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
+fn sealed_bytes(snapshot: &Snapshot, table: Table) -> u64 {
+    snapshot.segments(table).iter().map(|segment| segment.bytes).sum()
+}
+
+fn info_json(snapshot: &Snapshot) -> serde_json::Value {
+    let identity = snapshot.identity();
+    let table = |table: Table| {
+        let hot = hot_rows(snapshot, table);
+        let rows = snapshot.rows(table);
+        let value = json!({
+            "rows": rows,
+            "hot_rows": hot,
+            "segments": snapshot.segments(table).len(),
+            "sealed_bytes": sealed_bytes(snapshot, table),
+        });
+        (table.name().to_owned(), value)
+    };
+    let run = |run: &RunRow| {
+        let arguments: serde_json::Value = serde_json::from_str(&run.arguments)
+            .unwrap_or_else(|_no_json| run.arguments.clone().into());
+        json!({
+            "run_id": run.id.0,
+            "started_at_ms": run.started_at_ms,
+            "finished": run.finished,
+            "arguments": arguments,
+        })
+    };
+    json!({
+        "path": snapshot.path(),
+        "format_version": identity.format_version,
+        "environment": identity.environment,
+        "compiler": identity.compiler,
+        "target": identity.target,
+        "action_space": identity.action_space.name,
+        "actions": identity.action_space.actions.len(),
+        "observations": identity.observations.iter().map(|space| &space.name).collect::<Vec<_>>(),
+        "rewards": identity.rewards,
+        "tables": Table::ALL.into_iter().map(table).collect::<serde_json::Map<_, _>>(),
+        "runs": snapshot.runs().iter().map(run).collect::<Vec<_>>(),
+    })
+}
+
+fn info_text(snapshot: &Snapshot) -> String {
+    let identity = snapshot.identity();
+    let names = |names: Vec<&str>| names.join(", ");
+    let observations = identity.observations.iter().map(|space| space.name.as_str()).collect();
+    let finished = snapshot.runs().iter().filter(|run| run.finished).count();
+    let mut text = format!(
+        "lake          {}\n\
+         environment   {} ({}, {})\n\
+         action space  {} ({} actions)\n\
+         observations  {}\n\
+         rewards       {}\n\
+         runs          {} ({finished} finished)\n\n\
+         {:<18}{:>14}{:>12}{:>10}{:>12}\n",
+        snapshot.path().display(),
+        identity.environment,
+        identity.compiler,
+        identity.target,
+        identity.action_space.name,
+        identity.action_space.actions.len(),
+        names(observations),
+        names(identity.rewards.iter().map(String::as_str).collect()),
+        snapshot.runs().len(),
+        "table",
+        "rows",
+        "of them hot",
+        "files",
+        "sealed",
+    );
+    for table in Table::ALL {
+        writeln!(
+            text,
+            "{:<18}{:>14}{:>12}{:>10}{:>12}",
+            table.name(),
+            HumanCount(snapshot.rows(table)).to_string(),
+            HumanCount(hot_rows(snapshot, table)).to_string(),
+            snapshot.segments(table).len(),
+            HumanBytes(sealed_bytes(snapshot, table)).to_string(),
+        )
+        .expect("a string takes it");
+    }
+    text
+}

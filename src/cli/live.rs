@@ -1,0 +1,181 @@
+//! `replay` and `env`: live environments, without recording.
+
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde_json::json;
+
+use super::args::{Cli, InfoFormat, ReplayArgs};
+use super::benchmarks::{Catalogue, action_space, environment, workers};
+use super::failure::Failed;
+use super::print;
+use crate::env::{Environment, Start, Watch};
+use crate::model::{
+    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind,
+};
+use crate::record::generate::Programs;
+
+pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
+    let environment = environment(&args.env)?;
+    let space = action_space(environment.spec(), args.action_space.as_deref())?;
+    let actions =
+        args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
+    let catalogue = Catalogue::new(environment.spec().name);
+    let uri = catalogue.one(&args.benchmark)?;
+    let benchmark = catalogue.load(&uri).map_err(Failed::usage)?;
+    let mut session = workers(environment.as_ref())?.session()?;
+    let started = session.start(&Start {
+        benchmark: &benchmark,
+        action_space: &space.name,
+        baselines: None,
+        watch: &Watch::default(),
+    })?;
+    let rewards: Vec<&str> =
+        environment.spec().reward_spaces.iter().map(|space| space.name).collect();
+    let mut text = format!("{uri}\n{:>4}  {:<40}  {}\n", 0, started.state, rewards.join("  "));
+    let mut taken = 0;
+    session.multistep(&actions, &mut |step, _| {
+        let name = &space.actions[usize::from(actions[taken].0)].name;
+        taken += 1;
+        let (state, note) = match &step.outcome {
+            Outcome::State { id, changed, .. } => {
+                (id.to_string(), if *changed { "" } else { "  (no change)" }.to_owned())
+            }
+            Outcome::Crashed(failure) => {
+                (String::new(), format!("  {}: {}", failure.kind, failure.detail))
+            }
+        };
+        let values: Vec<String> = step.rewards.iter().map(|value| format!("{value:.6}")).collect();
+        writeln!(text, "{taken:>4}  {state:<40}  {}  {name}{note}", values.join("  "))
+            .expect("a string takes it");
+        Ok(ControlFlow::Continue(()))
+    })?;
+    if !args.ir {
+        return print(&text);
+    }
+    let text_space = environment.spec().observation_index("Ir");
+    let value = session.observe(text_space.unwrap_or(environment.spec().state_index()))?;
+    match value {
+        Value::Text(ir) => print(&ir),
+        Value::Bytes(bytes) => print(&String::from_utf8_lossy(&bytes)),
+        other => print(&format!("{other:?}\n")),
+    }
+}
+
+/// An action by its name, or by its number.
+fn action(space: &ActionSpace, text: &str) -> Result<ActionIndex, Failed> {
+    let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
+    space.index_of(text).or(numbered).ok_or_else(|| {
+        Failed::usage(format!(
+            "`{text}` is no action of {} (0 to {}): `steplake env describe` lists them",
+            space.name,
+            space.actions.len() - 1
+        ))
+    })
+}
+
+pub(super) fn describe(name: &str, format: InfoFormat) -> Result<(), Failed> {
+    let environment = environment(name)?;
+    match format {
+        InfoFormat::Text => print(&describe_text(environment.spec())),
+        InfoFormat::Json => print(&format!("{:#}\n", describe_json(environment.spec()))),
+    }
+}
+
+/// The flags that are worth a word, as words.
+fn flag_words(flags: ActionFlags) -> Vec<&'static str> {
+    let words = [
+        (!flags.replayable, "not-replayable"),
+        (flags.crashes, "crashes"),
+        (flags.slow, "slow"),
+        (flags.never_changes, "never-changes"),
+    ];
+    words.into_iter().filter_map(|(set, word)| set.then_some(word)).collect()
+}
+
+fn kind_text(kind: &ValueKind) -> String {
+    match kind {
+        ValueKind::Scalar => "whole number".into(),
+        ValueKind::Vector(names) => format!("{} whole numbers", names.len()),
+        ValueKind::Text => "text".into(),
+        ValueKind::Bytes => "bytes".into(),
+    }
+}
+
+fn describe_text(spec: &EnvironmentSpec) -> String {
+    let mut text =
+        format!("{} ({}, {})\n\nobservation spaces\n", spec.name, spec.compiler, spec.target);
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
+    for space in &spec.observation_spaces {
+        let note = if space.of_benchmark { ", kept with the benchmark" } else { "" };
+        line(format!("  {:<24} {}{note}", space.name, kind_text(&space.kind)));
+    }
+    line("\nreward spaces".into());
+    for space in &spec.reward_spaces {
+        line(format!("  {:<24} less {}, {:?}", space.name, space.cost, space.scale));
+    }
+    for space in &spec.action_spaces {
+        line(format!("\naction space {} ({} actions)", space.name, space.actions.len()));
+        for (index, action) in space.actions.iter().enumerate() {
+            let flags = flag_words(action.flags).join(" ");
+            let pipeline =
+                if action.pipeline.is_empty() { "(no operation)" } else { &action.pipeline };
+            line(
+                format!("  {index:>4}  {:<36} {pipeline:<56} {flags}", action.name)
+                    .trim_end()
+                    .into(),
+            );
+        }
+    }
+    text
+}
+
+fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
+    let names = |kind: &ValueKind| match kind {
+        ValueKind::Vector(names) => json!(names.to_vec()),
+        _ => serde_json::Value::Null,
+    };
+    let observation = |space: &crate::model::ObservationSpace| {
+        json!({
+            "name": space.name,
+            "kind": kind_text(&space.kind),
+            "features": names(&space.kind),
+            "of_benchmark": space.of_benchmark,
+        })
+    };
+    let action = |(index, action): (usize, &crate::model::ActionSpec)| {
+        json!({
+            "index": index,
+            "name": action.name,
+            "pipeline": action.pipeline,
+            "flags": flag_words(action.flags),
+        })
+    };
+    let space = |space: &ActionSpace| {
+        let actions: Vec<_> = space.actions.iter().enumerate().map(action).collect();
+        json!({ "name": space.name, "actions": actions })
+    };
+    json!({
+        "name": spec.name,
+        "compiler": spec.compiler,
+        "target": spec.target,
+        "observation_spaces": spec.observation_spaces.iter().map(observation).collect::<Vec<_>>(),
+        "reward_spaces": spec.reward_spaces.iter().map(|space| space.name).collect::<Vec<_>>(),
+        "action_spaces": spec.action_spaces.iter().map(space).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn probe(
+    _cli: &Cli,
+    _benchmarks: &[String],
+    _output: &Path,
+    _states: usize,
+    _seed: u64,
+) -> Result<(), Failed> {
+    Err(Failed::usage("not yet"))
+}
+
+pub(super) fn probe_child() -> Result<(), Failed> {
+    Err(Failed::usage("not yet"))
+}

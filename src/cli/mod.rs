@@ -1,0 +1,102 @@
+//! The binary's commands: parse, run, exit code.
+//!
+//! What a program reads goes to standard output; progress, messages and logs go to standard error.
+
+mod args;
+mod benchmarks;
+mod datasets;
+mod failure;
+mod generate;
+mod lake;
+mod live;
+mod progress;
+mod rows;
+mod verify;
+
+use std::io::{IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser};
+use tracing_subscriber::EnvFilter;
+
+use self::args::{Cli, Command, EnvCommand};
+use self::failure::Failed;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    log(&cli);
+    match run(&cli) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => failed.report(),
+    }
+}
+
+/// Sends the log to standard error, as loud as was asked for.
+fn log(cli: &Cli) {
+    let level = match cli.verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let filter = EnvFilter::try_from_env("STEPLAKE_LOG")
+        .unwrap_or_else(|_unset| EnvFilter::new(format!("steplake={level}")));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .log_internal_errors(false)
+        .init();
+}
+
+fn run(cli: &Cli) -> Result<(), Failed> {
+    match &cli.command {
+        Command::Generate(args) => generate::run(cli, args),
+        Command::Seal => lake::seal(cli),
+        Command::Dedup => lake::dedup(cli),
+        Command::Verify(args) => verify::run(cli, args),
+        Command::Info(args) => lake::info(cli, args),
+        Command::Sql(args) => rows::sql(cli, args),
+        Command::Query(args) => rows::query(cli, args),
+        Command::Replay(args) => live::replay(args),
+        Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
+        Command::Env(EnvCommand::Probe { benchmarks, output, states, seed }) => {
+            live::probe(cli, benchmarks, output, *states, *seed)
+        }
+        Command::Datasets(command) => datasets::run(cli, command),
+        Command::Completions { shell } => {
+            clap_complete::generate(
+                *shell,
+                &mut Cli::command(),
+                "steplake",
+                &mut std::io::stdout(),
+            );
+            Ok(())
+        }
+        Command::Worker { environment, flight, memory_bytes_max } => {
+            worker(environment, flight, *memory_bytes_max)
+        }
+        Command::ProbeChild => live::probe_child(),
+    }
+}
+
+/// Serves sessions over standard input, which a supervisor has made a socket.
+fn worker(environment: &str, flight: &Path, memory_bytes_max: u64) -> Result<(), Failed> {
+    let environment = benchmarks::environment(environment)?;
+    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+    let stream = UnixStream::from(socket);
+    Ok(crate::env::worker::serve(environment.as_ref(), stream, flight, memory_bytes_max)?)
+}
+
+/// Writes a text to standard output. A reader that has seen enough and closed it is no failure.
+fn print(text: &str) -> Result<(), Failed> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

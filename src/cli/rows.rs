@@ -1,0 +1,88 @@
+//! `sql` and `query`.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufWriter;
+use std::sync::Arc;
+
+use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SqlArgs};
+use super::failure::Failed;
+use super::print;
+use crate::query::{Answer, Engine, EngineOptions, Format, IrRenderer, Query, QueryError, write};
+use crate::store::Lake;
+
+pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
+    answer(cli, &args.output, async |engine| engine.sql(&args.sql).await)
+}
+
+pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
+    let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
+    let mut values = Vec::new();
+    for text in &args.params {
+        let (name, value) = text.split_once('=').ok_or_else(|| {
+            Failed::usage(format!("`--param {text}` has no value: write --param NAME=VALUE"))
+        })?;
+        values.push((name.to_owned(), value.to_owned()));
+    }
+    answer(cli, &args.output, async |engine| engine.named(name, &values).await)
+}
+
+fn list() -> String {
+    let mut text = String::new();
+    for query in Query::list() {
+        writeln!(text, "{:<22} {}", query.name(), query.title()).expect("a string takes it");
+        for parameter in query.parameters() {
+            writeln!(text, "{:<22}   {parameter}: {}", "", parameter.description)
+                .expect("a string takes it");
+        }
+    }
+    text
+}
+
+/// Asks and writes the answer where it belongs.
+fn answer(
+    cli: &Cli,
+    output: &OutputArgs,
+    ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
+) -> Result<(), Failed> {
+    let snapshot = Lake::open(&cli.lake)?.snapshot()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let format = match output.format {
+        RowFormat::Table => Format::Table,
+        RowFormat::Csv => Format::Csv,
+        RowFormat::Json => Format::Json,
+        RowFormat::Arrow => Format::Arrow,
+        RowFormat::Parquet => Format::Parquet,
+    };
+    runtime.block_on(async {
+        let renderer = renderer(&snapshot.identity().environment);
+        let engine = Engine::new(snapshot, renderer, &EngineOptions::default()).await?;
+        let answer = ask(&engine).await?;
+        let written = match &output.output {
+            Some(path) => {
+                let file = File::create(path).map_err(|error| {
+                    Failed::usage(format!("{} cannot be written: {error}", path.display()))
+                })?;
+                write(answer, format, BufWriter::new(file)).await?
+            }
+            None => match write(answer, format, BufWriter::new(std::io::stdout())).await {
+                Err(QueryError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+                written => written?,
+            },
+        };
+        if written.cut {
+            tracing::warn!(rows = written.rows, "the table shows only the first rows: ask for csv, json, arrow or parquet to get all");
+        }
+        Ok(())
+    })
+}
+
+/// How the states of an environment are shown as text.
+fn renderer(environment: &str) -> IrRenderer {
+    if environment == crate::env::llvm::NAME {
+        return Arc::new(|bitcode| {
+            crate::env::llvm::disassemble(bitcode).map_err(|error| error.to_string())
+        });
+    }
+    Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
+}

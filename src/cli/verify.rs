@@ -1,0 +1,117 @@
+//! `verify`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use indicatif::{HumanBytes, HumanCount};
+
+use super::args::{Cli, VerifyArgs};
+use super::benchmarks::{environment, workers};
+use super::failure::{Code, Failed};
+use super::{print, progress};
+use crate::model::{ActionSpace, Outcome};
+use crate::record::replay::{ReplayReport, draw, replay};
+use crate::store::{Lake, VerifyReport};
+
+pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
+    let lake = Lake::open(&cli.lake)?;
+    let bar = progress::bar(cli, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked");
+    let report = lake.verify(&mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    })?;
+    bar.finish_and_clear();
+    print(&findings(&report))?;
+    let mut found = !report.is_sound();
+    if let Some(count) = args.replay {
+        found |= !replay_some(cli, &lake, count, args.seed)?;
+    }
+    if found {
+        return Err(Failed::new(Code::Found, "verify found what is listed above"));
+    }
+    Ok(())
+}
+
+fn findings(report: &VerifyReport) -> String {
+    let mut text = String::new();
+    for finding in &report.findings {
+        writeln!(text, "{}: {}", finding.path.display(), finding.what).expect("a string takes it");
+    }
+    let (files, frames) = (HumanCount(report.segments), HumanCount(report.frames));
+    let (bytes, states) = (HumanBytes(report.bytes), HumanCount(report.ir));
+    let verdict = if report.is_sound() { "sound" } else { "not sound" };
+    writeln!(
+        text,
+        "verify: {verdict}; checked {files} files and {frames} frames of the hot log ({bytes}), and \
+         the IR of {states} states against their ids"
+    )
+    .expect("a string takes it");
+    text
+}
+
+/// Replays `count` transitions; true when all agree whose action is not flagged.
+fn replay_some(cli: &Cli, lake: &Lake, count: usize, seed: i64) -> Result<bool, Failed> {
+    let snapshot = lake.snapshot()?;
+    let environment = environment(&snapshot.identity().environment)?;
+    let workers = workers(environment.as_ref())?;
+    let edges = draw(&snapshot, count, seed)?;
+    if edges.is_empty() {
+        print("replay: there are no state transitions yet: run `steplake dedup` first\n")?;
+        return Ok(true);
+    }
+    let bar = progress::bar(cli, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let report = replay(&workers, &snapshot, &edges, jobs, &|| bar.inc(1))?;
+    bar.finish_and_clear();
+    let space = &snapshot.identity().action_space;
+    let (text, agrees) = describe(&report, space);
+    print(&text)?;
+    Ok(agrees)
+}
+
+fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
+    let agreeing = report.replayed - report.disagreements.len();
+    let mut text = format!(
+        "replay: {agreeing} of {} transitions agree ({})",
+        report.replayed,
+        percent(agreeing, report.replayed)
+    );
+    if report.without_ir > 0 {
+        write!(text, "; {} more have no IR in the lake", report.without_ir)
+            .expect("a string takes it");
+    }
+    text.push('\n');
+    let mut by_action: BTreeMap<u16, Vec<_>> = BTreeMap::new();
+    for disagreement in &report.disagreements {
+        by_action.entry(disagreement.edge.action.0).or_default().push(disagreement);
+    }
+    let mut agrees = true;
+    for (action, disagreements) in by_action {
+        let spec = space.actions.get(usize::from(action));
+        let replayable = spec.is_none_or(|spec| spec.flags.replayable && !spec.flags.crashes);
+        agrees &= !replayable;
+        let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
+        let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };
+        writeln!(text, "  {name}: {} came out otherwise{flag}", disagreements.len())
+            .expect("a string takes it");
+        for disagreement in disagreements.iter().take(3) {
+            let found = match &disagreement.found {
+                Outcome::State { id, .. } => id.to_string(),
+                Outcome::Crashed(failure) => format!("{}: {}", failure.kind, failure.detail),
+            };
+            let edge = disagreement.edge;
+            writeln!(text, "    {} -> {} now {found}", edge.state, edge.next)
+                .expect("a string takes it");
+        }
+    }
+    (text, agrees)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a percentage for people")]
+fn percent(part: usize, whole: usize) -> String {
+    if whole == 0 {
+        "nothing to compare".into()
+    } else {
+        format!("{:.2}%", 100.0 * part as f64 / whole as f64)
+    }
+}

@@ -1,0 +1,282 @@
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::DatasetError;
+
+/// What a process left behind that was killed is removed after this time.
+const LEFTOVER_AGE_MAX: Duration = Duration::from_hours(24);
+
+/// A folder of things that can be made again: compiled programs, fetched sources.
+///
+/// Processes share it. An entry is written under another name and renamed, so a reader sees all of
+/// it or nothing; it carries the digest of its content, so damage is seen, and the entry is made
+/// again. Who makes an entry holds a file lock, so it is made once.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+/// The name of an entry: what kind of thing it is, and a digest of everything that its content
+/// depends on.
+///
+/// The making of an entry may ask for entries of other kinds, never of its own: kinds have locks of
+/// their own, so nobody waits in a circle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Key {
+    kind: &'static str,
+    digest: blake3::Hash,
+}
+
+impl Key {
+    /// The key of what depends on exactly these texts.
+    pub(super) fn of(kind: &'static str, parts: &[&str]) -> Self {
+        let mut hasher = blake3::Hasher::new();
+        for part in parts {
+            // Lengths keep ["a", "bc"] and ["ab", "c"] apart.
+            hasher.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        Self { kind, digest: hasher.finalize() }
+    }
+}
+
+/// A lock among processes, held until it is dropped.
+#[derive(Debug)]
+pub(super) struct Lock {
+    _file: File,
+}
+
+impl Cache {
+    /// The cache in `root`, which need not be there yet.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Where the cache lies when nobody says otherwise: `$STEPLAKE_CACHE`, else
+    /// `$XDG_CACHE_HOME/steplake`, else `~/.cache/steplake`.
+    pub fn default_root(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let own = set("STEPLAKE_CACHE");
+        let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+        own.or_else(|| Some(user()?.join("steplake")))
+            .unwrap_or_else(|| std::env::temp_dir().join("steplake"))
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The content of the entry called `key`, made by `make` where it is missing or damaged.
+    pub(super) fn entry(
+        &self,
+        key: Key,
+        make: impl FnOnce() -> Result<Vec<u8>, DatasetError>,
+    ) -> Result<Vec<u8>, DatasetError> {
+        if let Some(content) = self.read(key) {
+            return Ok(content);
+        }
+        let _lock = self.lock(&format!("{}-{}", key.kind, &key.digest.to_hex()[..2]))?;
+        // Another process may have made it while this one waited.
+        if let Some(content) = self.read(key) {
+            return Ok(content);
+        }
+        let content = make()?;
+        self.write(key, &content)?;
+        Ok(content)
+    }
+
+    /// The content of the entry called `key`, where it is there and whole.
+    pub(super) fn read(&self, key: Key) -> Option<Vec<u8>> {
+        let path = self.path_of(key);
+        let mut stored = fs::read(&path).ok()?;
+        let Some(content) = stored.split_off_checked(blake3::OUT_LEN) else {
+            tracing::warn!(path = %path.display(), "a truncated cache entry is made again");
+            return None;
+        };
+        if blake3::hash(&content).as_bytes().as_slice() != stored {
+            tracing::warn!(path = %path.display(), "a damaged cache entry is made again");
+            return None;
+        }
+        Some(content)
+    }
+
+    /// Puts an entry in its place.
+    pub(super) fn write(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
+        let path = self.path_of(key);
+        let folder = path.parent().unwrap_or(&self.root);
+        let written = || -> io::Result<()> {
+            fs::create_dir_all(folder)?;
+            let mut file = tempfile::NamedTempFile::new_in(self.scratch_root()?)?;
+            file.write_all(blake3::hash(content).as_bytes())?;
+            file.write_all(content)?;
+            file.persist(&path)?;
+            Ok(())
+        };
+        written().map_err(|source| DatasetError::Cache { path: path.clone(), source })
+    }
+
+    /// Waits for the lock called `name`.
+    pub(super) fn lock(&self, name: &str) -> Result<Lock, DatasetError> {
+        let folder = self.root.join("locks");
+        let path = folder.join(name);
+        let locked = || -> io::Result<File> {
+            fs::create_dir_all(&folder)?;
+            let file = File::options().create(true).append(true).open(&path)?;
+            file.lock()?;
+            Ok(file)
+        };
+        let file = locked().map_err(|source| DatasetError::Cache { path: path.clone(), source })?;
+        Ok(Lock { _file: file })
+    }
+
+    /// The folder called `name` in the cache, made where it is missing.
+    pub(super) fn folder(&self, name: &str) -> Result<PathBuf, DatasetError> {
+        let path = self.root.join(name);
+        match fs::create_dir_all(&path) {
+            Ok(()) => Ok(path),
+            Err(source) => Err(DatasetError::Cache { path, source }),
+        }
+    }
+
+    /// A folder on the cache's disk that is gone when it is dropped.
+    pub(super) fn scratch(&self) -> Result<tempfile::TempDir, DatasetError> {
+        let made = self.scratch_root().and_then(tempfile::TempDir::new_in);
+        made.map_err(|source| DatasetError::Cache { path: self.root.clone(), source })
+    }
+
+    fn scratch_root(&self) -> io::Result<PathBuf> {
+        let root = self.root.join("scratch");
+        if fs::create_dir(&root).is_err() {
+            fs::create_dir_all(&root)?;
+            remove_leftovers(&root);
+        }
+        Ok(root)
+    }
+
+    fn path_of(&self, key: Key) -> PathBuf {
+        let name = key.digest.to_hex();
+        self.root.join(key.kind).join(&name[..2]).join(&name[2..])
+    }
+}
+
+/// Removes what nobody has touched for long. Only tidiness: what cannot be removed stays.
+fn remove_leftovers(root: &Path) {
+    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let age = modified.ok().and_then(|time| time.elapsed().ok());
+        if age.is_some_and(|age| age > LEFTOVER_AGE_MAX) {
+            let path = entry.path();
+            fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).ok();
+        }
+    }
+}
+
+/// [`Vec::split_off`] that answers `None` where it would panic.
+trait SplitOffChecked: Sized {
+    fn split_off_checked(&mut self, at: usize) -> Option<Self>;
+}
+
+impl SplitOffChecked for Vec<u8> {
+    fn split_off_checked(&mut self, at: usize) -> Option<Self> {
+        (at <= self.len()).then(|| self.split_off(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made(text: &str) -> impl FnOnce() -> Result<Vec<u8>, DatasetError> {
+        let content = text.as_bytes().to_vec();
+        move || Ok(content)
+    }
+
+    fn unwanted() -> Result<Vec<u8>, DatasetError> {
+        panic!("the entry is there already")
+    }
+
+    #[test]
+    fn an_entry_is_made_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path().join("deep/down"));
+        let (a, b) = (Key::of("test", &["a", "bc"]), Key::of("test", &["ab", "c"]));
+        assert_eq!(cache.entry(a, made("one")).unwrap(), b"one");
+        assert_eq!(cache.entry(b, made("two")).unwrap(), b"two");
+        assert_eq!(cache.entry(a, unwanted).unwrap(), b"one");
+    }
+
+    #[test]
+    fn damage_is_seen_and_mended() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        let key = Key::of("test", &["a"]);
+        cache.entry(key, made("content")).unwrap();
+        let path = cache.path_of(key);
+        let whole = fs::read(&path).unwrap();
+        let mut flipped = whole.clone();
+        flipped[40 - 8 + 1] ^= 1;
+        for damaged in [&whole[..0], &whole[..20], &whole[..whole.len() - 1], &flipped] {
+            fs::write(&path, damaged).unwrap();
+            assert_eq!(cache.entry(key, made("content")).unwrap(), b"content");
+            assert_eq!(fs::read(&path).unwrap(), whole);
+        }
+    }
+
+    #[test]
+    fn one_of_many_makers_makes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let makers = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let make = || {
+                        makers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                        Ok(vec![1, 2, 3])
+                    };
+                    let cache = Cache::new(folder.path());
+                    assert_eq!(cache.entry(Key::of("test", &["shared"]), make).unwrap(), [1, 2, 3]);
+                });
+            }
+        });
+        assert_eq!(makers.into_inner(), 1);
+    }
+
+    #[test]
+    fn a_failure_is_not_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::new(folder.path());
+        let fail = || Err(DatasetError::NoPackageSources { folder: PathBuf::new() });
+        assert!(cache.entry(Key::of("test", &["a"]), fail).is_err());
+        assert_eq!(cache.entry(Key::of("test", &["a"]), made("now")).unwrap(), b"now");
+    }
+
+    #[test]
+    fn a_cache_that_cannot_be_is_one_clear_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "in the way").unwrap();
+        let error = Cache::new(&file).entry(Key::of("test", &["a"]), made("x")).unwrap_err();
+        let message = error.to_string();
+        assert!(message.contains("STEPLAKE_CACHE") && message.contains("file"), "{message}");
+        assert!(!message.contains('\n'));
+    }
+
+    #[test]
+    fn the_default_place() {
+        let with = |set: &'static [(&str, &str)]| {
+            Cache::default_root(move |name| {
+                set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+            })
+        };
+        assert_eq!(with(&[("HOME", "/h"), ("STEPLAKE_CACHE", "/c")]), Path::new("/c"));
+        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]), Path::new("/x/steplake"));
+        assert_eq!(
+            with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "")]),
+            Path::new("/h/.cache/steplake")
+        );
+    }
+}

@@ -1,0 +1,193 @@
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use super::debian::Debian;
+use super::file::Files;
+use super::generator::Generator;
+use super::nearest::{did_you_mean, nearest};
+use super::pattern::{NAMED_MAX, is_glob};
+use super::programs::Programs;
+use super::{About, Cache, Dataset, DatasetError, Unavailable};
+use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError};
+
+/// Where the datasets keep and find their things.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The cache's folder.
+    pub cache: PathBuf,
+    /// The folder of apt's lists of repositories; it is only read.
+    pub apt_sources: PathBuf,
+}
+
+impl Settings {
+    /// The cache where [`Cache::default_root`] says, the repositories of this machine.
+    pub fn from_environment() -> Self {
+        let cache = Cache::default_root(|name| std::env::var_os(name));
+        Self { cache, apt_sources: PathBuf::from("/etc/apt") }
+    }
+}
+
+/// Every dataset there is.
+#[derive(Debug)]
+pub struct Datasets {
+    all: Vec<Box<dyn Dataset>>,
+}
+
+/// The parts of a pattern: the dataset's URI, and what stands after it and its slash.
+struct Parts<'a> {
+    dataset: &'a str,
+    path: &'a str,
+}
+
+impl<'a> Parts<'a> {
+    fn of(pattern: &'a str) -> Result<Self, DatasetError> {
+        let Some((scheme, rest)) = pattern.split_once("://") else {
+            return Err(not_a_uri(pattern));
+        };
+        let name_length = rest.find('/').unwrap_or(rest.len());
+        let dataset = &pattern[..scheme.len() + "://".len() + name_length];
+        Ok(Self { dataset, path: rest.get(name_length + 1..).unwrap_or("") })
+    }
+}
+
+/// A path that was meant as `file:///…` is told so.
+fn not_a_uri(pattern: &str) -> DatasetError {
+    match std::fs::canonicalize(pattern) {
+        Ok(path) if !pattern.is_empty() => DatasetError::UnknownBenchmark {
+            uri: pattern.to_owned(),
+            hint: format!("write file://{}", path.display()),
+        },
+        _ => BenchmarkUriError(pattern.to_owned()).into(),
+    }
+}
+
+impl Datasets {
+    /// Every dataset. Nothing is read, made or fetched before it is asked for.
+    pub fn new(settings: &Settings) -> Self {
+        let cache = Cache::new(&settings.cache);
+        let all: Vec<Box<dyn Dataset>> = vec![
+            Box::new(Programs::new(cache.clone())),
+            Box::new(Debian::new(cache.clone(), &settings.apt_sources)),
+            Box::new(Generator::csmith(cache.clone())),
+            Box::new(Generator::llvm_stress(cache)),
+            Box::new(Files::new()),
+        ];
+        Self { all }
+    }
+
+    /// What each dataset says of itself.
+    pub fn about(&self) -> impl Iterator<Item = &About> {
+        self.all.iter().map(|dataset| dataset.about())
+    }
+
+    /// The canonical form of a URI, without making its program.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Dataset::resolve`], and [`DatasetError::UnknownDataset`].
+    pub fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
+        self.named(uri.dataset_uri())?.resolve(uri)
+    }
+
+    /// The program that a URI names.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Dataset::benchmark`], and [`DatasetError::UnknownDataset`].
+    pub fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
+        self.named(uri.dataset_uri())?.benchmark(uri)
+    }
+
+    /// The canonical URIs of the benchmarks that a [pattern](super) names, at least one, in order.
+    /// Listing a Debian package compiles its files, since only then it is known which of them are
+    /// benchmarks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Dataset::expand`], [`DatasetError::UnknownDataset`] and
+    /// [`DatasetError::NoMatch`].
+    pub fn expand(&self, pattern: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        let Parts { dataset, path } = Parts::of(pattern)?;
+        let uris = self.named(dataset)?.expand(path)?;
+        if uris.is_empty() {
+            let hint = if is_glob(path) && !path.contains("**") {
+                "`*` stays within one folder; `**` goes through all below".to_owned()
+            } else {
+                format!("`steplake datasets benchmarks {dataset}` lists what there is")
+            };
+            return Err(DatasetError::NoMatch { pattern: pattern.to_owned(), hint });
+        }
+        Ok(uris)
+    }
+
+    /// What several patterns name, each benchmark once, where it comes first.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datasets::expand`], and [`DatasetError::TooMany`].
+    pub fn expand_all<S: AsRef<str>>(
+        &self,
+        patterns: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for pattern in patterns {
+            let pattern = pattern.as_ref();
+            all.extend(self.expand(pattern)?.into_iter().filter(|uri| seen.insert(uri.clone())));
+            let count = u64::try_from(all.len()).unwrap_or(u64::MAX);
+            if count > NAMED_MAX {
+                let pattern = format!("… {pattern}");
+                return Err(DatasetError::TooMany { pattern, count, most: NAMED_MAX });
+            }
+        }
+        Ok(all)
+    }
+
+    /// What a pattern would name if it could be had, with the reasons: files that do not compile.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datasets::expand`].
+    pub fn unavailable(&self, pattern: &str) -> Result<Vec<Unavailable>, DatasetError> {
+        let Parts { dataset, path } = Parts::of(pattern)?;
+        self.named(dataset)?.unavailable(path)
+    }
+
+    /// Makes every program that a pattern names, so that all of them are in the cache, and gives
+    /// their number. `made` is called after each, with the number of all.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Datasets::expand`] and [`Datasets::benchmark`]; the programs before the failure
+    /// are there.
+    pub fn install(
+        &self,
+        pattern: &str,
+        made: &mut dyn FnMut(&BenchmarkUri, usize),
+    ) -> Result<usize, DatasetError> {
+        let uris = self.expand(pattern)?;
+        for uri in &uris {
+            self.benchmark(uri)?;
+            made(uri, uris.len());
+        }
+        Ok(uris.len())
+    }
+
+    fn named(&self, uri: &str) -> Result<&dyn Dataset, DatasetError> {
+        let known = || self.about().map(|about| about.uri);
+        let found = self.all.iter().find(|dataset| dataset.about().uri == uri);
+        found.map(AsRef::as_ref).ok_or_else(|| {
+            // Often the name is right and the scheme is not.
+            let name = Path::new(uri).file_name().and_then(|name| name.to_str()).unwrap_or(uri);
+            let names = self.about().map(|about| about.name);
+            let by_name = nearest(name, names)
+                .and_then(|name| self.about().find(|about| about.name == name))
+                .map(|about| format!(" (did you mean `{}`?)", about.uri));
+            DatasetError::UnknownDataset {
+                uri: uri.to_owned(),
+                hint: by_name.unwrap_or_else(|| did_you_mean(uri, known())),
+                known: known().collect::<Vec<_>>().join(", "),
+            }
+        })
+    }
+}

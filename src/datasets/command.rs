@@ -1,0 +1,312 @@
+//! Every foreign program is run from here: with limits, a known environment, and one line of error.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, killpg};
+use nix::sys::wait::{Id, WaitPidFlag, waitid};
+use nix::unistd::Pid;
+
+use super::DatasetError;
+
+/// The most that a program may take of the machine's memory.
+const MEMORY_MAX_BYTES: u64 = 8 << 30;
+/// The most of a program's error output that is kept.
+const STDERR_MAX_BYTES: usize = 64 << 10;
+/// The most of an error line that goes into a message.
+const DETAIL_MAX_CHARS: usize = 300;
+
+/// Variables that say how to reach the network, for programs that do.
+const NETWORK_VARIABLES: [&str; 9] = [
+    "APT_CONFIG",
+    "http_proxy",
+    "https_proxy",
+    "ftp_proxy",
+    "no_proxy",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+];
+
+/// A foreign program, and the Debian packages that bring it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tool {
+    pub(super) name: &'static str,
+    pub(super) package: &'static str,
+}
+
+/// One run of a [`Tool`].
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    tool: Tool,
+    /// What it is to do, for messages.
+    what: &'a str,
+    args: Vec<OsString>,
+    folder: Option<&'a Path>,
+    network: bool,
+    limit: Duration,
+}
+
+/// How a run failed that was started and ended.
+#[derive(Debug)]
+pub(super) struct Failed {
+    tool: &'static str,
+    what: String,
+    /// The first error line, or how it ended.
+    pub(super) detail: String,
+}
+
+impl Failed {
+    /// What the disk, and not the tool or its input, is to blame for.
+    pub(super) fn disk_error(&self) -> Option<io::Error> {
+        let known = [
+            ("No space left on device", io::ErrorKind::StorageFull),
+            ("Disk quota exceeded", io::ErrorKind::QuotaExceeded),
+            ("Read-only file system", io::ErrorKind::ReadOnlyFilesystem),
+        ];
+        let (_, kind) = known.iter().find(|(words, _)| self.detail.contains(words))?;
+        Some(io::Error::new(*kind, self.detail.clone()))
+    }
+}
+
+/// How a run failed.
+#[derive(Debug)]
+pub(super) enum RunError {
+    /// It ran and ended with an error of its own.
+    Failed(Failed),
+    /// It could not be run to its end.
+    Other(DatasetError),
+}
+
+impl From<RunError> for DatasetError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Failed(Failed { tool, what, detail }) => {
+                Self::ToolFailed { tool: tool.to_owned(), what, detail }
+            }
+            RunError::Other(error) => error,
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// A run with a minute to it, in the present folder.
+    pub(super) fn new(tool: Tool, what: &'a str) -> Self {
+        let limit = Duration::from_mins(1);
+        Self { tool, what, args: Vec::new(), folder: None, network: false, limit }
+    }
+
+    pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    pub(super) fn args(self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
+        args.into_iter().fold(self, Self::arg)
+    }
+
+    pub(super) fn folder(mut self, folder: &'a Path) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    pub(super) fn limit(mut self, limit: Duration) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    pub(super) fn with_network(mut self) -> Self {
+        self.network = true;
+        self
+    }
+
+    /// Runs it and gives what it wrote to its standard output.
+    pub(super) fn output(&self) -> Result<Vec<u8>, RunError> {
+        let io_error = |error: io::Error| {
+            RunError::Other(DatasetError::ToolFailed {
+                tool: self.tool.name.to_owned(),
+                what: self.what.to_owned(),
+                detail: error.to_string(),
+            })
+        };
+        let mut child = self.command().map_err(RunError::Other)?.spawn().map_err(io_error)?;
+        let ended = supervise(&mut child, self.limit).map_err(io_error)?;
+        if ended.timed_out {
+            return Err(RunError::Other(DatasetError::TimedOut {
+                tool: self.tool.name.to_owned(),
+                what: self.what.to_owned(),
+                limit: self.limit,
+            }));
+        }
+        if ended.status.success() {
+            return Ok(ended.stdout);
+        }
+        let detail = first_error(&String::from_utf8_lossy(&ended.stderr))
+            .unwrap_or_else(|| describe(ended.status));
+        let what = self.what.to_owned();
+        Err(RunError::Failed(Failed { tool: self.tool.name, what, detail }))
+    }
+
+    /// The limits are set by programs of util-linux, which every Debian has, and not between fork
+    /// and exec, where little is allowed and all of it unsafe.
+    #[expect(clippy::disallowed_methods, reason = "this is the place that sets the limits")]
+    fn command(&self) -> Result<Command, DatasetError> {
+        const UTIL_LINUX: &str = "util-linux";
+        let setpriv = find(Tool { name: "setpriv", package: UTIL_LINUX })?;
+        let prlimit = find(Tool { name: "prlimit", package: UTIL_LINUX })?;
+        let mut command = Command::new(setpriv);
+        // A program that outlived us would hold its locks and its folder.
+        command.args(["--pdeathsig", "KILL", "--"]).arg(prlimit);
+        command.arg(format!("--as={MEMORY_MAX_BYTES}")).arg("--core=0");
+        // Processor time is a second bound, for what escapes from the process group.
+        command.arg(format!("--cpu={}", 2 * self.limit.as_secs())).arg("--");
+        command.arg(find(self.tool)?).args(&self.args);
+        command.env_clear().env("LC_ALL", "C.UTF-8").env("SOURCE_DATE_EPOCH", "0");
+        let inherited: &[&str] = if self.network { &NETWORK_VARIABLES } else { &[] };
+        for name in ["PATH", "TMPDIR"].iter().chain(inherited) {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        if let Some(folder) = self.folder {
+            command.current_dir(folder);
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        Ok(command)
+    }
+}
+
+/// Where a tool lies on the search path.
+pub(super) fn find(tool: Tool) -> Result<PathBuf, DatasetError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|folder| folder.join(tool.name))
+        .find(|file| file.is_file())
+        .ok_or(DatasetError::ToolMissing { tool: tool.name.to_owned(), package: tool.package })
+}
+
+struct Ended {
+    status: ExitStatus,
+    stdout: Vec<u8>,
+    stderr: Vec<u8>,
+    timed_out: bool,
+}
+
+/// Waits for the child's end, at most for `limit`, and ends whatever is left of its process group.
+fn supervise(child: &mut Child, limit: Duration) -> io::Result<Ended> {
+    let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
+    let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr, timed_out) = thread::scope(|scope| {
+        let stdout = scope.spawn(move || read(out.as_mut(), usize::MAX));
+        let stderr = scope.spawn(move || read(err.as_mut(), STDERR_MAX_BYTES));
+        let (ended, end) = mpsc::channel();
+        scope.spawn(move || {
+            // Not reaped here: the process id, and with it the group's, must stay ours until
+            // killpg.
+            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+            while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
+            // The receiver is only gone when it has timed out.
+            ended.send(()).ok();
+        });
+        let timed_out = end.recv_timeout(limit).is_err();
+        // A group that is gone already is what is wanted.
+        killpg(pid, Signal::SIGKILL).ok();
+        (stdout.join(), stderr.join(), timed_out)
+    });
+    let lost = |_| io::Error::other("its output could not be read");
+    Ok(Ended {
+        status: child.wait()?,
+        stdout: stdout.map_err(lost)??,
+        stderr: stderr.map_err(lost)??,
+        timed_out,
+    })
+}
+
+/// Everything that comes, of which the first `most` bytes are kept.
+fn read(from: Option<&mut impl Read>, most: usize) -> io::Result<Vec<u8>> {
+    let Some(from) = from else { return Ok(Vec::new()) };
+    let mut kept = Vec::new();
+    from.by_ref().take(u64::try_from(most).unwrap_or(u64::MAX)).read_to_end(&mut kept)?;
+    io::copy(from, &mut io::sink())?;
+    Ok(kept)
+}
+
+/// The first line that speaks of an error, else the first line.
+fn first_error(stderr: &str) -> Option<String> {
+    let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
+    let speaks = |line: &&str| line.contains("error: ") || line.starts_with("E: ");
+    let line = lines().find(speaks).or_else(|| lines().next())?;
+    let printable = line.chars().filter(|c| !c.is_control());
+    Some(printable.take(DETAIL_MAX_CHARS).collect())
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("it ended with exit code {code}"),
+        (None, Some(signal)) => format!("it was ended by signal {signal}"),
+        (None, None) => "it did not end as programs do".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHELL: Tool = Tool { name: "sh", package: "dash" };
+
+    fn shell(script: &str) -> Run<'_> {
+        Run::new(SHELL, "a script").arg("-c").arg(script)
+    }
+
+    #[test]
+    fn output_comes_back() {
+        let out = shell("echo one; echo two >&2; test -z \"$HOME$USER\"").output().unwrap();
+        assert_eq!(out, b"one\n");
+    }
+
+    #[test]
+    fn the_first_error_line_is_the_message() {
+        let script = "echo note >&2; echo 'a.c:1:2: error: no' >&2; echo 'error: more' >&2; exit 3";
+        let error = DatasetError::from(shell(script).output().unwrap_err());
+        assert_eq!(error.to_string(), "sh failed on a script: a.c:1:2: error: no");
+        let error = DatasetError::from(shell("exit 3").output().unwrap_err());
+        assert_eq!(error.to_string(), "sh failed on a script: it ended with exit code 3");
+        let error = DatasetError::from(shell("kill -SEGV $$").output().unwrap_err());
+        assert_eq!(error.to_string(), "sh failed on a script: it was ended by signal 11");
+    }
+
+    #[test]
+    fn time_is_bounded_for_the_whole_group() {
+        let run = shell("sleep 1000 & sleep 1000").limit(Duration::from_millis(50));
+        let error = DatasetError::from(run.output().unwrap_err());
+        assert_eq!(error.to_string(), "sh on a script was stopped after 0 s");
+    }
+
+    #[test]
+    fn what_a_child_leaves_behind_is_ended() {
+        // Without that, the pipe would stay open for the thousand seconds.
+        assert_eq!(shell("sleep 1000 & echo done").output().unwrap(), b"done\n");
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let out = shell("ulimit -v").output().unwrap();
+        assert_eq!(out, format!("{}\n", MEMORY_MAX_BYTES >> 10).as_bytes());
+    }
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_package() {
+        let run = Run::new(Tool { name: "no-such-tool", package: "such-tools" }, "nothing");
+        let error = DatasetError::from(run.output().unwrap_err());
+        assert_eq!(error.to_string(), "no-such-tool is not installed: apt-get install such-tools");
+    }
+}

@@ -1,0 +1,307 @@
+//! Debian's sources through apt, in a root of its own: the system's lists, cache and configuration
+//! are read, never written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::control::{SourceRecord, compare_versions, source_lines, source_paragraphs};
+use crate::datasets::command::{Run, RunError, Tool};
+use crate::datasets::{Cache, DatasetError};
+
+const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
+const APT_CACHE: Tool = Tool { name: "apt-cache", package: "apt" };
+const SHA256SUM: Tool = Tool { name: "sha256sum", package: "coreutils" };
+
+/// How old the lists may be before they are fetched again.
+const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
+/// Its age is that of the lists.
+const STAMP: &str = "refreshed";
+const UPDATE_LIMIT: Duration = Duration::from_mins(5);
+const DOWNLOAD_LIMIT: Duration = Duration::from_mins(10);
+
+/// A private apt.
+#[derive(Debug)]
+pub(super) struct Apt {
+    cache: Cache,
+    /// Where the system says what its repositories are.
+    system: PathBuf,
+    root: Mutex<Option<PathBuf>>,
+    records: Mutex<BTreeMap<String, Vec<SourceRecord>>>,
+}
+
+/// The system's repositories, as repositories of sources.
+#[derive(Debug, Default)]
+struct Repositories {
+    lines: BTreeSet<String>,
+    paragraphs: String,
+}
+
+impl Repositories {
+    fn read(system: &Path) -> Self {
+        let mut files = vec![system.join("sources.list")];
+        let parts = fs::read_dir(system.join("sources.list.d")).into_iter().flatten().flatten();
+        files.extend(parts.map(|entry| entry.path()));
+        files.sort();
+        let mut found = Self::default();
+        for path in files {
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            match path.extension().and_then(|ending| ending.to_str()) {
+                Some("list") => found.lines.append(&mut source_lines(&text)),
+                Some("sources") => found.paragraphs += &(source_paragraphs(&text) + "\n"),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    fn is_empty(&self) -> bool {
+        self.lines.is_empty() && self.paragraphs.trim().is_empty()
+    }
+
+    fn lines(&self) -> String {
+        self.lines.iter().map(|line| line.clone() + "\n").collect()
+    }
+}
+
+impl Apt {
+    pub(super) fn new(cache: Cache, system: &Path) -> Self {
+        let (root, records) = (Mutex::default(), Mutex::default());
+        Self { cache, system: system.to_owned(), root, records }
+    }
+
+    /// The newest version of a source package.
+    pub(super) fn newest(&self, package: &str) -> Result<SourceRecord, DatasetError> {
+        let records = self.versions(package)?;
+        let newest = records.into_iter().max_by(|a, b| compare_versions(&a.version, &b.version));
+        newest.ok_or_else(|| self.unknown(package))
+    }
+
+    /// One version of a source package.
+    pub(super) fn version(
+        &self,
+        package: &str,
+        version: &str,
+    ) -> Result<SourceRecord, DatasetError> {
+        let records = self.versions(package)?;
+        let on_offer = self.on_offer(package)?;
+        if on_offer.is_empty() {
+            return Err(self.unknown(package));
+        }
+        records.into_iter().find(|record| record.version == version).ok_or_else(|| {
+            DatasetError::UnknownBenchmark {
+                uri: format!("benchmark://debian-v0/{package}@{version}"),
+                hint: format!("this machine's Debian has {package} {on_offer}"),
+            }
+        })
+    }
+
+    /// Fetches a package's files into `folder`.
+    pub(super) fn download(
+        &self,
+        record: &SourceRecord,
+        folder: &Path,
+    ) -> Result<(), DatasetError> {
+        let what = format!("{}={}", record.package, record.version);
+        let root = self.root()?;
+        let run = run(APT_GET, &what, &root).folder(folder).limit(DOWNLOAD_LIMIT);
+        let run = run.args(["source", "--download-only", "--only-source", &what]);
+        match run.output() {
+            Ok(_) => {
+                own(record, folder)?;
+                verify(record, folder)
+            }
+            Err(RunError::Failed(failed)) if failed.detail.contains(" 404 ") => {
+                // The lists are older than the repository: the next to come fetches them again.
+                fs::remove_file(root.join(STAMP)).ok();
+                let versions = self.on_offer(&record.package)?;
+                Err(DatasetError::Withdrawn { what, versions })
+            }
+            Err(error) => Err(offline(&root, what, error)),
+        }
+    }
+
+    fn on_offer(&self, package: &str) -> Result<String, DatasetError> {
+        let records = self.versions(package)?;
+        let versions: Vec<&str> = records.iter().map(|record| record.version.as_str()).collect();
+        Ok(versions.join(", "))
+    }
+
+    fn versions(&self, package: &str) -> Result<Vec<SourceRecord>, DatasetError> {
+        let mut known = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(records) = known.get(package) {
+            return Ok(records.clone());
+        }
+        let root = self.root()?;
+        let index = show(&root, &["--only-source", package])?;
+        let records: Vec<SourceRecord> = SourceRecord::all(&index)
+            .into_iter()
+            .filter(|record| record.package == package)
+            .collect();
+        known.insert(package.to_owned(), records.clone());
+        Ok(records)
+    }
+
+    fn unknown(&self, package: &str) -> DatasetError {
+        let made_from = self.root().and_then(|root| show(&root, &[package]));
+        let sources: BTreeSet<String> = SourceRecord::all(&made_from.unwrap_or_default())
+            .into_iter()
+            .map(|record| record.package)
+            .collect();
+        let hint = match sources.first() {
+            Some(source) => format!("it is made from the source package `{source}`"),
+            None => "no source package of that name is in this machine's Debian".to_owned(),
+        };
+        DatasetError::UnknownBenchmark { uri: format!("benchmark://debian-v0/{package}"), hint }
+    }
+
+    /// The private root, with lists that are no older than a day where the network allows it.
+    fn root(&self) -> Result<PathBuf, DatasetError> {
+        let mut ready = self.root.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(root) = ready.as_ref() {
+            return Ok(root.clone());
+        }
+        let repositories = Repositories::read(&self.system);
+        if repositories.is_empty() {
+            return Err(DatasetError::NoPackageSources { folder: self.system.clone() });
+        }
+        // Other repositories have other lists: they lie apart.
+        let text = repositories.lines() + &repositories.paragraphs;
+        let name = format!("apt-{}", &blake3::hash(text.as_bytes()).to_hex()[..16]);
+        let _lock = self.cache.lock(&name)?;
+        let root = self.cache.folder(&name)?;
+        lay_out(&root, &repositories)
+            .map_err(|source| DatasetError::Cache { path: root.clone(), source })?;
+        refresh(&root)?;
+        *ready = Some(root.clone());
+        Ok(root)
+    }
+}
+
+fn run<'a>(tool: Tool, what: &'a str, root: &Path) -> Run<'a> {
+    Run::new(tool, what).with_network().arg("-q").arg("-c").arg(root.join("apt.conf"))
+}
+
+/// What the index says of a package; nothing of one that it does not know.
+fn show(root: &Path, arguments: &[&str]) -> Result<String, DatasetError> {
+    match run(APT_CACHE, "the package index", root).arg("showsrc").args(arguments).output() {
+        Ok(output) => Ok(String::from_utf8_lossy(&output).into_owned()),
+        Err(RunError::Failed(failed)) if failed.detail.contains("Unable to locate") => {
+            Ok(String::new())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Fetches the lists where they are old.
+fn refresh(root: &Path) -> Result<(), DatasetError> {
+    let stamp = root.join(STAMP);
+    let modified = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
+    let age = modified.ok().and_then(|time| time.elapsed().ok());
+    if age.is_some_and(|age| age < LISTS_AGE_MAX) && has_lists(root) {
+        return Ok(());
+    }
+    tracing::info!("fetching the lists of Debian source packages");
+    let run = run(APT_GET, "the package lists", root).limit(UPDATE_LIMIT);
+    match run.args(["-o", "APT::Update::Error-Mode=any", "update"]).output() {
+        Ok(_) => fs::write(&stamp, "")
+            .map_err(|source| DatasetError::Cache { path: stamp.clone(), source }),
+        // One repository of many without sources, or older lists: they may well do.
+        Err(error) if has_lists(root) => {
+            tracing::warn!("{}", DatasetError::from(error));
+            Ok(())
+        }
+        Err(error) => Err(offline(root, "any package".to_owned(), error)),
+    }
+}
+
+/// What apt fails on is the disk or the network.
+fn offline(root: &Path, what: String, error: RunError) -> DatasetError {
+    if let RunError::Failed(failed) = &error
+        && let Some(source) = failed.disk_error()
+    {
+        return DatasetError::Cache { path: root.to_owned(), source };
+    }
+    match error {
+        RunError::Failed(failed) => DatasetError::Offline { what, detail: failed.detail },
+        RunError::Other(DatasetError::TimedOut { limit, .. }) => DatasetError::Offline {
+            what,
+            detail: format!("no answer within {} s", limit.as_secs()),
+        },
+        RunError::Other(error) => error,
+    }
+}
+
+fn has_lists(root: &Path) -> bool {
+    let lists = fs::read_dir(root.join("state/lists")).into_iter().flatten().flatten();
+    lists.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("Sources"))
+}
+
+/// Writes what makes the root a root. Keys, proxies and everything else that this does not name
+/// stay the system's. Hooks are cleared: they are made for the system's own lists.
+fn lay_out(root: &Path, repositories: &Repositories) -> io::Result<()> {
+    for folder in ["state/lists/partial", "cache/archives/partial", "sources.list.d"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    let place = root.display();
+    let configuration = format!(
+        r#"Dir::State "{place}/state";
+Dir::State::status "{place}/status";
+Dir::Cache "{place}/cache";
+Dir::Etc::sourcelist "{place}/sources.list";
+Dir::Etc::sourceparts "{place}/sources.list.d";
+APT::Sandbox::User "root";
+Acquire::Languages "none";
+Acquire::Retries "1";
+Acquire::http::Timeout "20";
+Acquire::https::Timeout "20";
+#clear APT::Update::Pre-Invoke;
+#clear APT::Update::Post-Invoke;
+#clear APT::Update::Post-Invoke-Success;
+#clear APT::Update::Post-Invoke-Stats;
+"#
+    );
+    for (name, text) in [
+        ("apt.conf", configuration),
+        ("status", String::new()),
+        ("sources.list", repositories.lines()),
+        ("sources.list.d/system.sources", repositories.paragraphs.clone()),
+    ] {
+        fs::write(root.join(name), text)?;
+    }
+    Ok(())
+}
+
+/// Of a repository on this machine's own disk, apt makes links: they become files of ours.
+fn own(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
+    for (_, name) in &record.files {
+        let path = folder.join(name);
+        if path.is_symlink() {
+            let owned = fs::read(&path).and_then(|content| {
+                fs::remove_file(&path)?;
+                fs::write(&path, content)
+            });
+            owned.map_err(|source| DatasetError::Cache { path, source })?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks every file of a package against the digests of the repository's signed index.
+pub(super) fn verify(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
+    let what = format!("{} {}", record.package, record.version);
+    for (digest, name) in &record.files {
+        let output = Run::new(SHA256SUM, &what).folder(folder).arg("--").arg(name).output();
+        let detail = match output {
+            Ok(output) if output.starts_with(digest.to_ascii_lowercase().as_bytes()) => continue,
+            Ok(_) => format!("{name} differs"),
+            Err(RunError::Failed(failed)) => failed.detail,
+            Err(RunError::Other(error)) => return Err(error),
+        };
+        return Err(DatasetError::ChecksumMismatch { what, detail });
+    }
+    Ok(())
+}

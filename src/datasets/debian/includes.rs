@@ -1,0 +1,293 @@
+//! Which folders of a source tree a C file needs on its include path, found by reading its
+//! includes.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+/// The most files that are read for the includes of one.
+const READ_MAX: usize = 2000;
+
+/// Headers of the system that a package's own file of the same name must not hide.
+const SYSTEM_HEADERS: [&str; 50] = [
+    "alloca.h",
+    "assert.h",
+    "byteswap.h",
+    "complex.h",
+    "ctype.h",
+    "dirent.h",
+    "dlfcn.h",
+    "endian.h",
+    "errno.h",
+    "error.h",
+    "fcntl.h",
+    "features.h",
+    "fenv.h",
+    "float.h",
+    "fnmatch.h",
+    "getopt.h",
+    "glob.h",
+    "iconv.h",
+    "inttypes.h",
+    "iso646.h",
+    "langinfo.h",
+    "libgen.h",
+    "limits.h",
+    "locale.h",
+    "malloc.h",
+    "math.h",
+    "memory.h",
+    "netdb.h",
+    "poll.h",
+    "pthread.h",
+    "regex.h",
+    "sched.h",
+    "semaphore.h",
+    "setjmp.h",
+    "signal.h",
+    "stdarg.h",
+    "stdbool.h",
+    "stddef.h",
+    "stdint.h",
+    "stdio.h",
+    "stdlib.h",
+    "string.h",
+    "strings.h",
+    "tgmath.h",
+    "time.h",
+    "unistd.h",
+    "utime.h",
+    "wchar.h",
+    "wctype.h",
+    "stdatomic.h",
+];
+
+/// The files of an unpacked source tree.
+#[derive(Debug)]
+pub(super) struct SourceTree {
+    root: PathBuf,
+    /// Paths relative to the root, by file name.
+    by_name: BTreeMap<String, Vec<PathBuf>>,
+}
+
+/// An `#include` line.
+#[derive(Debug, PartialEq, Eq)]
+struct Include<'a> {
+    path: &'a str,
+    quoted: bool,
+}
+
+impl SourceTree {
+    /// Lists the tree in `root`, without hidden folders: among them `.pc`, where Debian keeps the
+    /// files from before its patches.
+    pub(super) fn read(root: &Path) -> io::Result<Self> {
+        let mut by_name: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+        let mut folders = vec![PathBuf::new()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(root.join(&folder))? {
+                let entry = entry?;
+                let Ok(name) = entry.file_name().into_string() else { continue };
+                if name.starts_with('.') || name.contains(char::is_control) {
+                    continue;
+                }
+                let path = folder.join(&name);
+                let kind = entry.file_type()?;
+                if kind.is_dir() {
+                    folders.push(path);
+                } else if kind.is_file() {
+                    by_name.entry(name).or_default().push(path);
+                }
+            }
+        }
+        for paths in by_name.values_mut() {
+            paths.sort();
+        }
+        Ok(Self { root: root.to_owned(), by_name })
+    }
+
+    /// The folder that it was read from.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Every C file, in order.
+    pub(super) fn c_files(&self) -> Vec<String> {
+        let all = self.by_name.values().flatten();
+        let c_files = all.filter(|path| path.extension().is_some_and(|ending| ending == "c"));
+        let mut names: Vec<String> =
+            c_files.filter_map(|path| path.to_str().map(str::to_owned)).collect();
+        names.sort();
+        names
+    }
+
+    /// The flags that put on the include path what `file` needs of its own package, and no more.
+    ///
+    /// An include that does not lie beside the file that names it is looked for in the whole tree;
+    /// among several the nearest is taken. A folder that would hide a header of the system goes
+    /// last.
+    pub(super) fn include_flags(&self, file: &str) -> Vec<String> {
+        let start = PathBuf::from(file);
+        let home = start.parent().unwrap_or(Path::new("")).to_owned();
+        let mut folders: Vec<PathBuf> = Vec::new();
+        let mut seen = BTreeSet::from([start.clone()]);
+        let mut queue = VecDeque::from([start]);
+        while let Some(reader) = queue.pop_front() {
+            let text = fs::read(self.root.join(&reader)).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            for include in includes(&text) {
+                let Some(found) = self.find(&include, &reader, &home, &mut folders) else {
+                    continue;
+                };
+                if seen.len() < READ_MAX && seen.insert(found.clone()) {
+                    queue.push_back(found);
+                }
+            }
+        }
+        let hides = |folder: &Path| SYSTEM_HEADERS.iter().any(|name| self.has(&folder.join(name)));
+        let flag = |folder: &PathBuf| {
+            let name = if folder.as_os_str().is_empty() { "." } else { folder.to_str()? };
+            Some(if hides(folder) { format!("-idirafter{name}") } else { format!("-I{name}") })
+        };
+        folders.iter().filter_map(flag).collect()
+    }
+
+    fn has(&self, path: &Path) -> bool {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.and_then(|name| self.by_name.get(name))
+            .is_some_and(|all| all.iter().any(|p| p == path))
+    }
+
+    /// The file that an include means, with its folder added where it is needed.
+    fn find(
+        &self,
+        include: &Include<'_>,
+        reader: &Path,
+        home: &Path,
+        folders: &mut Vec<PathBuf>,
+    ) -> Option<PathBuf> {
+        if include.quoted {
+            let beside = normal(&reader.parent()?.join(include.path))?;
+            if self.has(&beside) {
+                return Some(beside);
+            }
+        }
+        if let Some(known) = folders
+            .iter()
+            .filter_map(|folder| normal(&folder.join(include.path)))
+            .find(|path| self.has(path))
+        {
+            return Some(known);
+        }
+        if SYSTEM_HEADERS.contains(&include.path) || include.path.starts_with("sys/") {
+            return None;
+        }
+        let wanted = Path::new(include.path);
+        let candidates = self.by_name.get(wanted.file_name()?.to_str()?)?;
+        let fits = candidates.iter().filter(|path| path.ends_with(wanted));
+        let nearest = fits.min_by_key(|path| distance(path.parent().unwrap_or(path), home))?;
+        let up = wanted.components().count();
+        folders.push(nearest.ancestors().nth(up)?.to_owned());
+        Some(nearest.clone())
+    }
+}
+
+/// How many folders one goes up and down to come from `a` to `b`.
+fn distance(a: &Path, b: &Path) -> usize {
+    let shared = a.components().zip(b.components()).take_while(|(a, b)| a == b).count();
+    a.components().count() + b.components().count() - 2 * shared
+}
+
+/// A relative path without `.` and `..`; `None` where it leads out of the tree.
+fn normal(path: &Path) -> Option<PathBuf> {
+    let mut parts = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(part) => parts.push(part),
+            Component::CurDir => {}
+            Component::ParentDir => {
+                if !parts.pop() {
+                    return None;
+                }
+            }
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(parts)
+}
+
+/// The includes of a text, also those that conditions leave out.
+fn includes(text: &str) -> impl Iterator<Item = Include<'_>> {
+    text.lines().filter_map(|line| {
+        let rest =
+            line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
+        let (quoted, closing) = match rest.chars().next()? {
+            '"' => (true, '"'),
+            '<' => (false, '>'),
+            _ => return None,
+        };
+        let path = rest[1..].split(closing).next()?;
+        Some(Include { path, quoted })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[(&str, &str)]) -> (tempfile::TempDir, SourceTree) {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let tree = SourceTree::read(folder.path()).unwrap();
+        (folder, tree)
+    }
+
+    #[test]
+    fn only_what_is_needed_is_on_the_path() {
+        let (_folder, tree) = tree(&[
+            ("lib/a.c", "#include \"a.h\"\n#include <stdio.h>\n"),
+            ("lib/a.h", "# include \"conf/b.h\"\n"),
+            ("include/conf/b.h", "#include <c.h>\n"),
+            ("deep/er/c.h", ""),
+            ("unused/d.h", ""),
+            (".pc/lib/a.c", ""),
+        ]);
+        assert_eq!(tree.c_files(), ["lib/a.c"]);
+        assert_eq!(tree.include_flags("lib/a.c"), ["-Iinclude", "-Ideep/er"]);
+    }
+
+    #[test]
+    fn the_nearest_of_several_is_taken() {
+        let (_folder, tree) = tree(&[
+            ("src/unix/a.c", "#include \"config.h\"\n#include \"../top.h\"\n"),
+            ("src/include/config.h", ""),
+            ("other/place/config.h", ""),
+            ("src/top.h", ""),
+        ]);
+        assert_eq!(tree.include_flags("src/unix/a.c"), ["-Isrc/include"]);
+    }
+
+    #[test]
+    fn system_headers_stay_visible() {
+        let (_folder, tree) = tree(&[
+            ("a.c", "#include <string.h>\n#include <compat.h>\n#include \"root.h\"\n"),
+            ("compat/compat.h", ""),
+            ("compat/string.h", ""),
+            ("x/root.h", "#include \"../a.c\"\n#include \"../../out.h\""),
+        ]);
+        assert_eq!(
+            tree.include_flags("a.c"),
+            ["-idirafter".to_owned() + "compat", "-Ix".to_owned()]
+        );
+    }
+
+    #[test]
+    fn a_header_at_the_root() {
+        let (_folder, tree) = tree(&[("lib/a.c", "#include <r.h>\n"), ("r.h", "")]);
+        assert_eq!(tree.include_flags("lib/a.c"), ["-I."]);
+    }
+}

@@ -1,0 +1,376 @@
+//! `benchmark://debian-v0/<package>@<version>/<file>`: the C files of Debian's source packages.
+//!
+//! A package is fetched with its checksums, unpacked with Debian's patches, and each of its C files
+//! is compiled by itself. No program of the package is run, so there is no `configure`: the flags
+//! say what is true of every Debian system, the include path is found by reading the includes, and
+//! a file that needs more is listed as not available, with the compiler's words.
+
+mod apt;
+mod control;
+mod copyright;
+mod includes;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::apt::Apt;
+use self::control::SourceRecord;
+use self::copyright::Copyright;
+use self::includes::SourceTree;
+use super::clang::{self, Language, Source};
+use super::command::{Run, Tool};
+use super::nearest::did_you_mean;
+use super::pattern::{is_glob, matcher};
+use super::stored::{Stored, cached};
+use super::{About, Cache, Dataset, DatasetError, Unavailable};
+use crate::model::{Benchmark, BenchmarkUri, Provenance};
+
+const URI: &str = "benchmark://debian-v0";
+const DPKG_SOURCE: Tool = Tool { name: "dpkg-source", package: "dpkg-dev" };
+const UNPACK_LIMIT: Duration = Duration::from_mins(10);
+
+/// What a `configure` would find on every Debian system, and what C of older days needs to be
+/// taken: calls without a declaration, declarations without a type, and careless pointers.
+const FLAGS: [&str; 19] = [
+    "-D_GNU_SOURCE",
+    "-DSTDC_HEADERS=1",
+    "-DHAVE_FCNTL_H=1",
+    "-DHAVE_INTTYPES_H=1",
+    "-DHAVE_LIMITS_H=1",
+    "-DHAVE_MEMORY_H=1",
+    "-DHAVE_STDARG_H=1",
+    "-DHAVE_STDBOOL_H=1",
+    "-DHAVE_STDINT_H=1",
+    "-DHAVE_STDLIB_H=1",
+    "-DHAVE_STRING_H=1",
+    "-DHAVE_SYS_STAT_H=1",
+    "-DHAVE_SYS_TYPES_H=1",
+    "-DHAVE_UNISTD_H=1",
+    "-DHAVE__BOOL=1",
+    "-Wno-error=implicit-function-declaration",
+    "-Wno-error=implicit-int",
+    "-Wno-error=int-conversion",
+    "-Wno-error=incompatible-function-pointer-types",
+];
+
+/// The dataset.
+#[derive(Debug)]
+pub(super) struct Debian {
+    cache: Cache,
+    about: About,
+    apt: Apt,
+    /// The package that was unpacked last: files are asked for one after another.
+    unpacked: Mutex<Option<Arc<Unpacked>>>,
+}
+
+/// A package whose version is settled.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Package {
+    name: String,
+    version: String,
+}
+
+/// A source package on the disk, for as long as this lives.
+#[derive(Debug)]
+struct Unpacked {
+    package: Package,
+    record: SourceRecord,
+    tree: SourceTree,
+    copyright: Copyright,
+    _folder: tempfile::TempDir,
+}
+
+/// What became of each C file of a package: nothing, or the compiler's first error line.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Index {
+    files: BTreeMap<String, Option<String>>,
+}
+
+/// A path of the dataset: `package[@version][/file]`.
+struct Place<'a> {
+    package: &'a str,
+    version: Option<&'a str>,
+    file: &'a str,
+}
+
+impl<'a> Place<'a> {
+    fn of(path: &'a str) -> Result<Self, DatasetError> {
+        let (head, file) = path.split_once('/').unwrap_or((path, ""));
+        let (package, version) = match head.split_once('@') {
+            Some((package, version)) => (package, Some(version)),
+            None => (head, None),
+        };
+        // What goes on apt's command line and into the cache's file names must be what Debian
+        // allows.
+        let plain = |text: &str, extra: &str| {
+            let allowed = |c: char| c.is_ascii_alphanumeric() || extra.contains(c);
+            text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
+        };
+        if !plain(package, "+-.") || !version.is_none_or(|version| plain(version, "+-.:~")) {
+            return Err(DatasetError::UnknownBenchmark {
+                uri: format!("{URI}/{path}"),
+                hint: format!("write {URI}/<package>/<file> or {URI}/<package>@<version>/<file>"),
+            });
+        }
+        Ok(Self { package, version, file })
+    }
+}
+
+impl Package {
+    fn uri(&self, file: &str) -> Result<BenchmarkUri, DatasetError> {
+        Ok(format!("{URI}/{}@{}/{file}", self.name, self.version).parse()?)
+    }
+}
+
+impl Debian {
+    pub(super) fn new(cache: Cache, apt_sources: &Path) -> Self {
+        let about = About {
+            name: "debian-v0",
+            uri: URI,
+            description: "The C files of any Debian source package, each compiled by itself",
+            licence: "",
+            size: None,
+            example: "benchmark://debian-v0/zlib/*",
+        };
+        let apt = Apt::new(cache.clone(), apt_sources);
+        Self { cache, about, apt, unpacked: Mutex::default() }
+    }
+
+    /// The package with the version that is asked for, else with the newest.
+    fn package(&self, place: &Place<'_>) -> Result<Package, DatasetError> {
+        let version = match place.version {
+            Some(version) => version.to_owned(),
+            None => self.apt.newest(place.package)?.version,
+        };
+        Ok(Package { name: place.package.to_owned(), version })
+    }
+
+    /// Fetches, checks and unpacks.
+    fn unpacked(&self, package: &Package) -> Result<Arc<Unpacked>, DatasetError> {
+        let mut last = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(unpacked) = last.as_ref().filter(|unpacked| unpacked.package == *package) {
+            return Ok(Arc::clone(unpacked));
+        }
+        let (record, archives) = self.archives(package)?;
+        let what = format!("{} {}", package.name, package.version);
+        let folder = self.cache.scratch()?;
+        let root = folder.path().join("source");
+        let description = record.description_file().unwrap_or_default();
+        let run = Run::new(DPKG_SOURCE, &what).folder(folder.path()).limit(UNPACK_LIMIT);
+        let run = run.args(["--no-copy", "-x"]).arg(archives.join(description));
+        run.arg("source").output()?;
+        let unreadable = |source| DatasetError::Unreadable { path: root.clone(), source };
+        let tree = SourceTree::read(&root).map_err(unreadable)?;
+        let copyright = fs::read(root.join("debian/copyright")).unwrap_or_default();
+        let copyright = Copyright::parse(&String::from_utf8_lossy(&copyright));
+        let package = package.clone();
+        let unpacked = Arc::new(Unpacked { package, record, tree, copyright, _folder: folder });
+        *last = Some(Arc::clone(&unpacked));
+        Ok(unpacked)
+    }
+
+    /// The package's record and the folder of its files, which are what the record says.
+    fn archives(&self, package: &Package) -> Result<(SourceRecord, PathBuf), DatasetError> {
+        let Package { name, version } = package;
+        let record = cached(&self.cache, "debian-records", &[URI, name, version], || {
+            self.apt.version(name, version)
+        })?;
+        let folder_name = format!("{name}_{version}");
+        let _lock = self.cache.lock(&format!("debian-{folder_name}"))?;
+        let folder = self.cache.folder("debian-archives")?.join(&folder_name);
+        if folder.is_dir() {
+            match apt::verify(&record, &folder) {
+                Ok(()) => return Ok((record, folder)),
+                Err(DatasetError::ChecksumMismatch { what, detail }) => {
+                    tracing::warn!("the cached source of {what} is fetched again: {detail}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let cache_error = |source| DatasetError::Cache { path: folder.clone(), source };
+        let fetched = self.cache.scratch()?;
+        self.apt.download(&record, fetched.path())?;
+        if folder.exists() {
+            fs::remove_dir_all(&folder).map_err(cache_error)?;
+        }
+        fs::rename(fetched.path(), &folder).map_err(cache_error)?;
+        Ok((record, folder))
+    }
+
+    fn key<'a>(package: &'a Package, flags: &'a str) -> Result<[&'a str; 5], DatasetError> {
+        Ok([URI, &package.name, &package.version, clang::version()?, flags])
+    }
+
+    /// One file's program, made or taken from the cache.
+    fn stored(&self, package: &Package, file: &str) -> Result<Stored, DatasetError> {
+        let flags = all_flags();
+        let key = Self::key(package, &flags)?;
+        let key: Vec<&str> = key.into_iter().chain([file]).collect();
+        Stored::cached(&self.cache, &key, || {
+            let unpacked = self.unpacked(package)?;
+            unpacked.compile(file)
+        })
+    }
+
+    /// Compiles every C file of a package, on every core.
+    fn index(&self, package: &Package) -> Result<Index, DatasetError> {
+        let flags = all_flags();
+        cached(&self.cache, "debian-indexes", &Self::key(package, &flags)?, || {
+            let files = self.unpacked(package)?.tree.c_files();
+            tracing::info!(
+                "compiling {} C files of {} {}",
+                files.len(),
+                package.name,
+                package.version
+            );
+            let next = AtomicUsize::new(0);
+            let index = Mutex::new(Index::default());
+            let work = || -> Result<(), DatasetError> {
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let problem = match self.stored(package, file) {
+                        Ok(_) => None,
+                        Err(DatasetError::DoesNotCompile { detail, .. }) => Some(detail),
+                        Err(error @ DatasetError::TimedOut { .. }) => Some(error.to_string()),
+                        Err(error) => return Err(error),
+                    };
+                    let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
+                    index.files.insert(file.clone(), problem);
+                }
+                Ok(())
+            };
+            thread::scope(|scope| {
+                let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+                let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+                workers.into_iter().try_for_each(|worker| match worker.join() {
+                    Ok(done) => done,
+                    Err(panic) => std::panic::resume_unwind(panic),
+                })
+            })?;
+            Ok(index.into_inner().unwrap_or_else(PoisonError::into_inner))
+        })
+    }
+
+    /// The C files that `path` names, with what became of them.
+    fn select(
+        &self,
+        path: &str,
+    ) -> Result<(Package, BTreeMap<String, Option<String>>), DatasetError> {
+        let pattern = format!("{URI}/{path}");
+        let head = path.split('/').next().unwrap_or_default();
+        if head.is_empty() || is_glob(head) {
+            let (dataset, example) = (URI.to_owned(), self.about.example.to_owned());
+            return Err(DatasetError::Unbounded { dataset, example });
+        }
+        let place = Place::of(path)?;
+        let glob = match place.file.trim_end_matches('/') {
+            "" => "**".to_owned(),
+            glob if is_glob(glob) => glob.to_owned(),
+            folder => format!("{folder}/**"),
+        };
+        let wanted = matcher(&pattern, &glob)?;
+        let package = self.package(&place)?;
+        let mut files = self.index(&package)?.files;
+        files.retain(|file, _| wanted.is_match(file));
+        Ok((package, files))
+    }
+}
+
+fn all_flags() -> String {
+    [clang::FLAGS.join(" "), FLAGS.join(" ")].join(" ")
+}
+
+impl Unpacked {
+    fn compile(&self, file: &str) -> Result<Stored, DatasetError> {
+        let uri = self.package.uri(file)?;
+        let files = self.tree.c_files();
+        if !files.iter().any(|known| known == file) {
+            let near = did_you_mean(file, files.iter().map(String::as_str));
+            let package = format!("{URI}/{}", self.package.name);
+            let hint = format!("{package} has {} C files{near}", files.len());
+            return Err(DatasetError::UnknownBenchmark { uri: uri.to_string(), hint });
+        }
+        let mut flags: Vec<String> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
+        flags.extend(self.tree.include_flags(file));
+        let compiled = clang::compile(&Source {
+            uri: uri.as_str(),
+            language: Language::C,
+            folder: self.tree.root(),
+            file,
+            flags: &flags,
+        })?;
+        let Package { name, version } = &self.package;
+        let description = self.record.description_file();
+        let digest = self.record.files.iter().find(|(_, name)| Some(name.as_str()) == description);
+        let digest = digest.map(|(digest, _)| digest.as_str()).unwrap_or_default();
+        let provenance = Provenance {
+            family: format!("debian/{name}"),
+            licence: self.copyright.licence(file).to_owned(),
+            origin: format!("Debian source package {name} {version}, sha256 {digest}, {file}"),
+            compile_command: compiled.command,
+        };
+        Ok(Stored::new(&provenance, compiled.bitcode))
+    }
+}
+
+impl Dataset for Debian {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
+        let place = Place::of(uri.path())?;
+        if !is_c_file(place.file) {
+            return Err(DatasetError::UnknownBenchmark {
+                uri: uri.to_string(),
+                hint: format!(
+                    "a benchmark is one C file; `steplake datasets benchmarks {uri}` lists them"
+                ),
+            });
+        }
+        self.package(&place)?.uri(place.file)
+    }
+
+    fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        if !is_glob(path) && is_c_file(path) {
+            return Ok(vec![self.resolve(&format!("{URI}/{path}").parse()?)?]);
+        }
+        let (package, files) = self.select(path)?;
+        let available = files.iter().filter(|(_, problem)| problem.is_none());
+        let uris: Vec<_> =
+            available.map(|(file, _)| package.uri(file)).collect::<Result<_, _>>()?;
+        match files.first_key_value() {
+            Some((_, Some(problem))) if uris.is_empty() => {
+                let pattern = format!("{URI}/{path}");
+                let hint = format!("of {} C files none compiles by itself: {problem}", files.len());
+                Err(DatasetError::NoMatch { pattern, hint })
+            }
+            _ => Ok(uris),
+        }
+    }
+
+    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
+        let place = Place::of(uri.path())?;
+        let canonical = self.resolve(uri)?;
+        let stored = self.stored(&self.package(&place)?, place.file)?;
+        Ok(stored.into_benchmark(canonical))
+    }
+
+    fn unavailable(&self, path: &str) -> Result<Vec<Unavailable>, DatasetError> {
+        let (package, files) = self.select(path)?;
+        let problems = files.into_iter().filter_map(|(file, problem)| Some((file, problem?)));
+        problems
+            .map(|(file, reason)| Ok(Unavailable { uri: package.uri(&file)?, reason }))
+            .collect()
+    }
+}
+
+fn is_c_file(file: &str) -> bool {
+    Path::new(file).extension().is_some_and(|ending| ending == "c")
+}

@@ -1,0 +1,233 @@
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::clang::{self, Compiled, Language, Source};
+use super::command::{Run, RunError, Tool};
+use super::nearest::did_you_mean;
+use super::pattern::{NAMED_MAX, is_glob, matcher, split_at_wildcard};
+use super::{About, Dataset, DatasetError};
+use crate::model::{Benchmark, BenchmarkUri, Provenance};
+
+const URI: &str = "file://";
+const OPT: Tool = Tool { name: "opt-22", package: "llvm-22" };
+const AS: Tool = Tool { name: "llvm-as-22", package: "llvm-22" };
+const ENDINGS: &str = ".c, .cc, .cpp, .cxx, .ll or .bc";
+
+/// `file:///<path>`: a user's own programs, where they lie. Nothing of them is cached: what they
+/// include may change at any time.
+#[derive(Debug)]
+pub(super) struct Files {
+    about: About,
+}
+
+/// What a file holds, by its ending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Source(Language),
+    Text,
+    Bitcode,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Option<Self> {
+        match path.extension().and_then(OsStr::to_str)? {
+            "c" => Some(Self::Source(Language::C)),
+            "cc" | "cpp" | "cxx" => Some(Self::Source(Language::Cxx)),
+            "ll" => Some(Self::Text),
+            "bc" => Some(Self::Bitcode),
+            _ => None,
+        }
+    }
+}
+
+impl Files {
+    pub(super) fn new() -> Self {
+        let about = About {
+            name: "file",
+            uri: URI,
+            description: "Your own C, C++, LLVM IR and bitcode files, or a folder of them",
+            licence: "",
+            size: None,
+            example: "file:///path/to/program.c",
+        };
+        Self { about }
+    }
+}
+
+fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> DatasetError {
+    move |source| DatasetError::Unreadable { path: path.to_owned(), source }
+}
+
+fn uri_of(path: &Path) -> Result<BenchmarkUri, DatasetError> {
+    let text = path.to_str().ok_or_else(|| DatasetError::UnknownBenchmark {
+        uri: format!("{URI}{}", path.display()),
+        hint: "its path is not UTF-8; rename it".to_owned(),
+    })?;
+    Ok(format!("{URI}{text}").parse()?)
+}
+
+fn path_of(uri: &BenchmarkUri) -> PathBuf {
+    Path::new("/").join(uri.path())
+}
+
+/// A file by the one name that it has: no links, no `..`.
+fn real_file(uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
+    let path = path_of(uri);
+    let unknown = |hint: String| DatasetError::UnknownBenchmark { uri: uri.to_string(), hint };
+    let Ok(real) = fs::canonicalize(&path) else {
+        let siblings = path.parent().map(programs_in).unwrap_or_default();
+        let names = siblings.iter().filter_map(|path| path.file_name()?.to_str());
+        let wanted = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        return Err(unknown(format!("there is no such file{}", did_you_mean(wanted, names))));
+    };
+    if !real.is_file() {
+        return Err(unknown("it is no file".to_owned()));
+    }
+    let kind = Kind::of(&real).ok_or_else(|| unknown(format!("its name must end in {ENDINGS}")))?;
+    Ok((real, kind))
+}
+
+/// The programs that lie directly in a folder, in the order of their names.
+fn programs_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| path.is_file());
+    let mut programs: Vec<PathBuf> = files.filter(|path| Kind::of(path).is_some()).collect();
+    programs.sort();
+    programs
+}
+
+/// Every program below a folder, without following links to folders.
+fn programs_below(folder: &Path, depth_left: usize, found: &mut Vec<PathBuf>) {
+    found.extend(programs_in(folder));
+    if depth_left == 0 {
+        return;
+    }
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            programs_below(&entry.path(), depth_left - 1, found);
+        }
+    }
+}
+
+fn canonical(paths: &[PathBuf]) -> Result<Vec<BenchmarkUri>, DatasetError> {
+    let mut uris = Vec::with_capacity(paths.len());
+    for path in paths {
+        uris.push(uri_of(&fs::canonicalize(path).map_err(unreadable(path))?)?);
+    }
+    uris.sort();
+    uris.dedup();
+    Ok(uris)
+}
+
+fn matching(pattern: &str, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+    let (folder, rest) = split_at_wildcard(path);
+    let wanted = matcher(pattern, rest)?;
+    let folder = Path::new("/").join(folder);
+    if !folder.is_dir() {
+        let hint = format!("there is no folder `{}`", folder.display());
+        return Err(DatasetError::NoMatch { pattern: pattern.to_owned(), hint });
+    }
+    let depth = if rest.contains("**") { usize::MAX } else { rest.matches('/').count() };
+    let mut paths = Vec::new();
+    programs_below(&folder, depth, &mut paths);
+    paths.retain(|path| path.strip_prefix(&folder).is_ok_and(|inner| wanted.is_match(inner)));
+    canonical(&paths)
+}
+
+/// Reads a source's program.
+fn compile(uri: &BenchmarkUri, path: &Path, language: Language) -> Result<Compiled, DatasetError> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    clang::compile(&Source { uri: uri.as_str(), language, folder, file, flags: &[] })
+}
+
+/// LLVM's tools take any text for its other form, and an empty file for an empty program.
+fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), DatasetError> {
+    const PLAIN: &[u8] = b"BC\xc0\xde";
+    const WRAPPED: &[u8] = b"\xde\xc0\x17\x0b";
+    if content.starts_with(PLAIN) || content.starts_with(WRAPPED) {
+        return Ok(());
+    }
+    let name = path.file_name().unwrap_or_default().display();
+    let detail = format!("{name} does not begin as bitcode does");
+    Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
+}
+
+/// Has LLVM's own tool read and verify the file, and gives what the tool wrote.
+fn checked(uri: &BenchmarkUri, path: &Path, run: Run<'_>) -> Result<Vec<u8>, DatasetError> {
+    match run.arg(path).output() {
+        Ok(output) => Ok(output),
+        Err(RunError::Failed(failed)) => {
+            let folder = path.parent().map(|folder| format!("{}/", folder.display()));
+            let detail = failed.detail.replace(&folder.unwrap_or_default(), "");
+            Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
+        }
+        Err(RunError::Other(error)) => Err(error),
+    }
+}
+
+impl Dataset for Files {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
+        uri_of(&real_file(uri)?.0)
+    }
+
+    fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        let pattern = format!("{URI}/{path}");
+        if path.is_empty() {
+            let (dataset, example) = (URI.to_owned(), self.about.example.to_owned());
+            return Err(DatasetError::Unbounded { dataset, example });
+        }
+        let real = Path::new("/").join(path);
+        let uris = if real.is_dir() {
+            canonical(&programs_in(&real))?
+        } else if is_glob(path) && !real.exists() {
+            matching(&pattern, path)?
+        } else {
+            return Ok(vec![self.resolve(&pattern.parse()?)?]);
+        };
+        let count = u64::try_from(uris.len()).unwrap_or(u64::MAX);
+        if count > NAMED_MAX {
+            return Err(DatasetError::TooMany { pattern, count, most: NAMED_MAX });
+        }
+        if uris.is_empty() {
+            let hint = format!("no file there ends in {ENDINGS}");
+            return Err(DatasetError::NoMatch { pattern, hint });
+        }
+        Ok(uris)
+    }
+
+    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
+        let (path, kind) = real_file(uri)?;
+        let uri = uri_of(&path)?;
+        let content = fs::read(&path).map_err(unreadable(&path))?;
+        let (program, compile_command) = match kind {
+            Kind::Source(language) => {
+                let compiled = compile(&uri, &path, language)?;
+                (compiled.bitcode, compiled.command)
+            }
+            Kind::Text => {
+                let run = Run::new(AS, uri.as_str()).args(["-o", "-"]);
+                (checked(&uri, &path, run)?, format!("{} -o -", AS.name))
+            }
+            Kind::Bitcode => {
+                is_bitcode(&uri, &path, &content)?;
+                let run = Run::new(OPT, uri.as_str()).args(["-passes=verify", "-disable-output"]);
+                checked(&uri, &path, run)?;
+                (content.clone(), String::new())
+            }
+        };
+        let parent = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let provenance = Provenance {
+            family: format!("file/{}", parent.display()),
+            licence: String::new(),
+            origin: format!("{}, blake3 {}", path.display(), blake3::hash(&content).to_hex()),
+            compile_command,
+        };
+        Ok(Benchmark { uri, program: program.into(), provenance })
+    }
+}

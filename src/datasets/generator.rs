@@ -1,0 +1,199 @@
+//! Programs made by random generators, one for each seed.
+
+use std::fs;
+use std::path::Path;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::clang::{self, Language, Source};
+use super::command::{Run, Tool};
+use super::pattern::{is_glob, range};
+use super::stored::Stored;
+use super::{About, Cache, Dataset, DatasetError};
+use crate::model::{Benchmark, BenchmarkUri, Provenance};
+
+const SEED_MAX: u64 = u32::MAX as u64;
+
+/// A few seeds of csmith take for ever: they are not available.
+const GENERATE_LIMIT: Duration = Duration::from_secs(30);
+
+/// The folder of csmith's headers.
+const CSMITH_HEADERS: &str = "/usr/include/csmith";
+
+/// How one generator is run.
+#[derive(Debug, Clone, Copy)]
+struct Recipe {
+    tool: Tool,
+    /// What goes before the seed.
+    arguments: &'static [&'static str],
+    version_argument: &'static str,
+    /// The line of the version's text that says it all.
+    version_line: fn(&str) -> Option<&str>,
+    file: &'static str,
+    language: Language,
+    flags: &'static [&'static str],
+    family: &'static str,
+    /// A file that compiling needs, and the package that brings it.
+    header: Option<(&'static str, &'static str)>,
+}
+
+/// csmith as it is by default: C programs that have no undefined behaviour and print a checksum.
+const CSMITH: Recipe = Recipe {
+    tool: Tool { name: "csmith", package: "csmith libcsmith-dev" },
+    arguments: &["--concise", "--seed"],
+    version_argument: "--version",
+    version_line: |text| text.lines().next(),
+    file: "csmith.c",
+    language: Language::C,
+    flags: &["-I/usr/include/csmith"],
+    family: "csmith",
+    header: Some(("csmith.h", "libcsmith-dev")),
+};
+
+/// llvm-stress with functions of about 300 instructions, vector code among them.
+const LLVM_STRESS: Recipe = Recipe {
+    tool: Tool { name: "llvm-stress-22", package: "llvm-22" },
+    arguments: &["--size=300", "-o", "-", "--seed"],
+    version_argument: "--version",
+    version_line: |text| text.lines().map(str::trim).find(|line| line.contains("LLVM version")),
+    file: "stress.ll",
+    language: Language::Ir,
+    flags: &[],
+    family: "llvm-stress",
+    header: None,
+};
+
+/// `generator://<name>/<seed>`: programs of a random generator.
+#[derive(Debug)]
+pub(super) struct Generator {
+    cache: Cache,
+    about: About,
+    recipe: Recipe,
+    version: OnceLock<String>,
+}
+
+impl Generator {
+    pub(super) fn csmith(cache: Cache) -> Self {
+        let about = About {
+            name: "csmith-v0",
+            uri: "generator://csmith-v0",
+            description: "Random C programs without undefined behaviour, made by csmith",
+            // What a program has that is anybody's: csmith's own headers.
+            licence: "BSD-2-Clause",
+            size: None,
+            example: "generator://csmith-v0/0..99",
+        };
+        Self { cache, about, recipe: CSMITH, version: OnceLock::new() }
+    }
+
+    pub(super) fn llvm_stress(cache: Cache) -> Self {
+        let about = About {
+            name: "llvm-stress-v0",
+            uri: "generator://llvm-stress-v0",
+            description: "Random LLVM IR with vector code, made by llvm-stress",
+            licence: "Apache-2.0 WITH LLVM-exception",
+            size: None,
+            example: "generator://llvm-stress-v0/0..99",
+        };
+        Self { cache, about, recipe: LLVM_STRESS, version: OnceLock::new() }
+    }
+
+    fn seed(&self, uri: &BenchmarkUri) -> Result<u32, DatasetError> {
+        let path = uri.path();
+        let digits = !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_digit());
+        let seed = digits.then(|| path.parse().ok()).flatten();
+        seed.ok_or_else(|| DatasetError::UnknownBenchmark {
+            uri: uri.to_string(),
+            hint: format!("a seed from 0 to {SEED_MAX} is wanted, e.g. {}/42", self.about.uri),
+        })
+    }
+
+    fn uri(&self, seed: u64) -> Result<BenchmarkUri, DatasetError> {
+        Ok(format!("{}/{seed}", self.about.uri).parse()?)
+    }
+
+    fn version(&self) -> Result<&str, DatasetError> {
+        if let Some(version) = self.version.get() {
+            return Ok(version);
+        }
+        // csmith writes a file into its folder even then.
+        let scratch = self.cache.scratch()?;
+        let run = Run::new(self.recipe.tool, "its version").folder(scratch.path());
+        let run = run.arg(self.recipe.version_argument);
+        let output = run.output()?;
+        let text = String::from_utf8_lossy(&output);
+        let line = (self.recipe.version_line)(&text).unwrap_or_default().trim().to_owned();
+        Ok(self.version.get_or_init(|| line))
+    }
+
+    fn make(&self, uri: &BenchmarkUri, seed: u32) -> Result<Stored, DatasetError> {
+        let recipe = self.recipe;
+        if let Some((header, package)) = recipe.header
+            && !Path::new(CSMITH_HEADERS).join(header).is_file()
+        {
+            return Err(DatasetError::ToolMissing { tool: header.to_owned(), package });
+        }
+        let scratch = self.cache.scratch()?;
+        let run = Run::new(recipe.tool, uri.as_str()).folder(scratch.path()).limit(GENERATE_LIMIT);
+        let text = run.args(recipe.arguments).arg(seed.to_string()).output()?;
+        // Not left to the generators: they do not notice when the disk is full.
+        let path = scratch.path().join(recipe.file);
+        fs::write(&path, text).map_err(|source| DatasetError::Cache { path, source })?;
+        let flags: Vec<String> = recipe.flags.iter().map(|&flag| flag.to_owned()).collect();
+        let compiled = clang::compile(&Source {
+            uri: uri.as_str(),
+            language: recipe.language,
+            folder: scratch.path(),
+            file: recipe.file,
+            flags: &flags,
+        })?;
+        let arguments = recipe.arguments.join(" ");
+        let generate = format!("{} {arguments} {seed} > {}", recipe.tool.name, recipe.file);
+        let provenance = Provenance {
+            family: recipe.family.to_owned(),
+            licence: self.about.licence.to_owned(),
+            origin: format!("{}, seed {seed}", self.version()?),
+            compile_command: format!("{generate} && {}", compiled.command),
+        };
+        Ok(Stored::new(&provenance, compiled.bitcode))
+    }
+}
+
+impl Dataset for Generator {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
+        self.uri(self.seed(uri)?.into())
+    }
+
+    fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        let About { uri, example, .. } = &self.about;
+        if path.is_empty() || is_glob(path) {
+            let (dataset, example) = ((*uri).to_owned(), (*example).to_owned());
+            return Err(DatasetError::Unbounded { dataset, example });
+        }
+        let pattern = format!("{uri}/{path}");
+        match range(&pattern, path, SEED_MAX)? {
+            Some((first, last)) => (first..=last).map(|seed| self.uri(seed)).collect(),
+            None => Ok(vec![self.resolve(&pattern.parse()?)?]),
+        }
+    }
+
+    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
+        let seed = self.seed(uri)?;
+        let uri = self.uri(seed.into())?;
+        let recipe = &self.recipe;
+        let key = [
+            uri.as_str(),
+            self.version()?,
+            &recipe.arguments.join(" "),
+            clang::version()?,
+            &clang::FLAGS.join(" "),
+            &recipe.flags.join(" "),
+        ];
+        let stored = Stored::cached(&self.cache, &key, || self.make(&uri, seed))?;
+        Ok(stored.into_benchmark(uri))
+    }
+}

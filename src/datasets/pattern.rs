@@ -1,0 +1,101 @@
+//! What a pattern's path says: everything, a range, a glob, or one name.
+
+use globset::{GlobBuilder, GlobMatcher};
+
+use super::DatasetError;
+
+/// The most URIs that one pattern may name.
+pub(super) const NAMED_MAX: u64 = 1_000_000;
+
+/// Numbers `first..last`, both ends included; `None` where the text is no range.
+pub(super) fn range(
+    pattern: &str,
+    path: &str,
+    max: u64,
+) -> Result<Option<(u64, u64)>, DatasetError> {
+    let Some((first, last)) = path.split_once("..") else { return Ok(None) };
+    let bad = |detail: String| DatasetError::BadPattern { pattern: pattern.to_owned(), detail };
+    let number = |text: &str| {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits.then(|| text.parse::<u64>().ok()).flatten().filter(|n| *n <= max);
+        number.ok_or_else(|| bad(format!("`{text}` is no number from 0 to {max}")))
+    };
+    let (first, last) = (number(first)?, number(last)?);
+    if first > last {
+        return Err(bad(format!("the range runs backwards: write {last}..{first}")));
+    }
+    let count = last - first + 1;
+    if count > NAMED_MAX {
+        return Err(DatasetError::TooMany { pattern: pattern.to_owned(), count, most: NAMED_MAX });
+    }
+    Ok(Some((first, last)))
+}
+
+/// True for a text with `*`, `?`, `[` or `{` in it.
+pub(super) fn is_glob(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{'])
+}
+
+/// What stands before the first part with a wildcard in it, and the rest: `a/b/*.c` is `("a/b",
+/// "*.c")`.
+pub(super) fn split_at_wildcard(path: &str) -> (&str, &str) {
+    let wild = path.find(['*', '?', '[', '{']).unwrap_or(path.len());
+    match path[..wild].rfind('/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => ("", path),
+    }
+}
+
+/// As in a shell, `*` and `?` stay within one folder; `**` goes through all below.
+pub(super) fn matcher(pattern: &str, glob: &str) -> Result<GlobMatcher, DatasetError> {
+    let built = GlobBuilder::new(glob).literal_separator(true).build();
+    let glob = built.map_err(|error| DatasetError::BadPattern {
+        pattern: pattern.to_owned(),
+        detail: error.kind().to_string(),
+    })?;
+    Ok(glob.compile_matcher())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_include_both_ends() {
+        assert_eq!(range("p", "0..99", 1000).unwrap(), Some((0, 99)));
+        assert_eq!(range("p", "7..7", 7).unwrap(), Some((7, 7)));
+        assert_eq!(range("p", "7", 7).unwrap(), None);
+        for (path, message) in [
+            ("9..1", "`p` cannot be read as a pattern: the range runs backwards: write 1..9"),
+            ("1..", "`p` cannot be read as a pattern: `` is no number from 0 to 5000000"),
+            ("1..+2", "`p` cannot be read as a pattern: `+2` is no number from 0 to 5000000"),
+            (
+                "1..5000001",
+                "`p` cannot be read as a pattern: `5000001` is no number from 0 to 5000000",
+            ),
+            ("0..1000000", "`p` names 1000001 benchmarks; at most 1000000 are taken at a time"),
+        ] {
+            assert_eq!(range("p", path, 5_000_000).unwrap_err().to_string(), message);
+        }
+    }
+
+    #[test]
+    fn globs_stay_in_their_folder() {
+        let matches = |glob: &str, path: &str| matcher("p", glob).unwrap().is_match(path);
+        assert!(matches("*.c", "a.c") && !matches("*.c", "lib/a.c"));
+        assert!(
+            matches("**", "lib/a.c")
+                && matches("**/*.c", "a.c")
+                && matches("l?b/[a-c].c", "lib/a.c")
+        );
+        assert!(matcher("p", "[").is_err());
+    }
+
+    #[test]
+    fn the_plain_part_comes_first() {
+        assert_eq!(split_at_wildcard("a/b/*.c"), ("a/b", "*.c"));
+        assert_eq!(split_at_wildcard("a/b*/c"), ("a", "b*/c"));
+        assert_eq!(split_at_wildcard("*"), ("", "*"));
+        assert_eq!(split_at_wildcard("a/b"), ("a", "b"));
+    }
+}

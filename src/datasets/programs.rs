@@ -1,0 +1,159 @@
+use std::fs;
+
+use super::clang::{self, Language, Source};
+use super::nearest::did_you_mean;
+use super::pattern::{is_glob, matcher};
+use super::stored::Stored;
+use super::{About, Cache, Dataset, DatasetError};
+use crate::model::{Benchmark, BenchmarkUri, Provenance};
+
+const URI: &str = "benchmark://steplake-v0";
+
+/// Names and texts of `data/programs/*.c`, in the order of their names. They are part of the
+/// binary, so that the dataset is there wherever the binary runs.
+macro_rules! programs {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../data/programs/", $name, ".c")))),*]
+    };
+}
+
+/// Every program; a test compares the list with the folder.
+const PROGRAMS: &[(&str, &str)] = programs![
+    "big_integers",
+    "bit_tricks",
+    "block_sorter",
+    "blocked_matmul",
+    "edit_distance",
+    "escape_time",
+    "expression_machine",
+    "fourier",
+    "heat_stencil",
+    "huffman",
+    "introsort",
+    "json_reader",
+    "keyed_hash",
+    "list_merge_sort",
+    "lu_solver",
+    "monte_carlo",
+    "orbits",
+    "pattern_matcher",
+    "request_machine",
+    "robin_hood_table",
+    "shortest_paths",
+    "spanning_forest",
+    "text_search",
+    "utf8_codec",
+    "window_compressor",
+];
+
+/// `benchmark://steplake-v0/<name>`: small programs of the project's own.
+#[derive(Debug)]
+pub(super) struct Programs {
+    cache: Cache,
+    about: About,
+}
+
+impl Programs {
+    pub(super) fn new(cache: Cache) -> Self {
+        let about = About {
+            name: "steplake-v0",
+            uri: URI,
+            description: "Small C programs of many kinds, each runnable with a known output",
+            licence: "MIT",
+            size: u64::try_from(PROGRAMS.len()).ok(),
+            example: "benchmark://steplake-v0/huffman",
+        };
+        Self { cache, about }
+    }
+}
+
+fn find(uri: &BenchmarkUri) -> Result<(&'static str, &'static str), DatasetError> {
+    let names = || PROGRAMS.iter().map(|(name, _)| *name);
+    PROGRAMS.iter().find(|(name, _)| *name == uri.path()).copied().ok_or_else(|| {
+        let hint = format!(
+            "the dataset has {} programs{}, see `steplake datasets benchmarks {URI}`",
+            PROGRAMS.len(),
+            did_you_mean(uri.path(), names()),
+        );
+        DatasetError::UnknownBenchmark { uri: uri.to_string(), hint }
+    })
+}
+
+impl Dataset for Programs {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
+        find(uri).map(|_| uri.clone())
+    }
+
+    fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
+        let pattern = format!("{URI}/{path}");
+        if !path.is_empty() && !is_glob(path) {
+            return Ok(vec![self.resolve(&pattern.parse()?)?]);
+        }
+        let wanted = matcher(&pattern, if path.is_empty() { "*" } else { path })?;
+        let names = PROGRAMS.iter().map(|(name, _)| name).filter(|name| wanted.is_match(name));
+        Ok(names.map(|name| format!("{URI}/{name}").parse()).collect::<Result<_, _>>()?)
+    }
+
+    fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
+        let (name, text) = find(uri)?;
+        let key = [URI, name, text, clang::version()?, &clang::FLAGS.join(" ")];
+        let stored = Stored::cached(&self.cache, &key, || {
+            let scratch = self.cache.scratch()?;
+            let file = format!("{name}.c");
+            let path = scratch.path().join(&file);
+            fs::write(&path, text).map_err(|source| DatasetError::Cache { path, source })?;
+            let source = Source {
+                uri: uri.as_str(),
+                language: Language::C,
+                folder: scratch.path(),
+                file: &file,
+                flags: &[],
+            };
+            let compiled = clang::compile(&source)?;
+            let provenance = Provenance {
+                family: format!("steplake/{name}"),
+                licence: "MIT".to_owned(),
+                origin: format!("steplake data/programs/{name}.c"),
+                compile_command: compiled.command,
+            };
+            Ok(Stored::new(&provenance, compiled.bitcode))
+        })?;
+        Ok(stored.into_benchmark(uri.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_list_is_the_folder() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/data/programs");
+        let mut sources = Vec::new();
+        let mut outputs = Vec::new();
+        for entry in fs::read_dir(folder).unwrap() {
+            let file = entry.unwrap().file_name().into_string().unwrap();
+            match file.split_once('.').unwrap() {
+                (name, "c") => sources.push(name.to_owned()),
+                (name, "expected") => outputs.push(name.to_owned()),
+                _ => panic!("{file} is neither a program nor its output"),
+            }
+        }
+        sources.sort();
+        outputs.sort();
+        let listed: Vec<&str> = PROGRAMS.iter().map(|(name, _)| *name).collect();
+        assert_eq!(listed, sources);
+        assert_eq!(listed, outputs);
+    }
+
+    #[test]
+    fn every_program_says_its_licence_and_what_it_is() {
+        for (name, text) in PROGRAMS {
+            assert!(text.starts_with("// SPDX-License-Identifier: MIT\n// "), "{name}");
+        }
+    }
+}

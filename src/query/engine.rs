@@ -1,0 +1,244 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::ViewTable;
+use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::Analyzer;
+use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+
+use super::answer::Answer;
+use super::explain::{Known, explain};
+use super::literals::{StateComparisons, StateLists};
+use super::named::Query;
+use super::tables::LakeTable;
+use super::views::views;
+use super::{QueryError, catalog, functions, statements};
+use crate::store::{Identity, Segment, Snapshot, Table};
+
+/// Shows bitcode as text. Given by the caller, since the query layer knows no compiler; an `Err` is
+/// one line that says why this bitcode cannot be shown.
+pub type IrRenderer = Arc<dyn Fn(&[u8]) -> Result<String, String> + Send + Sync>;
+
+/// Rows of a batch in a query that asks for IR.
+const IR_BATCH_ROWS: usize = 64;
+
+/// What an engine may use.
+#[derive(Debug, Clone, Default)]
+pub struct EngineOptions {
+    /// Bytes of memory for sorts, joins and groups together; past it they spill to the temporary
+    /// folder where they can, and fail where they cannot. `None`: as much as there is.
+    pub memory_bytes_max: Option<NonZeroUsize>,
+    /// Parts that a query is worked on in at once. `None`: as many as there are cores.
+    pub threads: Option<NonZeroUsize>,
+}
+
+/// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
+/// that are recorded later are in a later snapshot.
+pub struct Engine {
+    context: SessionContext,
+    identity: Arc<Identity>,
+    tables: Vec<String>,
+    segments: HashMap<&'static str, Vec<Segment>>,
+}
+
+impl Engine {
+    /// Registers the tables, views and functions of `snapshot`.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Failed`] when the engine cannot be set up, e.g. without a temporary folder.
+    pub async fn new(
+        snapshot: Snapshot,
+        renderer: IrRenderer,
+        options: &EngineOptions,
+    ) -> Result<Self, QueryError> {
+        let snapshot = Arc::new(snapshot);
+        let identity = Arc::new(snapshot.identity().clone());
+        let mut engine = Self {
+            context: context(options).map_err(|error| explain(error, &Known::default()))?,
+            identity: Arc::clone(&identity),
+            tables: Vec::new(),
+            segments: HashMap::new(),
+        };
+        for table in Table::ALL {
+            engine.register(table.name(), Arc::new(LakeTable::new(&snapshot, table)))?;
+            engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
+        }
+        for (name, batch) in catalog::tables(&identity, &snapshot).map_err(failed)? {
+            let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(failed)?;
+            engine.register(name, Arc::new(table))?;
+        }
+        let state = engine.context.state_ref();
+        functions::register(&mut *state.write(), &identity, &snapshot, &renderer)
+            .map_err(failed)?;
+        for view in views(&identity) {
+            let plan = engine.context.state().create_logical_plan(&view.sql).await;
+            let plan = plan.map_err(failed)?;
+            engine.register(view.name, Arc::new(ViewTable::new(plan, Some(view.sql))))?;
+        }
+        Ok(engine)
+    }
+
+    fn register(&mut self, name: &str, table: Arc<dyn TableProvider>) -> Result<(), QueryError> {
+        self.context.register_table(name, table).map_err(failed)?;
+        self.tables.push(name.to_owned());
+        Ok(())
+    }
+
+    /// Begins to answer one statement: SELECT, EXPLAIN, SHOW or DESCRIBE.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Sql`] for a mistake in `text`, [`QueryError::ReadOnly`] for a statement that
+    /// would change something.
+    pub async fn sql(&self, text: &str) -> Result<Answer, QueryError> {
+        self.answer(text, Vec::new()).await
+    }
+
+    /// Begins to answer a named query. What `values` does not name takes the query's own default.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::UnknownQuery`], [`QueryError::Parameter`].
+    pub async fn named(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<Answer, QueryError> {
+        let prepared = Query::get(name)?.prepare(values, &self.identity)?;
+        self.answer(&prepared.sql, prepared.values).await
+    }
+
+    /// The names of all tables and views.
+    pub fn tables(&self) -> &[String] {
+        &self.tables
+    }
+
+    /// DataFusion's own session, for callers that build plans themselves. It has the tables, views
+    /// and functions; it does not keep its user from statements that write.
+    pub fn context(&self) -> &SessionContext {
+        &self.context
+    }
+
+    async fn answer(
+        &self,
+        text: &str,
+        values: Vec<(String, ScalarValue)>,
+    ) -> Result<Answer, QueryError> {
+        let mut known = Known { tables: self.tables.clone(), segments: Vec::new() };
+        let frame = self.plan(text, values).await;
+        let frame = frame.map_err(|error| explain(error, &known))?;
+        known.segments = self.segments_of(frame.logical_plan());
+        match frame.execute_stream().await {
+            Ok(stream) => Ok(Answer::new(stream, known)),
+            Err(error) => Err(explain(error, &known)),
+        }
+    }
+
+    async fn plan(
+        &self,
+        text: &str,
+        values: Vec<(String, ScalarValue)>,
+    ) -> datafusion::common::Result<DataFrame> {
+        let mut state = self.context.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let statement = state.sql_to_statement(text, &dialect)?;
+        statements::refuse_writes(&statement)?;
+        let plan = state.statement_to_plan(statement).await?;
+        if functions::asks_for_ir(&plan)? {
+            // The IR of thousands of states at once would not fit.
+            *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
+        }
+        // The statement was looked at above; this looks at what became of it.
+        let reads = SQLOptions::new()
+            .with_allow_ddl(false)
+            .with_allow_dml(false)
+            .with_allow_statements(false);
+        reads.verify_plan(&plan)?;
+        let frame = DataFrame::new(state, plan);
+        if values.is_empty() {
+            Ok(frame)
+        } else {
+            frame.with_param_values(ParamValues::from(values))
+        }
+    }
+
+    /// The segments of the tables that `plan` reads.
+    fn segments_of(&self, plan: &LogicalPlan) -> Vec<Segment> {
+        let mut segments = Vec::new();
+        let visited = plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node
+                && let Some(own) = self.segments.get(scan.table_name.table())
+            {
+                segments.extend_from_slice(own);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        debug_assert!(visited.is_ok(), "the visit above never fails");
+        segments
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Engine").field("tables", &self.tables).finish_non_exhaustive()
+    }
+}
+
+/// An error while the engine is set up, when no text of a user is in play.
+fn failed(error: datafusion::common::DataFusionError) -> QueryError {
+    explain(error, &Known::default())
+}
+
+/// An empty session with our settings.
+fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext> {
+    let mut config = SessionConfig::new().with_information_schema(true);
+    if let Some(threads) = options.threads {
+        config = config.with_target_partitions(threads.get());
+    }
+    let settings = config.options_mut();
+    // Observation spaces and rewards have capitals in their names: take names as they are written.
+    settings.sql_parser.enable_ident_normalization = false;
+    settings.sql_parser.collect_spans = true;
+    // Plain types come out: readers of Arrow files know no views.
+    settings.sql_parser.map_string_types_to_utf8view = false;
+    settings.execution.parquet.schema_force_view_types = false;
+    // Decode the filtered columns first: vectors and bitcode are wide, and few rows are asked for.
+    settings.execution.parquet.pushdown_filters = true;
+    settings.execution.parquet.reorder_filters = true;
+
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(bytes) = options.memory_bytes_max {
+        let consumers_shown = NonZeroUsize::MIN.saturating_add(2);
+        let pool = TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown);
+        runtime = runtime.with_memory_pool(Arc::new(pool));
+        // What a sort holds back for its last merge must leave room for the sort itself.
+        let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
+        *reserved = (*reserved).min(bytes.get() / 8);
+    }
+    let mut analyzer = Analyzer::new().rules;
+    analyzer.insert(0, Arc::new(StateLists));
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime.build_arc()?)
+        .with_default_features()
+        .with_analyzer_rules(analyzer)
+        .build();
+    let context = SessionContext::new_with_state(state);
+    let planned = context.state_ref();
+    datafusion::execution::FunctionRegistry::register_expr_planner(
+        &mut *planned.write(),
+        Arc::new(StateComparisons),
+    )?;
+    drop(planned);
+    Ok(context)
+}

@@ -1,0 +1,83 @@
+use std::fmt;
+
+use crate::store::StoreError;
+
+/// A place in the text of a query, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: u64,
+    /// The character in the line.
+    pub column: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: ", self.line, self.column)
+    }
+}
+
+/// Shows a position that may be unknown.
+fn place(position: Option<Position>) -> String {
+    position.map(|position| position.to_string()).unwrap_or_default()
+}
+
+/// What keeps a query from being answered. Every message is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum QueryError {
+    /// The text is no query, or asks for what is not there.
+    #[error("{}{message}", place(*.position))]
+    Sql {
+        /// What is wrong, with a hint where there is one.
+        message: String,
+        /// Where in the text, as far as it is known.
+        position: Option<Position>,
+    },
+    /// The statement would change something.
+    #[error("{0} is refused: a query only reads; ask with SELECT, EXPLAIN, SHOW or DESCRIBE")]
+    ReadOnly(String),
+    /// There is no such named query.
+    #[error("there is no query called `{name}`; there are: {known}")]
+    UnknownQuery {
+        /// What was asked for.
+        name: String,
+        /// The names of all queries.
+        known: String,
+    },
+    /// A named query was given a parameter that it has not, or a value that does not fit.
+    #[error("query `{query}`: {problem}; {parameters}")]
+    Parameter {
+        /// The query.
+        query: String,
+        /// What is wrong with which parameter.
+        problem: String,
+        /// What the query takes.
+        parameters: String,
+    },
+    /// The answer did not fit into the memory that was allowed.
+    #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]
+    Memory(String),
+    /// Something failed while the query ran.
+    #[error("the query failed: {0}")]
+    Failed(String),
+    /// The lake could not be read; a damaged file is named.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The answer could not be written.
+    #[error("the answer cannot be written")]
+    Write(#[from] std::io::Error),
+}
+
+impl QueryError {
+    /// An error in the text of a query.
+    pub(super) fn sql(message: impl Into<String>, position: Option<Position>) -> Self {
+        Self::Sql { message: one_line(&message.into()), position }
+    }
+}
+
+/// Puts `text` on one line, without a full stop at its end.
+pub(super) fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,153 @@
+//! Says in one line what DataFusion's errors mean for the text of a query and for the lake.
+
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use datafusion::common::{Column, DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
+
+use super::error::{Position, QueryError, one_line};
+use super::near::near;
+use crate::store::{Segment, StoreError};
+
+/// What an error may be about.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The names of all tables and views.
+    pub(super) tables: Vec<String>,
+    /// The segments that the query reads, once that is known.
+    pub(super) segments: Vec<Segment>,
+}
+
+/// Turns DataFusion's error into ours.
+pub(super) fn explain(error: DataFusionError, known: &Known) -> QueryError {
+    let position = position_of(&error);
+    explain_at(error, known, position)
+}
+
+fn explain_at(error: DataFusionError, known: &Known, position: Option<Position>) -> QueryError {
+    match error {
+        DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
+            explain_at(*inner, known, position)
+        }
+        DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
+            Ok(inner) => explain_at(inner, known, position),
+            Err(shared) => other(&shared, known),
+        },
+        DataFusionError::Collection(mut errors) if !errors.is_empty() => {
+            explain_at(errors.swap_remove(0), known, position)
+        }
+        DataFusionError::SQL(error, _) => syntax(&error),
+        DataFusionError::SchemaError(error, _) => QueryError::sql(schema(&error), position),
+        DataFusionError::Plan(message) => QueryError::sql(plan(&message, known), position),
+        DataFusionError::NotImplemented(message) if message.contains("a single SQL statement") => {
+            QueryError::sql("one statement at a time", position)
+        }
+        DataFusionError::NotImplemented(message) => {
+            QueryError::sql(format!("this is not supported: {message}"), position)
+        }
+        DataFusionError::ResourcesExhausted(message) => QueryError::Memory(one_line(&message)),
+        DataFusionError::Execution(message) => QueryError::Failed(one_line(&message)),
+        DataFusionError::External(error) => external(error, known),
+        error => other(&error, known),
+    }
+}
+
+/// Our own errors travel through DataFusion in a box.
+fn external(error: Box<dyn std::error::Error + Send + Sync>, known: &Known) -> QueryError {
+    let error = match error.downcast::<QueryError>() {
+        Ok(error) => return *error,
+        Err(error) => error,
+    };
+    match error.downcast::<StoreError>() {
+        Ok(error) => QueryError::Store(*error),
+        Err(error) => other(&DataFusionError::External(error), known),
+    }
+}
+
+/// An error while the query ran. Parquet's errors name no file, so the files are looked at.
+fn other(error: &DataFusionError, known: &Known) -> QueryError {
+    let root = error.find_root();
+    let of_reading = matches!(
+        root,
+        DataFusionError::ArrowError(..)
+            | DataFusionError::ParquetError(_)
+            | DataFusionError::ObjectStore(_)
+            | DataFusionError::IoError(_)
+            | DataFusionError::ExecutionJoin(_)
+            | DataFusionError::External(_)
+    );
+    let damaged = || known.segments.iter().find_map(|segment| segment.check().err());
+    match (root, of_reading.then(damaged).flatten()) {
+        (_, Some(damage)) => QueryError::Store(damage),
+        (DataFusionError::ArrowError(error, _), None) => match error.as_ref() {
+            ArrowError::CastError(message)
+            | ArrowError::ComputeError(message)
+            | ArrowError::InvalidArgumentError(message) => QueryError::Failed(one_line(message)),
+            error => QueryError::Failed(one_line(&error.to_string())),
+        },
+        (root, None) => QueryError::Failed(one_line(&root.strip_backtrace())),
+    }
+}
+
+/// The place that a diagnostic of the SQL planner points to.
+fn position_of(error: &DataFusionError) -> Option<Position> {
+    let span = error.diagnostic()?.span?;
+    let (line, column) = (span.start.line, span.start.column);
+    (line > 0).then_some(Position { line, column })
+}
+
+/// A syntax error; the parser writes the place at the end of its message.
+fn syntax(error: &ParserError) -> QueryError {
+    let message = match error {
+        ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
+        ParserError::RecursionLimitExceeded => "the query is nested too deeply".to_owned(),
+    };
+    let message =
+        message.replacen("Expected: ", "expected ", 1).replacen(", found: ", ", found ", 1);
+    let Some((text, place)) = message.rsplit_once(" at Line: ") else {
+        return QueryError::sql(message, None);
+    };
+    let mut numbers = place.split(", Column: ").map(|number| number.trim().parse().ok());
+    let position = match (numbers.next().flatten(), numbers.next().flatten()) {
+        (Some(line), Some(column)) => Some(Position { line, column }),
+        _ => None,
+    };
+    QueryError::sql(text, position)
+}
+
+/// A column that is not there or not the only one of its name.
+fn schema(error: &SchemaError) -> String {
+    let SchemaError::FieldNotFound { field, valid_fields } = error else {
+        return error.to_string();
+    };
+    let names: Vec<&str> = valid_fields.iter().map(Column::name).collect();
+    let near = near(field.name(), names.iter().copied());
+    let hint = match (near.is_empty(), names.is_empty()) {
+        (false, _) => format!("did you mean {}?", list(&near)),
+        (true, false) => format!("there are {}", list(&names)),
+        (true, true) => "no table is named after FROM".to_owned(),
+    };
+    format!("there is no column `{}`: {hint}", field.name())
+}
+
+/// A plan error; the one about tables gets the list of them.
+fn plan(message: &str, known: &Known) -> String {
+    let table = message
+        .strip_prefix("table '")
+        .and_then(|rest| rest.strip_suffix("' not found"))
+        .map(|full| full.rsplit('.').next().unwrap_or(full));
+    match table {
+        Some(name) => {
+            let tables: Vec<&str> = known.tables.iter().map(String::as_str).collect();
+            format!("there is no table `{name}`: there are {}", list(&tables))
+        }
+        None => message.to_owned(),
+    }
+}
+
+/// Names for a message: `a`, `b`, `c`.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}

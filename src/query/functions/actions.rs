@@ -1,0 +1,179 @@
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringBuilder};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::wrong_type;
+use crate::model::{ActionIndex, ActionSpec};
+use crate::store::Identity;
+
+/// The action at `index` of the lake's action space.
+fn action(identity: &Identity, index: i64) -> Result<&ActionSpec> {
+    let space = &identity.action_space;
+    let known = u16::try_from(index).ok().and_then(|index| space.get(ActionIndex(index)));
+    known.ok_or_else(|| {
+        exec_datafusion_err!(
+            "there is no action {index} in `{}`, which has {} actions",
+            space.name,
+            space.actions.len()
+        )
+    })
+}
+
+/// Reads a column as action indices.
+fn indices(column: &ArrayRef) -> Result<Int64Array> {
+    if !column.data_type().is_integer() && !column.data_type().is_null() {
+        return Err(wrong_type("an action's index", column.data_type()));
+    }
+    Ok(cast(column, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
+}
+
+/// Applies a function of columns to an argument that may be a constant.
+fn apply(
+    arg: &ColumnarValue,
+    function: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
+) -> Result<ColumnarValue> {
+    match arg {
+        ColumnarValue::Array(column) => Ok(ColumnarValue::Array(function(column)?)),
+        ColumnarValue::Scalar(value) => {
+            let result = function(&value.to_array()?)?;
+            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?))
+        }
+    }
+}
+
+/// `action_name(action)`.
+#[derive(Debug)]
+pub(super) struct ActionName {
+    signature: Signature,
+    identity: Arc<Identity>,
+}
+
+impl ActionName {
+    pub(super) fn new(identity: Arc<Identity>) -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable), identity }
+    }
+
+    fn names(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let mut names = StringBuilder::new();
+        for index in &indices(column)? {
+            let spec = index.map(|index| action(&self.identity, index)).transpose()?;
+            names.append_option(spec.map(|spec| &spec.name));
+        }
+        Ok(Arc::new(names.finish()))
+    }
+}
+
+impl ScalarUDFImpl for ActionName {
+    fn name(&self) -> &'static str {
+        "action_name"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        apply(&args.args[0], |column| self.names(column))
+    }
+}
+
+/// `commandline(actions)`: for an LLVM environment `opt -passes='…' input.bc -o output.bc` with the
+/// pipelines of the actions, those that ask for nothing left out; for any other, the names.
+#[derive(Debug)]
+pub(super) struct CommandLine {
+    signature: Signature,
+    identity: Arc<Identity>,
+}
+
+impl CommandLine {
+    pub(super) fn new(identity: Arc<Identity>) -> Self {
+        Self { signature: Signature::any(1, Volatility::Immutable), identity }
+    }
+
+    fn lines(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let mut lines = StringBuilder::new();
+        match column.data_type() {
+            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
+                let item = Arc::new(Field::new("item", DataType::Int64, true));
+                let lists = cast(column, &DataType::List(item))?;
+                for list in lists.as_list::<i32>().iter() {
+                    let line = list.map(|list| self.line(list.as_primitive())).transpose()?;
+                    lines.append_option(line);
+                }
+            }
+            _ => {
+                for index in &indices(column)? {
+                    let line = index.map(|index| self.line(&Int64Array::from(vec![index])));
+                    lines.append_option(line.transpose()?);
+                }
+            }
+        }
+        Ok(Arc::new(lines.finish()))
+    }
+
+    /// The line of one list; nulls in it are left out.
+    fn line(&self, actions: &Int64Array) -> Result<String> {
+        let specs = actions.iter().flatten().map(|index| action(&self.identity, index));
+        let specs: Vec<&ActionSpec> = specs.collect::<Result<_>>()?;
+        if !self.identity.environment.starts_with("llvm") {
+            let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+            return Ok(names.join(" "));
+        }
+        let asked = specs.iter().map(|spec| spec.pipeline.as_str()).filter(|text| !text.is_empty());
+        let pipelines: Vec<&str> = asked.collect();
+        if pipelines.is_empty() {
+            return Ok("opt input.bc -o output.bc".to_owned());
+        }
+        Ok(format!("opt -passes='{}' input.bc -o output.bc", pipelines.join(",")))
+    }
+}
+
+impl ScalarUDFImpl for CommandLine {
+    fn name(&self) -> &'static str {
+        "commandline"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        apply(&args.args[0], |column| self.lines(column))
+    }
+}
+
+/// A function is the same where it is over the same lake.
+macro_rules! same_by_identity {
+    ($($function:ty),*) => {$(
+        impl PartialEq for $function {
+            fn eq(&self, other: &Self) -> bool {
+                Arc::ptr_eq(&self.identity, &other.identity)
+            }
+        }
+
+        impl Eq for $function {}
+
+        impl Hash for $function {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.name().hash(state);
+            }
+        }
+    )*};
+}
+
+same_by_identity!(ActionName, CommandLine);

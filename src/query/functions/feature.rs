@@ -1,0 +1,146 @@
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{cast, take};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use crate::query::explain::list;
+use crate::query::near::near;
+use crate::store::{Identity, RecordedObservation};
+
+/// `feature(vector, 'name')`.
+#[derive(Debug)]
+pub(super) struct Feature {
+    signature: Signature,
+    identity: Arc<Identity>,
+}
+
+impl Feature {
+    pub(super) fn new(identity: Arc<Identity>) -> Self {
+        Self { signature: Signature::any(2, Volatility::Immutable), identity }
+    }
+
+    /// The place of the number called `name` in a vector of type `kind` in a column `column`. The
+    /// column's own space is asked first; a column of another name is known by its length.
+    fn place(&self, column: &str, kind: &DataType, name: &str) -> Result<usize> {
+        let DataType::FixedSizeList(_, width) = kind else {
+            return plan_err!("feature() wants an observation vector first, not a {kind}");
+        };
+        let vectors = || {
+            let fits = |space: &&RecordedObservation| {
+                space.width.is_some_and(|own| i64::from(own) == i64::from(*width))
+            };
+            self.identity.observations.iter().filter(fits)
+        };
+        let own = || vectors().filter(|space| space.name == column);
+        let candidates: Vec<&RecordedObservation> =
+            if own().next().is_some() { own().collect() } else { vectors().collect() };
+        let place_in = |space: &&RecordedObservation| {
+            space.features.iter().position(|feature| feature == name)
+        };
+        let mut places: Vec<usize> = candidates.iter().filter_map(place_in).collect();
+        places.dedup();
+        match places[..] {
+            [place] => Ok(place),
+            [] => unknown(name, &candidates),
+            _ => plan_err!(
+                "feature `{name}` is in more than one observation space: use the column itself"
+            ),
+        }
+    }
+}
+
+/// The error for a name that no vector has, with near ones.
+fn unknown(name: &str, candidates: &[&RecordedObservation]) -> Result<usize> {
+    let spaces: Vec<&str> = candidates.iter().map(|space| space.name.as_str()).collect();
+    if spaces.is_empty() {
+        return plan_err!("no observation space with vectors of this length is recorded");
+    }
+    let features = || candidates.iter().flat_map(|space| &space.features).map(String::as_str);
+    let near = near(name, features());
+    let hint = if near.is_empty() {
+        let all: Vec<&str> = features().collect();
+        format!("there are {}", list(&all))
+    } else {
+        format!("did you mean {}?", list(&near))
+    };
+    plan_err!("there is no feature `{name}` in {}: {hint}", list(&spaces))
+}
+
+/// The text of a constant.
+fn text(value: &ScalarValue) -> Option<&str> {
+    value.try_as_str().flatten()
+}
+
+impl ScalarUDFImpl for Feature {
+    fn name(&self) -> &'static str {
+        "feature"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    /// A name that is known while planning is checked then: the error comes before any work.
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        if let Some(name) = args.scalar_arguments[1].and_then(text) {
+            let vector = &args.arg_fields[0];
+            self.place(vector.name(), vector.data_type(), name)?;
+        }
+        Ok(Arc::new(Field::new(self.name(), DataType::Int64, true)))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let ColumnarValue::Scalar(name) = &args.args[1] else {
+            return exec_err!("the name that feature() is given must be a constant");
+        };
+        let Some(name) = text(name) else {
+            return exec_err!("the name that feature() is given must be a text");
+        };
+        let vector = &args.arg_fields[0];
+        let place = self.place(vector.name(), vector.data_type(), name)?;
+        match &args.args[0] {
+            ColumnarValue::Array(vectors) => Ok(ColumnarValue::Array(number_at(vectors, place)?)),
+            ColumnarValue::Scalar(vector) => {
+                let numbers = number_at(&vector.to_array()?, place)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&numbers, 0)?))
+            }
+        }
+    }
+}
+
+/// The number at `place` of each vector.
+fn number_at(vectors: &ArrayRef, place: usize) -> Result<ArrayRef> {
+    let vectors = vectors.as_fixed_size_list();
+    let rows = (0..vectors.len()).map(|row| {
+        let start = usize::try_from(vectors.value_offset(row)).ok()?;
+        let index = u32::try_from(start + place).ok()?;
+        vectors.is_valid(row).then_some(index)
+    });
+    let numbers = take(vectors.values(), &rows.collect::<UInt32Array>(), None)?;
+    debug_assert_eq!(numbers.len(), vectors.len());
+    Ok(cast(&numbers, &DataType::Int64)?)
+}
+
+impl PartialEq for Feature {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.identity, &other.identity)
+    }
+}
+
+impl Eq for Feature {}
+
+impl Hash for Feature {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}

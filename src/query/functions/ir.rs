@@ -1,0 +1,113 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringBuilder};
+use arrow::datatypes::DataType;
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err, exec_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::state_ids;
+use crate::model::StateId;
+use crate::query::{IrRenderer, QueryError};
+use crate::store::Snapshot;
+
+/// What the function is called.
+pub(super) const NAME: &str = "ir";
+/// States whose bitcode is held at once.
+const LOOKUP_STATES_MAX: usize = 64;
+/// Bytes of text in one batch; Arrow's string columns end at 2 GiB.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+
+/// `ir(state_id)`.
+pub(super) struct Ir {
+    signature: Signature,
+    snapshot: Arc<Snapshot>,
+    renderer: IrRenderer,
+}
+
+impl Ir {
+    pub(super) fn new(snapshot: Arc<Snapshot>, renderer: IrRenderer) -> Self {
+        // Not immutable: an answer in the plan would be computed before any limit is known.
+        Self { signature: Signature::any(1, Volatility::Stable), snapshot, renderer }
+    }
+
+    /// The text of each state, in order. A state is looked up once, however often it occurs.
+    fn texts(&self, column: &ArrayRef) -> Result<ArrayRef> {
+        let states = state_ids(column)?;
+        let mut distinct: Vec<StateId> = states.iter().flatten().copied().collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let mut known: HashMap<StateId, String> = HashMap::with_capacity(distinct.len());
+        for some in distinct.chunks(LOOKUP_STATES_MAX) {
+            let bitcode = self.snapshot.ir(some).map_err(boxed)?;
+            for (state, bitcode) in some.iter().zip(bitcode) {
+                let Some(bitcode) = bitcode else { continue };
+                let text = (self.renderer)(&bitcode).map_err(|detail| {
+                    exec_datafusion_err!("the IR of state {state} cannot be shown: {detail}")
+                })?;
+                known.insert(*state, text);
+            }
+        }
+        let mut texts = StringBuilder::new();
+        for state in states {
+            texts.append_option(state.and_then(|state| known.get(&state)));
+            if texts.values_slice().len() > TEXT_BYTES_MAX {
+                return exec_err!("the IR of these states is too large for one answer: add LIMIT");
+            }
+        }
+        Ok(Arc::new(texts.finish()))
+    }
+}
+
+/// The store's error on its way through DataFusion.
+fn boxed(error: crate::store::StoreError) -> DataFusionError {
+    DataFusionError::External(Box::new(QueryError::Store(error)))
+}
+
+impl ScalarUDFImpl for Ir {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        match &args.args[0] {
+            ColumnarValue::Scalar(value) => {
+                let texts = self.texts(&value.to_array()?)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?))
+            }
+            ColumnarValue::Array(column) => Ok(ColumnarValue::Array(self.texts(column)?)),
+        }
+    }
+}
+
+impl fmt::Debug for Ir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ir").finish_non_exhaustive()
+    }
+}
+
+impl PartialEq for Ir {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.snapshot, &other.snapshot)
+    }
+}
+
+impl Eq for Ir {}
+
+impl Hash for Ir {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}

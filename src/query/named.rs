@@ -1,0 +1,308 @@
+//! Named queries: one file each in `queries/`.
+//!
+//! A file begins with comments that say what it answers and what it takes:
+//!
+//! ```sql
+//! -- Mean reward of every action
+//! -- param reward: reward = IrInstructionCountOz -- the reward space
+//! -- param tries: integer = 1 -- leave out actions tried less often
+//! SELECT … avg({reward}) … HAVING count(*) >= $tries
+//! ```
+//!
+//! A parameter without `= default` must be given. Values reach the query as typed parameters
+//! (`$name`), never as text; only a reward space stands for a column, `{name}`, after it was looked
+//! up in the lake's identity.
+
+use std::fmt;
+use std::sync::LazyLock;
+
+use datafusion::common::ScalarValue;
+
+use super::QueryError;
+use super::explain::list;
+use super::literals::state_scalar;
+use super::views::reward_column;
+use crate::model::StateId;
+use crate::store::Identity;
+
+/// The files of `queries/` by name.
+const FILES: [(&str, &str); 11] = [
+    ("best_sequence", include_str!("../../queries/best_sequence.sql")),
+    ("coverage", include_str!("../../queries/coverage.sql")),
+    ("dedup", include_str!("../../queries/dedup.sql")),
+    ("failures_by_action", include_str!("../../queries/failures_by_action.sql")),
+    ("mean_reward", include_str!("../../queries/mean_reward.sql")),
+    ("most_expensive", include_str!("../../queries/most_expensive.sql")),
+    ("never_changed", include_str!("../../queries/never_changed.sql")),
+    ("noop_rate", include_str!("../../queries/noop_rate.sql")),
+    ("path_to", include_str!("../../queries/path_to.sql")),
+    ("states_by_depth", include_str!("../../queries/states_by_depth.sql")),
+    ("unstable", include_str!("../../queries/unstable.sql")),
+];
+
+static QUERIES: LazyLock<Vec<Query>> =
+    LazyLock::new(|| FILES.iter().map(|(name, text)| Query::parse(name, text)).collect());
+
+/// What a parameter's value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// A text.
+    Text,
+    /// A state id, 40 hexadecimal digits.
+    State,
+    /// The name of a reward space that the lake records.
+    Reward,
+}
+
+impl ParameterKind {
+    const ALL: [Self; 5] = [Self::Integer, Self::Number, Self::Text, Self::State, Self::Reward];
+
+    /// The word that stands in the head of a query's file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Text => "text",
+            Self::State => "state",
+            Self::Reward => "reward",
+        }
+    }
+
+    /// Reads a value. A reward space has none: it becomes a column.
+    fn value(self, text: &str) -> Result<ScalarValue, String> {
+        let wrong = |wanted: &str| format!("`{text}` is not {wanted}");
+        match self {
+            Self::Integer => match text.parse::<i64>() {
+                Ok(number) => Ok(ScalarValue::from(number)),
+                Err(_) => Err(wrong("an integer")),
+            },
+            Self::Number => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(ScalarValue::from(number)),
+                _ => Err(wrong("a number")),
+            },
+            Self::Text | Self::Reward => Ok(ScalarValue::from(text)),
+            Self::State => text
+                .parse::<StateId>()
+                .map(|state| state_scalar(Some(state)))
+                .map_err(|error| error.to_string()),
+        }
+    }
+}
+
+/// What a named query takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value is.
+    pub kind: ParameterKind,
+    /// What it is when it is not given; `None`: it must be given.
+    pub default: Option<&'static str>,
+    /// What it means.
+    pub description: &'static str,
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.kind.as_str())?;
+        self.default.map_or(Ok(()), |default| write!(f, " = {default}"))
+    }
+}
+
+/// A question with a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Query {
+    name: &'static str,
+    title: &'static str,
+    parameters: Vec<Parameter>,
+    sql: &'static str,
+}
+
+/// A query with the values of its parameters.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) sql: String,
+    pub(super) values: Vec<(String, ScalarValue)>,
+}
+
+impl Query {
+    /// All named queries, by name.
+    pub fn list() -> &'static [Self] {
+        &QUERIES
+    }
+
+    /// The query called `name`.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::UnknownQuery`].
+    pub fn get(name: &str) -> Result<&'static Self, QueryError> {
+        Self::list().iter().find(|query| query.name == name).ok_or_else(|| {
+            let known: Vec<&str> = Self::list().iter().map(Self::name).collect();
+            QueryError::UnknownQuery { name: name.to_owned(), known: list(&known) }
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What it answers, one line.
+    pub fn title(&self) -> &'static str {
+        self.title
+    }
+
+    /// What it takes.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// Its text, with the head.
+    pub fn sql(&self) -> &'static str {
+        self.sql
+    }
+
+    /// Reads the head of a file. The files are part of the program, so a head that cannot be read
+    /// is a mistake of the programmer.
+    fn parse(name: &'static str, sql: &'static str) -> Self {
+        let mut head = sql.lines().map_while(|line| line.strip_prefix("-- "));
+        let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));
+        let parameters = head.filter_map(|line| line.strip_prefix("param "));
+        let parameters = parameters.map(|line| {
+            parameter(line).unwrap_or_else(|| panic!("query {name}: `{line}` is no parameter"))
+        });
+        Self { name, title, parameters: parameters.collect(), sql }
+    }
+
+    /// Puts the values in, or the defaults where `values` has none.
+    pub(super) fn prepare(
+        &self,
+        values: &[(String, String)],
+        identity: &Identity,
+    ) -> Result<Prepared, QueryError> {
+        for (place, (name, _)) in values.iter().enumerate() {
+            if !self.parameters.iter().any(|parameter| parameter.name == name) {
+                return Err(self.wrong(format!("there is no parameter `{name}`")));
+            }
+            if values[..place].iter().any(|(earlier, _)| earlier == name) {
+                return Err(self.wrong(format!("`{name}` is given twice")));
+            }
+        }
+        let mut prepared = Prepared { sql: self.sql.to_owned(), values: Vec::new() };
+        for parameter in &self.parameters {
+            let name = parameter.name;
+            let given = values.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
+            let Some(text) = given.or(parameter.default) else {
+                return Err(self.wrong(format!("`{name}` must be given")));
+            };
+            if parameter.kind == ParameterKind::Reward {
+                let column = self.reward(parameter, text, identity)?;
+                prepared.sql = prepared.sql.replace(&format!("{{{name}}}"), &column);
+            } else {
+                let value = parameter.kind.value(text);
+                let value = value.map_err(|problem| self.wrong(format!("`{name}`: {problem}")))?;
+                prepared.values.push((name.to_owned(), value));
+            }
+        }
+        Ok(prepared)
+    }
+
+    /// The column of a reward space of the lake.
+    fn reward(
+        &self,
+        parameter: &Parameter,
+        wanted: &str,
+        identity: &Identity,
+    ) -> Result<String, QueryError> {
+        if identity.rewards.iter().any(|name| name == wanted) {
+            return Ok(reward_column(wanted));
+        }
+        let known: Vec<&str> = identity.rewards.iter().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { list(&known) };
+        Err(self.wrong(format!(
+            "`{}`: this lake does not record the reward space `{wanted}`, it records {known}",
+            parameter.name
+        )))
+    }
+
+    fn wrong(&self, problem: String) -> QueryError {
+        let parameters = if self.parameters.is_empty() {
+            "it takes no parameters".to_owned()
+        } else {
+            let all: Vec<String> = self.parameters.iter().map(Parameter::to_string).collect();
+            format!("it takes {}", all.join(", "))
+        };
+        QueryError::Parameter { query: self.name.to_owned(), problem, parameters }
+    }
+}
+
+/// Reads `name: kind = default -- description`.
+fn parameter(line: &'static str) -> Option<Parameter> {
+    let (declaration, description) = line.split_once(" -- ")?;
+    let (name, rest) = declaration.split_once(": ")?;
+    let (kind, default) = match rest.split_once(" = ") {
+        Some((kind, default)) => (kind, Some(default)),
+        None => (rest, None),
+    };
+    let kind = ParameterKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+    Some(Parameter { name, kind, default, description })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn the_list_is_the_folder() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/queries");
+        let files: BTreeSet<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        let listed: BTreeSet<String> =
+            FILES.iter().map(|(name, _)| format!("{name}.sql")).collect();
+        assert_eq!(files, listed);
+        assert!(FILES.is_sorted_by_key(|(name, _)| *name));
+    }
+
+    #[test]
+    fn every_query_uses_what_it_declares_and_declares_what_it_uses() {
+        for query in Query::list() {
+            let body: Vec<&str> =
+                query.sql.lines().filter(|line| !line.starts_with("--")).collect();
+            let body = body.join("\n");
+            let uses = |open: char, text: &str| -> Vec<String> {
+                let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                text.match_indices(open)
+                    .map(|(at, _)| text[at + 1..].chars().take_while(|&c| name(c)).collect())
+                    .collect()
+            };
+            let used: BTreeSet<String> =
+                [uses('$', &body), uses('{', &body)].concat().into_iter().collect();
+            let declared: BTreeSet<String> =
+                query.parameters.iter().map(|parameter| parameter.name.to_owned()).collect();
+            assert_eq!(used, declared, "{}", query.name);
+        }
+    }
+
+    #[test]
+    fn values_are_read_by_their_kind() {
+        use ParameterKind::{Integer, Number, State};
+        for (kind, text, good) in [
+            (Integer, "-3", true),
+            (Integer, "3.0", false),
+            (Integer, "1; DROP TABLE steps", false),
+            (Number, "0.5", true),
+            (Number, "NaN", false),
+            (State, "00", false),
+        ] {
+            assert_eq!(kind.value(text).is_ok(), good, "{text}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Names that a mistyped one may have meant.
+
+/// How many names a hint lists at most.
+const NEAR_MAX: usize = 5;
+
+/// The candidates nearest to `wanted`, best first: those that contain it or are a few typing errors
+/// away. Case does not count as a difference.
+pub(super) fn near<'a>(
+    wanted: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Vec<&'a str> {
+    let wanted = wanted.to_lowercase();
+    let errors_max = (wanted.chars().count() / 3).max(2);
+    let mut ranked: Vec<(usize, &str)> = candidates
+        .into_iter()
+        .filter_map(|name| {
+            let lower = name.to_lowercase();
+            let errors = distance(&wanted, &lower);
+            let contained = wanted.len() >= 3 && lower.contains(&wanted);
+            (errors <= errors_max || contained).then_some((errors, name))
+        })
+        .collect();
+    ranked.sort_unstable();
+    ranked.dedup();
+    ranked.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
+}
+
+/// Levenshtein's distance, in characters.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn typing_errors_are_counted() {
+        for (a, b, errors) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("é", "e", 1)]
+        {
+            assert_eq!(distance(a, b), errors, "{a} {b}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_come_first() {
+        let names = ["TotalInsts", "TotalBlocks", "RetInst", "total"];
+        assert_eq!(near("totalinst", names), ["TotalInsts"]);
+        assert_eq!(near("total", names), ["total", "TotalInsts", "TotalBlocks"]);
+        assert!(near("zzzzzz", names).is_empty());
+    }
+}

@@ -1,0 +1,283 @@
+//! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::writer::FileWriter;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::util::pretty::pretty_format_batches_with_options;
+use futures::{Stream, StreamExt};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::WriterProperties;
+
+use super::error::one_line;
+use super::{Answer, QueryError};
+
+/// Rows that a table shows; it has to be held in memory, since its columns are as wide as their
+/// widest values.
+const TABLE_ROWS_MAX: usize = 1000;
+
+/// The form of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// For people: the first thousand rows, drawn as a table.
+    Table,
+    /// With a header line.
+    Csv,
+    /// One array of objects.
+    Json,
+    /// Arrow's IPC file format.
+    Arrow,
+    /// One Parquet file, zstd-compressed.
+    Parquet,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Self; 5] = [Self::Table, Self::Csv, Self::Json, Self::Arrow, Self::Parquet];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.as_str() == text)
+            .ok_or_else(|| format!("`{text}` is no format: table, csv, json, arrow, parquet"))
+    }
+}
+
+/// What was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Rows written.
+    pub rows: u64,
+    /// True when a table left out the rows past its limit.
+    pub cut: bool,
+}
+
+/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory, and is cut.
+///
+/// In a table, in CSV and in JSON, bytes are lower-case hex digits. In JSON, 64-bit integers
+/// are numbers, lists are arrays, nulls are written, and what is no finite number is null. In Arrow
+/// and Parquet, dictionaries come as plain values.
+///
+/// # Errors
+///
+/// Those of the query itself, and [`QueryError::Write`].
+pub async fn write(
+    answer: Answer,
+    format: Format,
+    out: impl Write + Send,
+) -> Result<Written, QueryError> {
+    let mut out = Watched { out, failure: None };
+    let result = write_as(answer, format, &mut out).await;
+    // The formats' own errors hide what the system said.
+    out.failure.map_or(result, |failure| Err(QueryError::Write(failure)))
+}
+
+async fn write_as(
+    answer: Answer,
+    format: Format,
+    out: &mut Watched<impl Write + Send>,
+) -> Result<Written, QueryError> {
+    let schema = answer.schema();
+    let written = match format {
+        Format::Table => table(answer, &schema, out).await?,
+        Format::Csv => {
+            let schema = mapped(&schema, text_in_csv);
+            let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
+            // A header even where no batch comes.
+            writer.write(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(failed)?;
+            each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?
+        }
+        Format::Json => json(answer, &schema, out).await?,
+        Format::Arrow => {
+            let schema = mapped(&schema, plain);
+            let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(failed)?;
+            let written =
+                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
+            writer.finish().map_err(failed)?;
+            written
+        }
+        Format::Parquet => {
+            let schema = mapped(&schema, plain);
+            let properties = WriterProperties::builder()
+                .set_compression(Compression::ZSTD(ZstdLevel::default()))
+                .build();
+            let mut writer = ArrowWriter::try_new(&mut *out, Arc::clone(&schema), Some(properties))
+                .map_err(failed)?;
+            let written =
+                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
+            writer.close().map_err(failed)?;
+            written
+        }
+    };
+    out.flush()?;
+    Ok(written)
+}
+
+/// Keeps the first error of what is written to.
+struct Watched<W> {
+    out: W,
+    failure: Option<io::Error>,
+}
+
+impl<W: Write> Watched<W> {
+    fn watch<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        result.map_err(|error| {
+            let kind = error.kind();
+            if kind != io::ErrorKind::Interrupted {
+                self.failure.get_or_insert(error);
+            }
+            kind.into()
+        })
+    }
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.out.write(bytes);
+        self.watch(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.out.flush();
+        self.watch(result)
+    }
+}
+
+/// Hands every batch, with its columns as `schema` says, to `take`.
+async fn each(
+    mut answer: impl Stream<Item = Result<RecordBatch, QueryError>> + Unpin,
+    schema: &SchemaRef,
+    mut take: impl FnMut(&RecordBatch) -> Result<(), QueryError>,
+) -> Result<Written, QueryError> {
+    let mut rows = 0;
+    while let Some(batch) = answer.next().await {
+        let batch = adapted(&batch?, schema)?;
+        take(&batch)?;
+        rows += batch.num_rows() as u64;
+    }
+    Ok(Written { rows, cut: false })
+}
+
+async fn json(
+    answer: Answer,
+    schema: &SchemaRef,
+    out: &mut (impl Write + Send),
+) -> Result<Written, QueryError> {
+    let mut writer = arrow::json::WriterBuilder::new()
+        .with_explicit_nulls(true)
+        .build::<_, arrow::json::writer::JsonArray>(&mut *out);
+    let written = each(answer, schema, |batch| writer.write(batch).map_err(failed)).await?;
+    writer.finish().map_err(failed)?;
+    drop(writer);
+    writeln!(out)?;
+    Ok(written)
+}
+
+async fn table(
+    mut answer: Answer,
+    schema: &SchemaRef,
+    out: &mut impl Write,
+) -> Result<Written, QueryError> {
+    let mut batches = Vec::new();
+    let (mut rows, mut cut) = (0, false);
+    while let Some(batch) = answer.next().await {
+        let batch = batch?;
+        let fits = batch.num_rows().min(TABLE_ROWS_MAX - rows);
+        cut = fits < batch.num_rows();
+        rows += fits;
+        batches.push(batch.slice(0, fits));
+        if cut {
+            break;
+        }
+    }
+    if batches.is_empty() {
+        batches.push(RecordBatch::new_empty(Arc::clone(schema)));
+    }
+    let options = FormatOptions::default().with_null("");
+    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
+    writeln!(out, "{drawn}")?;
+    if cut {
+        writeln!(out, "the first {rows} rows; add LIMIT, or take another format for all of them")?;
+    } else {
+        writeln!(out, "{rows} {}", if rows == 1 { "row" } else { "rows" })?;
+    }
+    Ok(Written { rows: rows as u64, cut })
+}
+
+/// The schema with the type of each column replaced.
+fn mapped(schema: &SchemaRef, of: fn(&FieldRef) -> FieldRef) -> SchemaRef {
+    Arc::new(Schema::new(schema.fields().iter().map(of).collect::<Vec<_>>()))
+}
+
+/// A dictionary's values themselves: an Arrow file may hold one dictionary a column, and the
+/// batches of an answer bring one each.
+fn plain(field: &FieldRef) -> FieldRef {
+    match field.data_type() {
+        DataType::Dictionary(_, value) => {
+            Arc::new(field.as_ref().clone().with_data_type(value.as_ref().clone()))
+        }
+        _ => Arc::clone(field),
+    }
+}
+
+/// CSV has no lists: they are written as text, `[1, 2]`.
+fn text_in_csv(field: &FieldRef) -> FieldRef {
+    if field.data_type().is_nested() {
+        Arc::new(Field::new(field.name(), DataType::Utf8, true))
+    } else {
+        Arc::clone(field)
+    }
+}
+
+/// The batch with its columns in the types of `schema`.
+fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, QueryError> {
+    let column = |(column, field): (&ArrayRef, &FieldRef)| {
+        if column.data_type() == field.data_type() {
+            Ok(Arc::clone(column))
+        } else if column.data_type().is_nested() {
+            texts(column.as_ref())
+        } else {
+            cast(column, field.data_type())
+        }
+    };
+    let columns = batch.columns().iter().zip(schema.fields()).map(column);
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(failed)
+}
+
+fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    let options = FormatOptions::default().with_null("");
+    let formatter = ArrayFormatter::try_new(column, &options)?;
+    let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
+    let texts = (0..column.len()).map(text).collect::<Result<Vec<_>, _>>()?;
+    Ok(Arc::new(StringArray::from(texts)))
+}
+
+/// An error of one of the formats themselves.
+fn failed(error: impl fmt::Display) -> QueryError {
+    QueryError::Failed(one_line(&error.to_string()))
+}

@@ -1,0 +1,36 @@
+//! Which statements are answered. A lake is written by its recorder alone.
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+
+use super::QueryError;
+
+/// Refuses every statement but those that only read.
+pub(super) fn refuse_writes(statement: &Statement) -> Result<()> {
+    let reads = match statement {
+        Statement::Statement(statement) => reads(statement),
+        Statement::Explain(explain) => return refuse_writes(&explain.statement),
+        Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => false,
+    };
+    if reads {
+        return Ok(());
+    }
+    let text = statement.to_string();
+    let verb = text.split_whitespace().next().unwrap_or_default().to_uppercase();
+    Err(DataFusionError::External(Box::new(QueryError::ReadOnly(verb))))
+}
+
+fn reads(statement: &Ast) -> bool {
+    match statement {
+        Ast::Explain { statement, .. } => reads(statement),
+        Ast::Query(_)
+        | Ast::ExplainTable { .. }
+        | Ast::ShowTables { .. }
+        | Ast::ShowColumns { .. }
+        | Ast::ShowFunctions { .. }
+        | Ast::ShowVariable { .. }
+        | Ast::ShowCreate { .. } => true,
+        _ => false,
+    }
+}

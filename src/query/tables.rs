@@ -1,0 +1,166 @@
+//! The tables of a lake as DataFusion sees them: sealed segments and hot batches of one snapshot.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{DFSchema, Result, Statistics};
+use datafusion::config::TableParquetOptions;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::object_store::path::Path as StorePath;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
+
+use super::keys::{KeyFilter, key_filters};
+use crate::store::{Segment, Snapshot, Table};
+
+/// One table of one snapshot. A scan reads the segments that may hold what the filters ask for, and
+/// the hot batches; filters, columns and limits are pushed down into both.
+#[derive(Debug)]
+pub(super) struct LakeTable {
+    schema: SchemaRef,
+    segments: Vec<Segment>,
+    hot: Vec<RecordBatch>,
+}
+
+impl LakeTable {
+    pub(super) fn new(snapshot: &Snapshot, table: Table) -> Self {
+        Self {
+            schema: snapshot.schema(table),
+            segments: snapshot.segments(table).to_vec(),
+            hot: snapshot.hot(table).to_vec(),
+        }
+    }
+
+    /// The segments' part of a scan.
+    fn scan_segments(
+        &self,
+        state: &dyn Session,
+        segments: &[&Segment],
+        keys: &[KeyFilter],
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let url = ObjectStoreUrl::local_filesystem();
+        let runtime = state.runtime_env();
+        let options = TableParquetOptions {
+            global: state.config_options().execution.parquet.clone(),
+            ..TableParquetOptions::default()
+        };
+        // Footers are read once an engine, not once a scan.
+        let readers = CachedParquetFileReaderFactory::new(
+            runtime.object_store(&url)?,
+            runtime.cache_manager.get_file_metadata_cache(),
+        );
+        let mut source = ParquetSource::new(Arc::clone(&self.schema))
+            .with_table_parquet_options(options)
+            .with_parquet_file_reader_factory(Arc::new(readers));
+        if let Some(filter) = conjunction(keys.iter().map(KeyFilter::expr)) {
+            let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+            source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
+        }
+        let config = FileScanConfigBuilder::new(url, Arc::new(source))
+            .with_file_groups(groups(segments, state.config().target_partitions())?)
+            .with_statistics(statistics(&self.schema, segments))
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    /// The hot batches' part of a scan.
+    fn scan_hot(
+        &self,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let config = MemorySourceConfig::try_new(
+            std::slice::from_ref(&self.hot),
+            Arc::clone(&self.schema),
+            projection.cloned(),
+        )?
+        .with_show_sizes(false)
+        .with_limit(limit);
+        Ok(DataSourceExec::from_data_source(config))
+    }
+}
+
+#[async_trait]
+impl TableProvider for LakeTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    /// Inexact: segments, row groups and pages are left out, but rows that do not match may remain.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let keys = key_filters(filters, &self.schema);
+        let segments: Vec<&Segment> = self
+            .segments
+            .iter()
+            .filter(|segment| keys.iter().all(|key| key.may_be_in(segment)))
+            .collect();
+        let has_hot = self.hot.iter().any(|batch| batch.num_rows() > 0);
+        match (segments.is_empty(), has_hot) {
+            (true, _) => self.scan_hot(projection, limit),
+            (false, false) => self.scan_segments(state, &segments, &keys, projection, limit),
+            (false, true) => UnionExec::try_new(vec![
+                self.scan_segments(state, &segments, &keys, projection, limit)?,
+                self.scan_hot(projection, limit)?,
+            ]),
+        }
+    }
+}
+
+/// Deals the segments out to the partitions of a scan, the largest first.
+fn groups(segments: &[&Segment], partitions: usize) -> Result<Vec<FileGroup>> {
+    let mut by_size = segments.to_vec();
+    by_size.sort_by_key(|segment| std::cmp::Reverse(segment.bytes));
+    let mut groups = vec![Vec::new(); partitions.clamp(1, segments.len().max(1))];
+    let count = groups.len();
+    for (index, segment) in by_size.into_iter().enumerate() {
+        let path = StorePath::from_absolute_path(&segment.path)?;
+        let mut file = PartitionedFile::new("", segment.bytes);
+        file.object_meta.location = path;
+        groups[index % count].push(file);
+    }
+    Ok(groups.into_iter().map(FileGroup::new).collect())
+}
+
+/// What is known without opening a file: the number of rows.
+fn statistics(schema: &SchemaRef, segments: &[&Segment]) -> Statistics {
+    let sum = |of: fn(&Segment) -> u64| {
+        usize::try_from(segments.iter().map(|segment| of(segment)).sum::<u64>()).ok()
+    };
+    let mut statistics = Statistics::new_unknown(schema);
+    let (rows, bytes) = (sum(|segment| segment.rows), sum(|segment| segment.bytes));
+    statistics.num_rows = rows.map_or(Precision::Absent, Precision::Exact);
+    statistics.total_byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
+    statistics
+}

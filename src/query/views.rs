@@ -1,0 +1,63 @@
+//! The views that stand beside the tables.
+
+use crate::store::{Identity, Table};
+
+/// A view: its name and the query behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct View {
+    pub(super) name: &'static str,
+    pub(super) sql: String,
+}
+
+/// All views of a lake with these reward spaces, each after those that it uses.
+pub(super) fn views(identity: &Identity) -> [View; 2] {
+    let rewards: Vec<String> = identity.rewards.iter().map(|name| reward_column(name)).collect();
+    [
+        View { name: "steps_with_actions", sql: steps_with_actions(&rewards) },
+        View { name: "transitions_taken", sql: transitions_taken(&rewards) },
+    ]
+}
+
+/// The column of a reward space, quoted for SQL.
+pub(super) fn reward_column(name: &str) -> String {
+    quoted(&format!("reward_{name}"))
+}
+
+/// An identifier in SQL's quotes.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The paper's `Steps`: the action prefix as a list, the rewards as a list. The lists of whole
+/// episodes are gathered once and cut for each step: the time goes with the length of the answer.
+fn steps_with_actions(rewards: &[String]) -> String {
+    let steps = Table::Steps.name();
+    let rewards = match rewards {
+        [] => "CAST(NULL AS DOUBLE[])".to_owned(),
+        some => {
+            let columns = some.join(", ");
+            format!("CASE WHEN coalesce({columns}) IS NOT NULL THEN make_array({columns}) END")
+        }
+    };
+    format!(
+        "SELECT s.benchmark_uri, action_prefix(e.actions, s.step_index) AS actions, s.state_id, \
+         s.end_of_episode, {rewards} AS rewards, s.episode_id, s.step_index \
+         FROM (SELECT episode_id, action_list(step_index, action) AS actions FROM {steps} \
+         GROUP BY episode_id) AS e JOIN {steps} AS s ON e.episode_id = s.episode_id"
+    )
+}
+
+/// One row each time a transition was taken: the steps that have an action, with the state before.
+fn transitions_taken(rewards: &[String]) -> String {
+    let steps = Table::Steps.name();
+    let rewards: String = rewards.iter().flat_map(|column| [column, ", "]).collect();
+    let before =
+        |column: &str| format!("lag({column}) OVER (PARTITION BY episode_id ORDER BY step_index)");
+    let (state, key) = (before("state_id"), before("state_key"));
+    format!(
+        "SELECT *, next_state_id <> state_id AS changed FROM (\
+         SELECT episode_id, step_index, benchmark_uri, {state} AS state_id, {key} AS state_key, \
+         action, state_id AS next_state_id, state_key AS next_state_key, {rewards}end_of_episode, \
+         wall_time_us FROM {steps}) AS taken WHERE action IS NOT NULL"
+    )
+}

@@ -1,0 +1,212 @@
+//! The bounded buffer between recorders and the writer thread.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::store::Rows;
+
+/// Rows that make the writer commit before the flush interval is over.
+const COMMIT_ROWS: usize = 1 << 14;
+
+/// Rows that may wait; with more, callers wait for the disk. A step without IR is about 150 bytes.
+const WAITING_ROWS_MAX: usize = 1 << 18;
+
+/// Bytes of IR that make the writer commit.
+const COMMIT_BYTES: usize = 8 << 20;
+
+/// Bytes of IR that may wait.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+
+/// Rows on their way to the writer.
+#[derive(Debug, Default)]
+pub(super) struct Buffer {
+    waiting: Mutex<Waiting>,
+    /// Something came in, or the end has come.
+    filled: Condvar,
+    /// Something was committed.
+    drained: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    rows: Rows,
+    count: usize,
+    bytes: usize,
+    since: Option<Instant>,
+    closed: bool,
+    flush: bool,
+    /// How many batches the writer has taken, and how many of them are durable.
+    taken: u64,
+    durable: u64,
+    /// Why nothing more can be written.
+    failure: Option<String>,
+}
+
+/// The writer has failed, for this reason.
+#[derive(Debug, Clone)]
+pub(super) struct WriterFailed(pub(super) String);
+
+/// What a writer finds when it looks.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Rows(Rows),
+    /// Nothing waited for the whole time.
+    Nothing,
+    /// Nothing waits and nothing will come.
+    Closed,
+}
+
+impl Buffer {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts rows aside by `put`, which says how many rows and how many bytes of IR it added. Waits
+    /// while too much waits already.
+    pub(super) fn push(
+        &self,
+        put: impl FnOnce(&mut Rows) -> (usize, usize),
+    ) -> Result<(), WriterFailed> {
+        let mut waiting = self.lock();
+        while waiting.failure.is_none()
+            && (waiting.count >= WAITING_ROWS_MAX || waiting.bytes >= WAITING_BYTES_MAX)
+        {
+            waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(reason) = &waiting.failure {
+            return Err(WriterFailed(reason.clone()));
+        }
+        let (count, bytes) = put(&mut waiting.rows);
+        let (before, was_empty) = (waiting.is_due(), waiting.count == 0);
+        waiting.count += count;
+        waiting.bytes += bytes;
+        waiting.since.get_or_insert_with(Instant::now);
+        if was_empty || (!before && waiting.is_due()) {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// The rows to commit next: when there are many, when the oldest has waited for `patience`, when
+    /// someone asked for a flush, or when the end has come; or nothing, after `patience` without rows.
+    pub(super) fn take(&self, patience: Duration) -> Taken {
+        let mut waiting = self.lock();
+        let began = Instant::now();
+        loop {
+            let age = waiting.since.map(|since| since.elapsed());
+            let due = waiting.is_due() || age.is_some_and(|age| age >= patience);
+            if waiting.count > 0 && (due || waiting.closed || waiting.flush) {
+                waiting.count = 0;
+                waiting.bytes = 0;
+                waiting.since = None;
+                waiting.flush = false;
+                waiting.taken += 1;
+                return Taken::Rows(std::mem::take(&mut waiting.rows));
+            }
+            if waiting.closed {
+                return Taken::Closed;
+            }
+            let waited = age.unwrap_or_else(|| began.elapsed());
+            let Some(left) = patience.checked_sub(waited).filter(|left| !left.is_zero()) else {
+                return Taken::Nothing;
+            };
+            let (guard, _) =
+                self.filled.wait_timeout(waiting, left).unwrap_or_else(PoisonError::into_inner);
+            waiting = guard;
+        }
+    }
+
+    /// Says that the rows taken last are durable.
+    pub(super) fn committed(&self) {
+        let mut waiting = self.lock();
+        waiting.durable = waiting.taken;
+        self.drained.notify_all();
+    }
+
+    /// Says that nothing more can be written.
+    pub(super) fn fail(&self, reason: String) {
+        self.lock().failure.get_or_insert(reason);
+        self.drained.notify_all();
+    }
+
+    /// Waits until all that was pushed before this call is durable.
+    pub(super) fn flush(&self) -> Result<(), WriterFailed> {
+        let mut waiting = self.lock();
+        let goal = waiting.taken + u64::from(waiting.count > 0);
+        waiting.flush = waiting.count > 0;
+        self.filled.notify_one();
+        while waiting.durable < goal && waiting.failure.is_none() {
+            waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+        waiting.failure.clone().map_or(Ok(()), |reason| Err(WriterFailed(reason)))
+    }
+
+    /// Says that nothing more will come.
+    pub(super) fn close(&self) {
+        self.lock().closed = true;
+        self.filled.notify_one();
+    }
+}
+
+impl Waiting {
+    fn is_due(&self) -> bool {
+        self.count >= COMMIT_ROWS || self.bytes >= COMMIT_BYTES
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    const LONG: Duration = Duration::from_mins(10);
+
+    #[test]
+    fn a_flush_takes_what_waits_and_returns_when_it_is_durable() {
+        let buffer = Arc::new(Buffer::default());
+        buffer.push(|_| (1, 0)).unwrap();
+        let writer = std::thread::spawn({
+            let buffer = Arc::clone(&buffer);
+            move || {
+                let taken = buffer.take(LONG);
+                buffer.committed();
+                taken
+            }
+        });
+        buffer.flush().unwrap();
+        assert!(matches!(writer.join().unwrap(), Taken::Rows(_)));
+    }
+
+    #[test]
+    fn a_full_buffer_holds_its_callers_until_it_is_drained() {
+        let buffer = Arc::new(Buffer::default());
+        buffer.push(|_| (WAITING_ROWS_MAX, 0)).unwrap();
+        let caller = std::thread::spawn({
+            let buffer = Arc::clone(&buffer);
+            move || buffer.push(|_| (1, 0))
+        });
+        assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
+        buffer.committed();
+        caller.join().unwrap().unwrap();
+        buffer.close();
+        assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
+        assert!(matches!(buffer.take(LONG), Taken::Closed));
+    }
+
+    #[test]
+    fn a_failed_writer_fails_its_callers() {
+        let buffer = Buffer::default();
+        buffer.push(|_| (WAITING_ROWS_MAX, 0)).unwrap();
+        buffer.fail("the disk is full".into());
+        assert_eq!(buffer.push(|_| (1, 0)).unwrap_err().0, "the disk is full");
+        assert_eq!(buffer.flush().unwrap_err().0, "the disk is full");
+    }
+
+    #[test]
+    fn old_rows_are_taken_without_being_many() {
+        let buffer = Buffer::default();
+        assert!(matches!(buffer.take(Duration::ZERO), Taken::Nothing));
+        buffer.push(|_| (1, 0)).unwrap();
+        assert!(matches!(buffer.take(Duration::ZERO), Taken::Rows(_)));
+    }
+}

@@ -1,0 +1,355 @@
+//! Generating: playing the episodes of a [`Plan`] on many workers and recording them.
+//!
+//! What a run leaves in the lake depends on its plan, less the number of jobs; see [`schedule`] for how,
+//! and [`Past`] for how an interrupted run is taken up.
+
+mod past;
+mod policy;
+mod schedule;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+pub use self::past::Past;
+pub(super) use self::policy::Dice;
+pub use self::policy::Policy;
+use self::policy::Tried;
+use self::schedule::{Next, Played, Schedule};
+use super::recorder::{EpisodePlan, Recorder, Settle};
+use super::recording::Recording;
+use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, StateId, Step};
+
+/// When a run is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// After this many steps; the last episode is cut to fit.
+    Steps(u64),
+    /// After the first episode, in order, with which the run has come to this many distinct states.
+    States(u64),
+    /// After this many episodes.
+    Episodes(u64),
+}
+
+/// What a run does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The programs: episode `e` is about the `e mod B`-th.
+    pub benchmarks: Vec<BenchmarkUri>,
+    /// The action space's name.
+    pub action_space: String,
+    /// How actions are chosen.
+    pub policy: Policy,
+    /// When the run is over.
+    pub stop: Stop,
+    /// The steps of an episode that nothing cuts short.
+    pub episode_length: u32,
+    /// What every choice is drawn from.
+    pub seed: i64,
+    /// How many sessions play at a time. What is recorded does not depend on it.
+    pub jobs: usize,
+}
+
+/// Where programs come from.
+pub trait Programs: Sync {
+    /// The program called `uri`.
+    ///
+    /// # Errors
+    ///
+    /// One line for the user: what cannot be had, why, and what to do.
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String>;
+}
+
+/// Where a run stands; read it from any thread.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Steps made by this process.
+    pub steps: AtomicU64,
+    /// States that this process was the first to observe.
+    pub states: AtomicU64,
+    /// Steps over which the compiler failed.
+    pub failures: AtomicU64,
+    /// Episodes settled, those of an earlier process included.
+    pub episodes: AtomicU64,
+}
+
+/// Why a run did not come to its end. What was recorded stays.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GenerateError {
+    /// A program cannot be had.
+    #[error("{0}")]
+    Program(String),
+    /// A session failed in a way that is not the compiler's.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// It came to its stop.
+    Complete,
+    /// It was asked to stop before.
+    Interrupted,
+}
+
+/// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until `interrupt`.
+///
+/// # Errors
+///
+/// See [`GenerateError`]. The first one stops all jobs.
+pub fn generate(
+    environment: &dyn Environment,
+    recording: &Recording,
+    plan: &Plan,
+    programs: &dyn Programs,
+    past: Past,
+    progress: &Progress,
+    interrupt: &AtomicBool,
+) -> Result<Ending, GenerateError> {
+    progress.episodes.store(past.settled.into(), Ordering::Relaxed);
+    let campaign = Campaign {
+        environment,
+        recording,
+        plan,
+        programs,
+        progress,
+        interrupt,
+        recorded_until: past.open,
+        board: Mutex::new(Board {
+            schedule: Schedule::new(plan, past.settled, past.steps, past.states),
+            tried: past.tried,
+            error: None,
+        }),
+        settled: Condvar::new(),
+        cache: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            scope.spawn(|| campaign.work());
+        }
+    });
+    let board = campaign.board.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match board.error {
+        Some(error) => Err(error),
+        None if interrupt.load(Ordering::Relaxed) => Ok(Ending::Interrupted),
+        None => Ok(Ending::Complete),
+    }
+}
+
+/// How many bytes of programs are kept for their next episode.
+const CACHE_BYTES_MAX: usize = 256 << 20;
+
+struct Campaign<'a> {
+    environment: &'a dyn Environment,
+    recording: &'a Recording,
+    plan: &'a Plan,
+    programs: &'a dyn Programs,
+    progress: &'a Progress,
+    interrupt: &'a AtomicBool,
+    recorded_until: HashMap<u32, u32>,
+    board: Mutex<Board>,
+    settled: Condvar,
+    cache: Mutex<Cache>,
+}
+
+struct Board {
+    schedule: Schedule,
+    tried: HashMap<BenchmarkUri, Tried>,
+    error: Option<GenerateError>,
+}
+
+#[derive(Default)]
+struct Cache {
+    programs: HashMap<BenchmarkUri, Benchmark>,
+    baselines: HashMap<BenchmarkUri, Arc<Baselines>>,
+    bytes: usize,
+}
+
+/// A thread that panicked has left whole values behind: nothing here is changed in two steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Campaign<'_> {
+    /// Plays episodes until there are none left.
+    fn work(&self) {
+        let session = self.environment.session();
+        let result = session.map_err(GenerateError::from).and_then(|session| {
+            let mut recorder = self.recording.recorder(session);
+            while let Some((ordinal, steps_max)) = self.next() {
+                match self.play(&mut recorder, ordinal, steps_max)? {
+                    Some(played) => self.settle(played)?,
+                    None => break,
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = result {
+            let mut board = lock(&self.board);
+            board.error.get_or_insert(error);
+            board.schedule.abandon();
+        }
+        self.settled.notify_all();
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+
+    fn next(&self) -> Option<(u32, u32)> {
+        let mut board = lock(&self.board);
+        loop {
+            if self.is_interrupted() {
+                board.schedule.abandon();
+                self.settled.notify_all();
+            }
+            match board.schedule.next() {
+                Next::Play { ordinal, steps_max } => return Some((ordinal, steps_max)),
+                Next::Finished => return None,
+                Next::Wait => {}
+            }
+            board = self.settled.wait(board).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn settle(&self, played: Played) -> Result<(), SessionError> {
+        let mut board = lock(&self.board);
+        let rows = board.schedule.take(played);
+        self.progress.episodes.store(board.schedule.settled().into(), Ordering::Relaxed);
+        // The rows are pushed under the lock: what is durable of them is always a prefix of the run.
+        self.recording.shared().settle(rows)?;
+        drop(board);
+        self.settled.notify_all();
+        Ok(())
+    }
+
+    /// Plays one episode; `None` when it was interrupted.
+    fn play(
+        &self,
+        recorder: &mut Recorder,
+        ordinal: u32,
+        steps_max: u32,
+    ) -> Result<Option<Played>, GenerateError> {
+        let uri = &self.plan.benchmarks[ordinal as usize % self.plan.benchmarks.len()];
+        let (benchmark, baselines) = self.program(uri)?;
+        recorder.plan(EpisodePlan {
+            ordinal: Some(ordinal),
+            seed: self.plan.seed,
+            policy: self.plan.policy.as_str().to_owned(),
+            recorded_until: self.recorded_until.get(&ordinal).copied(),
+            settle: Settle::ByCaller,
+        });
+        let watch = Watch::default();
+        let started = recorder.start(&Start {
+            benchmark: &benchmark,
+            action_space: &self.plan.action_space,
+            baselines: baselines.as_deref(),
+            watch: &watch,
+        })?;
+        if baselines.is_none() {
+            lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
+        }
+        let mut states = vec![started.state];
+        let dice = Dice::new(self.plan.seed, ordinal);
+        match self.plan.policy {
+            Policy::Random => self.play_random(recorder, dice, steps_max, &mut states)?,
+            Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
+        }
+        if self.is_interrupted() {
+            return Ok(None);
+        }
+        Ok(recorder.finish()?.map(|row| Played { row, states }))
+    }
+
+    /// All actions of a random episode are known at once: they go to the worker in one batch.
+    fn play_random(
+        &self,
+        recorder: &mut Recorder,
+        mut dice: Dice,
+        steps_max: u32,
+        states: &mut Vec<StateId>,
+    ) -> Result<(), SessionError> {
+        let actions = self.actions();
+        let batch: Vec<_> = (0..steps_max).map(|_| ActionIndex(dice.below(actions))).collect();
+        recorder.multistep(&batch, &mut |step, _| {
+            self.count(&step);
+            states.extend(step.outcome.state());
+            Ok(if self.is_interrupted() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        })
+    }
+
+    fn play_explore(
+        &self,
+        recorder: &mut Recorder,
+        mut dice: Dice,
+        steps_max: u32,
+        uri: &BenchmarkUri,
+        states: &mut Vec<StateId>,
+    ) -> Result<(), SessionError> {
+        let actions = self.actions();
+        // No other job plays this benchmark now: the schedule sees to it.
+        let mut tried = lock(&self.board).tried.remove(uri).unwrap_or_default();
+        let mut state = states[0];
+        for _ in 0..steps_max {
+            if self.is_interrupted() {
+                break;
+            }
+            let action = tried.choose(state, actions, &mut dice);
+            let step = recorder.apply(action)?;
+            tried.note(state, action, actions);
+            self.count(&step);
+            let ends = step.outcome.ends_episode();
+            if let Some(next) = step.outcome.state() {
+                states.push(next);
+                state = next;
+            }
+            if ends {
+                break;
+            }
+        }
+        lock(&self.board).tried.insert(uri.clone(), tried);
+        Ok(())
+    }
+
+    fn count(&self, step: &Step) {
+        self.progress.steps.fetch_add(1, Ordering::Relaxed);
+        if step.outcome.state().is_none() {
+            self.progress.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.progress.states.store(self.recording.states_new(), Ordering::Relaxed);
+    }
+
+    fn actions(&self) -> u16 {
+        let space = self.environment.spec().action_space(&self.plan.action_space);
+        space.map_or(0, |space| u16::try_from(space.actions.len()).unwrap_or(u16::MAX))
+    }
+
+    fn program(
+        &self,
+        uri: &BenchmarkUri,
+    ) -> Result<(Benchmark, Option<Arc<Baselines>>), GenerateError> {
+        {
+            let cache = lock(&self.cache);
+            if let Some(benchmark) = cache.programs.get(uri) {
+                return Ok((benchmark.clone(), cache.baselines.get(uri).cloned()));
+            }
+        }
+        let benchmark = self.programs.load(uri).map_err(GenerateError::Program)?;
+        let mut cache = lock(&self.cache);
+        if cache.bytes >= CACHE_BYTES_MAX {
+            cache.programs.clear();
+            cache.bytes = 0;
+        }
+        cache.bytes += benchmark.program.len();
+        cache.programs.insert(uri.clone(), benchmark.clone());
+        Ok((benchmark, cache.baselines.get(uri).cloned()))
+    }
+}

@@ -1,0 +1,105 @@
+//! What an interrupted run has left behind.
+
+use std::collections::{HashMap, HashSet};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+
+use super::policy::Tried;
+use super::{Plan, Policy, Stop};
+use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
+use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+
+/// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
+///
+/// Settled episodes are a prefix of the run, since they are settled and committed in order. Episodes
+/// beyond it may have left steps; they are played again from their start, and what is there of
+/// them is not written twice.
+#[derive(Debug, Default)]
+pub struct Past {
+    pub(super) settled: u32,
+    pub(super) steps: u64,
+    /// The distinct states of the settled episodes; kept only where the plan's stop is about states.
+    pub(super) states: HashSet<StateId>,
+    /// What the settled episodes tried; kept only for the policy that looks at it.
+    pub(super) tried: HashMap<BenchmarkUri, Tried>,
+    /// The last recorded step of episodes that are not settled, by ordinal.
+    pub(super) open: HashMap<u32, u32>,
+}
+
+impl Past {
+    /// Reads what `run` of `plan` left in the lake of `snapshot`.
+    ///
+    /// # Errors
+    ///
+    /// What the store says about files that cannot be read.
+    pub fn read(
+        snapshot: &Snapshot,
+        run: RunId,
+        plan: &Plan,
+        actions: u16,
+    ) -> Result<Self, StoreError> {
+        let mut past = Self::default();
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "steps"])) {
+            let batch = batch?;
+            let steps = column(&batch, "steps").as_primitive::<Int32Type>();
+            let ids = column(&batch, "episode_id").as_primitive::<Int64Type>();
+            for (row, id) in ids.values().iter().enumerate() {
+                if EpisodeId(*id).run() == run {
+                    past.settled += 1;
+                    past.steps += u64::try_from(steps.value(row)).unwrap_or(0);
+                }
+            }
+        }
+        let columns = ["episode_id", "step_index", "state_id", "action"];
+        for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
+            past.read_steps(&batch?, run, plan, actions);
+        }
+        Ok(past)
+    }
+
+    /// Takes the steps of a batch into account. The rows of an episode come in order, in one batch or in
+    /// several that follow each other.
+    fn read_steps(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan, actions: u16) {
+        let episodes = column(batch, "episode_id").as_primitive::<Int64Type>();
+        let indices = column(batch, "step_index").as_primitive::<Int32Type>();
+        let states = column(batch, "state_id").as_fixed_size_binary();
+        let chosen = column(batch, "action").as_primitive::<Int16Type>();
+        let state_at = |row: usize| {
+            let id = states.is_valid(row).then(|| states.value(row).try_into());
+            id.and_then(Result::ok).map(StateId)
+        };
+        let mut before: Option<(i64, StateId)> = None;
+        for row in 0..batch.num_rows() {
+            let (id, state) = (episodes.value(row), state_at(row));
+            if EpisodeId(id).run() != run {
+                continue;
+            }
+            let ordinal = EpisodeId(id).ordinal();
+            if ordinal >= self.settled {
+                let index = u32::try_from(indices.value(row)).unwrap_or(0);
+                let last = self.open.entry(ordinal).or_default();
+                *last = index.max(*last);
+                continue;
+            }
+            if let (Stop::States(_), Some(state)) = (plan.stop, state) {
+                self.states.insert(state);
+            }
+            if plan.policy == Policy::Explore {
+                if let Some((_, from)) = before.filter(|(episode, _)| *episode == id)
+                    && let Ok(action) = u16::try_from(chosen.value(row))
+                {
+                    let uri = &plan.benchmarks[ordinal as usize % plan.benchmarks.len()];
+                    let tried = self.tried.entry(uri.clone()).or_default();
+                    tried.note(from, ActionIndex(action), actions);
+                }
+                before = state.map(|state| (id, state));
+            }
+        }
+    }
+}
+
+/// A column that was asked for by this name.
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a dyn Array {
+    batch.column_by_name(name).expect("a scan has the columns that were asked for").as_ref()
+}

@@ -1,0 +1,123 @@
+//! How actions are chosen. Every choice is a function of the run's seed, the episode's ordinal and, for
+//! `explore`, of what earlier episodes of the same benchmark tried.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use crate::model::{ActionIndex, StateId};
+
+/// How the actions of an episode are chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// Each action with equal chance.
+    Random,
+    /// Each action that was not yet tried in the present state with equal chance; when all were, each.
+    Explore,
+}
+
+impl Policy {
+    /// The word that stands in the lake.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Explore => "explore",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known =
+            [Self::Random, Self::Explore].into_iter().find(|policy| policy.as_str() == text);
+        known.ok_or_else(|| format!("`{text}` is no policy: `random` and `explore` are"))
+    }
+}
+
+/// The source of an episode's choices. `ChaCha` gives the same stream on every machine and in every version.
+#[derive(Debug)]
+pub(in crate::record) struct Dice(ChaCha8Rng);
+
+impl Dice {
+    pub(in crate::record) fn new(seed: i64, ordinal: u32) -> Self {
+        let mut hasher = blake3::Hasher::new_derive_key("steplake 2026 seed of an episode");
+        hasher.update(&seed.to_le_bytes()).update(&ordinal.to_le_bytes());
+        Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
+    }
+
+    /// Any number.
+    pub(in crate::record) fn draw(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `bound`, by multiplication: the chances differ by less than `bound / 2^64`.
+    pub(super) fn below(&mut self, bound: u16) -> u16 {
+        let scaled = (u128::from(self.draw()) * u128::from(bound)) >> 64;
+        u16::try_from(scaled).expect("it is below a u16")
+    }
+}
+
+/// Which actions were tried in which states of one benchmark.
+#[derive(Debug, Default)]
+pub(super) struct Tried(HashMap<StateId, Box<[u64]>>);
+
+impl Tried {
+    /// Notes a try.
+    pub(super) fn note(&mut self, state: StateId, action: ActionIndex, actions: u16) {
+        let words = usize::from(actions).div_ceil(64);
+        let bits = self.0.entry(state).or_insert_with(|| vec![0; words].into());
+        bits[usize::from(action.0) / 64] |= 1 << (action.0 % 64);
+    }
+
+    /// An action that was not tried in `state`, or any if all were.
+    pub(super) fn choose(&self, state: StateId, actions: u16, dice: &mut Dice) -> ActionIndex {
+        let Some(bits) = self.0.get(&state) else { return ActionIndex(dice.below(actions)) };
+        let is_new = |&action: &u16| bits[usize::from(action) / 64] >> (action % 64) & 1 == 0;
+        let new: Vec<u16> = (0..actions).filter(is_new).collect();
+        match u16::try_from(new.len()) {
+            Ok(0) | Err(_) => ActionIndex(dice.below(actions)),
+            Ok(count) => ActionIndex(new[usize::from(dice.below(count))]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dice_are_fair_enough_and_the_same_for_ever() {
+        let mut dice = Dice::new(7, 3);
+        let first: Vec<u16> = (0..8).map(|_| dice.below(124)).collect();
+        assert_eq!(first, FIRST_EIGHT, "a change here changes what every seed records");
+        let mut counts = [0; 5];
+        (0..5000).for_each(|_| counts[usize::from(dice.below(5))] += 1);
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    const FIRST_EIGHT: [u16; 8] = [88, 18, 44, 23, 63, 50, 28, 102];
+
+    #[test]
+    fn explore_tries_everything_once_before_anything_twice() {
+        let (state, actions) = (StateId([1; 20]), 70);
+        let (mut tried, mut dice) = (Tried::default(), Dice::new(0, 0));
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..actions {
+            let action = tried.choose(state, actions, &mut dice);
+            tried.note(state, action, actions);
+            assert!(seen.insert(action), "{action:?} came twice");
+        }
+        assert!(tried.choose(state, actions, &mut dice).0 < actions);
+    }
+}

@@ -1,0 +1,266 @@
+//! Which episode is played next, and when a run is over. Pure: no sessions, no clock, no threads.
+//!
+//! Episodes are numbered; episode `e` is about benchmark `e mod B`. They are played in any order that
+//! the workers manage, but *settled* in the order of their numbers, and the run stops at the first
+//! settled episode that fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{Plan, Policy, Stop};
+use crate::model::StateId;
+use crate::store::EpisodeRow;
+
+/// How far ahead of the oldest unsettled episode others may be played, for each job. What is played
+/// beyond the stop of a run is thrown away, so the window is small where the stop is not known.
+const WINDOW_PER_JOB: u32 = 4;
+const WINDOW_PER_JOB_SURE: u32 = 64;
+
+/// An episode that was played.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) row: EpisodeRow,
+    /// The states that it came to, in order, the initial one included.
+    pub(super) states: Vec<StateId>,
+}
+
+/// What a job does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Play this episode, with at most so many steps.
+    Play { ordinal: u32, steps_max: u32 },
+    /// Ask again when something has settled.
+    Wait,
+    /// There is nothing left to do.
+    Finished,
+}
+
+#[derive(Debug)]
+pub(super) struct Schedule {
+    stop: Stop,
+    episode_length: u32,
+    benchmarks: u32,
+    /// Episodes of one benchmark wait for each other.
+    serial: bool,
+    window: u32,
+    /// All episodes below are settled.
+    settled: u32,
+    /// The episodes that are being played or wait to be settled.
+    given: BTreeSet<u32>,
+    played: BTreeMap<u32, Played>,
+    steps: u64,
+    states: HashSet<StateId>,
+    over: bool,
+}
+
+impl Schedule {
+    /// The schedule of `plan` after its first `settled` episodes, which had `steps` steps and
+    /// `states` distinct states.
+    pub(super) fn new(plan: &Plan, settled: u32, steps: u64, states: HashSet<StateId>) -> Self {
+        let jobs = u32::try_from(plan.jobs).unwrap_or(u32::MAX);
+        let per_job = match plan.stop {
+            Stop::States(_) => WINDOW_PER_JOB,
+            Stop::Steps(_) | Stop::Episodes(_) => WINDOW_PER_JOB_SURE,
+        };
+        let mut schedule = Self {
+            stop: plan.stop,
+            episode_length: plan.episode_length,
+            benchmarks: u32::try_from(plan.benchmarks.len()).unwrap_or(u32::MAX),
+            serial: plan.policy == Policy::Explore,
+            window: jobs.saturating_mul(per_job),
+            settled,
+            given: BTreeSet::new(),
+            played: BTreeMap::new(),
+            steps,
+            states,
+            over: false,
+        };
+        schedule.over = schedule.is_fulfilled();
+        schedule
+    }
+
+    /// How many episodes are settled.
+    pub(super) fn settled(&self) -> u32 {
+        self.settled
+    }
+
+    fn is_fulfilled(&self) -> bool {
+        match self.stop {
+            Stop::Steps(steps) => self.steps >= steps,
+            Stop::States(states) => self.states.len() as u64 >= states,
+            Stop::Episodes(episodes) => u64::from(self.settled) >= episodes,
+        }
+    }
+
+    pub(super) fn next(&mut self) -> Next {
+        if self.over {
+            return Next::Finished;
+        }
+        let end = self.settled.saturating_add(self.window);
+        for ordinal in self.settled..end {
+            if matches!(self.stop, Stop::Episodes(episodes) if u64::from(ordinal) >= episodes) {
+                break;
+            }
+            if self.given.contains(&ordinal) || self.waits_for_its_benchmark(ordinal) {
+                continue;
+            }
+            let Some(steps_max) = self.steps_max(ordinal) else { break };
+            self.given.insert(ordinal);
+            return Next::Play { ordinal, steps_max };
+        }
+        Next::Wait
+    }
+
+    fn waits_for_its_benchmark(&self, ordinal: u32) -> bool {
+        self.serial
+            && ordinal.checked_sub(self.benchmarks).is_some_and(|earlier| {
+                earlier >= self.settled && !self.played.contains_key(&earlier)
+            })
+    }
+
+    /// How long the episode may be, or `None` while that depends on episodes that are being played. A run of
+    /// so many steps ends with an episode that is cut to fit.
+    fn steps_max(&self, ordinal: u32) -> Option<u32> {
+        let Stop::Steps(steps) = self.stop else { return Some(self.episode_length) };
+        let full = u64::from(self.episode_length);
+        let length = |earlier: u32| match self.played.get(&earlier) {
+            Some(played) => u64::from(played.row.steps),
+            None => full,
+        };
+        let planned: u64 = (self.settled..ordinal).map(length).sum();
+        let left = steps.saturating_sub(self.steps + planned);
+        let sure = (self.settled..ordinal).all(|earlier| self.played.contains_key(&earlier));
+        match u32::try_from(left.min(full)) {
+            Ok(length) if u64::from(length) == full || (sure && length > 0) => Some(length),
+            _ => None,
+        }
+    }
+
+    /// Takes an episode that was played, and gives out the rows that have become settled, in order.
+    pub(super) fn take(&mut self, played: Played) -> Vec<EpisodeRow> {
+        self.played.insert(played.row.id.ordinal(), played);
+        let mut rows = Vec::new();
+        while !self.over
+            && let Some(played) = self.played.remove(&self.settled)
+        {
+            self.given.remove(&self.settled);
+            self.settled += 1;
+            self.steps += u64::from(played.row.steps);
+            if matches!(self.stop, Stop::States(_)) {
+                self.states.extend(played.states);
+            }
+            rows.push(played.row);
+            self.over = self.is_fulfilled();
+        }
+        rows
+    }
+
+    /// Lets no further episode begin.
+    pub(super) fn abandon(&mut self) {
+        self.over = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{EpisodeId, EpisodeOutcome, RunId};
+    use proptest::prelude::*;
+
+    fn plan(stop: Stop, policy: Policy, jobs: usize) -> Plan {
+        let benchmarks =
+            (0..3).map(|seed| format!("generator://toy-v0/{seed}").parse().unwrap()).collect();
+        Plan {
+            benchmarks,
+            action_space: "toy-v0".into(),
+            policy,
+            stop,
+            episode_length: 10,
+            seed: 0,
+            jobs,
+        }
+    }
+
+    /// An episode that ends early when its ordinal says so, and comes to states that others come to.
+    fn play(ordinal: u32, steps_max: u32) -> Played {
+        let steps = if ordinal % 4 == 1 { steps_max.min(3) } else { steps_max };
+        let state = |step: u32| {
+            let mut id = [0; 20];
+            id[..4].copy_from_slice(&(ordinal / 2 + step % 5).to_le_bytes());
+            StateId(id)
+        };
+        let row = EpisodeRow {
+            id: EpisodeId::new(RunId(1), ordinal),
+            seed: 0,
+            benchmark: "generator://toy-v0/0".parse().unwrap(),
+            policy: "random".into(),
+            parent: None,
+            steps,
+            outcome: EpisodeOutcome::Complete,
+            detail: None,
+        };
+        Played { row, states: (0..=steps).map(state).collect() }
+    }
+
+    /// Plays a plan, finishing the episodes in an order drawn from `order`; what settled, in order.
+    fn settled(plan: &Plan, order: &[usize]) -> Vec<(u32, u32)> {
+        let mut schedule = Schedule::new(plan, 0, 0, HashSet::new());
+        let (mut running, mut rows, mut turn) = (Vec::new(), Vec::new(), 0);
+        loop {
+            while running.len() < plan.jobs
+                && let Next::Play { ordinal, steps_max } = schedule.next()
+            {
+                running.push((ordinal, steps_max));
+            }
+            if schedule.over {
+                return rows;
+            }
+            assert!(!running.is_empty(), "nobody works and nothing is over");
+            let (ordinal, steps_max) =
+                running.swap_remove(order[turn % order.len()] % running.len());
+            turn += 1;
+            let new = schedule.take(play(ordinal, steps_max));
+            rows.extend(new.iter().map(|row| (row.id.ordinal(), row.steps)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_settles_depends_on_the_plan_alone(
+            order in prop::collection::vec(0_usize..8, 1..40),
+            jobs in 1_usize..6,
+            count in 1_u64..200,
+            kind in 0_usize..3,
+            explore in any::<bool>(),
+        ) {
+            let stop = [Stop::Steps(count), Stop::States(count / 4 + 1), Stop::Episodes(count / 8 + 1)][kind];
+            let policy = if explore { Policy::Explore } else { Policy::Random };
+            let alone = settled(&plan(stop, policy, 1), &[0]);
+            prop_assert_eq!(settled(&plan(stop, policy, jobs), &order), alone.clone());
+            let steps: u64 = alone.iter().map(|&(_, steps)| u64::from(steps)).sum();
+            match stop {
+                Stop::Steps(steps_wanted) => prop_assert_eq!(steps, steps_wanted),
+                Stop::Episodes(episodes) => prop_assert_eq!(alone.len() as u64, episodes),
+                Stop::States(_) => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_over_stays_over() {
+        let plan = plan(Stop::Episodes(2), Policy::Random, 2);
+        assert_eq!(Schedule::new(&plan, 2, 20, HashSet::new()).next(), Next::Finished);
+    }
+
+    #[test]
+    fn explore_waits_for_the_earlier_episode_of_the_same_benchmark() {
+        let mut schedule =
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), 0, 0, HashSet::new());
+        for ordinal in 0..3 {
+            assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
+        }
+        assert_eq!(schedule.next(), Next::Wait);
+        assert!(schedule.take(play(1, 10)).is_empty());
+        assert_eq!(schedule.next(), Next::Play { ordinal: 4, steps_max: 10 });
+        assert_eq!(schedule.next(), Next::Wait);
+    }
+}

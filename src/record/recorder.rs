@@ -1,0 +1,360 @@
+//! A session that also writes.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use super::recording::{Claim, Shared};
+use crate::env::{Observe, Session, SessionError, Start, Started, Visit};
+use crate::model::{
+    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, ObservationIndex, Outcome,
+    StateId, Step, Value,
+};
+use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
+
+/// The level at which states are compressed: on bitcode, higher ones cost more time than they save bytes.
+const IR_COMPRESSION_LEVEL: i32 = 1;
+
+/// When an episode's own row, which says that the episode is whole, is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Settle {
+    /// When it ends.
+    AtItsEnd,
+    /// When the caller says so: [`Recorder::finish`] gives the row out.
+    ByCaller,
+}
+
+/// What is to be written about the next episode. Without one, episodes are numbered as they begin,
+/// and settle at their end.
+#[derive(Debug, Clone)]
+pub struct EpisodePlan {
+    /// Its place in the run; `None` for the next one.
+    pub ordinal: Option<u32>,
+    /// The seed that its actions were drawn from.
+    pub seed: i64,
+    /// The name of the policy that chose its actions.
+    pub policy: String,
+    /// The last step that was recorded before an interruption. Steps up to it are played, not written.
+    pub recorded_until: Option<u32>,
+    /// When its row is written.
+    pub settle: Settle,
+}
+
+impl Default for EpisodePlan {
+    fn default() -> Self {
+        Self {
+            ordinal: None,
+            seed: 0,
+            policy: String::new(),
+            recorded_until: None,
+            settle: Settle::AtItsEnd,
+        }
+    }
+}
+
+/// A session that records what it does. It returns exactly what the session that it wraps returns.
+///
+/// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`], or
+/// when the recorder is dropped. A fork is an episode of its own, which names its parent.
+pub struct Recorder {
+    inner: Box<dyn Session>,
+    shared: Arc<Shared>,
+    plan: EpisodePlan,
+    episode: Option<Open>,
+    compressor: zstd::bulk::Compressor<'static>,
+}
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+/// An episode under way.
+#[derive(Debug, Clone)]
+struct Open {
+    id: EpisodeId,
+    plan: EpisodePlan,
+    benchmark: BenchmarkUri,
+    parent: Option<(EpisodeId, u32)>,
+    state: StateId,
+    steps: u32,
+    end: Option<(EpisodeOutcome, Option<String>)>,
+}
+
+impl Recorder {
+    pub(super) fn new(inner: Box<dyn Session>, shared: Arc<Shared>) -> Self {
+        let compressor = zstd::bulk::Compressor::new(IR_COMPRESSION_LEVEL)
+            .expect("zstd takes its own level and an empty dictionary");
+        Self { inner, shared, plan: EpisodePlan::default(), episode: None, compressor }
+    }
+
+    /// Says what is to be written about the episodes that begin from now on.
+    pub fn plan(&mut self, plan: EpisodePlan) {
+        self.plan = plan;
+    }
+
+    /// Ends the episode under way. Gives its row out where it settles by its caller.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed.
+    pub fn finish(&mut self) -> Result<Option<EpisodeRow>, SessionError> {
+        let Some(open) = self.episode.take() else { return Ok(None) };
+        let (outcome, detail) = open.end.unwrap_or((EpisodeOutcome::Complete, None));
+        let row = EpisodeRow {
+            id: open.id,
+            seed: open.plan.seed,
+            benchmark: open.benchmark,
+            policy: open.plan.policy,
+            parent: open.parent,
+            steps: open.steps,
+            outcome,
+            detail,
+        };
+        if open.plan.settle == Settle::ByCaller {
+            return Ok(Some(row));
+        }
+        self.shared.buffer.push(|rows| {
+            rows.episodes.push(row);
+            (1, 0)
+        })?;
+        Ok(None)
+    }
+
+    fn begin(
+        &mut self,
+        benchmark: &Benchmark,
+        started: &Started,
+        parent: Option<(EpisodeId, u32)>,
+    ) -> Result<(), SessionError> {
+        let id = match self.plan.ordinal {
+            Some(ordinal) => EpisodeId::new(self.shared.run, ordinal),
+            None => self.shared.next_episode(),
+        };
+        let digest = blake3::hash(&benchmark.program).to_hex().to_string();
+        let new = self.shared.claim_benchmark(benchmark.uri.as_str(), &digest)?;
+        let row = new.then(|| BenchmarkRow {
+            uri: benchmark.uri.clone(),
+            program_digest: digest,
+            provenance: benchmark.provenance.clone(),
+            initial_state: started.state,
+            baselines: started.baselines.clone(),
+        });
+        self.open(id, benchmark.uri.clone(), started.state, parent, row)
+    }
+
+    /// Writes step 0 of a new episode.
+    fn open(
+        &mut self,
+        id: EpisodeId,
+        benchmark: BenchmarkUri,
+        state: StateId,
+        parent: Option<(EpisodeId, u32)>,
+        benchmark_row: Option<BenchmarkRow>,
+    ) -> Result<(), SessionError> {
+        let plan = self.plan.clone();
+        let open = Open { id, plan, benchmark, parent, state, steps: 0, end: None };
+        let step = StepRow {
+            episode: id,
+            index: 0,
+            benchmark: open.benchmark.clone(),
+            action: None,
+            state: Some(state),
+            end_of_episode: false,
+            rewards: None,
+            wall_time: std::time::Duration::ZERO,
+        };
+        let inner = &mut self.inner;
+        let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
+        let write_step = open.plan.recorded_until.is_none();
+        writing.write(step, write_step, benchmark_row, &mut |space| inner.observe(space))?;
+        self.episode = Some(open);
+        Ok(())
+    }
+}
+
+/// What it takes to write a row, apart from the session.
+struct Writing<'a> {
+    shared: &'a Shared,
+    compressor: &'a mut zstd::bulk::Compressor<'static>,
+}
+
+impl Writing<'_> {
+    /// Writes a step and what the lake lacks of its state, together.
+    fn write(
+        self,
+        step: StepRow,
+        write_step: bool,
+        benchmark: Option<BenchmarkRow>,
+        observe: &mut Observe<'_>,
+    ) -> Result<(), SessionError> {
+        let shared = self.shared;
+        let Some(state) = step.state else {
+            return put(shared, step, write_step, benchmark, Fresh::default());
+        };
+        let claim = shared.claim(state);
+        let result = self
+            .look(state, claim, observe)
+            .and_then(|fresh| put(shared, step, write_step, benchmark, fresh));
+        shared.meet(state, claim, result.is_ok());
+        result
+    }
+
+    fn look(
+        self,
+        state: StateId,
+        claim: Claim,
+        observe: &mut Observe<'_>,
+    ) -> Result<Fresh, SessionError> {
+        let mut observations = None;
+        if claim.observations {
+            let values = self.shared.observed.iter().map(|&space| observe(space));
+            let values = values.collect::<Result<_, _>>()?;
+            observations = Some(ObservationRow { state, values });
+        }
+        let Some(space) = self.shared.ir.filter(|_| claim.ir) else {
+            return Ok(Fresh { observations, ir: None });
+        };
+        let Value::Bytes(bytes) = observe(space)? else {
+            return Err(SessionError::Visit("a serialised state must be bytes".into()));
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            SessionError::Visit(format!("a state of {} bytes: {error}", bytes.len()))
+        };
+        let compressed = self.compressor.compress(&bytes).map_err(|error| failed(&error))?;
+        let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
+        let ir = Some(IrRow { state, compressed, bytes: length });
+        Ok(Fresh { observations, ir })
+    }
+}
+
+/// What the lake lacked of a state.
+#[derive(Debug, Default)]
+struct Fresh {
+    observations: Option<ObservationRow>,
+    ir: Option<IrRow>,
+}
+
+/// Puts rows aside that are to be committed together.
+fn put(
+    shared: &Shared,
+    step: StepRow,
+    write_step: bool,
+    benchmark: Option<BenchmarkRow>,
+    fresh: Fresh,
+) -> Result<(), SessionError> {
+    let bytes = fresh.ir.as_ref().map_or(0, |ir| ir.compressed.len());
+    shared.buffer.push(|rows| {
+        let before = count(rows);
+        rows.benchmarks.extend(benchmark);
+        rows.observations.extend(fresh.observations);
+        rows.ir.extend(fresh.ir);
+        rows.steps.extend(Some(step).filter(|_| write_step));
+        (count(rows) - before, bytes)
+    })?;
+    Ok(())
+}
+
+fn count(rows: &Rows) -> usize {
+    rows.benchmarks.len() + rows.observations.len() + rows.ir.len() + rows.steps.len()
+}
+
+impl Open {
+    /// The row of the step that has just been made, and whether it is new to the lake.
+    fn advance(&mut self, action: ActionIndex, step: &Step, rewards: &[usize]) -> (StepRow, bool) {
+        self.steps += 1;
+        match &step.outcome {
+            Outcome::State { id, end_of_episode, .. } => {
+                self.state = *id;
+                if *end_of_episode {
+                    self.end = Some((EpisodeOutcome::Ended, None));
+                }
+            }
+            Outcome::Crashed(failure) => {
+                let outcome = EpisodeOutcome::Failed(failure.kind);
+                self.end = Some((outcome, Some(failure.detail.clone())));
+            }
+        }
+        let state = step.outcome.state();
+        let row = StepRow {
+            episode: self.id,
+            index: self.steps,
+            benchmark: self.benchmark.clone(),
+            action: Some(action),
+            state,
+            end_of_episode: step.outcome.ends_episode(),
+            rewards: state.map(|_| rewards.iter().map(|&space| step.rewards[space]).collect()),
+            wall_time: step.wall_time,
+        };
+        let new = self.plan.recorded_until.is_none_or(|until| self.steps > until);
+        (row, new)
+    }
+}
+
+impl Session for Recorder {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.finish()?;
+        let watch = self.shared.watch(start.watch);
+        let started = self.inner.start(&Start { watch: &watch, ..*start })?;
+        self.begin(start.benchmark, &started, None)?;
+        Ok(started)
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let step = self.inner.apply(action)?;
+        let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let (row, new) = open.advance(action, &step, &self.shared.rewards);
+        let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
+        let inner = &mut self.inner;
+        writing.write(row, new, None, &mut |space| inner.observe(space))?;
+        if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
+            self.finish()?;
+        }
+        Ok(step)
+    }
+
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        let Some(open) = self.episode.as_mut() else {
+            return self.inner.multistep(actions, visit);
+        };
+        let (shared, compressor) = (&self.shared, &mut self.compressor);
+        let mut taken = actions.iter();
+        self.inner.multistep(actions, &mut |step, observe| {
+            let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
+            let (row, new) = open.advance(action, &step, &shared.rewards);
+            let writing = Writing { shared, compressor: &mut *compressor };
+            writing.write(row, new, None, observe)?;
+            visit(step, observe)
+        })?;
+        if open.end.is_some() && self.plan.settle == Settle::AtItsEnd {
+            self.finish()?;
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        self.inner.observe(space)
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        let inner = self.inner.fork()?;
+        let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let mut fork = Self::new(inner, Arc::clone(&self.shared));
+        fork.plan = EpisodePlan { ordinal: None, recorded_until: None, ..parent.plan.clone() };
+        let (id, benchmark) = (self.shared.next_episode(), parent.benchmark.clone());
+        fork.open(id, benchmark, parent.state, Some((parent.id, parent.steps)), None)?;
+        Ok(Box::new(fork))
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if let Err(error) = self.finish() {
+            tracing::debug!(%error, "an episode was dropped after its writer");
+        }
+    }
+}

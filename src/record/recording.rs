@@ -1,0 +1,357 @@
+//! One run's recording: what is recorded, what is known already, and the thread that commits.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::buffer::{Buffer, Taken, WriterFailed};
+use super::recorder::Recorder;
+use crate::env::{Session, SessionError, Watch};
+use crate::model::{EnvironmentSpec, EpisodeId, ObservationIndex, RunId, StateId};
+use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
+
+/// What is recorded, and how.
+#[derive(Debug, Clone)]
+pub struct RecordingOptions {
+    /// Whether the serialised state itself is kept (`ir`).
+    pub ir: bool,
+    /// The bound of what a kill or a power cut may take. See the [module](super).
+    pub flush_interval: Duration,
+    /// Whether the hot log is sealed in the background when it has grown.
+    pub seal: bool,
+}
+
+impl Default for RecordingOptions {
+    fn default() -> Self {
+        Self { ir: true, flush_interval: Duration::from_secs(1), seal: true }
+    }
+}
+
+/// What keeps a recording from going on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The lake does not take it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The lake wants an observation or reward space that the environment does not have.
+    #[error("the lake records `{name}`, which `{environment}` does not have")]
+    MissingSpace {
+        /// The space.
+        name: String,
+        /// The environment.
+        environment: &'static str,
+    },
+    /// The thread that commits cannot be started.
+    #[error("the writer thread cannot be started")]
+    NoThread(#[source] std::io::Error),
+    /// The thread that commits has panicked: a defect of steplake.
+    #[error("the writer thread panicked: this is a defect, please report it")]
+    WriterPanicked,
+}
+
+/// A run under way in a lake.
+#[derive(Debug)]
+pub struct Recording {
+    shared: Arc<Shared>,
+    thread: JoinHandle<Result<Writer, StoreError>>,
+}
+
+/// What the recorders of a run share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) run: RunId,
+    pub(super) buffer: Buffer,
+    /// The recorded observation spaces, in the order of the lake's columns.
+    pub(super) observed: Vec<ObservationIndex>,
+    /// The places of the recorded reward spaces among those of the environment.
+    pub(super) rewards: Vec<usize>,
+    pub(super) ir: Option<ObservationIndex>,
+    known: Mutex<Known>,
+    /// A claim was met or given back.
+    met: Condvar,
+    ordinal_next: AtomicU32,
+    states_new: AtomicU64,
+    asker: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    observed: HashSet<StateId>,
+    ir: HashSet<StateId>,
+    /// Digests by URI.
+    benchmarks: HashMap<String, String>,
+    /// States that somebody is observing just now.
+    claimed: HashSet<StateId>,
+}
+
+/// What a state still lacks in the lake, claimed by whoever got this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Claim {
+    pub(super) observations: bool,
+    pub(super) ir: bool,
+}
+
+impl Claim {
+    fn is_something(self) -> bool {
+        self.observations || self.ir
+    }
+}
+
+static ASKERS: AtomicU64 = AtomicU64::new(1);
+
+impl Recording {
+    /// Goes on recording `run`, which `writer` has begun.
+    ///
+    /// # Errors
+    ///
+    /// [`RecordError::MissingSpace`] when the lake records what `spec` does not have; what the store says.
+    pub fn begin(
+        writer: Writer,
+        spec: &EnvironmentSpec,
+        run: RunId,
+        options: &RecordingOptions,
+    ) -> Result<Self, RecordError> {
+        let missing =
+            |name: &str| RecordError::MissingSpace { name: name.into(), environment: spec.name };
+        let identity = writer.identity();
+        let observed = identity
+            .observations
+            .iter()
+            .map(|space| spec.observation_index(&space.name).ok_or_else(|| missing(&space.name)))
+            .collect::<Result<_, _>>()?;
+        let reward = |name: &String| {
+            let position = spec.reward_spaces.iter().position(|space| space.name == name);
+            position.ok_or_else(|| missing(name))
+        };
+        let rewards = identity.rewards.iter().map(reward).collect::<Result<_, _>>()?;
+        let known = writer.known_states()?;
+        let shared = Arc::new(Shared {
+            run,
+            buffer: Buffer::default(),
+            observed,
+            rewards,
+            ir: options.ir.then(|| spec.state_index()),
+            known: Mutex::new(Known {
+                observed: known.observed,
+                ir: known.ir,
+                benchmarks: known.benchmarks,
+                claimed: HashSet::new(),
+            }),
+            met: Condvar::new(),
+            ordinal_next: AtomicU32::new(0),
+            states_new: AtomicU64::new(0),
+            asker: ASKERS.fetch_add(1, Ordering::Relaxed),
+        });
+        let thread = std::thread::Builder::new().name("steplake-writer".into()).spawn({
+            let (shared, options) = (Arc::clone(&shared), options.clone());
+            move || {
+                let _last = LastWord(&shared.buffer);
+                let result = write(writer, &shared.buffer, &options);
+                if let Err(error) = &result {
+                    shared.buffer.fail(error.to_string());
+                }
+                result
+            }
+        });
+        let thread = thread.map_err(RecordError::NoThread)?;
+        Ok(Self { shared, thread })
+    }
+
+    /// Wraps a session. What it does from now on is recorded.
+    pub fn recorder(&self, session: Box<dyn Session>) -> Recorder {
+        Recorder::new(session, Arc::clone(&self.shared))
+    }
+
+    /// The run that is recorded.
+    pub fn run(&self) -> RunId {
+        self.shared.run
+    }
+
+    /// How many states this recording was the first to observe.
+    pub fn states_new(&self) -> u64 {
+        self.shared.states_new.load(Ordering::Relaxed)
+    }
+
+    /// Gives episodes that are begun without a plan the ordinals from `ordinal` on.
+    pub fn number_from(&self, ordinal: u32) {
+        self.shared.ordinal_next.store(ordinal, Ordering::Relaxed);
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Waits until all that was recorded before this call is durable.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed; [`Recording::close`] says why.
+    pub fn flush(&self) -> Result<(), SessionError> {
+        Ok(self.shared.buffer.flush()?)
+    }
+
+    /// Commits what waits and gives the writer back. Recorders that are still about can record no more.
+    ///
+    /// # Errors
+    ///
+    /// Why the writer failed, if it did: what was durable then still is.
+    pub fn close(self) -> Result<Writer, RecordError> {
+        self.shared.buffer.close();
+        let writer = self.thread.join().map_err(|_panic| RecordError::WriterPanicked)?;
+        Ok(writer?)
+    }
+}
+
+impl From<WriterFailed> for SessionError {
+    fn from(failed: WriterFailed) -> Self {
+        Self::Visit(failed.0)
+    }
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Claims what the lake does not have of `state` yet, for a caller that will [meet](Self::meet) the
+    /// claim. Waits while another does: a step must not be committed before its state's observations.
+    pub(super) fn claim(&self, state: StateId) -> Claim {
+        let mut known = self.known();
+        while known.claimed.contains(&state) {
+            known = self.met.wait(known).unwrap_or_else(PoisonError::into_inner);
+        }
+        let observations = known.observed.insert(state);
+        let ir = self.ir.is_some() && known.ir.insert(state);
+        let claim = Claim { observations, ir };
+        if claim.is_something() {
+            known.claimed.insert(state);
+        }
+        claim
+    }
+
+    /// Says that the claim was met: what was claimed is in the buffer. Or, if not `done`, gives it back.
+    pub(super) fn meet(&self, state: StateId, claim: Claim, done: bool) {
+        if !claim.is_something() {
+            return;
+        }
+        let mut known = self.known();
+        known.claimed.remove(&state);
+        if done {
+            self.states_new.fetch_add(u64::from(claim.observations), Ordering::Relaxed);
+        } else {
+            if claim.observations {
+                known.observed.remove(&state);
+            }
+            if claim.ir {
+                known.ir.remove(&state);
+            }
+        }
+        drop(known);
+        self.met.notify_all();
+    }
+
+    /// True when this benchmark has to be recorded; an error when another program has its name.
+    pub(super) fn claim_benchmark(&self, uri: &str, digest: &str) -> Result<bool, SessionError> {
+        let mut known = self.known();
+        match known.benchmarks.get(uri) {
+            None => {
+                known.benchmarks.insert(uri.to_owned(), digest.to_owned());
+                Ok(true)
+            }
+            Some(there) if there == digest => Ok(false),
+            Some(there) => Err(SessionError::Visit(format!(
+                "{uri} is another program than the one that the lake knows by this name ({} instead \
+                 of {}): record it under another name or into another lake",
+                short(digest),
+                short(there),
+            ))),
+        }
+    }
+
+    /// Writes the rows of episodes whose place in the run is settled.
+    pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), WriterFailed> {
+        if settled.is_empty() {
+            return Ok(());
+        }
+        self.buffer.push(|rows| {
+            let count = settled.len();
+            rows.episodes.append(&mut settled);
+            (count, 0)
+        })
+    }
+
+    pub(super) fn next_episode(&self) -> EpisodeId {
+        EpisodeId::new(self.run, self.ordinal_next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What sessions should send along: `wished` by the caller, and what is recorded.
+    pub(super) fn watch(&self, wished: &Watch) -> Watch {
+        let mut spaces = wished.spaces.clone();
+        for space in self.observed.iter().chain(&self.ir) {
+            if !spaces.contains(space) {
+                spaces.push(*space);
+            }
+        }
+        Watch { spaces, asker: self.asker }
+    }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+/// Lets nobody wait for a writer thread that is gone, however it went.
+struct LastWord<'a>(&'a Buffer);
+
+impl Drop for LastWord<'_> {
+    fn drop(&mut self) {
+        self.0.fail("the recording has ended".into());
+    }
+}
+
+/// Commits what comes until the end, and has the hot log sealed on another thread when it has grown.
+fn write(
+    mut writer: Writer,
+    buffer: &Buffer,
+    options: &RecordingOptions,
+) -> Result<Writer, StoreError> {
+    let mut sealing: Option<JoinHandle<Result<Prepared, StoreError>>> = None;
+    let mut steps = 0;
+    loop {
+        match buffer.take(options.flush_interval / 2) {
+            Taken::Rows(rows) => {
+                writer.append(&rows)?;
+                buffer.committed();
+                steps += rows.steps.len();
+                tracing::debug!(steps, "committed");
+            }
+            Taken::Nothing => {}
+            Taken::Closed => break,
+        }
+        match sealing.take_if(|thread| thread.is_finished()) {
+            Some(thread) => publish(&mut writer, thread)?,
+            None if sealing.is_none() && options.seal && writer.seal_is_due() => {
+                let sealer = writer.sealer()?;
+                sealing = Some(std::thread::spawn(move || sealer.prepare()));
+            }
+            None => {}
+        }
+    }
+    if let Some(thread) = sealing {
+        publish(&mut writer, thread)?;
+    }
+    Ok(writer)
+}
+
+fn publish(
+    writer: &mut Writer,
+    sealed: JoinHandle<Result<Prepared, StoreError>>,
+) -> Result<(), StoreError> {
+    let prepared = sealed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+    let report = writer.publish(prepared)?;
+    tracing::debug!(?report, "sealed");
+    Ok(())
+}

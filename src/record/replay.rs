@@ -1,0 +1,198 @@
+//! Replaying: recorded transitions, run again in the live environment from their stored states.
+//!
+//! This is what makes a lake worth trusting: a transition that comes out otherwise is either an action
+//! that depends on more than the state (its flags say so) or a defect.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::Int16Type;
+
+use super::generate::Dice;
+use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Outcome, Provenance, StateId};
+use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+
+/// A transition as it was recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The state before.
+    pub state: StateId,
+    /// The action.
+    pub action: ActionIndex,
+    /// The state after.
+    pub next: StateId,
+}
+
+/// A transition that came out otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The transition as it was recorded.
+    pub edge: Edge,
+    /// What came of it: another state, or how the compiler failed.
+    pub found: Outcome,
+}
+
+/// What came of replaying.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReplayReport {
+    /// How many transitions were run again.
+    pub replayed: usize,
+    /// Those that came out otherwise, in the order in which they were drawn.
+    pub disagreements: Vec<Disagreement>,
+    /// How many were drawn of which the lake has no IR.
+    pub without_ir: usize,
+}
+
+/// Why replaying did not come to its end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The lake cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A session failed in a way that is not the compiler's.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The live environment is another one than the lake's.
+    #[error(
+        "the lake was recorded with {lake}, and what is here is {here}: transitions of another compiler cannot be replayed"
+    )]
+    OtherEnvironment {
+        /// The lake's environment and compiler.
+        lake: String,
+        /// Those that are here.
+        here: String,
+    },
+}
+
+/// Draws `count` transitions of the lake without repetition, all if it has fewer, in a random order
+/// that `seed` fixes.
+///
+/// # Errors
+///
+/// What the store says.
+pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, StoreError> {
+    let columns = ScanColumns::Named(&["state_id", "action", "next_state_id"]);
+    let mut drawn: Vec<(u64, Edge)> = Vec::new();
+    let mut dice = Dice::new(seed, 0);
+    for batch in snapshot.scan(Table::StateTransitions, columns) {
+        let batch = batch?;
+        let column = |name| batch.column_by_name(name).expect("it was asked for");
+        let (states, nexts) = (column("state_id"), column("next_state_id"));
+        let actions = column("action").as_primitive::<Int16Type>();
+        for row in 0..batch.num_rows() {
+            let id =
+                |column: &dyn Array| StateId::from_slice(column.as_fixed_size_binary().value(row));
+            let action = ActionIndex(actions.value(row).cast_unsigned());
+            let edge = Edge { state: id(states), action, next: id(nexts) };
+            drawn.push((dice.draw(), edge));
+        }
+        // The smallest tickets win: a sample without repetition in one pass and bounded memory.
+        if drawn.len() > 2 * count + (1 << 16) {
+            drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
+            drawn.truncate(count);
+        }
+    }
+    drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
+    drawn.truncate(count);
+    Ok(drawn.into_iter().map(|(_, edge)| edge).collect())
+}
+
+/// Runs `edges` again on `jobs` sessions of `environment`. `progress` is called after each.
+///
+/// # Errors
+///
+/// See [`ReplayError`].
+pub fn replay(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+    edges: &[Edge],
+    jobs: usize,
+    progress: &(dyn Fn() + Sync),
+) -> Result<ReplayReport, ReplayError> {
+    demand_same(environment, snapshot)?;
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || -> Result<(), ReplayError> {
+        let mut session = environment.session()?;
+        loop {
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(edge) = edges.get(place) else { return Ok(()) };
+            let outcome = match snapshot.ir(&[edge.state])?.pop().flatten() {
+                Some(bitcode) => {
+                    Some(run(environment, session.as_mut(), snapshot, edge, &bitcode)?)
+                }
+                None => None,
+            };
+            found.lock().unwrap_or_else(PoisonError::into_inner).insert(place, outcome);
+            progress();
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })?;
+    let mut report = ReplayReport::default();
+    for (place, outcome) in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        let edge = edges[place];
+        match outcome {
+            None => report.without_ir += 1,
+            Some(found) => {
+                report.replayed += 1;
+                if found.state() != Some(edge.next) {
+                    report.disagreements.push(Disagreement { edge, found });
+                }
+            }
+        }
+    }
+    Ok(report)
+}
+
+fn demand_same(environment: &dyn Environment, snapshot: &Snapshot) -> Result<(), ReplayError> {
+    let (spec, identity) = (environment.spec(), snapshot.identity());
+    if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
+        return Ok(());
+    }
+    Err(ReplayError::OtherEnvironment {
+        lake: format!("{} ({})", identity.environment, identity.compiler),
+        here: format!("{} ({})", spec.name, spec.compiler),
+    })
+}
+
+/// Starts an episode in a stored state and applies the action.
+fn run(
+    environment: &dyn Environment,
+    session: &mut dyn Session,
+    snapshot: &Snapshot,
+    edge: &Edge,
+    state: &[u8],
+) -> Result<Outcome, SessionError> {
+    let spec = environment.spec();
+    // Rewards do not matter here, and finding out the baselines would cost most of the time.
+    let of_benchmark = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+    let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());
+    let uri: BenchmarkUri =
+        format!("benchmark://state/{}", edge.state).parse().expect("digits make a path");
+    let (program, provenance) = (state.into(), Provenance::default());
+    let benchmark = Benchmark { uri, program, provenance };
+    let started = session.start(&Start {
+        benchmark: &benchmark,
+        action_space: &snapshot.identity().action_space.name,
+        baselines: Some(&baselines),
+        watch: &Watch::default(),
+    })?;
+    if started.state != edge.state {
+        // The state does not even come back as itself: that is what is to be reported.
+        return Ok(Outcome::State {
+            id: started.state,
+            changed: true,
+            end_of_episode: false,
+            action_space_changed: false,
+        });
+    }
+    Ok(session.apply(edge.action)?.outcome)
+}

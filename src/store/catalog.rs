@@ -1,0 +1,422 @@
+//! `hot.sqlite`: the hot log and the manifest.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+
+use super::frame::Frame;
+use super::{Disk, Identity, RunRow, Segment, StoreError, Table};
+use crate::model::RunId;
+
+/// The name of the database in the lake.
+pub(super) const FILE_NAME: &str = "hot.sqlite";
+
+/// The migrations, in order. The database's `user_version` says how many of them it has had.
+const MIGRATIONS: [&str; 1] = [include_str!("../../schema/sqlite/0001_first.sql")];
+
+/// How long a connection waits for another one's lock. Locks are held for a checkpoint at most.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A connection to the database.
+#[derive(Debug)]
+pub(super) struct Catalog {
+    connection: Connection,
+    path: PathBuf,
+    /// Holds the copy that is read where the lake's own folder cannot be.
+    _copy: Option<tempfile::TempDir>,
+}
+
+/// A frame and its place in the log.
+pub(super) struct PlacedFrame {
+    pub(super) seq: i64,
+    pub(super) frame: Frame,
+}
+
+impl Catalog {
+    /// Opens the one connection that writes, and makes or migrates the database. The caller holds
+    /// the lake's lock.
+    pub(super) fn open_for_writing(
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, StoreError> {
+        let path = lake.join(FILE_NAME);
+        let mut connection = Connection::open(&path).map_err(StoreError::sqlite(&path))?;
+        prepare_for_writing(&connection).map_err(StoreError::sqlite(&path))?;
+        migrate(&mut connection, &path, identity, disk)?;
+        let catalog = Self { connection, path, _copy: None };
+        catalog.demand(lake, identity)?;
+        Ok(catalog)
+    }
+
+    /// Opens a connection that only reads. It sees everything that was committed before each of its
+    /// transactions, and never waits for the writer.
+    ///
+    /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
+    /// write-ahead log share. Then nobody on this machine writes either, and the database is read
+    /// as it stands, or from a copy where a log is left beside it.
+    pub(super) fn open_for_reading(lake: &Path, identity: &Identity) -> Result<Self, StoreError> {
+        let path = lake.join(FILE_NAME);
+        if !path.is_file() {
+            return Err(StoreError::corrupt(&path, "it is missing"));
+        }
+        let catalog = match open_shared(&path) {
+            Ok(connection) => Self { connection, path, _copy: None },
+            Err(error) if is_denied(&error) => Self::open_unshared(path, error)?,
+            Err(error) => return Err(StoreError::sqlite(&path)(error)),
+        };
+        catalog.demand(lake, identity)?;
+        Ok(catalog)
+    }
+
+    fn open_unshared(path: PathBuf, error: rusqlite::Error) -> Result<Self, StoreError> {
+        let log = log_path(&path);
+        if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            // The first error says more than that of this last try.
+            let connection =
+                open_immutable(&path).ok().ok_or_else(|| StoreError::sqlite(&path)(error))?;
+            return Ok(Self { connection, path, _copy: None });
+        }
+        let copy =
+            tempfile::tempdir().map_err(StoreError::io("make a folder for a copy of", &path))?;
+        let target = copy.path().join(FILE_NAME);
+        for (from, to) in [(&path, &target), (&log, &log_path(&target))] {
+            std::fs::copy(from, to).map_err(StoreError::io("copy", from))?;
+        }
+        let connection = open_shared(&target).map_err(StoreError::sqlite(&path))?;
+        Ok(Self { connection, path, _copy: Some(copy) })
+    }
+
+    /// Refuses a database of another version, or of another lake.
+    fn demand(&self, lake: &Path, identity: &Identity) -> Result<(), StoreError> {
+        let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
+        let found = user_version(&self.connection).map_err(self.error())?;
+        if found != known {
+            return Err(StoreError::Format { path: lake.to_owned(), found, known });
+        }
+        let digest: String = self
+            .connection
+            .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
+            .map_err(self.error())?;
+        if digest == identity.digest() {
+            return Ok(());
+        }
+        let path = lake.join(super::identity::FILE_NAME);
+        Err(StoreError::corrupt(&path, "it is not the one that this lake was made with"))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn error(&self) -> impl FnOnce(rusqlite::Error) -> StoreError {
+        StoreError::sqlite(&self.path)
+    }
+
+    /// Begins a transaction that writes.
+    pub(super) fn write(&mut self) -> Result<Transaction<'_>, StoreError> {
+        let path = &self.path;
+        Transaction::new(&mut self.connection, TransactionBehavior::Immediate)
+            .map_err(StoreError::sqlite(path))
+    }
+
+    /// Begins a transaction that reads: all that is read in it is of one moment.
+    pub(super) fn read(&self) -> Result<Transaction<'_>, StoreError> {
+        self.connection.unchecked_transaction().map_err(self.error())
+    }
+
+    /// Reads within one transaction.
+    pub(super) fn reading<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, StoreError> {
+        read(&self.connection).map_err(self.error())
+    }
+
+    /// Gives pages that no frame needs any more back to the file system.
+    pub(super) fn shrink(&self) -> Result<(), StoreError> {
+        let mut statement =
+            self.connection.prepare("PRAGMA incremental_vacuum").map_err(self.error())?;
+        let mut rows = statement.query([]).map_err(self.error())?;
+        while rows.next().map_err(self.error())?.is_some() {}
+        Ok(())
+    }
+}
+
+fn log_path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-wal");
+    path.into()
+}
+
+fn is_denied(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
+}
+
+fn open_shared(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    user_version(&connection)?;
+    Ok(connection)
+}
+
+fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let text = path.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(path.clone()))?;
+    let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file://{text}?immutable=1"), flags)?;
+    user_version(&connection)?;
+    Ok(connection)
+}
+
+/// FULL: a commit is on the disk before it returns. Large pages: frames are blobs. The log is
+/// brought home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
+fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.execute_batch(
+        "PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1024;
+         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384;",
+    )
+}
+
+fn user_version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    identity: &Identity,
+    disk: &Disk,
+) -> Result<(), StoreError> {
+    let version = user_version(connection).map_err(StoreError::sqlite(path))?;
+    for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
+        let transaction = connection.transaction().map_err(StoreError::sqlite(path))?;
+        let apply = || {
+            transaction.execute_batch(migration)?;
+            transaction.pragma_update(None, "user_version", number)?;
+            if number == 1 {
+                let row = params![identity.format_version, identity.digest()];
+                transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
+            }
+            Ok(())
+        };
+        apply().map_err(StoreError::sqlite(path))?;
+        disk.commit(transaction, path)?;
+    }
+    Ok(())
+}
+
+/// The manifest, in the order in which segments were added.
+pub(super) fn segments(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<Segment>> {
+    let sql = "SELECT table_name, path, rows, bytes, digest, key_min, key_max
+               FROM segments ORDER BY segment_id";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| {
+        let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
+        Ok(Segment {
+            table: table(&row.get::<_, String>(0)?)?,
+            path: lake.join(row.get::<_, String>(1)?),
+            rows: count(row, 2)?,
+            bytes: count(row, 3)?,
+            digest: row.get(4)?,
+            key_range: key.0.zip(key.1),
+        })
+    })?;
+    rows.collect()
+}
+
+/// Adds a segment to the manifest.
+pub(super) fn insert_segment(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO segments (table_name, path, rows, bytes, digest, key_min, key_max)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+    let row = params![
+        segment.table.name(),
+        relative(lake, &segment.path),
+        signed(segment.rows),
+        signed(segment.bytes),
+        segment.digest,
+        segment.key_range.map(|range| range.0),
+        segment.key_range.map(|range| range.1),
+    ];
+    connection.execute(sql, row).map(drop)
+}
+
+/// The files that must stay: those of the manifest, and those that were replaced a short while ago.
+pub(super) fn listed_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    let mut statement =
+        connection.prepare("SELECT path FROM segments UNION ALL SELECT path FROM retired")?;
+    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
+/// A path as the manifest writes it.
+pub(super) fn relative(lake: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(lake).expect("segments lie in their lake");
+    path.to_str().expect("the store names its files in ASCII").to_owned()
+}
+
+/// The frames of the log, oldest first.
+pub(super) fn frames(connection: &Connection) -> rusqlite::Result<Vec<PlacedFrame>> {
+    let sql = "SELECT seq, table_name, rows, bytes, digest, body FROM frames ORDER BY seq";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| {
+        let frame = Frame {
+            table: table(&row.get::<_, String>(1)?)?,
+            rows: count(row, 2)?,
+            bytes: count(row, 3)?,
+            digest: row.get(4)?,
+            body: row.get(5)?,
+        };
+        Ok(PlacedFrame { seq: row.get(0)?, frame })
+    })?;
+    rows.collect()
+}
+
+/// Appends a frame to the log.
+pub(super) fn insert_frame(connection: &Connection, frame: &Frame) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO frames (table_name, rows, bytes, digest, body)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let row = params![
+        frame.table.name(),
+        signed(frame.rows),
+        signed(frame.bytes),
+        frame.digest,
+        frame.body
+    ];
+    connection.prepare_cached(sql)?.execute(row).map(drop)
+}
+
+/// Removes a frame; false where there is none.
+pub(super) fn delete_frame(connection: &Connection, seq: i64) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached("DELETE FROM frames WHERE seq = ?1")?
+        .execute([seq])
+        .map(|rows| rows == 1)
+}
+
+/// What `SQLite` itself finds wrong with the database.
+pub(super) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    Ok((verdict != "ok").then_some(verdict))
+}
+
+/// Bytes of all frames, decompressed.
+pub(super) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
+    connection.query_row("SELECT coalesce(sum(bytes), 0) FROM frames", [], |row| count(row, 0))
+}
+
+/// The runs, in the order in which they were begun.
+pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
+    let sql = "SELECT run_id, arguments, started_at_ms, finished FROM runs ORDER BY run_id";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| {
+        Ok(RunRow {
+            id: RunId(row.get(0)?),
+            arguments: row.get(1)?,
+            started_at_ms: row.get(2)?,
+            finished: row.get(3)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// Says whether a database holds nothing yet, as the creation of a lake leaves it.
+pub(super) fn is_unused(path: &Path) -> Result<bool, StoreError> {
+    let unused = || {
+        let connection = open_shared(path)?;
+        if user_version(&connection)? == 0 {
+            return Ok(0);
+        }
+        let sql = "SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM segments)
+                   + (SELECT count(*) FROM runs)";
+        connection.query_row(sql, [], |row| count(row, 0))
+    };
+    unused().map(|rows: u64| rows == 0).map_err(StoreError::sqlite(path))
+}
+
+/// What a derivation was made from, where it was made.
+pub(super) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+    use rusqlite::OptionalExtension as _;
+    let sql = "SELECT inputs FROM derivations WHERE name = ?1";
+    connection.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// `SQLite` has signed numbers only.
+fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).ok().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+fn signed(count: u64) -> i64 {
+    i64::try_from(count).expect("counts stay far below 2^63")
+}
+
+fn table(name: &str) -> rusqlite::Result<Table> {
+    Table::from_name(name).ok_or_else(|| {
+        let unknown = format!("there is no table called {name}");
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::identity::tests::identity;
+
+    fn runs_at(path: &Path, connection: &Connection) -> Vec<RunRow> {
+        runs(connection).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_shared_is_read_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = folder.path().join("a ?#%25 lake");
+        std::fs::create_dir(&lake).unwrap();
+        let mut writer = Catalog::open_for_writing(&lake, &identity(), &Disk::default()).unwrap();
+        let transaction = writer.write().unwrap();
+        transaction
+            .execute("INSERT INTO runs (arguments, started_at_ms) VALUES ('', 0)", [])
+            .unwrap();
+        transaction.commit().unwrap();
+
+        // With a log beside it: from a copy, log included.
+        let path = lake.join(FILE_NAME);
+        assert!(log_path(&path).exists());
+        let copied = Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery).unwrap();
+        assert_eq!(runs_at(&path, &copied.connection).len(), 1);
+        // Without: as it stands.
+        drop(writer);
+        assert!(!log_path(&path).exists());
+        let immutable =
+            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery).unwrap();
+        assert_eq!(runs_at(&path, &immutable.connection).len(), 1);
+    }
+
+    #[test]
+    fn a_database_of_another_version_or_lake_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(Catalog::open_for_writing(folder.path(), &identity(), &Disk::default()).unwrap());
+        let mut other = identity();
+        other.compiler.push('x');
+        let error = Catalog::open_for_reading(folder.path(), &other).unwrap_err();
+        assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+
+        let path = folder.path().join(FILE_NAME);
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        let error = Catalog::open_for_reading(folder.path(), &identity()).unwrap_err();
+        assert!(matches!(error, StoreError::Format { found: 99, .. }), "{error}");
+    }
+}

@@ -1,0 +1,310 @@
+//! The rows of a lake, checked one by one and against each other.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+
+use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int16Type, Int32Type, Int64Type};
+
+use super::ir::unpack;
+use super::seal::order;
+use super::verify::Findings;
+use super::writer::{state_id, state_ids};
+use super::{Lake, Segment, Table, catalog};
+use crate::model::{EpisodeId, EpisodeOutcome, StateId};
+
+/// What to do about rows that contradict each other.
+const REPORT: &str =
+    "this is a defect of what wrote it: keep the lake, report the defect, and record again";
+
+/// Checks rows, table by table; what rows refer to comes before them.
+///
+/// Keeps one entry in memory for each state, benchmark and episode.
+pub(super) struct Checker<'a> {
+    pub(super) findings: &'a mut Findings,
+    pub(super) rows: BTreeMap<Table, u64>,
+    pub(super) ir: u64,
+    log: PathBuf,
+    observes: bool,
+    benchmarks: HashSet<String>,
+    observed: HashSet<StateId>,
+    with_ir: HashSet<StateId>,
+    episodes: HashMap<i64, Episode>,
+    chain: Option<Chain>,
+    /// Whether the rows come in the order of the table's key, and the last of them.
+    sorted: bool,
+    last_key: Option<RowKey>,
+}
+
+/// What an episode's row says, and whether its steps were seen.
+struct Episode {
+    steps: i32,
+    failed: bool,
+    seen: bool,
+}
+
+/// The steps of the episode that is being read.
+struct Chain {
+    episode: i64,
+    index: i32,
+    alive: bool,
+}
+
+/// The place of a row in a table that is sorted by state.
+type RowKey = ((i64, StateId), i16, Option<StateId>);
+
+/// A step, as far as it is checked.
+struct Step {
+    episode: i64,
+    index: i32,
+    has_action: bool,
+    state: Option<StateId>,
+    key: Option<i64>,
+}
+
+impl<'a> Checker<'a> {
+    pub(super) fn new(lake: &Lake, findings: &'a mut Findings) -> Self {
+        Self {
+            findings,
+            rows: Table::ALL.map(|table| (table, 0)).into(),
+            ir: 0,
+            log: lake.path.join(catalog::FILE_NAME),
+            observes: !lake.identity.observations.is_empty(),
+            benchmarks: HashSet::new(),
+            observed: HashSet::new(),
+            with_ir: HashSet::new(),
+            episodes: HashMap::new(),
+            chain: None,
+            sorted: false,
+            last_key: None,
+        }
+    }
+
+    /// Checks rows of a segment, which come in the segment's order.
+    pub(super) fn sealed(&mut self, segment: &Segment, batch: &RecordBatch) {
+        let (table, path) = (segment.table, segment.path.as_path());
+        self.sorted = true;
+        *self.rows.entry(table).or_default() += batch.num_rows() as u64;
+        match table {
+            Table::Steps => {
+                self.references(path, batch);
+                for step in steps(batch) {
+                    self.step(path, &step, true);
+                }
+            }
+            _ => self.keyed(path, table, batch),
+        }
+    }
+
+    /// Says that a segment has no more rows.
+    pub(super) fn end_of_segment(&mut self, segment: &Segment) {
+        if segment.table == Table::Steps {
+            self.end_of_chain(&segment.path);
+        }
+        // Only derived tables are sorted over all their segments.
+        if !segment.table.is_derived() {
+            self.last_key = None;
+        }
+    }
+
+    /// Checks all hot rows of a table.
+    pub(super) fn hot<'b>(&mut self, table: Table, batches: impl Iterator<Item = &'b RecordBatch>) {
+        (self.sorted, self.last_key) = (false, None);
+        let log = self.log.clone();
+        let mut hot_steps = Vec::new();
+        for batch in batches {
+            *self.rows.entry(table).or_default() += batch.num_rows() as u64;
+            if table == Table::Steps {
+                self.references(&log, batch);
+                hot_steps.extend(steps(batch));
+            } else {
+                self.keyed(&log, table, batch);
+            }
+        }
+        hot_steps.sort_unstable_by_key(|step| (step.episode, step.index));
+        for step in &hot_steps {
+            self.step(&log, step, false);
+        }
+        self.end_of_chain(&log);
+    }
+
+    /// Checks what only shows when every row was seen.
+    pub(super) fn finish(&mut self) {
+        let mut lost = self
+            .episodes
+            .iter()
+            .filter(|(_, episode)| !episode.seen)
+            .map(|(&id, _)| id)
+            .collect::<Vec<_>>();
+        lost.sort_unstable();
+        let log = self.log.clone();
+        for id in lost {
+            self.report(&log, "has no steps", || format!("episode {}", named(id)));
+        }
+    }
+
+    /// Adds a finding: `subject` and what is wrong with it.
+    fn report(&mut self, path: &Path, wrong: &'static str, subject: impl FnOnce() -> String) {
+        self.findings.add(path, wrong, || format!("{} {wrong}: {REPORT}", subject()));
+    }
+
+    fn keyed(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
+        match table {
+            Table::Benchmarks => {
+                for uri in batch["benchmark_uri"].as_string::<i32>().iter().flatten() {
+                    if !self.benchmarks.insert(uri.to_owned()) {
+                        self.report(path, "is there twice", || uri.to_owned());
+                    }
+                }
+            }
+            Table::Episodes => self.episodes(path, batch),
+            Table::Observations | Table::Ir => self.states(path, table, batch),
+            Table::Steps => unreachable!("steps are checked in their order"),
+            Table::StateTransitions | Table::Conflicts | Table::Failures => {
+                self.derived(path, table, batch);
+            }
+        }
+    }
+
+    fn episodes(&mut self, path: &Path, batch: &RecordBatch) {
+        let steps = batch["steps"].as_primitive::<Int32Type>().values().iter();
+        let outcomes = batch["outcome"].as_string::<i32>().iter();
+        let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+        for ((&id, &steps), outcome) in ids.zip(steps).zip(outcomes) {
+            let outcome = outcome.unwrap_or_default();
+            let Ok(parsed) = outcome.parse::<EpisodeOutcome>() else {
+                self.report(path, "is no outcome of an episode", || outcome.to_owned());
+                continue;
+            };
+            let failed = matches!(parsed, EpisodeOutcome::Failed(_));
+            if self.episodes.insert(id, Episode { steps, failed, seen: false }).is_some() {
+                self.report(path, "is there twice", || format!("episode {}", named(id)));
+            }
+        }
+    }
+
+    fn states(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
+        let keys = batch["state_key"].as_primitive::<Int64Type>();
+        for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
+            self.in_order(path, state, 0, None);
+            let known = if table == Table::Ir { &mut self.with_ir } else { &mut self.observed };
+            if !known.insert(state) {
+                self.report(path, "is there twice", || format!("state {state}"));
+            }
+            if table == Table::Ir {
+                self.ir += 1;
+                if let Err(what) = unpack(batch, row) {
+                    self.findings.add(path, "ir", || format!("{what}: {REPORT}"));
+                }
+            } else if keys.value(row) != state.key() {
+                self.report(path, "stands under another key", || format!("state {state}"));
+            }
+        }
+    }
+
+    fn derived(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
+        let actions = batch["action"].as_primitive::<Int16Type>();
+        let keys = batch["state_key"].as_primitive::<Int64Type>();
+        let next =
+            (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
+        for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
+            let next = next.map(|next: &FixedSizeBinaryArray| state_id(next, row));
+            self.in_order(path, state, actions.value(row), next);
+            if keys.value(row) != state.key() {
+                self.report(path, "stands under another key", || format!("state {state}"));
+            }
+        }
+    }
+
+    /// Checks that rows come in the order of their keys, and so that no key is there twice.
+    fn in_order(&mut self, path: &Path, state: StateId, action: i16, next: Option<StateId>) {
+        if !self.sorted {
+            return;
+        }
+        let key = Some((order(state), action, next));
+        if key <= self.last_key {
+            self.report(path, "is out of its order", || format!("state {state}"));
+        }
+        self.last_key = key;
+    }
+
+    /// Checks that the benchmark and the state of each step are there.
+    fn references(&mut self, path: &Path, batch: &RecordBatch) {
+        let uris =
+            cast(&batch["benchmark_uri"], &DataType::Utf8).expect("a dictionary of text is text");
+        let mut last = "";
+        for uri in uris.as_string::<i32>().iter().flatten() {
+            if uri != last && !self.benchmarks.contains(uri) {
+                self.report(path, "has no row of its own", || format!("benchmark {uri}"));
+            }
+            last = uri;
+        }
+        for state in state_ids(batch, "state_id").flatten() {
+            if self.observes && !self.observed.contains(&state) {
+                self.report(path, "has no observations", || format!("state {state}"));
+            }
+        }
+    }
+
+    fn step(&mut self, path: &Path, step: &Step, sealed: bool) {
+        let continues = self.chain.as_ref().is_some_and(|chain| chain.episode == step.episode);
+        if !continues {
+            self.end_of_chain(path);
+            let row = self.episodes.get_mut(&step.episode);
+            match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
+                Some(true) => {
+                    let subject = || format!("episode {}", named(step.episode));
+                    self.report(path, "has steps in two places", subject);
+                }
+                None if sealed => {
+                    let subject = || format!("episode {}", named(step.episode));
+                    self.report(path, "is sealed and has no row of its own", subject);
+                }
+                _ => {}
+            }
+        }
+        let follows = match &self.chain {
+            Some(chain) if continues => chain.alive && step.index == chain.index + 1,
+            _ => step.index == 0,
+        };
+        if !follows
+            || step.has_action == (step.index == 0)
+            || step.key != step.state.map(|state| state.key())
+        {
+            let subject = || format!("step {} of episode {}", step.index, named(step.episode));
+            self.report(path, "does not follow", subject);
+        }
+        self.chain =
+            Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
+    }
+
+    fn end_of_chain(&mut self, path: &Path) {
+        let Some(chain) = self.chain.take() else { return };
+        let Some(episode) = self.episodes.get(&chain.episode) else { return };
+        if episode.steps != chain.index || episode.failed == chain.alive {
+            let subject = || format!("episode {}", named(chain.episode));
+            self.report(path, "has other steps than its row says", subject);
+        }
+    }
+}
+
+/// An episode as a person finds it again.
+fn named(id: i64) -> String {
+    let id = EpisodeId(id);
+    format!("{} of run {}", id.ordinal(), id.run().0)
+}
+
+fn steps(batch: &RecordBatch) -> impl Iterator<Item = Step> + '_ {
+    let episodes = batch["episode_id"].as_primitive::<Int64Type>();
+    let indexes = batch["step_index"].as_primitive::<Int32Type>();
+    let actions = &batch["action"];
+    let keys = batch["state_key"].as_primitive::<Int64Type>();
+    state_ids(batch, "state_id").enumerate().map(|(row, state)| Step {
+        episode: episodes.value(row),
+        index: indexes.value(row),
+        has_action: actions.is_valid(row),
+        state,
+        key: keys.is_valid(row).then(|| keys.value(row)),
+    })
+}

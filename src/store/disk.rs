@@ -1,0 +1,224 @@
+//! Every change that the store makes to the disk passes here, so that a test can make any of them
+//! the last one, and see what a power cut would leave.
+
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::StoreError;
+
+/// One change that the store is about to make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// Makes a folder.
+    CreateDir(&'a Path),
+    /// Makes an empty file.
+    Create(&'a Path),
+    /// Writes so many bytes at the end of a file.
+    Write(&'a Path, usize),
+    /// Makes a file's content durable.
+    SyncFile(&'a Path),
+    /// Gives a file its final name, in the same folder.
+    Rename(&'a Path, &'a Path),
+    /// Makes the names in a folder durable.
+    SyncDir(&'a Path),
+    /// Removes a file.
+    Remove(&'a Path),
+    /// Commits a transaction of the hot log. Durable on return.
+    Commit(&'a Path),
+}
+
+/// What a fault makes of an [`Operation`].
+#[derive(Debug)]
+pub enum Verdict {
+    /// It is done.
+    Proceed,
+    /// Of a write, only so many bytes are done, as a disk may choose to. Of anything else: it is
+    /// done.
+    Short(usize),
+    /// It is not done, and the caller is told so.
+    Fail(io::Error),
+}
+
+type Faults = dyn Fn(Operation<'_>) -> Verdict + Send + Sync;
+
+/// The disk as the store changes it: the real one, with faults on top where a test wants them.
+#[derive(Clone, Default)]
+pub struct Disk {
+    faults: Option<Arc<Faults>>,
+}
+
+impl fmt::Debug for Disk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.faults.is_some() { "Disk(with faults)" } else { "Disk" })
+    }
+}
+
+impl Disk {
+    /// A disk that asks `faults` before every operation.
+    pub fn with_faults(faults: impl Fn(Operation<'_>) -> Verdict + Send + Sync + 'static) -> Self {
+        Self { faults: Some(Arc::new(faults)) }
+    }
+
+    fn ask(&self, operation: Operation<'_>) -> io::Result<Option<usize>> {
+        match self.faults.as_ref().map_or(Verdict::Proceed, |faults| faults(operation)) {
+            Verdict::Proceed => Ok(None),
+            Verdict::Short(bytes) => Ok(Some(bytes)),
+            Verdict::Fail(error) => Err(error),
+        }
+    }
+
+    /// Makes a folder, where there is none yet, and its name durable.
+    pub(crate) fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        self.ask(Operation::CreateDir(path))
+            .and_then(|_| fs::create_dir_all(path))
+            .map_err(StoreError::io("make the folder", path))?;
+        path.parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .map_or(Ok(()), |parent| self.sync_dir(parent))
+    }
+
+    /// Makes a new file.
+    pub(crate) fn create(&self, path: PathBuf) -> Result<DiskFile, StoreError> {
+        let file = self
+            .ask(Operation::Create(&path))
+            .and_then(|_| File::create(&path))
+            .map_err(StoreError::io("make", &path))?;
+        let failure = WriteFailure::default();
+        Ok(DiskFile {
+            disk: self.clone(),
+            file,
+            path,
+            digest: blake3::Hasher::new(),
+            bytes: 0,
+            failure,
+        })
+    }
+
+    /// Gives `from` the name `to`, durably.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
+        self.ask(Operation::Rename(from, to))
+            .and_then(|_| fs::rename(from, to))
+            .map_err(StoreError::io("rename", from))?;
+        to.parent().map_or(Ok(()), |parent| self.sync_dir(parent))
+    }
+
+    fn sync_dir(&self, path: &Path) -> Result<(), StoreError> {
+        self.ask(Operation::SyncDir(path))
+            .and_then(|_| File::open(path)?.sync_all())
+            .map_err(StoreError::io("sync the folder", path))
+    }
+
+    /// Removes a file. That it is gone already is no error.
+    pub(crate) fn remove(&self, path: &Path) -> Result<(), StoreError> {
+        match self.ask(Operation::Remove(path)).and_then(|_| fs::remove_file(path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(StoreError::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a whole file: after `Ok` it is durable under its name, after `Err` or a crash the
+    /// name stands for what it stood for before.
+    pub(crate) fn write_file(&self, path: &Path, content: &[u8]) -> Result<(), StoreError> {
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(".tmp");
+        let mut file = self.create(temporary.into())?;
+        file.write_all(content).map_err(StoreError::io("write", path))?;
+        file.sync()?;
+        self.rename(&file.path, path)
+    }
+
+    /// Commits: after `Ok` the transaction is durable, after `Err` nothing of it is there.
+    pub(crate) fn commit(
+        &self,
+        transaction: rusqlite::Transaction<'_>,
+        path: &Path,
+    ) -> Result<(), StoreError> {
+        self.ask(Operation::Commit(path)).map_err(StoreError::io("commit to", path))?;
+        transaction.commit().map_err(StoreError::sqlite(path))
+    }
+}
+
+/// A file that is being written, front to back.
+#[derive(Debug)]
+pub(crate) struct DiskFile {
+    disk: Disk,
+    file: File,
+    path: PathBuf,
+    digest: blake3::Hasher,
+    bytes: u64,
+    failure: WriteFailure,
+}
+
+/// What went wrong in a file that somebody else writes to and that reports it in words alone.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct WriteFailure(Arc<OnceLock<io::Error>>);
+
+impl WriteFailure {
+    fn keep(&self, error: &io::Error) {
+        // Only the first one: those after it follow from it.
+        let _ = self.0.set(copied(error));
+    }
+
+    /// What the disk said, if it was the disk.
+    pub(crate) fn error(&self) -> Option<io::Error> {
+        self.0.get().map(copied)
+    }
+}
+
+fn copied(error: &io::Error) -> io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+}
+
+impl DiskFile {
+    /// Where errors of writing will be found.
+    pub(crate) fn failure(&self) -> WriteFailure {
+        self.failure.clone()
+    }
+    /// Makes the content durable.
+    pub(crate) fn sync(&mut self) -> Result<(), StoreError> {
+        self.disk
+            .ask(Operation::SyncFile(&self.path))
+            .and_then(|_| self.file.sync_all())
+            .map_err(StoreError::io("sync", &self.path))
+    }
+
+    /// BLAKE3 of what was written.
+    pub(crate) fn digest(&self) -> blake3::Hash {
+        self.digest.finalize()
+    }
+
+    /// How much was written.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Write for DiskFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let write = || {
+            let short = self.disk.ask(Operation::Write(&self.path, buffer.len()))?;
+            let wanted = short.unwrap_or(buffer.len()).clamp(1.min(buffer.len()), buffer.len());
+            (&self.file).write(&buffer[..wanted])
+        };
+        let written = write().inspect_err(|error| {
+            if error.kind() != io::ErrorKind::Interrupted {
+                self.failure.keep(error);
+            }
+        })?;
+        self.digest.update(&buffer[..written]);
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

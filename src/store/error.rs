@@ -1,0 +1,172 @@
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What a lake, its disk or its reader can do wrong.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// Nothing stands at the path.
+    #[error(
+        "there is no lake at {}: record one with `steplake generate`, or name another folder",
+        .path.display()
+    )]
+    NotFound {
+        /// Where a lake was looked for.
+        path: PathBuf,
+    },
+    /// The folder is something else than a lake.
+    #[error(
+        "{} is no lake ({detail}): name a lake, or an empty folder to make one in",
+        .path.display()
+    )]
+    NotALake {
+        /// The folder.
+        path: PathBuf,
+        /// How that shows.
+        detail: String,
+    },
+    /// The lake was written by a version of steplake that keeps lakes otherwise.
+    #[error(
+        "the lake at {} has format {found}, and this steplake reads format {known}: \
+         use the steplake that wrote it{}",
+        .path.display(),
+        if found > known { ", or a newer one" } else { " to export it" }
+    )]
+    Format {
+        /// The lake.
+        path: PathBuf,
+        /// The lake's format version.
+        found: u32,
+        /// The version that this code knows.
+        known: u32,
+    },
+    /// The lake holds the data of another environment, compiler or choice of what is recorded.
+    #[error(
+        "the lake at {} has {what} {lake}, and what is to be written has {wanted}: \
+         write to another lake, or with the lake's {what}",
+        .path.display()
+    )]
+    OtherIdentity {
+        /// The lake.
+        path: PathBuf,
+        /// What differs, e.g. `compiler`.
+        what: &'static str,
+        /// What the lake has.
+        lake: String,
+        /// What was to be written.
+        wanted: String,
+    },
+    /// Somebody else is writing.
+    #[error(
+        "another process{} is writing to the lake at {}: \
+         wait for it to end, or write to another lake",
+        .pid.map_or(String::new(), |pid| format!(" (pid {pid})")),
+        .path.display()
+    )]
+    Busy {
+        /// The lake.
+        path: PathBuf,
+        /// The process that holds the lock, where it could be read.
+        pid: Option<u32>,
+    },
+    /// The place cannot be written to.
+    #[error("{} cannot be written to: it is read-only for this user", .path.display())]
+    ReadOnly {
+        /// What was to be written.
+        path: PathBuf,
+    },
+    /// There is no room. Everything that was recorded before is still there.
+    #[error(
+        "the disk that holds {} is full{}: \
+         free some space and go on; nothing recorded so far is lost",
+        .path.display(),
+        .wanted.map_or(String::new(), |bytes| format!(" ({bytes} bytes were to be written)"))
+    )]
+    DiskFull {
+        /// What was to be written.
+        path: PathBuf,
+        /// How much was to be written, where that is known.
+        wanted: Option<u64>,
+    },
+    /// A file of the lake is not what was written.
+    #[error(
+        "{} is damaged: {what}; restore it from a copy, `steplake verify` lists all damage",
+        .path.display()
+    )]
+    Corrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// How that shows.
+        what: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {doing} {}", .path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What it said.
+        source: io::Error,
+    },
+    /// `SQLite` refused.
+    #[error("cannot use the hot log {}", .path.display())]
+    Sqlite {
+        /// The database.
+        path: PathBuf,
+        /// What it said.
+        source: rusqlite::Error,
+    },
+    /// A Parquet file could not be read or written.
+    #[error("cannot read or write {}", .path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet library said.
+        source: parquet::errors::ParquetError,
+    },
+}
+
+impl StoreError {
+    /// Turns an error of the operating system into one that says what was tried with which file.
+    pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| {
+            let path = path.to_owned();
+            match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    Self::DiskFull { path, wanted: None }
+                }
+                io::ErrorKind::ReadOnlyFilesystem => Self::ReadOnly { path },
+                _ => Self::Io { doing, path, source },
+            }
+        }
+    }
+
+    /// Turns an error of `SQLite` into one of the store.
+    pub(crate) fn sqlite(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
+        move |source| {
+            let path = path.to_owned();
+            match source.sqlite_error_code() {
+                Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull { path, wanted: None },
+                Some(rusqlite::ErrorCode::ReadOnly) => Self::ReadOnly { path },
+                Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
+                    Self::Corrupt { path, what: source.to_string() }
+                }
+                _ => Self::Sqlite { path, source },
+            }
+        }
+    }
+
+    /// Says that `path` is not what was written.
+    pub(crate) fn corrupt(path: &Path, what: impl Into<String>) -> Self {
+        Self::Corrupt { path: path.to_owned(), what: what.into() }
+    }
+
+    /// Adds to a full disk how much was to be written.
+    pub(crate) fn wanting(self, bytes: u64) -> Self {
+        match self {
+            Self::DiskFull { path, .. } => Self::DiskFull { path, wanted: Some(bytes) },
+            other => other,
+        }
+    }
+}

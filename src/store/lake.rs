@@ -1,0 +1,188 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::batch::Schemas;
+use super::catalog::{self, Catalog};
+use super::lock::{self, Lock};
+use super::segment::SegmentPlace;
+use super::{Disk, Identity, Snapshot, StoreError, Table, VerifyReport, Writer, identity};
+
+/// A lake: a folder that holds the data of one environment. See the [module](super).
+#[derive(Debug, Clone)]
+pub struct Lake {
+    pub(super) path: PathBuf,
+    pub(super) identity: Arc<Identity>,
+    pub(super) schemas: Schemas,
+    pub(super) disk: Disk,
+}
+
+impl Lake {
+    /// Makes a lake in a folder that is empty or not there yet. The lake is there once this returns
+    /// `Ok`; a creation that was cut short can be done again.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotALake`] when the folder holds something, be it a lake.
+    pub fn create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, StoreError> {
+        Self::create_on(Disk::default(), path, identity)
+    }
+
+    /// [`create`](Self::create) on a disk with faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_on(
+        disk: Disk,
+        path: impl AsRef<Path>,
+        identity: &Identity,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        demand_empty(path)?;
+        disk.create_dir(path)?;
+        let lock = Lock::take(path)?;
+        demand_empty(path)?;
+        // One that was cut short may have been meant for another identity.
+        for suffix in ["", "-wal", "-shm"] {
+            disk.remove(&path.join(format!("{}{suffix}", catalog::FILE_NAME)))?;
+        }
+        drop(Catalog::open_for_writing(path, identity, &disk)?);
+        identity.write(path, &disk)?;
+        drop(lock);
+        Ok(Self::new(path, identity.clone(), disk))
+    }
+
+    /// Opens a lake. Nothing is written; a folder that is read-only will do.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NotFound`], [`StoreError::NotALake`], [`StoreError::Format`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        Self::open_on(Disk::default(), path)
+    }
+
+    /// [`open`](Self::open) on a disk with faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_on(disk: Disk, path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        Ok(Self::new(path, Identity::read(path)?, disk))
+    }
+
+    /// Opens a lake of this identity, or makes one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::OtherIdentity`] when the lake that is there is of another identity.
+    pub fn open_or_create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, StoreError> {
+        Self::open_or_create_on(Disk::default(), path, identity)
+    }
+
+    /// [`open_or_create`](Self::open_or_create) on a disk with faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_or_create`](Self::open_or_create).
+    pub fn open_or_create_on(
+        disk: Disk,
+        path: impl AsRef<Path>,
+        identity: &Identity,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        if !path.join(identity::FILE_NAME).exists() {
+            return Self::create_on(disk, path, identity);
+        }
+        let lake = Self::open_on(disk, path)?;
+        lake.identity.demand(identity, path)?;
+        Ok(lake)
+    }
+
+    fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
+        let schemas = Schemas::new(&identity);
+        Self { path: path.to_owned(), identity: Arc::new(identity), schemas, disk }
+    }
+
+    /// What it is a lake of.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// All rows of this moment. The hot log is read into memory.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] when a frame of the hot log is damaged.
+    pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
+        let catalog = Catalog::open_for_reading(&self.path, &self.identity)?;
+        Snapshot::read(self, &catalog)
+    }
+
+    /// Takes the right to write, brings the hot log to this version, and removes what a crash left.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] when another writer has it, [`StoreError::ReadOnly`].
+    pub fn writer(&self) -> Result<Writer, StoreError> {
+        Writer::open(self)
+    }
+
+    /// Checks everything that can be checked without a compiler. `progress` is told how many bytes
+    /// of how many are done.
+    ///
+    /// # Errors
+    ///
+    /// When the lake cannot be read at all. Damage is no error but a finding.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError> {
+        super::verify::verify(self, progress)
+    }
+
+    pub(super) fn segment_place(&self) -> SegmentPlace {
+        SegmentPlace {
+            lake: self.path.clone(),
+            identity: Arc::clone(&self.identity),
+            disk: self.disk.clone(),
+        }
+    }
+}
+
+/// Refuses a folder with anything in it, but for what a creation leaves that was cut short.
+fn demand_empty(path: &Path) -> Result<(), StoreError> {
+    let not_a_lake = |detail: String| StoreError::NotALake { path: path.to_owned(), detail };
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(not_a_lake("it is a file".into()));
+        }
+        Err(error) => return Err(StoreError::io("list", path)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(StoreError::io("list", path))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == identity::FILE_NAME {
+            return Err(not_a_lake("there is a lake already".into()));
+        }
+        let empty_folder =
+            || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+        let ours = Table::from_name(&name).is_some() && empty_folder()
+            || name.starts_with(catalog::FILE_NAME)
+            || name == lock::FILE_NAME
+            || name == format!("{}.tmp", identity::FILE_NAME);
+        if !ours {
+            return Err(not_a_lake(format!("it holds {name} and has no lake.json")));
+        }
+    }
+    // A hot log with rows is a lake that lost its lake.json.
+    let hot = path.join(catalog::FILE_NAME);
+    if hot.exists() && !catalog::is_unused(&hot)? {
+        return Err(not_a_lake("its lake.json is gone".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The lake on disk.
+//!
+//! ```text
+//! lake/
+//!   lake.json     what it is a lake of: written last when it is made, and never again
+//!   hot.sqlite    the hot log: rows not yet sealed, in frames; and the manifest of segments
+//!   writer.lock   held by the one process that writes
+//!   steps/ ir/ …  segments: immutable Parquet files, named by the digest of their content
+//! ```
+//!
+//! # What is durable when
+//!
+//! - [`Writer::append`] commits one transaction of the hot log and syncs it: after `Ok` its rows
+//!   survive a power cut, after `Err` none of them is there.
+//! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder.
+//!   Then *one* transaction lists them in the manifest and deletes the frames that they hold.
+//!   Before it, the rows are in the log; after it, in the segments; at no moment in both or in
+//!   neither.
+//! - A crash leaves at most files that the manifest does not list. The next writer removes them.
+//!
+//! # What a reader sees
+//!
+//! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
+//! then, once. A snapshot stays good while writers go on: segments are never changed, and those
+//! that a newer derivation replaces stay on disk for an hour. Readers take no lock and stop nobody.
+//!
+//! # Open and closed episodes
+//!
+//! A row in `episodes` says that its episode is over and has its place in its run. Until then the
+//! episode is open, and its steps stay in the log: a seal moves all steps of an episode at once,
+//! into one segment. What a run recorded past its end can so be taken back
+//! ([`Writer::discard_open`]).
+
+mod batch;
+mod catalog;
+mod check;
+mod derived;
+mod disk;
+mod error;
+mod frame;
+mod identity;
+mod ir;
+mod lake;
+mod lock;
+mod rows;
+mod scan;
+mod seal;
+mod segment;
+mod snapshot;
+mod table;
+mod verify;
+mod writer;
+
+pub use derived::Replacement;
+pub use disk::{Disk, Operation, Verdict};
+pub use error::StoreError;
+pub use identity::{Identity, RecordedObservation};
+pub use lake::Lake;
+pub use rows::{BenchmarkRow, EpisodeRow, IrRow, Known, ObservationRow, Rows, RunRow, StepRow};
+pub use scan::{Scan, ScanColumns};
+pub use seal::{Prepared, SealReport, Sealer};
+pub use segment::Segment;
+pub use snapshot::Snapshot;
+pub use table::{Column, ColumnType, Each, Table};
+pub use verify::{Finding, VerifyReport};
+pub use writer::Writer;
+
+/// The version of everything that lies in a lake.
+pub const FORMAT_VERSION: u32 = 1;

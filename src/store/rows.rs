@@ -1,0 +1,138 @@
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use crate::model::{
+    ActionIndex, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome, Provenance, Rewards, RunId,
+    StateId, Value,
+};
+
+/// A row of `benchmarks`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BenchmarkRow {
+    /// Canonical name.
+    pub uri: BenchmarkUri,
+    /// BLAKE3 of the program's bytes, hex.
+    pub program_digest: String,
+    /// Where the program comes from.
+    pub provenance: Provenance,
+    /// The state that it starts in.
+    pub initial_state: StateId,
+    /// Costs that belong to it. Those that the lake has no column for are left out.
+    pub baselines: Baselines,
+}
+
+/// A row of `episodes`: says that the episode is over and has its place in its run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EpisodeRow {
+    /// Its name; run and ordinal are in it.
+    pub id: EpisodeId,
+    /// Seed of its own random generator.
+    pub seed: i64,
+    /// The program.
+    pub benchmark: BenchmarkUri,
+    /// What chose the actions.
+    pub policy: String,
+    /// The episode that it was forked from, and after which step.
+    pub parent: Option<(EpisodeId, u32)>,
+    /// Steps with an action.
+    pub steps: u32,
+    /// Why it ended.
+    pub outcome: EpisodeOutcome,
+    /// What is known about a failure.
+    pub detail: Option<String>,
+}
+
+/// A row of `steps`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepRow {
+    /// The episode.
+    pub episode: EpisodeId,
+    /// Place in the episode; 0 is the state after reset.
+    pub index: u32,
+    /// The program.
+    pub benchmark: BenchmarkUri,
+    /// The action; none at index 0 and only there.
+    pub action: Option<ActionIndex>,
+    /// The state; none where the compiler failed.
+    pub state: Option<StateId>,
+    /// True when the environment takes no further action.
+    pub end_of_episode: bool,
+    /// One for each reward column of the lake, in its order. NaN stands for none.
+    pub rewards: Option<Rewards>,
+    /// The time that the compiler took.
+    pub wall_time: Duration,
+}
+
+/// A row of `observations`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObservationRow {
+    /// The state.
+    pub state: StateId,
+    /// One for each observation column of the lake, in its order.
+    pub values: Vec<Value>,
+}
+
+/// A row of `ir`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IrRow {
+    /// The state: SHA-1 of the uncompressed bitcode.
+    pub state: StateId,
+    /// The bitcode, compressed with zstd.
+    pub compressed: Vec<u8>,
+    /// Its length uncompressed.
+    pub bytes: u32,
+}
+
+/// Rows to append in one transaction.
+///
+/// The order in which rows come matters twice: an episode's row comes with its last step or later,
+/// and a state's rows in `observations` and `ir` come with the first step that holds the state or
+/// earlier. So a seal never finds a step that is closed without its state at hand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Rows {
+    /// New programs; a program comes once in a lake.
+    pub benchmarks: Vec<BenchmarkRow>,
+    /// Episodes that are over.
+    pub episodes: Vec<EpisodeRow>,
+    /// Steps.
+    pub steps: Vec<StepRow>,
+    /// New states' observations; a state comes once in a lake.
+    pub observations: Vec<ObservationRow>,
+    /// New states' programs; a state comes once in a lake.
+    pub ir: Vec<IrRow>,
+}
+
+impl Rows {
+    /// True when there is nothing to append.
+    pub fn is_empty(&self) -> bool {
+        self.benchmarks.is_empty()
+            && self.episodes.is_empty()
+            && self.steps.is_empty()
+            && self.observations.is_empty()
+            && self.ir.is_empty()
+    }
+}
+
+/// A run: one call that recorded episodes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunRow {
+    /// Its number.
+    pub id: RunId,
+    /// What identifies it, as its caller wrote it.
+    pub arguments: String,
+    /// When it was begun, Unix time in milliseconds.
+    pub started_at_ms: i64,
+    /// Whether it did all that it was asked for.
+    pub finished: bool,
+}
+
+/// What a lake knows already and need not be told again.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Known {
+    /// States with a row in `observations`.
+    pub observed: HashSet<StateId>,
+    /// States with a row in `ir`.
+    pub ir: HashSet<StateId>,
+    /// Programs with a row in `benchmarks`: their digests by name.
+    pub benchmarks: HashMap<String, String>,
+}

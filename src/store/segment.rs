@@ -1,0 +1,354 @@
+//! Segments: immutable Parquet files, each named by its table and the digest of its content.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, PageIndexPolicy, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::disk::{DiskFile, WriteFailure};
+use super::table::Each;
+use super::{Disk, Identity, StoreError, Table};
+
+/// Bytes of a row group of `ir`, before which a new one is begun.
+const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
+/// Rows of a page of `ir`: what is read for the IR of one state.
+const IR_PAGE_ROWS_MAX: usize = 16;
+
+/// A Parquet file of the lake, as the manifest lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Segment {
+    /// The table that it holds rows of.
+    pub table: Table,
+    /// Where it lies.
+    pub path: PathBuf,
+    /// Its rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3 of its content, hex.
+    pub digest: String,
+    /// The least and the greatest value of the leading key column, where that is a number.
+    pub key_range: Option<(i64, i64)>,
+}
+
+impl Segment {
+    /// Reads the whole file and says whether it is what was written. No Parquet reader does: a
+    /// flipped bit reads back as wrong data.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] when it is not, [`StoreError::Io`] when it cannot be read.
+    pub fn check(&self) -> Result<(), StoreError> {
+        let file = self.open()?;
+        let bytes = file.metadata().map_err(StoreError::io("read", &self.path))?.len();
+        if bytes != self.bytes {
+            let what = format!("it has {bytes} bytes and should have {}", self.bytes);
+            return Err(StoreError::corrupt(&self.path, what));
+        }
+        let mut hasher = blake3::Hasher::new();
+        hasher.update_reader(file).map_err(StoreError::io("read", &self.path))?;
+        if hasher.finalize().to_hex().as_str() == self.digest {
+            return Ok(());
+        }
+        Err(StoreError::corrupt(&self.path, "its content does not match its digest"))
+    }
+
+    pub(super) fn open(&self) -> Result<File, StoreError> {
+        File::open(&self.path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => StoreError::corrupt(&self.path, "it is missing"),
+            _ => StoreError::io("open", &self.path)(error),
+        })
+    }
+
+    /// The footer, with the page index where it is asked for. The row count is checked.
+    pub(super) fn footer(
+        &self,
+        file: &File,
+        pages: PageIndexPolicy,
+    ) -> Result<ArrowReaderMetadata, StoreError> {
+        let options = ArrowReaderOptions::new().with_page_index_policy(pages);
+        let footer =
+            ArrowReaderMetadata::load(file, options).map_err(|error| self.unreadable(&error))?;
+        let rows = u64::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0);
+        if rows != self.rows {
+            let what = format!("its footer says {rows} rows and the manifest {}", self.rows);
+            return Err(StoreError::corrupt(&self.path, what));
+        }
+        Ok(footer)
+    }
+
+    pub(super) fn unreadable(&self, error: &dyn std::error::Error) -> StoreError {
+        StoreError::corrupt(&self.path, format!("it cannot be read as Parquet ({error})"))
+    }
+}
+
+/// The key-value metadata that every segment of a lake's table carries.
+pub(super) fn footer_entries(identity: &Identity, table: Table) -> Vec<(String, String)> {
+    let entry = |key: &str, value: String| (format!("steplake.{key}"), value);
+    let mut entries = vec![
+        entry("format_version", identity.format_version.to_string()),
+        entry("table", table.name().into()),
+        entry("environment", identity.environment.clone()),
+        entry("compiler", identity.compiler.clone()),
+        entry("target", identity.target.clone()),
+        entry("action_space", identity.action_space.name.clone()),
+        entry("identity", identity.digest()),
+    ];
+    if table.columns().iter().any(|column| column.each == Some(Each::Observation)) {
+        for space in identity.observations.iter().filter(|space| space.width.is_some()) {
+            let names = serde_json::to_string(&space.features).expect("names serialise");
+            entries.push(entry(&format!("features.{}", space.name), names));
+        }
+    }
+    entries
+}
+
+fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterProperties {
+    let zstd = Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd"));
+    let metadata =
+        footer_entries(identity, table).into_iter().map(|(key, value)| KeyValue::new(key, value));
+    let sorting = table.key().iter().map(|key| {
+        let place = schema.index_of(key).expect("a key is a column");
+        let column_idx = i32::try_from(place).expect("few columns");
+        SortingColumn { column_idx, descending: false, nulls_first: false }
+    });
+    let mut properties = WriterProperties::builder()
+        .set_compression(zstd)
+        .set_max_row_group_row_count(Some(table.row_group_rows()))
+        .set_key_value_metadata(Some(metadata.collect()))
+        .set_sorting_columns(Some(sorting.collect()));
+    for field in schema.fields() {
+        // Every column here has one leaf, so places of leaves are places of columns.
+        if let DataType::FixedSizeList(item, _) = field.data_type() {
+            let leaf =
+                ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()]);
+            properties = properties
+                .set_column_dictionary_enabled(leaf.clone(), false)
+                .set_column_encoding(leaf.clone(), Encoding::BYTE_STREAM_SPLIT)
+                .set_column_statistics_enabled(leaf, EnabledStatistics::None);
+        }
+    }
+    if table == Table::Ir {
+        let bitcode = ColumnPath::from("bitcode");
+        properties = properties
+            .set_max_row_group_bytes(Some(IR_ROW_GROUP_BYTES_MAX))
+            .set_write_batch_size(IR_PAGE_ROWS_MAX)
+            .set_data_page_row_count_limit(IR_PAGE_ROWS_MAX)
+            .set_column_dictionary_enabled(bitcode.clone(), false)
+            .set_column_compression(bitcode.clone(), Compression::UNCOMPRESSED)
+            .set_column_statistics_enabled(bitcode, EnabledStatistics::None);
+    }
+    if matches!(table, Table::Ir | Table::Observations) {
+        for unique in ["state_id", "state_key"] {
+            properties = properties.set_column_dictionary_enabled(unique.into(), false);
+        }
+    }
+    properties.build()
+}
+
+/// What writing segments needs to know of the lake.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentPlace {
+    pub(super) lake: PathBuf,
+    pub(super) identity: Arc<Identity>,
+    pub(super) disk: Disk,
+}
+
+/// A segment that is being written, under a temporary name in its table's folder.
+///
+/// [`finish`](Self::finish) makes it durable under its final name; it belongs to the lake once the
+/// manifest lists it. Dropped before that, it leaves nothing; a crash leaves a file that the next
+/// writer removes.
+#[derive(Debug)]
+pub(super) struct SegmentWriter {
+    table: Table,
+    folder: PathBuf,
+    temporary: PathBuf,
+    disk: Disk,
+    writer: Option<ArrowWriter<DiskFile>>,
+    rows: u64,
+    key_range: Option<(i64, i64)>,
+    failure: WriteFailure,
+    finished: bool,
+}
+
+/// A segment that is durable under its final name.
+#[derive(Debug)]
+pub(super) struct FinishedSegment {
+    pub(super) segment: Segment,
+    /// False when a file of that name, hence of that content, was there before.
+    pub(super) fresh: bool,
+}
+
+impl SegmentWriter {
+    pub(super) fn create(
+        place: &SegmentPlace,
+        table: Table,
+        schema: &SchemaRef,
+    ) -> Result<Self, StoreError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let folder = place.lake.join(table.name());
+        place.disk.create_dir(&folder)?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder.join(format!(".{table}-{number}.tmp"));
+        let file = place.disk.create(temporary.clone())?;
+        let failure = file.failure();
+        let properties = properties(&place.identity, table, schema);
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))
+            .map_err(write_error(&failure, &temporary))?;
+        let (disk, writer) = (place.disk.clone(), Some(writer));
+        Ok(Self {
+            table,
+            folder,
+            temporary,
+            disk,
+            writer,
+            rows: 0,
+            key_range: None,
+            failure,
+            finished: false,
+        })
+    }
+
+    /// Adds rows. They come in the order of the table's key.
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
+        let writer = self.writer.as_mut().expect("a writer is there until it is finished");
+        writer.write(batch).map_err(write_error(&self.failure, &self.temporary))?;
+        self.rows += batch.num_rows() as u64;
+        let leading = batch.column_by_name(&self.table.key()[0]).expect("a key is a column");
+        if let Some(keys) = leading.as_primitive_opt::<Int64Type>()
+            && let (Some(&first), Some(&last)) = (keys.values().first(), keys.values().last())
+        {
+            let least = self.key_range.map_or(first, |range| range.0);
+            assert!(
+                self.key_range.is_none_or(|range| range.1 <= first) && first <= last,
+                "rows come sorted"
+            );
+            self.key_range = Some((least, last));
+        }
+        Ok(())
+    }
+
+    pub(super) fn table(&self) -> Table {
+        self.table
+    }
+
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Makes the segment durable under its final name. Sync, rename, sync of the folder: after `Ok`
+    /// a power cut takes nothing of it.
+    pub(super) fn finish(mut self) -> Result<FinishedSegment, StoreError> {
+        let writer = self.writer.take().expect("a writer is there until it is finished");
+        let mut file = writer.into_inner().map_err(write_error(&self.failure, &self.temporary))?;
+        file.flush().map_err(StoreError::io("write", &self.temporary))?;
+        file.sync()?;
+        let digest = file.digest().to_hex();
+        let path = self.folder.join(format!("{}-{}.parquet", self.table, &digest[..16]));
+        let fresh = !path.exists();
+        self.disk.rename(&self.temporary, &path)?;
+        self.finished = true;
+        let segment = Segment {
+            table: self.table,
+            path,
+            rows: self.rows,
+            bytes: file.bytes(),
+            digest: digest.to_string(),
+            key_range: self.key_range,
+        };
+        Ok(FinishedSegment { segment, fresh })
+    }
+}
+
+impl Drop for SegmentWriter {
+    fn drop(&mut self) {
+        drop(self.writer.take());
+        if !self.finished {
+            // What cannot be removed now, the next writer removes.
+            let _ = self.disk.remove(&self.temporary);
+        }
+    }
+}
+
+/// Turns an error of the Parquet writer into one of the store. The writer tells of a failing file
+/// in words alone, so what the disk said is asked for first.
+fn write_error(failure: &WriteFailure, path: &Path) -> impl FnOnce(ParquetError) -> StoreError {
+    let error = failure.error();
+    move |source| match error {
+        Some(error) => StoreError::io("write", path)(error),
+        None => StoreError::Parquet { path: path.to_owned(), source },
+    }
+}
+
+/// Says whether `name` is one that this module gives to the files of `table`.
+pub(super) fn is_own_name(table: Table, name: &str) -> bool {
+    let of_table = |name: &str, end: &str| {
+        let rest = name.strip_prefix(table.name())?.strip_prefix('-')?;
+        rest.strip_suffix(end).map(str::to_owned)
+    };
+    let hex = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let finished = of_table(name, ".parquet").is_some_and(|text| hex(&text));
+    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let temporary = name.strip_prefix('.').and_then(|name| of_table(name, ".tmp"));
+    finished || temporary.is_some_and(|text| number(&text))
+}
+
+/// Removes what writing left that the manifest does not list. Only files that bear our names go.
+pub(super) fn remove_orphans(
+    lake: &Path,
+    disk: &Disk,
+    keep: &HashSet<PathBuf>,
+) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    for table in Table::ALL {
+        let folder = lake.join(table.name());
+        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
+        for entry in entries {
+            let path = entry.map_err(StoreError::io("list", &folder))?.path();
+            let own = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| is_own_name(table, name));
+            if own && !keep.contains(&path) {
+                disk.remove(&path)?;
+                removed += 1;
+            }
+        }
+    }
+    Ok(removed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_our_own_names_are_ours() {
+        for name in ["steps-0123456789abcdef.parquet", ".steps-0.tmp", ".steps-12.tmp"] {
+            assert!(is_own_name(Table::Steps, name), "{name}");
+            assert!(!is_own_name(Table::Ir, name), "{name}");
+        }
+        for name in [
+            "steps.parquet",
+            "steps-copy.parquet",
+            "steps-0123456789abcdef.parquet.bak",
+            ".steps-.tmp",
+            "notes",
+        ] {
+            assert!(!is_own_name(Table::Steps, name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What a lake must be, checked without a compiler.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use parquet::arrow::arrow_reader::ArrowReaderMetadata;
+use parquet::file::metadata::PageIndexPolicy;
+
+use super::catalog::{self, Catalog, PlacedFrame};
+use super::check::Checker;
+use super::segment::footer_entries;
+use super::writer::{HotBatch, decode};
+use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table};
+
+/// One thing that is wrong with a lake.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// The file that it was found in.
+    pub path: PathBuf,
+    /// What is wrong, and what to do.
+    pub what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.what)
+    }
+}
+
+/// What a verification saw.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// What is wrong, one line each; empty for a sound lake.
+    pub findings: Vec<Finding>,
+    /// Segments whose digest was checked.
+    pub segments: u64,
+    /// Frames of the hot log whose digest was checked.
+    pub frames: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// Rows that were read, by table.
+    pub rows: BTreeMap<Table, u64>,
+    /// States whose IR was decompressed and hashed.
+    pub ir: u64,
+}
+
+impl VerifyReport {
+    /// True when nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Things that are wrong, each kind in each file once, with the first example and how many there
+/// are.
+#[derive(Debug, Default)]
+pub(super) struct Findings(BTreeMap<(PathBuf, &'static str), (String, u64)>);
+
+impl Findings {
+    /// Adds a finding. `what` says what is wrong and what to do.
+    pub(super) fn add(&mut self, path: &Path, kind: &'static str, what: impl FnOnce() -> String) {
+        self.0.entry((path.to_owned(), kind)).or_insert_with(|| (what(), 0)).1 += 1;
+    }
+
+    fn into_list(self) -> Vec<Finding> {
+        let finding = |((path, _), (what, count)): ((PathBuf, &str), (String, u64))| {
+            let more =
+                if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
+            Finding { path, what: what + &more }
+        };
+        self.0.into_iter().map(finding).collect()
+    }
+}
+
+/// The tables in such an order that what rows refer to is read before them.
+const ORDER: [Table; Table::ALL.len()] = [
+    Table::Benchmarks,
+    Table::Episodes,
+    Table::Observations,
+    Table::Ir,
+    Table::Steps,
+    Table::StateTransitions,
+    Table::Conflicts,
+    Table::Failures,
+];
+
+/// What to do about a file that is not what was written.
+const RESTORE: &str = "restore the file from a copy, or record again into another lake";
+/// The same of a file that can be made again.
+const DERIVE: &str = "`steplake dedup` makes it anew";
+
+pub(super) fn verify(
+    lake: &Lake,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport, StoreError> {
+    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
+    let mut findings = Findings::default();
+    let (segments, frames) = {
+        let transaction = catalog.read()?;
+        let read = || {
+            let damage = catalog::damage(&transaction)?;
+            Ok((
+                damage,
+                catalog::segments(&transaction, &lake.path)?,
+                catalog::frames(&transaction)?,
+            ))
+        };
+        let (damage, segments, frames) = read().map_err(catalog.error())?;
+        if let Some(damage) = damage {
+            let what = || format!("the database is damaged ({damage}): {RESTORE}");
+            findings.add(catalog.path(), "database", what);
+        }
+        (segments, frames)
+    };
+    let mut report = VerifyReport {
+        segments: segments.len() as u64,
+        frames: frames.len() as u64,
+        ..Default::default()
+    };
+    let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
+    let total = frame_bytes + segments.iter().map(|segment| segment.bytes).sum::<u64>();
+    progress(0, total);
+    let hot = sound_frames(lake, frames, &mut findings);
+    report.bytes = frame_bytes;
+    progress(report.bytes, total);
+    let mut checker = Checker::new(lake, &mut findings);
+    for table in ORDER {
+        for segment in segments.iter().filter(|segment| segment.table == table) {
+            verify_segment(lake, segment, &mut checker);
+            report.bytes += segment.bytes;
+            progress(report.bytes, total);
+        }
+        checker.hot(table, hot.iter().filter(|hot| hot.table == table).map(|hot| &hot.batch));
+    }
+    checker.finish();
+    (report.rows, report.ir) = (checker.rows, checker.ir);
+    report.findings = findings.into_list();
+    Ok(report)
+}
+
+/// The frames that can be read; the others are findings.
+fn sound_frames(lake: &Lake, frames: Vec<PlacedFrame>, findings: &mut Findings) -> Vec<HotBatch> {
+    let mut sound = Vec::new();
+    for placed in frames {
+        match decode(lake, vec![placed]) {
+            Ok(hot) => sound.extend(hot),
+            Err(error) => add_error(findings, &lake.path.join(catalog::FILE_NAME), RESTORE, error),
+        }
+    }
+    sound
+}
+
+/// Checks one segment as far as it can be read.
+fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
+    let advice = if segment.table.is_derived() { DERIVE } else { RESTORE };
+    let footer =
+        segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    let footer = match footer {
+        Ok(footer) => footer,
+        Err(error) => return add_error(checker.findings, &segment.path, advice, error),
+    };
+    for (key, value) in footer_entries(&lake.identity, segment.table) {
+        let found = footer_entry(&footer, &key);
+        if found.as_deref() != Some(&value) {
+            let found = found.unwrap_or_else(|| "nothing".into());
+            checker.findings.add(&segment.path, "footer", || {
+                format!("its footer says {found} for {key}, and lake.json {value}: {RESTORE}")
+            });
+        }
+    }
+    let scan = Scan::new(
+        lake.schemas.get(segment.table),
+        std::slice::from_ref(segment),
+        &[],
+        ScanColumns::All,
+    );
+    for batch in scan {
+        match batch {
+            Ok(batch) => checker.sealed(segment, &batch),
+            Err(error) => add_error(checker.findings, &segment.path, advice, error),
+        }
+    }
+    checker.end_of_segment(segment);
+}
+
+fn footer_entry(footer: &ArrowReaderMetadata, key: &str) -> Option<String> {
+    let entries = footer.metadata().file_metadata().key_value_metadata()?;
+    entries.iter().find(|entry| entry.key == key)?.value.clone()
+}
+
+fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: StoreError) {
+    let what = match error {
+        StoreError::Corrupt { what, .. } => what,
+        other => match std::error::Error::source(&other) {
+            Some(source) => format!("{other} ({source})"),
+            None => other.to_string(),
+        },
+    };
+    findings.add(path, advice, || format!("{what}: {advice}"));
+}

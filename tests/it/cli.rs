@@ -1,0 +1,251 @@
+//! The command line as its users meet it: what goes where, exit codes, and one clear line for bad input.
+
+use std::path::Path;
+
+use steplake::store::Table;
+
+use crate::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
+
+const TOY: [&str; 5] = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..3"];
+
+fn toy(lake: &Path, more: &[&str]) -> String {
+    run(lake, &[&TOY, more].concat())
+}
+
+fn folder() -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    (folder, lake)
+}
+
+#[test]
+fn the_whole_way_on_the_toy_environment() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "2000"]);
+    assert!(run(&lake, &["seal"]).starts_with("sealed "));
+    run(&lake, &["dedup"]);
+    run(&lake, &["verify", "--replay", "200"]);
+    let info: serde_json::Value =
+        serde_json::from_str(&run(&lake, &["info", "--format", "json"])).unwrap();
+    let steps = info["tables"]["steps"]["rows"].as_u64().unwrap();
+    let counted = run(&lake, &["sql", "SELECT count(*) AS n FROM steps", "--format", "json"]);
+    assert_eq!(counted.trim(), format!("[{{\"n\":{steps}}}]"));
+    assert!(run(&lake, &["query", "--list"]).contains("best_sequence"));
+    assert!(run(&lake, &["query", "noop_rate"]).contains("align"));
+    assert!(run(&lake, &["info"]).contains("toy-v0"));
+}
+
+#[test]
+fn seal_and_dedup_twice_change_nothing() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "500"]);
+    run(&lake, &["seal"]);
+    run(&lake, &["dedup"]);
+    let before = contents(&lake);
+    run(&lake, &["seal"]);
+    run(&lake, &["dedup"]);
+    assert_eq!(contents(&lake), before);
+}
+
+#[test]
+fn a_run_without_resume_is_appended_and_a_complete_one_is_not_repeated() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--episodes", "4", "--resume"]);
+    let once = rows(&lake, Table::Steps).len();
+    assert!(toy(&lake, &["--episodes", "4", "--resume"]).contains("nothing is left to do"));
+    assert_eq!(rows(&lake, Table::Steps).len(), once);
+    toy(&lake, &["--episodes", "4"]);
+    assert_eq!(rows(&lake, Table::Steps).len(), 2 * once);
+}
+
+#[test]
+fn what_the_user_got_wrong_is_said_in_one_line() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    let before = contents(&lake);
+    let cases: [(&[&str], i32, &str); 12] = [
+        (
+            &["generate", "--env", "nope", "-b", "generator://toy-v0/0", "--steps", "1"],
+            2,
+            "is no environment",
+        ),
+        (
+            &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/x", "--steps", "1"],
+            2,
+            "is no benchmark of toy-v0",
+        ),
+        (
+            &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/9..1", "--steps", "1"],
+            2,
+            "is no benchmark of toy-v0",
+        ),
+        (
+            &[
+                "generate",
+                "-b",
+                "benchmark://steplake-v0/huffmann",
+                "--steps",
+                "1",
+                "--lake",
+                "/nonexistent/l",
+            ],
+            2,
+            "huffman",
+        ),
+        (
+            &[
+                "generate",
+                "-b",
+                "benchmark://nope-v0/x",
+                "--steps",
+                "1",
+                "--lake",
+                "/nonexistent/l",
+            ],
+            2,
+            "there is no dataset",
+        ),
+        (
+            &["generate", "-b", "huffman", "--steps", "1", "--lake", "/nonexistent/l"],
+            2,
+            "is not a benchmark URI",
+        ),
+        (
+            &["generate", "-b", "benchmark://steplake-v0/huffman", "--steps", "1"],
+            3,
+            "environment toy-v0",
+        ),
+        (&["sql", "SELECT nope FROM steps"], 2, "nope"),
+        (&["sql", "DROP TABLE steps"], 2, "steplake: "),
+        (&["query", "nope"], 2, "best_sequence"),
+        (&["query", "best_sequence", "--param", "reward"], 2, "has no value"),
+        (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is no action"),
+    ];
+    for (arguments, code, says) in cases {
+        let (found, text) = fail(&lake, arguments);
+        assert!(text.contains(says), "{arguments:?}: {text}");
+        assert_eq!((found, text.lines().count()), (code, 1), "{arguments:?}: {text}");
+        assert!(text.starts_with("steplake: "), "{text}");
+    }
+    assert_eq!(contents(&lake), before);
+}
+
+#[test]
+fn a_lake_that_is_none_is_refused_by_every_reading_command() {
+    let (folder, lake) = folder();
+    let other = folder.path().join("other");
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("notes.txt"), "mine").unwrap();
+    for command in [
+        &["info"][..],
+        &["seal"],
+        &["dedup"],
+        &["verify"],
+        &["sql", "SELECT 1"],
+        &["query", "coverage"],
+    ] {
+        assert_eq!(fail(&lake, command).0, 3, "{command:?}");
+        let (code, text) = fail(&other, command);
+        assert!(code == 3 && text.contains("is no lake"), "{command:?}: {text}");
+    }
+    let (code, text) = fail(&other, &[&TOY[..], &["--steps", "5"]].concat());
+    assert!(code == 3 && text.contains("notes.txt"), "{text}");
+    assert_eq!(std::fs::read_dir(&other).unwrap().count(), 1, "nothing was put there");
+}
+
+#[test]
+fn a_lake_of_another_format_or_compiler_is_refused_and_both_are_named() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "5"]);
+    let file = lake.join("lake.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"toy 1\"", "\"toy 0.9\"")).unwrap();
+    let (code, said) = fail(&lake, &[&TOY[..], &["--steps", "5"]].concat());
+    assert!(code == 3 && said.contains("toy 0.9") && said.contains("toy 1"), "{said}");
+    std::fs::write(&file, text.replace("\"format_version\": 1", "\"format_version\": 77")).unwrap();
+    let (code, said) = fail(&lake, &["info"]);
+    assert!(code == 3 && said.contains("77") && said.contains("format 1"), "{said}");
+}
+
+#[test]
+fn a_second_writer_is_told_who_writes() {
+    let (folder, lake) = toy_lake();
+    let writer = lake.writer().unwrap();
+    let path = folder.path().join("lake");
+    let (code, text) = fail(&path, &[&TOY[..], &["--steps", "5"]].concat());
+    assert!(code == 3 && text.contains(&std::process::id().to_string()), "{text}");
+    assert_eq!(fail(&path, &["seal"]).0, 3);
+    run(&path, &["info"]);
+    drop(writer);
+    toy(&path, &["--steps", "5"]);
+    assert_eq!(lake.identity(), &toy_identity());
+}
+
+#[test]
+fn a_damaged_segment_is_named_and_verify_fails() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "500"]);
+    run(&lake, &["seal"]);
+    let segment = std::fs::read_dir(lake.join("steps")).unwrap().next().unwrap().unwrap().path();
+    let bytes = std::fs::read(&segment).unwrap();
+    let name = segment.file_name().unwrap().to_str().unwrap().to_owned();
+    let mut flipped = bytes.clone();
+    flipped[bytes.len() / 2] ^= 4;
+    std::fs::write(&segment, flipped).unwrap();
+    let output = steplake(&lake).arg("verify").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", err(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains(&name));
+    std::fs::write(&segment, &bytes[..bytes.len() / 3]).unwrap();
+    let (_, text) = fail(&lake, &["sql", "SELECT sum(wall_time_us) FROM steps"]);
+    assert!(text.contains(&name) && text.lines().count() == 1, "{text}");
+    std::fs::write(&segment, bytes).unwrap();
+    run(&lake, &["verify"]);
+}
+
+#[test]
+fn machine_readable_output_is_all_there_is_on_standard_output() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "50"]);
+    let question =
+        "SELECT state_id, action, reward_Cost FROM steps ORDER BY episode_id, step_index";
+    let json = run(&lake, &["-vv", "sql", question, "--format", "json"]);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(rows.len(), 51);
+    assert_eq!(rows[0]["state_id"].as_str().unwrap().len(), 40);
+    assert!(rows[0]["action"].is_null());
+    let csv = run(&lake, &["sql", question, "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 52);
+    let file = folder.path().join("rows.parquet");
+    let output = ["sql", question, "--format", "parquet", "--output", file.to_str().unwrap()];
+    assert_eq!(run(&lake, &output), "");
+    assert_eq!(&std::fs::read(file).unwrap()[..4], b"PAR1");
+}
+
+#[test]
+fn completions_name_the_commands() {
+    let (_folder, lake) = folder();
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(run(&lake, &["completions", shell]).contains("generate"), "{shell}");
+    }
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_recorded_and_resume_goes_on() {
+    use nix::sys::signal::{Signal, kill};
+    let (_folder, lake) = folder();
+    let arguments = [&TOY[..], &["--steps", "300000", "--resume"]].concat();
+    let mut child = steplake(&lake).args(&arguments).spawn().unwrap();
+    // As soon as anything is there, it is interrupted.
+    while !lake.join("lake.json").exists() {
+        std::thread::yield_now();
+    }
+    kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    let code = child.wait().unwrap().code();
+    assert!(matches!(code, Some(0 | 130)), "{code:?}");
+    run(&lake, &arguments);
+    assert_eq!(
+        rows(&lake, Table::Steps).iter().filter(|row| !row.contains("action=null")).count(),
+        300_000
+    );
+    run(&lake, &["verify"]);
+}

@@ -1,0 +1,225 @@
+//! `benchmark://debian-v0`, from a repository that the test makes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use steplake::datasets::DatasetError;
+use steplake::model::BenchmarkUri;
+
+use super::{Fixture, command, datasets_in, output, text_of, uri};
+
+const CONTROL: &str = "Source: tiny\nSection: misc\nPriority: optional\nMaintainer: A B <a@b.example>\n\
+                       Standards-Version: 4.6.1\n\nPackage: libtiny-dev\nArchitecture: any\n\
+                       Description: a test\n a test\n";
+const COPYRIGHT: &str = "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\n\
+                         Files: *\nCopyright: a\nLicense: Zlib\n\n\
+                         Files: tools/*\nCopyright: b\nLicense: GPL-2+\n";
+
+/// Puts a version of the source package `tiny` into the repository.
+fn publish(repository: &Path, version: &str, factor: u32) {
+    let tree = tempfile::tempdir().unwrap();
+    let root = tree.path().join("tiny");
+    let files: [(&str, &str); 9] = [
+        ("debian/control", CONTROL),
+        ("debian/copyright", COPYRIGHT),
+        ("debian/source/format", "3.0 (native)\n"),
+        (
+            "debian/changelog",
+            &format!(
+                "tiny ({version}) unstable; urgency=low\n\n  * Test.\n\n -- A B <a@b.example>  Thu, 01 Jan 1970 00:00:00 +0000\n"
+            ),
+        ),
+        ("lib/tiny.c", "#include \"tiny.h\"\nint tiny(int x) { return x * FACTOR; }\n"),
+        ("include/tiny.h", &format!("#define FACTOR {factor}\nint tiny(int);\n")),
+        (
+            "tools/main.c",
+            "#include <stdio.h>\n#include <tiny.h>\nint main(void) { return printf(__FILE__ __DATE__, tiny(2)); }\n",
+        ),
+        ("tools/broken.c", "#include \"config.h\"\nint broken;\n"),
+        ("top.c", "int top;\n"),
+    ];
+    for (name, text) in files {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    output(command("dpkg-source").arg("-b").arg(&root).current_dir(repository));
+    let index = output(command("dpkg-scansources").arg(".").current_dir(repository));
+    fs::write(repository.join("Sources"), index).unwrap();
+}
+
+/// A fixture whose machine knows one repository, with one package in it.
+fn with_repository() -> (Fixture, PathBuf) {
+    let fixture = Fixture::new();
+    let root = fixture.folder.path().to_owned();
+    let repository = root.join("repository");
+    fs::create_dir_all(&repository).unwrap();
+    fs::create_dir_all(root.join("apt")).unwrap();
+    let list = format!("deb [trusted=yes] file:{} ./\n", repository.display());
+    fs::write(root.join("apt/sources.list"), list).unwrap();
+    publish(&repository, "1.0", 3);
+    (fixture, repository)
+}
+
+fn paths(uris: &[BenchmarkUri]) -> Vec<&str> {
+    uris.iter().map(BenchmarkUri::path).collect()
+}
+
+#[test]
+fn a_package_becomes_benchmarks() {
+    let (fixture, _repository) = with_repository();
+    let all = fixture.datasets.expand("benchmark://debian-v0/tiny").unwrap();
+    assert_eq!(paths(&all), ["tiny@1.0/lib/tiny.c", "tiny@1.0/tools/main.c", "tiny@1.0/top.c"]);
+    for (pattern, expected) in [
+        ("tiny/*", &all[2..]),
+        ("tiny/**", &all[..]),
+        ("tiny/lib", &all[..1]),
+        ("tiny@1.0/l?b/*.c", &all[..1]),
+        ("tiny/tools/main.c", &all[1..2]),
+    ] {
+        let uris = fixture.datasets.expand(&format!("benchmark://debian-v0/{pattern}")).unwrap();
+        assert_eq!(uris, expected, "{pattern}");
+    }
+    let main = fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/tools/main.c")).unwrap();
+    assert_eq!(main.uri.path(), "tiny@1.0/tools/main.c");
+    assert!(text_of(&main).contains("tools/main.cJan  1 1970"));
+    assert!(!text_of(&main).contains(fixture.folder.path().to_str().unwrap()));
+    assert_eq!(main.provenance.family, "debian/tiny");
+    assert_eq!(main.provenance.licence, "GPL-2.0-or-later");
+    let command = &main.provenance.compile_command;
+    assert!(command.ends_with(" -Iinclude tools/main.c"), "{command}");
+    assert!(main.provenance.origin.starts_with("Debian source package tiny 1.0, sha256 "));
+    let library = fixture.datasets.benchmark(&all[0]).unwrap();
+    assert_eq!(library.provenance.licence, "Zlib");
+    let unavailable = fixture.datasets.unavailable("benchmark://debian-v0/tiny").unwrap();
+    assert_eq!(unavailable.len(), 1);
+    assert_eq!(unavailable[0].uri.path(), "tiny@1.0/tools/broken.c");
+    assert!(
+        unavailable[0].reason.contains("'config.h' file not found"),
+        "{}",
+        unavailable[0].reason
+    );
+}
+
+#[test]
+fn a_newer_version_is_another_benchmark() {
+    let (fixture, repository) = with_repository();
+    let plain = uri("benchmark://debian-v0/tiny/lib/tiny.c");
+    let old = fixture.datasets.benchmark(&plain).unwrap();
+    publish(&repository, "1.1", 5);
+    // The lists are a day old at most, not fresh: another day is another stamp.
+    for entry in fs::read_dir(fixture.folder.path().join("cache")).unwrap() {
+        let stamp = entry.unwrap().path().join("refreshed");
+        if stamp.exists() {
+            fs::remove_file(stamp).unwrap();
+        }
+    }
+    let datasets = datasets_in(fixture.folder.path());
+    let new = datasets.benchmark(&plain).unwrap();
+    assert_eq!(new.uri.path(), "tiny@1.1/lib/tiny.c");
+    assert_ne!(new.program, old.program);
+    assert_eq!(datasets.benchmark(&old.uri).unwrap(), old);
+    let unknown =
+        datasets.benchmark(&uri("benchmark://debian-v0/tiny@0.9/lib/tiny.c")).unwrap_err();
+    assert_eq!(
+        unknown.to_string(),
+        "there is no benchmark `benchmark://debian-v0/tiny@0.9`: this machine's Debian has tiny 1.0, 1.1"
+    );
+}
+
+#[test]
+fn without_a_network_what_was_fetched_is_still_there() {
+    let (fixture, repository) = with_repository();
+    let made = fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/lib/tiny.c")).unwrap();
+    fs::remove_dir_all(&repository).unwrap();
+    let datasets = datasets_in(fixture.folder.path());
+    assert_eq!(datasets.benchmark(&made.uri).unwrap(), made);
+    // Also a file that was not compiled before: the archives are in the cache.
+    datasets.benchmark(&uri("benchmark://debian-v0/tiny@1.0/top.c")).unwrap();
+
+    let (fixture, repository) = with_repository();
+    fs::remove_dir_all(&repository).unwrap();
+    let error = fixture.datasets.expand("benchmark://debian-v0/tiny").unwrap_err();
+    assert!(error.is_offline(), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
+}
+
+#[test]
+fn a_source_that_was_tampered_with_is_refused() {
+    let (fixture, repository) = with_repository();
+    fixture.datasets.resolve(&uri("benchmark://debian-v0/tiny/top.c")).unwrap();
+    let archive = fs::read_dir(&repository).unwrap().map(|entry| entry.unwrap().path());
+    let archive =
+        archive.into_iter().find(|path| path.to_string_lossy().ends_with(".tar.xz")).unwrap();
+    let mut bytes = fs::read(&archive).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&archive, bytes).unwrap();
+    let error = fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/top.c")).unwrap_err();
+    let refused =
+        matches!(error, DatasetError::Offline { .. } | DatasetError::ChecksumMismatch { .. });
+    assert!(refused, "{error}");
+}
+
+#[test]
+fn damaged_archives_in_the_cache_are_fetched_again() {
+    let (fixture, _repository) = with_repository();
+    fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/top.c")).unwrap();
+    let folder = fixture.folder.path().join("cache/debian-archives/tiny_1.0");
+    for entry in fs::read_dir(&folder).unwrap() {
+        fs::write(entry.unwrap().path(), "damaged").unwrap();
+    }
+    let datasets = datasets_in(fixture.folder.path());
+    datasets.benchmark(&uri("benchmark://debian-v0/tiny/lib/tiny.c")).unwrap();
+    for entry in fs::read_dir(&folder).unwrap() {
+        assert_ne!(fs::read(entry.unwrap().path()).unwrap(), b"damaged");
+    }
+}
+
+#[test]
+fn what_is_not_there_is_answered_with_what_is() {
+    let (fixture, _repository) = with_repository();
+    for (pattern, expected) in [
+        (
+            "",
+            "`benchmark://debian-v0` has no end: name a part of it, e.g. benchmark://debian-v0/zlib/*",
+        ),
+        (
+            "*/top.c",
+            "`benchmark://debian-v0` has no end: name a part of it, e.g. benchmark://debian-v0/zlib/*",
+        ),
+        (
+            "libtiny-dev",
+            "there is no benchmark `benchmark://debian-v0/libtiny-dev`: it is made from the source package `tiny`",
+        ),
+        (
+            "teeny",
+            "there is no benchmark `benchmark://debian-v0/teeny`: no source package of that name is in this machine's Debian",
+        ),
+        (
+            "tiny/*/none*",
+            "`benchmark://debian-v0/tiny/*/none*` matches no benchmark: `*` stays within one folder; `**` goes through all below",
+        ),
+        (
+            "-o/x.c",
+            "there is no benchmark `benchmark://debian-v0/-o/x.c`: write benchmark://debian-v0/<package>/<file> or benchmark://debian-v0/<package>@<version>/<file>",
+        ),
+    ] {
+        assert_eq!(fixture.complaint(&format!("benchmark://debian-v0/{pattern}")), expected);
+    }
+    let missing = fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/tpo.c")).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "there is no benchmark `benchmark://debian-v0/tiny@1.0/tpo.c`: benchmark://debian-v0/tiny has 4 C files (did you mean `top.c`?)"
+    );
+    let broken =
+        fixture.datasets.benchmark(&uri("benchmark://debian-v0/tiny/tools/broken.c")).unwrap_err();
+    assert!(matches!(broken, DatasetError::DoesNotCompile { .. }), "{broken}");
+}
+
+#[test]
+fn a_machine_without_repositories_is_told_so() {
+    let fixture = Fixture::new();
+    let complaint = fixture.complaint("benchmark://debian-v0/zlib");
+    assert!(complaint.starts_with("no package sources are configured in `"), "{complaint}");
+}

@@ -1,0 +1,408 @@
+//! The store on a disk that fails: power cuts at every operation, full disks, short writes.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::io::{Error, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use steplake::dedup::{Settings, dedup};
+use steplake::model::{EpisodeId, RunId, StateId};
+use steplake::store::{Disk, Lake, Operation, Rows, StoreError, Table, Verdict, Writer};
+
+use crate::toy_lake::{Author, identity, read, sorted, state};
+
+const RUN: RunId = RunId(1);
+
+/// A folder in memory where there is one: the power is cut by the test, so nothing has to be
+/// durable.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Something that a writer does.
+#[derive(Debug, Clone)]
+enum Act {
+    Append(Rows),
+    Seal,
+    /// Prepares a seal, appends, publishes the seal.
+    SealBehind(Rows),
+    DiscardOpen,
+    Dedup,
+    Reopen,
+}
+
+/// What a lake holds, as it should be.
+#[derive(Debug, Clone, Default)]
+struct Model(Rows);
+
+impl Model {
+    fn after(&self, act: &Act) -> Self {
+        let mut rows = self.0.clone();
+        match act {
+            Act::Append(new) | Act::SealBehind(new) => {
+                rows.benchmarks.extend_from_slice(&new.benchmarks);
+                rows.episodes.extend_from_slice(&new.episodes);
+                rows.steps.extend_from_slice(&new.steps);
+                rows.observations.extend_from_slice(&new.observations);
+                rows.ir.extend_from_slice(&new.ir);
+            }
+            Act::DiscardOpen => {
+                let closed = rows.episodes.iter().map(|row| row.id).collect::<HashSet<_>>();
+                rows.steps.retain(|row| closed.contains(&row.episode));
+                let held = rows.steps.iter().filter_map(|row| row.state).collect::<HashSet<_>>();
+                rows.observations.retain(|row| held.contains(&row.state));
+                rows.ir.retain(|row| held.contains(&row.state));
+            }
+            Act::Seal | Act::Dedup | Act::Reopen => {}
+        }
+        Self(sorted(rows))
+    }
+}
+
+/// A lake with its writer, on a disk that may fail.
+struct Machine {
+    lake: Lake,
+    writer: Option<Writer>,
+}
+
+impl Machine {
+    fn start(disk: Disk, path: &Path) -> Result<Self, StoreError> {
+        let lake = Lake::open_or_create_on(disk, path, &identity())?;
+        let writer = Some(lake.writer()?);
+        Ok(Self { lake, writer })
+    }
+
+    fn act(&mut self, act: &Act) -> Result<(), StoreError> {
+        let writer = self.writer.as_mut().unwrap();
+        match act {
+            Act::Append(rows) => writer.append(rows),
+            Act::Seal => writer.seal().map(drop),
+            Act::SealBehind(rows) => {
+                let prepared = writer.sealer()?.prepare()?;
+                writer.append(rows)?;
+                writer.publish(prepared).map(drop)
+            }
+            Act::DiscardOpen => writer.discard_open(RUN),
+            Act::Dedup => {
+                dedup(writer, Settings { memory_bytes_max: 3000 }, &mut |_, _| ()).map(drop)
+            }
+            Act::Reopen => {
+                self.writer = None;
+                self.writer = Some(self.lake.writer()?);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A disk whose power is cut before its `n`-th operation.
+#[derive(Debug, Default)]
+struct Power {
+    operations_left: usize,
+    off: bool,
+    /// Files with content that was never synced.
+    unsynced: BTreeSet<PathBuf>,
+    /// Names that were given and never synced: the new one, and the old one.
+    unsynced_names: BTreeMap<PathBuf, PathBuf>,
+}
+
+impl Power {
+    fn disk(operations: usize) -> (Disk, Arc<Mutex<Self>>) {
+        let power = Arc::new(Mutex::new(Self { operations_left: operations, ..Self::default() }));
+        let shared = Arc::clone(&power);
+        (Disk::with_faults(move |operation| shared.lock().unwrap().ask(operation)), power)
+    }
+
+    fn ask(&mut self, operation: Operation<'_>) -> Verdict {
+        // A cut before a write differs from one before the sync that follows in lost content alone.
+        let counts = !matches!(operation, Operation::Write(..) | Operation::Create(_));
+        if self.off || counts && self.operations_left == 0 {
+            self.off = true;
+            return Verdict::Fail(Error::other("the power is off"));
+        }
+        self.operations_left -= usize::from(counts);
+        match operation {
+            Operation::Create(path) => {
+                self.unsynced.insert(path.to_owned());
+            }
+            Operation::SyncFile(path) | Operation::Remove(path) => {
+                self.unsynced.remove(path);
+            }
+            Operation::Rename(from, to) => {
+                assert!(!self.unsynced.contains(from), "{} gets its name unsynced", from.display());
+                // A name that stood for equal content before will do so after the cut.
+                if !to.exists() {
+                    self.unsynced_names.insert(to.to_owned(), from.to_owned());
+                }
+            }
+            Operation::SyncDir(path) => {
+                self.unsynced_names.retain(|to, _| to.parent() != Some(path));
+            }
+            Operation::Commit(_) => {
+                assert!(self.unsynced.is_empty(), "unsynced at a commit: {:?}", self.unsynced);
+                assert!(
+                    self.unsynced_names.is_empty(),
+                    "unsynced at a commit: {:?}",
+                    self.unsynced_names
+                );
+            }
+            Operation::Write(path, bytes) => {
+                assert!(self.unsynced.contains(path));
+                // A disk may take less than it was given.
+                return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
+            }
+            Operation::CreateDir(_) => {}
+        }
+        Verdict::Proceed
+    }
+
+    /// What was not synced is lost: names, and half of each file.
+    fn cut(&self) {
+        for (to, from) in &self.unsynced_names {
+            std::fs::rename(to, from).unwrap();
+        }
+        for path in &self.unsynced {
+            if let Ok(file) = std::fs::OpenOptions::new().write(true).open(path) {
+                file.set_len(file.metadata().unwrap().len() / 2).unwrap();
+            }
+        }
+    }
+}
+
+fn script() -> Vec<Act> {
+    let mut author = Author::default();
+    let episode = |ordinal| EpisodeId::new(RUN, ordinal);
+    let mut acts = Vec::new();
+    author.episode(episode(0), 0, &[(1, Some(1)), (2, Some(2))]);
+    author.reset(episode(1), 1);
+    acts.extend([Act::Append(author.take()), Act::Seal, Act::Dedup]);
+    author.steps(episode(1), 1, 1, &[(1, Some(3)), (2, None)]);
+    acts.push(Act::Append(author.take()));
+    author.close(episode(1), 1, 2, false);
+    author.reset(episode(2), 0);
+    acts.extend([Act::SealBehind(author.take()), Act::Dedup, Act::Reopen]);
+    author.steps(episode(2), 0, 1, &[(1, Some(4)), (1, Some(9))]);
+    author.episode(episode(3), 0, &[(1, Some(4)), (5, Some(5))]);
+    acts.extend([Act::Append(author.take()), Act::DiscardOpen, Act::Seal, Act::Dedup, Act::Reopen]);
+    acts
+}
+
+fn derived(lake: &Lake) -> Vec<(Table, String)> {
+    let snapshot = lake.snapshot().unwrap();
+    let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
+    let segments = derived.flat_map(|table| snapshot.segments(table));
+    segments.map(|segment| (segment.table, segment.digest.clone())).collect()
+}
+
+/// Files in the folders of the tables that the manifest does not list.
+fn unlisted(lake: &Lake) -> Vec<PathBuf> {
+    let snapshot = lake.snapshot().unwrap();
+    let listed = Table::ALL
+        .iter()
+        .flat_map(|&table| snapshot.segments(table))
+        .map(|segment| segment.path.clone());
+    let listed = listed.collect::<HashSet<_>>();
+    let folders = Table::ALL
+        .iter()
+        .filter_map(|table| std::fs::read_dir(lake.path().join(table.name())).ok());
+    folders
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !listed.contains(path))
+        .collect()
+}
+
+fn assert_sound(lake: &Lake) {
+    let report = lake.verify(&mut |_, _| ()).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+}
+
+#[test]
+fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
+    let acts = script();
+    let mut models = vec![Model::default()];
+    for act in &acts {
+        models.push(models.last().unwrap().after(act));
+    }
+    let undisturbed = scratch();
+    let mut machine = Machine::start(Disk::default(), &undisturbed.path().join("lake")).unwrap();
+    for act in &acts {
+        machine.act(act).unwrap();
+    }
+    assert_eq!(read(&machine.lake), models.last().unwrap().0);
+    let wanted = derived(&machine.lake);
+    assert!(!wanted.is_empty());
+
+    for operations in 0.. {
+        let folder = scratch();
+        let path = folder.path().join("lake");
+        let (disk, power) = Power::disk(operations);
+        let mut done = 0;
+        let played = Machine::start(disk, &path).and_then(|mut machine| {
+            for act in &acts {
+                machine.act(act)?;
+                done += 1;
+            }
+            Ok(())
+        });
+        assert_eq!(played.is_err(), power.lock().unwrap().off, "at {operations}: {played:?}");
+        power.lock().unwrap().cut();
+
+        let mut machine = Machine::start(Disk::default(), &path).unwrap();
+        let found = read(&machine.lake);
+        assert_sound(&machine.lake);
+        let appended =
+            matches!(acts.get(done), Some(Act::SealBehind(_))) && found == models[done + 1].0;
+        assert!(
+            appended || found == models[done].0,
+            "after {operations} operations, act {done}: {found:#?}"
+        );
+        let rest = if appended { done + 1 } else { done };
+        for act in appended.then_some(&Act::Seal).into_iter().chain(&acts[rest..]) {
+            machine.act(act).unwrap();
+        }
+        assert_eq!(read(&machine.lake), models.last().unwrap().0, "after {operations} operations");
+        assert_eq!(derived(&machine.lake), wanted, "after {operations} operations");
+        let left = unlisted(&machine.lake)
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|end| end == "tmp"));
+        assert_eq!(left.count(), 0);
+        if played.is_ok() {
+            return;
+        }
+    }
+}
+
+#[test]
+fn orphans_go_and_what_is_not_ours_stays() {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    let mut machine = Machine::start(Disk::default(), &path).unwrap();
+    for act in &script()[..2] {
+        machine.act(act).unwrap();
+    }
+    let steps = path.join("steps");
+    for name in ["steps-0123456789abcdef.parquet", ".steps-7.tmp", "notes.parquet"] {
+        std::fs::write(steps.join(name), "x").unwrap();
+    }
+    machine.act(&Act::Reopen).unwrap();
+    assert_eq!(unlisted(&machine.lake), [steps.join("notes.parquet")]);
+    assert_sound(&machine.lake);
+}
+
+#[test]
+fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
+    let folder = scratch();
+    let full = Arc::new(AtomicBool::new(false));
+    let shared = Arc::clone(&full);
+    let disk = Disk::with_faults(move |operation| {
+        let takes_room = matches!(operation, Operation::Write(..) | Operation::Commit(_));
+        if takes_room && shared.load(Ordering::Relaxed) {
+            return Verdict::Fail(ErrorKind::StorageFull.into());
+        }
+        Verdict::Proceed
+    });
+    let mut machine = Machine::start(disk, &folder.path().join("lake")).unwrap();
+    let mut model = Model::default();
+    for act in script() {
+        let changes = !matches!(act, Act::Reopen);
+        if changes {
+            full.store(true, Ordering::Relaxed);
+            let error = machine.act(&act).unwrap_err();
+            assert!(matches!(&error, StoreError::DiskFull { .. }), "{error}");
+            if let (Act::Append(_), StoreError::DiskFull { wanted, .. }) = (&act, &error) {
+                assert!(wanted.is_some_and(|bytes| bytes > 0));
+            }
+            assert!(error.to_string().contains("free some space"), "{error}");
+            assert_eq!(read(&machine.lake), model.0);
+            full.store(false, Ordering::Relaxed);
+        }
+        machine.act(&act).unwrap();
+        model = model.after(&act);
+        assert_eq!(read(&machine.lake), model.0);
+    }
+    assert_sound(&machine.lake);
+}
+
+/// One move of a random script: an episode goes on, and maybe ends.
+#[derive(Debug, Clone)]
+enum Move {
+    Play { ordinal: u32, path: Vec<(u16, u32)>, end: bool, behind: bool },
+    Other(Act),
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let path = vec((0_u16..4, 0_u32..9), 0..4);
+    let play = (0_u32..8, path, any::<bool>(), proptest::bool::weighted(0.2))
+        .prop_map(|(ordinal, path, end, behind)| Move::Play { ordinal, path, end, behind });
+    let other =
+        prop_oneof![Just(Act::Seal), Just(Act::DiscardOpen), Just(Act::Reopen), Just(Act::Dedup)];
+    vec(prop_oneof![3 => play, 1 => other.prop_map(Move::Other)], 1..16)
+}
+
+/// Turns moves into acts that keep the contract of [`Rows`].
+fn acts(moves: &[Move]) -> Vec<Act> {
+    let mut author = Author::default();
+    // Next index of each open episode; none once it is closed.
+    let mut episodes: BTreeMap<u32, Option<u32>> = BTreeMap::new();
+    let mut sealed_or_closed: HashSet<StateId> = HashSet::new();
+    let mut held: BTreeMap<u32, Vec<StateId>> = BTreeMap::new();
+    let mut acts = Vec::new();
+    for step in moves {
+        match step {
+            Move::Play { ordinal, path, end, behind } => {
+                let id = EpisodeId::new(RUN, *ordinal);
+                let Some(next) = *episodes.entry(*ordinal).or_insert(Some(0)) else { continue };
+                let states = held.entry(*ordinal).or_default();
+                let mut index = next;
+                if index == 0 {
+                    author.reset(id, 0);
+                    states.push(state(0));
+                    index = 1;
+                }
+                let taken = path.iter().map(|&(action, to)| (action, Some(to))).collect::<Vec<_>>();
+                author.steps(id, 0, index, &taken);
+                states.extend(path.iter().map(|&(_, to)| state(to)));
+                index += u32::try_from(path.len()).unwrap();
+                episodes.insert(*ordinal, (!end).then_some(index));
+                if *end {
+                    author.close(id, 0, index - 1, true);
+                    sealed_or_closed.extend(states.iter());
+                }
+                let rows = author.take();
+                acts.push(if *behind { Act::SealBehind(rows) } else { Act::Append(rows) });
+            }
+            Move::Other(act) => {
+                if matches!(act, Act::DiscardOpen) {
+                    // Open episodes begin again, and their states are new again.
+                    episodes.retain(|_, next| next.is_none());
+                    held.retain(|ordinal, _| episodes.contains_key(ordinal));
+                    author.known.clone_from(&sealed_or_closed);
+                }
+                acts.push(act.clone());
+            }
+        }
+    }
+    acts
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_list_of_acts_does_what_the_model_does(moves in moves()) {
+        let folder = scratch();
+        let mut machine = Machine::start(Disk::default(), &folder.path().join("lake")).unwrap();
+        let mut model = Model::default();
+        for act in acts(&moves) {
+            machine.act(&act).unwrap();
+            model = model.after(&act);
+            prop_assert_eq!(&read(&machine.lake), &model.0);
+        }
+        let report = machine.lake.verify(&mut |_, _| ()).unwrap();
+        prop_assert!(report.is_sound(), "{:?}", report.findings);
+    }
+}

@@ -1,0 +1,157 @@
+//! What several tests need.
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::sync::atomic::AtomicBool;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use steplake::env::Environment;
+use steplake::env::toy::{self, ToyEnvironment};
+use steplake::model::{Benchmark, BenchmarkUri, ValueKind};
+use steplake::record::generate::{Ending, Past, Plan, Policy, Programs, Progress, Stop, generate};
+use steplake::record::{Recording, RecordingOptions};
+use steplake::store::{
+    FORMAT_VERSION, Identity, Lake, RecordedObservation, ScanColumns, Table, Writer,
+};
+
+/// The binary, with a lake of its own and without what the caller's environment says.
+pub(crate) fn steplake(lake: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake"));
+    command.env("STEPLAKE_LAKE", lake).env_remove("STEPLAKE_LOG").arg("--quiet");
+    command
+}
+
+/// Runs the binary, which must succeed; its standard output.
+pub(crate) fn run(lake: &Path, arguments: &[&str]) -> String {
+    let output = steplake(lake).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", err(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs the binary, which must fail: its exit code and what it says.
+pub(crate) fn fail(lake: &Path, arguments: &[&str]) -> (i32, String) {
+    let output = steplake(lake).args(arguments).output().unwrap();
+    assert!(!output.status.success(), "{arguments:?} was to fail");
+    (output.status.code().unwrap_or(-1), err(&output))
+}
+
+pub(crate) fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).trim_end().to_owned()
+}
+
+/// The columns that say how long something took, or when it was.
+fn is_measured(column: &str) -> bool {
+    column.contains("wall_time")
+}
+
+/// The rows of a table as text, sorted, without what was measured.
+pub(crate) fn rows(lake: &Path, table: Table) -> Vec<String> {
+    let snapshot = Lake::open(lake).unwrap().snapshot().unwrap();
+    let options = FormatOptions::default().with_null("null");
+    let mut rows = Vec::new();
+    for batch in snapshot.scan(table, ScanColumns::All) {
+        let batch = batch.unwrap();
+        let schema = batch.schema();
+        let columns = schema.fields().iter().zip(batch.columns());
+        let columns: Vec<_> = columns
+            .filter(|(field, _)| !is_measured(field.name()))
+            .map(|(field, array)| (field, ArrayFormatter::try_new(array, &options).unwrap()))
+            .collect();
+        for row in 0..batch.num_rows() {
+            let cells = columns
+                .iter()
+                .map(|(field, cells)| format!("{}={}", field.name(), cells.value(row)));
+            rows.push(cells.collect::<Vec<_>>().join(" "));
+        }
+    }
+    rows.sort();
+    rows
+}
+
+/// Every table's rows.
+pub(crate) fn contents(lake: &Path) -> Vec<(Table, Vec<String>)> {
+    Table::ALL.into_iter().map(|table| (table, rows(lake, table))).collect()
+}
+
+/// Asserts that two lakes hold the same, and says where they first differ.
+pub(crate) fn assert_same(left: &Path, right: &Path) {
+    for ((table, left), (_, right)) in contents(left).into_iter().zip(contents(right)) {
+        let differ = left.iter().zip(&right).find(|(left, right)| left != right);
+        assert_eq!(differ, None, "{table:?}");
+        assert_eq!(left.len(), right.len(), "{table:?} has more rows in one of them");
+    }
+}
+
+/// The identity of a lake that records all of the toy environment.
+pub(crate) fn toy_identity() -> Identity {
+    let environment = ToyEnvironment::default();
+    let spec = environment.spec();
+    let observations = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
+    let observations = observations.filter_map(|space| {
+        let features: Vec<String> = match &space.kind {
+            ValueKind::Scalar => Vec::new(),
+            ValueKind::Vector(names) => names.iter().map(|&name| name.to_owned()).collect(),
+            ValueKind::Text | ValueKind::Bytes => return None,
+        };
+        let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
+        Some(RecordedObservation { name: space.name.into(), width, features })
+    });
+    Identity {
+        format_version: FORMAT_VERSION,
+        environment: spec.name.into(),
+        compiler: spec.compiler.clone(),
+        target: spec.target.clone(),
+        action_space: spec.action_spaces[0].clone(),
+        observations: observations.collect(),
+        rewards: spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect(),
+        baselines: vec!["CostO0".into(), "CostOz".into()],
+    }
+}
+
+/// A new lake of the toy environment in a folder that goes with it.
+pub(crate) fn toy_lake() -> (tempfile::TempDir, Lake) {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = Lake::create(folder.path().join("lake"), &toy_identity()).unwrap();
+    (folder, lake)
+}
+
+/// The programs of the toy environment.
+pub(crate) struct ToyPrograms;
+
+impl Programs for ToyPrograms {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
+        uri.path().parse().map(toy::benchmark).map_err(|error| format!("{uri}: {error}"))
+    }
+}
+
+/// A plan about three toy programs.
+pub(crate) fn toy_plan(policy: Policy, stop: Stop, jobs: usize) -> Plan {
+    let uri = |seed: u32| toy::benchmark(seed).uri;
+    Plan {
+        benchmarks: (0..3).map(uri).collect(),
+        action_space: toy::NAME.into(),
+        policy,
+        stop,
+        episode_length: 20,
+        seed: 7,
+        jobs,
+    }
+}
+
+/// Plays a plan into a lake from its beginning to its end, in this process.
+pub(crate) fn play(lake: &Lake, plan: &Plan) -> Writer {
+    let mut writer = lake.writer().unwrap();
+    let run = writer.begin_run("{}", 0).unwrap();
+    let environment = ToyEnvironment::default();
+    let options = RecordingOptions::default();
+    let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
+    let progress = Progress::default();
+    let (past, never) = (Past::default(), AtomicBool::new(false));
+    let ending =
+        generate(&environment, &recording, plan, &ToyPrograms, past, &progress, &never).unwrap();
+    assert_eq!(ending, Ending::Complete);
+    let mut writer = recording.close().unwrap();
+    writer.discard_open(run).unwrap();
+    writer.finish_run(run).unwrap();
+    writer
+}
