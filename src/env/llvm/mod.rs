@@ -34,6 +34,7 @@
 //! | `spaces` | the spaces, and the action tables in `actions/` |
 //! | `features` | the names of `InstCount` and `Autophase` |
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
+//! | [`probe`] | which actions are pure functions of the state, which crash, are slow, do nothing |
 //! | `program`, `engine`, `ffi` | the ring around the shim: the only unsafe code |
 
 mod engine;
@@ -41,6 +42,7 @@ mod environment;
 mod features;
 mod ffi;
 mod passes;
+pub mod probe;
 mod program;
 mod session;
 mod spaces;

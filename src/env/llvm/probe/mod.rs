@@ -1,0 +1,288 @@
+//! Finding out which actions are pure functions of the state, and which crash, are slow, or do nothing.
+//!
+//! For every program and seed all pipelines are put into a random order and cut into walks. Each walk is run
+//! under several [conditions](CONDITIONS): in processes with other settings of the allocator, with and
+//! without address randomisation, and with heaps whose holes lie in another order each time. Every step is
+//! also run from the stored bitcode of the state before. Wherever two of these differ, the action is not
+//! replayable.
+//!
+//! Each condition has a child process, since some actions kill theirs: the caller's own binary, executed
+//! again, which is to call [`probe_child`].
+
+mod child;
+mod process;
+mod report;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+pub use child::probe_child;
+pub use report::{Finding, ProbeReport, SLOW_CPU_MIN};
+
+use child::Trial;
+use process::{Child, Death};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::spaces::{ACTION_SPACES, action_spaces};
+use crate::model::Benchmark;
+
+/// The CPU time that a step may take; what takes longer is killed and counts as slow.
+const STEP_CPU_MAX: Duration = Duration::from_secs(10);
+/// Steps of a walk: far enough for states that no single action leads to, near enough to programs that
+/// something is left of.
+const WALK_STEPS: usize = 40;
+
+/// How a child is run: the environment variables for its allocator, and whether addresses are random.
+#[derive(Debug, Clone, Copy)]
+struct Condition {
+    variables: &'static [(&'static str, &'static str)],
+    random_addresses: bool,
+}
+
+const CONDITIONS: [Condition; 3] = [
+    Condition { variables: &[], random_addresses: true },
+    Condition {
+        variables: &[
+            ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=32768"),
+            ("MALLOC_PERTURB_", "90"),
+        ],
+        random_addresses: false,
+    },
+    Condition {
+        variables: &[
+            ("GLIBC_TUNABLES", "glibc.malloc.mxfast=0:glibc.malloc.top_pad=67108864"),
+            ("MALLOC_ARENA_MAX", "1"),
+        ],
+        random_addresses: true,
+    },
+];
+
+/// What to probe with.
+#[derive(Debug, Clone)]
+pub struct ProbeOptions {
+    /// The binary whose children run the actions; it calls [`probe_child`].
+    pub program: PathBuf,
+    /// The arguments that make it do so.
+    pub arguments: Vec<OsString>,
+    /// The programs.
+    pub benchmarks: Vec<Benchmark>,
+    /// How often every pipeline is run on every program.
+    pub rounds: u32,
+    /// What the walks are drawn from.
+    pub seed: u64,
+    /// Walks at a time.
+    pub jobs: usize,
+}
+
+/// How far a probe is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProbeProgress {
+    /// Walks that are done.
+    pub walks_done: usize,
+    /// All walks.
+    pub walks: usize,
+}
+
+/// Every pipeline of any action space, in a fixed order.
+pub(super) fn pipelines() -> Vec<String> {
+    let actions = action_spaces().into_iter().flat_map(|space| space.actions);
+    let pipelines: BTreeSet<_> = actions.map(|action| action.pipeline).collect();
+    pipelines.into_iter().filter(|pipeline| !pipeline.is_empty()).collect()
+}
+
+/// A walk to be run under every condition.
+struct Walk<'a> {
+    benchmark: &'a Benchmark,
+    path: PathBuf,
+    seed: u64,
+    actions: Vec<usize>,
+}
+
+/// Runs the probe. `progress` is told of every walk that is done.
+///
+/// # Errors
+///
+/// When a file cannot be written or a child cannot be started.
+///
+/// # Panics
+///
+/// When `progress` does.
+pub fn probe(
+    options: &ProbeOptions,
+    progress: &(dyn Fn(ProbeProgress) + Sync),
+) -> io::Result<ProbeReport> {
+    let folder = tempfile::tempdir()?;
+    let walks = plan(options, folder.path())?;
+    let mut report = ProbeReport::default();
+    report.findings.extend(pipelines().into_iter().map(|text| (text, Finding::default())));
+    let total = walks.len();
+    let shared = Mutex::new((VecDeque::from(walks), report));
+    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    std::thread::scope(|scope| {
+        let work = || -> io::Result<()> {
+            let mut prober = Prober::new(options);
+            while let Some(walk) = { lock().0.pop_front() } {
+                prober.run(walk, &mut |pipeline, change| {
+                    let findings = &mut lock().1.findings;
+                    change(findings.get_mut(pipeline).expect("findings begin with all pipelines"));
+                })?;
+                let left = lock().0.len();
+                progress(ProbeProgress { walks_done: total - left, walks: total });
+            }
+            Ok(())
+        };
+        let workers: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| worker.join().expect("a prober panicked"))
+    })?;
+    Ok(shared.into_inner().unwrap_or_else(PoisonError::into_inner).1)
+}
+
+/// Writes the flags into the tables of the action spaces, which lie in `folder` of a source tree.
+///
+/// # Errors
+///
+/// When a table cannot be read or written.
+pub fn write_tables(report: &ProbeReport, folder: &Path) -> io::Result<()> {
+    for (name, _) in ACTION_SPACES {
+        let path = folder.join(format!("{name}.csv"));
+        let table = std::fs::read_to_string(&path)?;
+        std::fs::write(&path, report.update_table(&table).map_err(io::Error::other)?)?;
+    }
+    Ok(())
+}
+
+/// All walks, with the programs laid down as files.
+fn plan<'a>(options: &'a ProbeOptions, folder: &Path) -> io::Result<Vec<Walk<'a>>> {
+    let count = pipelines().len();
+    let mut random = ChaCha8Rng::seed_from_u64(options.seed);
+    let mut walks = Vec::new();
+    for (index, benchmark) in options.benchmarks.iter().enumerate() {
+        let path = folder.join(format!("{index}.bc"));
+        std::fs::write(&path, &benchmark.program)?;
+        for _ in 0..options.rounds {
+            let mut order: Vec<usize> = (0..count).collect();
+            for place in 0..count {
+                let left = u64::try_from(count - place).expect("a usize is at most 64 bits");
+                let other = usize::try_from(random.next_u64() % left).expect("below a usize");
+                order.swap(place, place + other);
+            }
+            for actions in order.chunks(WALK_STEPS) {
+                let (path, actions) = (path.clone(), actions.to_vec());
+                walks.push(Walk { benchmark, path, seed: random.next_u64(), actions });
+            }
+        }
+    }
+    Ok(walks)
+}
+
+/// Changes the finding of a pipeline.
+type Note<'a> = dyn FnMut(&str, &dyn Fn(&mut Finding)) + 'a;
+
+/// One child for each condition.
+struct Prober<'a> {
+    options: &'a ProbeOptions,
+    pipelines: Vec<String>,
+    children: [Option<Child>; CONDITIONS.len()],
+}
+
+impl<'a> Prober<'a> {
+    fn new(options: &'a ProbeOptions) -> Self {
+        Self { options, pipelines: pipelines(), children: [const { None }; CONDITIONS.len()] }
+    }
+
+    /// Runs a walk under every condition. An action that kills its child is left out from then on.
+    fn run(&mut self, mut walk: Walk<'_>, note: &mut Note<'_>) -> io::Result<()> {
+        let mut first: Option<Vec<Trial>> = None;
+        let mut condition = 0;
+        while condition < CONDITIONS.len() {
+            match self.run_once(&walk, condition)? {
+                Ok(trials) => {
+                    match &first {
+                        None => {
+                            self.note_trials(&walk, &trials, note);
+                            first = Some(trials);
+                        }
+                        Some(first) => self.note_differences(&walk, first, &trials, note),
+                    }
+                    condition += 1;
+                }
+                Err((step, death)) => {
+                    let action = walk.actions.remove(step);
+                    let place = self.place(&walk, step);
+                    note(&self.pipelines[action], &|finding| {
+                        let (count, what) = match death {
+                            Death::TimeOut => (&mut finding.time_outs, "time-out"),
+                            Death::Crash => (&mut finding.crashes, "crash"),
+                        };
+                        *count += 1;
+                        finding.point_out(what, &place);
+                    });
+                    // What the conditions before saw of this walk went past the action that is gone.
+                    first = None;
+                    condition = 0;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a walk under one condition: the trials, or which step killed the child and how.
+    fn run_once(
+        &mut self,
+        walk: &Walk<'_>,
+        condition: usize,
+    ) -> io::Result<Result<Vec<Trial>, (usize, Death)>> {
+        let child = match &mut self.children[condition] {
+            Some(child) => child,
+            none => none.insert(Child::start(
+                &self.options.program,
+                &self.options.arguments,
+                CONDITIONS[condition],
+            )?),
+        };
+        let shuffle = walk.seed.wrapping_add(u64::try_from(condition).expect("a small number"));
+        let result = child.run(&walk.path, shuffle, &walk.actions)?;
+        if result.is_err() {
+            self.children[condition] = None;
+        }
+        Ok(result)
+    }
+
+    fn note_trials(&self, walk: &Walk<'_>, trials: &[Trial], note: &mut Note<'_>) {
+        for (step, trial) in trials.iter().enumerate() {
+            let place = self.place(walk, step);
+            note(&self.pipelines[walk.actions[step]], &|finding| finding.record(trial, &place));
+        }
+    }
+
+    /// Compares up to the first difference: what comes after starts from other states.
+    fn note_differences(
+        &self,
+        walk: &Walk<'_>,
+        first: &[Trial],
+        trials: &[Trial],
+        note: &mut Note<'_>,
+    ) {
+        let pairs = first.iter().zip(trials);
+        let differs = |(a, b): (&Trial, &Trial)| a.state != b.state || a.replayed != b.replayed;
+        if let Some(step) = pairs.into_iter().position(differs) {
+            let place = self.place(walk, step);
+            note(&self.pipelines[walk.actions[step]], &|finding| {
+                finding.process_differs += 1;
+                finding.point_out("process", &place);
+            });
+        }
+    }
+
+    /// Where a step stands, so that it can be run by hand.
+    fn place(&self, walk: &Walk<'_>, step: usize) -> String {
+        let before = walk.actions[..step].iter().map(|&action| self.pipelines[action].as_str());
+        let before: Vec<_> = before.collect();
+        format!("{} after {}", walk.benchmark.uri, before.join(","))
+    }
+}

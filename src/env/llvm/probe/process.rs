@@ -1,0 +1,104 @@
+//! The supervisor's end of a child.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
+
+use nix::sys::personality::{self, Persona};
+use nix::sys::signal::Signal;
+
+use super::Condition;
+use super::child::{Line, Trial};
+
+/// How an action killed its child.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Death {
+    /// It ran past its CPU time.
+    TimeOut,
+    /// Anything else.
+    Crash,
+}
+
+/// A child process. It is killed when dropped.
+pub(super) struct Child {
+    process: std::process::Child,
+    tasks: ChildStdin,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Child {
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[OsString],
+        condition: Condition,
+    ) -> io::Result<Self> {
+        let mut process = with_persona(condition.random_addresses, || {
+            #[expect(clippy::disallowed_methods, reason = "runs this library's own code")]
+            Command::new(program)
+                .args(arguments)
+                .envs(condition.variables.iter().copied())
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::null())
+                .spawn()
+        })?;
+        let tasks = process.stdin.take().expect("it was piped");
+        let lines = BufReader::new(process.stdout.take().expect("it was piped"));
+        Ok(Self { process, tasks, lines })
+    }
+
+    /// Runs a task: the trials, or which step killed the child and how. A dead child is of no further use.
+    pub(super) fn run(
+        &mut self,
+        program: &Path,
+        shuffle: u64,
+        actions: &[usize],
+    ) -> io::Result<Result<Vec<Trial>, (usize, Death)>> {
+        let list: Vec<String> = actions.iter().map(ToString::to_string).collect();
+        writeln!(self.tasks, "{}\t{shuffle}\t{}", program.display(), list.join(","))?;
+        let mut trials = Vec::with_capacity(actions.len());
+        let mut begun = false;
+        let mut text = String::new();
+        loop {
+            text.clear();
+            if self.lines.read_line(&mut text)? == 0 {
+                let status = self.process.wait()?;
+                if !begun {
+                    return Err(io::Error::other(format!("a probe's child ended early: {status}")));
+                }
+                let timed_out = status.signal() == Some(Signal::SIGXCPU as i32);
+                let death = if timed_out { Death::TimeOut } else { Death::Crash };
+                return Ok(Err((trials.len(), death)));
+            }
+            match text.trim_end_matches('\n').parse().map_err(io::Error::other)? {
+                Line::Begin => begun = true,
+                Line::Done(trial) => {
+                    trials.push(trial);
+                    begun = false;
+                }
+                Line::End => return Ok(Ok(trials)),
+            }
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        // It may have died already, and there is nobody to tell.
+        self.process.kill().ok();
+        self.process.wait().ok();
+    }
+}
+
+/// Runs `spawn` while this thread's children are to have random addresses or not.
+fn with_persona<T>(random_addresses: bool, spawn: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let usual = personality::get()?;
+    if !random_addresses {
+        personality::set(usual | Persona::ADDR_NO_RANDOMIZE)?;
+    }
+    let spawned = spawn();
+    personality::set(usual)?;
+    spawned
+}

@@ -1,0 +1,197 @@
+//! What a probe found, and the flags that follow from it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::child::Trial;
+use crate::env::llvm::spaces::{RowError, format_rows, parse_rows};
+use crate::model::ActionFlags;
+
+/// The CPU time from which on an action counts as slow.
+pub const SLOW_CPU_MIN: Duration = Duration::from_secs(2);
+
+/// What was found about one pipeline.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Finding {
+    /// How often it ran.
+    pub steps: u64,
+    /// How often it led to another state.
+    pub changes: u64,
+    /// How often it led elsewhere when it started from the state's stored bitcode.
+    pub replay_differs: u64,
+    /// How often it led elsewhere in another process, with another heap.
+    pub process_differs: u64,
+    /// How often the state it led to did not come back the same from its bitcode.
+    pub reread_differs: u64,
+    /// How often it killed the process.
+    pub crashes: u64,
+    /// How often the verifier rejected its result.
+    pub broken: u64,
+    /// How often it ran past its CPU time.
+    pub time_outs: u64,
+    /// The CPU time of all steps, and of the longest.
+    pub cpu: Duration,
+    /// The longest step's CPU time.
+    pub cpu_max: Duration,
+    /// What it registered in the context beyond the fixed lists.
+    pub registered: BTreeSet<String>,
+    /// Where something went wrong first.
+    pub example: Option<String>,
+}
+
+impl Finding {
+    /// Takes a step down.
+    pub(super) fn record(&mut self, trial: &Trial, place: &str) {
+        self.steps += 1;
+        self.changes += u64::from(trial.changed);
+        self.cpu += trial.cpu;
+        self.cpu_max = self.cpu_max.max(trial.cpu);
+        if !trial.registered.is_empty() {
+            self.registered.insert(trial.registered.clone());
+        }
+        let broken = trial.state.is_none();
+        let replay_differs = trial.replayed != trial.state;
+        let reread_differs = trial.reread != trial.state;
+        self.broken += u64::from(broken);
+        self.replay_differs += u64::from(replay_differs);
+        self.reread_differs += u64::from(reread_differs);
+        for (what, is) in
+            [("broken", broken), ("replay", replay_differs), ("re-read", reread_differs)]
+        {
+            if is {
+                self.point_out(what, place);
+            }
+        }
+    }
+
+    /// Remembers the first place where something went wrong.
+    pub(super) fn point_out(&mut self, what: &str, place: &str) {
+        self.example.get_or_insert_with(|| format!("{what}: {place}"));
+    }
+
+    /// The flags that follow.
+    pub fn flags(&self) -> ActionFlags {
+        let differs = self.replay_differs + self.process_differs + self.reread_differs;
+        ActionFlags {
+            replayable: differs == 0 && self.registered.is_empty(),
+            crashes: self.crashes + self.broken > 0,
+            slow: self.time_outs > 0 || self.cpu_max >= SLOW_CPU_MIN,
+            never_changes: self.changes == 0,
+        }
+    }
+}
+
+/// What a probe found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProbeReport {
+    /// One finding for each pipeline that some action space has.
+    pub findings: BTreeMap<String, Finding>,
+}
+
+impl ProbeReport {
+    /// The table of an action space with the flags that were found. Rows and order stay: they are fixed for
+    /// a version of a space. An action that was not run keeps its flags; one that does nothing on purpose
+    /// never changes anything.
+    ///
+    /// # Errors
+    ///
+    /// When `table` is not such a table.
+    pub fn update_table(&self, table: &str) -> Result<String, String> {
+        let mut rows = parse_rows(table).map_err(|error: RowError| error.to_string())?;
+        for row in &mut rows {
+            if let Some(finding) = self.findings.get(&row.spec.pipeline)
+                && finding.steps + finding.crashes + finding.time_outs > 0
+            {
+                row.spec.flags = finding.flags();
+            }
+        }
+        Ok(format_rows(&rows))
+    }
+
+    /// The findings as a table for people: those that something is wrong with first.
+    pub fn table(&self) -> String {
+        let mut lines = vec![
+            "pipeline\tsteps\tchanges\treplay\tprocess\tre-read\tcrashes\tbroken\ttime-outs\t\
+             mean_us\tmax_us\tregistered\texample"
+                .to_owned(),
+        ];
+        let mut findings: Vec<_> = self.findings.iter().collect();
+        findings.sort_by_key(|(_, finding)| finding.example.is_none());
+        for (pipeline, f) in findings {
+            let mean = f.cpu.as_micros() / u128::from(f.steps.max(1));
+            let registered: Vec<_> = f.registered.iter().map(String::as_str).collect();
+            lines.push(format!(
+                "{pipeline}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{}\t{mean}\t{}\t{}\t{}",
+                f.steps,
+                f.changes,
+                f.replay_differs,
+                f.process_differs,
+                f.reread_differs,
+                f.crashes,
+                f.broken,
+                f.time_outs,
+                f.cpu_max.as_micros(),
+                registered.join("; "),
+                f.example.as_deref().unwrap_or(""),
+            ));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::llvm::spaces::ACTION_SPACES;
+    use crate::model::StateId;
+
+    fn trial() -> Trial {
+        let state = Some(StateId([1; 20]));
+        let cpu = Duration::from_millis(1);
+        Trial {
+            state,
+            replayed: state,
+            reread: state,
+            changed: true,
+            cpu,
+            registered: String::new(),
+        }
+    }
+
+    fn flags_after(trial: Trial) -> ActionFlags {
+        let mut finding = Finding::default();
+        finding.record(&trial, "here");
+        finding.flags()
+    }
+
+    #[test]
+    fn each_finding_has_its_flag() {
+        let fine = ActionFlags::UNREMARKABLE;
+        assert_eq!(flags_after(trial()), fine);
+        let unlike = ActionFlags { replayable: false, ..fine };
+        assert_eq!(flags_after(Trial { replayed: None, ..trial() }), unlike);
+        assert_eq!(flags_after(Trial { reread: None, ..trial() }), unlike);
+        let registered = "metadata kind x".to_owned();
+        assert_eq!(flags_after(Trial { registered, ..trial() }), unlike);
+        let broken = Trial { state: None, replayed: None, reread: None, ..trial() };
+        assert_eq!(flags_after(broken), ActionFlags { crashes: true, ..fine });
+        let slow = Trial { cpu: SLOW_CPU_MIN, ..trial() };
+        assert_eq!(flags_after(slow), ActionFlags { slow: true, ..fine });
+        let idle = Trial { changed: false, ..trial() };
+        assert_eq!(flags_after(idle), ActionFlags { never_changes: true, ..fine });
+    }
+
+    #[test]
+    fn a_table_takes_over_what_was_found_and_keeps_the_rest() {
+        let mut report = ProbeReport::default();
+        let mut finding = Finding::default();
+        finding.record(&Trial { replayed: None, ..trial() }, "here");
+        report.findings.insert("function(adce)".to_owned(), finding);
+        let table = ACTION_SPACES[2].1;
+        let updated = report.update_table(table).unwrap();
+        let differing: Vec<_> =
+            table.lines().zip(updated.lines()).filter(|(old, new)| old != new).collect();
+        assert_eq!(differing.len(), 1);
+        assert!(differing[0].1.starts_with("-adce,function(adce),false,false,"));
+    }
+}
