@@ -5,8 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 5] =
-    ["canonical.cpp", "engine.cpp", "features.cpp", "fingerprint.cpp", "module.cpp"];
+const SOURCES: [&str; 6] = [
+    "canonical.cpp",
+    "engine.cpp",
+    "features.cpp",
+    "fingerprint.cpp",
+    "module.cpp",
+    "mutations.cpp",
+];
 /// The variable through which `llvm-sys` finds LLVM too; `.cargo/config.toml` sets it for Debian.
 const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
 

@@ -80,3 +80,10 @@ unsafe extern "C" {
         size: usize,
     ) -> c_int;
 }
+
+/// For tests: `shim/mutations.cpp`.
+#[cfg(test)]
+unsafe extern "C" {
+    pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;
+    pub(super) fn steplake_llvm_reverse_uses(module: *mut RawModule);
+}

@@ -46,6 +46,8 @@ pub mod probe;
 mod program;
 mod session;
 mod spaces;
+#[cfg(test)]
+mod tests;
 
 pub use environment::{LlvmEnvironment, NAME};
 pub use passes::PassRunner;

@@ -176,6 +176,27 @@ impl Program {
     }
 }
 
+#[cfg(test)]
+impl Program {
+    /// Changes one field, behind the back of everything else; its name, or none when all have had their turn.
+    pub(super) fn mutate(&mut self, index: usize) -> Option<String> {
+        // SAFETY: the handle is alive.
+        let name = unsafe { ffi::steplake_llvm_mutate(self.raw(), index) };
+        if name.is_null() {
+            return None;
+        }
+        // SAFETY: the name is a constant of the shim's.
+        let name = unsafe { std::ffi::CStr::from_ptr(name) };
+        Some(name.to_string_lossy().into_owned())
+    }
+
+    /// Reverses every use-list.
+    pub(super) fn reverse_uses(&mut self) {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::steplake_llvm_reverse_uses(self.raw()) };
+    }
+}
+
 impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: the handle is alive, nobody else has it, and its context is dropped after it.

@@ -225,8 +225,6 @@ uint64_t hashModule(const Module &M, Attachments &Nodes) {
     for (const MDNode *Node : Named.operands())
       hashNode(H, *Node);
   }
-  for (const Function &F : M)
-    H.pointer(&F);
   return H.finish();
 }
 
@@ -289,12 +287,14 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
              Difference &Result) {
   Result.Module = Before.Content != After.Content;
   Result.Order = Before.Order != After.Order;
+  Result.List = Before.Functions.size() != After.Functions.size();
   Result.Functions.clear();
   DenseMap<const Function *, const FunctionPrint *> Known;
   auto Find = [&](size_t Index, const Function *F) -> const FunctionPrint * {
     // Hardly any pass moves functions about.
     if (Index < Before.Functions.size() && Before.Functions[Index].Function == F)
       return &Before.Functions[Index];
+    Result.List = true;
     if (Known.empty())
       for (const FunctionPrint &P : Before.Functions)
         Known[P.Function] = &P;

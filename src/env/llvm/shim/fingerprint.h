@@ -32,14 +32,16 @@ struct Fingerprint {
 
 /// What differs between two fingerprints.
 struct Difference {
-  /// Globals or module-level content, or the list of functions.
+  /// Globals or module-level content.
   bool Module = false;
+  /// The list of functions: some are gone, new, or in another place.
+  bool List = false;
   /// The order of some use-list, whether or not content differs too.
   bool Order = false;
   /// Functions with other content, or new ones.
   llvm::SmallVector<llvm::Function *, 8> Functions;
 
-  bool content() const { return Module || !Functions.empty(); }
+  bool content() const { return Module || List || !Functions.empty(); }
 };
 
 /// Takes the fingerprint of `M` into `Print`, whose storage is used again.

@@ -1,0 +1,274 @@
+/// Changes one field of a module at a time, for the test that the fingerprint sees every field. Nothing but
+/// that test refers to this file, so it is not linked into the program.
+#include "module.h"
+#include "steplake_llvm.h"
+
+#include "llvm/IR/Constants.h"
+#include "llvm/IR/DebugProgramInstruction.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Metadata.h"
+
+using namespace llvm;
+
+namespace {
+
+/// The first instruction of a kind.
+template <typename T> T &first(Module &M) {
+  for (Function &F : M)
+    for (BasicBlock &B : F)
+      for (Instruction &I : B)
+        if (auto *Found = dyn_cast<T>(&I))
+          return *Found;
+  report_fatal_error("the test's program lacks an instruction");
+}
+
+Function &function(Module &M) { return *M.getFunction("everything"); }
+GlobalVariable &variable(Module &M) { return *M.getNamedGlobal("variable"); }
+MDNode *node(Module &M) {
+  return MDNode::get(M.getContext(), MDString::get(M.getContext(), "new"));
+}
+SyncScope::ID scope(Module &M) {
+  return M.getContext().getOrInsertSyncScopeID("elsewhere");
+}
+BinaryOperator &addition(Module &M, Instruction::BinaryOps Opcode) {
+  for (Instruction &I : instructions(function(M)))
+    if (I.getOpcode() == Opcode)
+      return cast<BinaryOperator>(I);
+  report_fatal_error("the test's program lacks an operation");
+}
+
+struct Mutation {
+  const char *Name;
+  void (*Apply)(Module &);
+};
+
+const Mutation Mutations[] = {
+    {"switch case value",
+     [](Module &M) {
+       auto Case = first<SwitchInst>(M).case_begin();
+       Case->setValue(ConstantInt::get(M.getContext(), APInt(32, 77)));
+     }},
+    {"read-modify-write operation",
+     [](Module &M) { first<AtomicRMWInst>(M).setOperation(AtomicRMWInst::Sub); }},
+    {"read-modify-write ordering",
+     [](Module &M) {
+       first<AtomicRMWInst>(M).setOrdering(AtomicOrdering::Monotonic);
+     }},
+    {"read-modify-write volatility",
+     [](Module &M) { first<AtomicRMWInst>(M).setVolatile(true); }},
+    {"read-modify-write scope",
+     [](Module &M) { first<AtomicRMWInst>(M).setSyncScopeID(scope(M)); }},
+    {"exchange weakness",
+     [](Module &M) { first<AtomicCmpXchgInst>(M).setWeak(true); }},
+    {"exchange volatility",
+     [](Module &M) { first<AtomicCmpXchgInst>(M).setVolatile(true); }},
+    {"exchange success ordering",
+     [](Module &M) {
+       first<AtomicCmpXchgInst>(M).setSuccessOrdering(AtomicOrdering::Acquire);
+     }},
+    {"exchange failure ordering",
+     [](Module &M) {
+       first<AtomicCmpXchgInst>(M).setFailureOrdering(AtomicOrdering::Acquire);
+     }},
+    {"exchange scope",
+     [](Module &M) { first<AtomicCmpXchgInst>(M).setSyncScopeID(scope(M)); }},
+    {"fence ordering",
+     [](Module &M) { first<FenceInst>(M).setOrdering(AtomicOrdering::Acquire); }},
+    {"fence scope",
+     [](Module &M) { first<FenceInst>(M).setSyncScopeID(scope(M)); }},
+    {"load alignment",
+     [](Module &M) { first<LoadInst>(M).setAlignment(Align(64)); }},
+    {"load volatility", [](Module &M) { first<LoadInst>(M).setVolatile(true); }},
+    {"load ordering",
+     [](Module &M) {
+       first<LoadInst>(M).setOrdering(AtomicOrdering::Monotonic);
+     }},
+    {"load scope",
+     [](Module &M) { first<LoadInst>(M).setSyncScopeID(scope(M)); }},
+    {"store alignment",
+     [](Module &M) { first<StoreInst>(M).setAlignment(Align(64)); }},
+    {"store volatility", [](Module &M) { first<StoreInst>(M).setVolatile(true); }},
+    {"store scope",
+     [](Module &M) { first<StoreInst>(M).setSyncScopeID(scope(M)); }},
+    {"alloca alignment",
+     [](Module &M) { first<AllocaInst>(M).setAlignment(Align(128)); }},
+    {"alloca type",
+     [](Module &M) {
+       first<AllocaInst>(M).setAllocatedType(Type::getInt8Ty(M.getContext()));
+     }},
+    {"landing pad clean-up",
+     [](Module &M) { first<LandingPadInst>(M).setCleanup(true); }},
+    {"operand bundle tag",
+     [](Module &M) {
+       first<CallInst>(M).bundle_op_info_begin()->Tag =
+           M.getContext().getOrInsertBundleTag("another");
+     }},
+    {"call attribute",
+     [](Module &M) { first<CallInst>(M).addFnAttr(Attribute::NoInline); }},
+    {"call convention",
+     [](Module &M) { first<CallInst>(M).setCallingConv(CallingConv::Fast); }},
+    {"tail call kind",
+     [](Module &M) { first<CallInst>(M).setTailCallKind(CallInst::TCK_Tail); }},
+    {"integer predicate",
+     [](Module &M) { first<ICmpInst>(M).setPredicate(CmpInst::ICMP_UGT); }},
+    {"float predicate",
+     [](Module &M) { first<FCmpInst>(M).setPredicate(CmpInst::FCMP_OLT); }},
+    {"fast-math flag", [](Module &M) { first<FCmpInst>(M).setHasNoNaNs(true); }},
+    {"no-wrap flag",
+     [](Module &M) { addition(M, Instruction::Add).setHasNoSignedWrap(true); }},
+    {"exact flag",
+     [](Module &M) { addition(M, Instruction::LShr).setIsExact(true); }},
+    {"in-bounds flag",
+     [](Module &M) {
+       first<GetElementPtrInst>(M).setNoWrapFlags(GEPNoWrapFlags::inBounds());
+     }},
+    {"address source type",
+     [](Module &M) {
+       first<GetElementPtrInst>(M).setSourceElementType(
+           Type::getInt16Ty(M.getContext()));
+     }},
+    {"non-negative flag", [](Module &M) { first<ZExtInst>(M).setNonNeg(true); }},
+    {"operand",
+     [](Module &M) {
+       addition(M, Instruction::Add)
+           .setOperand(1, ConstantInt::get(Type::getInt32Ty(M.getContext()), 99));
+     }},
+    {"phi blocks",
+     [](Module &M) {
+       PHINode &Phi = first<PHINode>(M);
+       BasicBlock *Other = Phi.getIncomingBlock(1);
+       Phi.setIncomingBlock(1, Phi.getIncomingBlock(0));
+       Phi.setIncomingBlock(0, Other);
+     }},
+    {"shuffle mask",
+     [](Module &M) { first<ShuffleVectorInst>(M).setShuffleMask({3, 2, 1, 0}); }},
+    {"metadata added",
+     [](Module &M) {
+       first<LoadInst>(M).setMetadata(LLVMContext::MD_invariant_load, node(M));
+     }},
+    {"metadata removed",
+     [](Module &M) { first<StoreInst>(M).setMetadata("marker", nullptr); }},
+    {"distinct node",
+     [](Module &M) {
+       first<StoreInst>(M).getMetadata("marker")->replaceOperandWith(0, node(M));
+     }},
+    {"debug location",
+     [](Module &M) { first<AllocaInst>(M).setDebugLoc(DebugLoc()); }},
+    {"debug records",
+     [](Module &M) {
+       for (Instruction &I : instructions(function(M)))
+         I.dropDbgRecords();
+     }},
+    {"instruction order",
+     [](Module &M) {
+       Instruction &I = addition(M, Instruction::Add);
+       I.moveBefore(I.getPrevNode()->getIterator());
+     }},
+    {"block order",
+     [](Module &M) {
+       BasicBlock &Last = function(M).back();
+       Last.moveBefore(Last.getPrevNode());
+     }},
+    {"function order",
+     [](Module &M) {
+       auto &List = M.getFunctionList();
+       List.splice(List.begin(), List, function(M).getIterator());
+     }},
+    {"function attribute",
+     [](Module &M) { function(M).addFnAttr(Attribute::Cold); }},
+    {"parameter attribute",
+     [](Module &M) { function(M).addParamAttr(0, Attribute::NoUndef); }},
+    {"function convention",
+     [](Module &M) { function(M).setCallingConv(CallingConv::Fast); }},
+    {"garbage collector", [](Module &M) { function(M).clearGC(); }},
+    {"personality", [](Module &M) { function(M).setPersonalityFn(nullptr); }},
+    {"prefix data", [](Module &M) { function(M).setPrefixData(nullptr); }},
+    {"prologue data", [](Module &M) { function(M).setPrologueData(nullptr); }},
+    {"function section", [](Module &M) { function(M).setSection("other"); }},
+    {"function alignment",
+     [](Module &M) { function(M).setAlignment(Align(128)); }},
+    {"function linkage",
+     [](Module &M) { function(M).setLinkage(GlobalValue::InternalLinkage); }},
+    {"function metadata",
+     [](Module &M) { function(M).addMetadata("marker", *node(M)); }},
+    {"function name", [](Module &M) { function(M).setName("renamed"); }},
+    {"function gone", [](Module &M) { M.getFunction("unused")->eraseFromParent(); }},
+    {"visibility",
+     [](Module &M) { variable(M).setVisibility(GlobalValue::HiddenVisibility); }},
+    {"unnamed address",
+     [](Module &M) {
+       variable(M).setUnnamedAddr(GlobalValue::UnnamedAddr::Global);
+     }},
+    {"locality", [](Module &M) { variable(M).setDSOLocal(true); }},
+    {"storage class",
+     [](Module &M) {
+       variable(M).setDLLStorageClass(GlobalValue::DLLExportStorageClass);
+     }},
+    {"partition", [](Module &M) { variable(M).setPartition("part"); }},
+    {"thread-locality", [](Module &M) { variable(M).setThreadLocal(true); }},
+    {"constancy", [](Module &M) { variable(M).setConstant(true); }},
+    {"external initialisation",
+     [](Module &M) { variable(M).setExternallyInitialized(true); }},
+    {"initialiser",
+     [](Module &M) {
+       variable(M).setInitializer(
+           ConstantInt::get(Type::getInt32Ty(M.getContext()), 99));
+     }},
+    {"global alignment", [](Module &M) { variable(M).setAlignment(Align(128)); }},
+    {"global section", [](Module &M) { variable(M).setSection("other"); }},
+    {"global attribute", [](Module &M) { variable(M).addAttribute("marker"); }},
+    {"global metadata",
+     [](Module &M) { variable(M).addMetadata("marker", *node(M)); }},
+    {"code model",
+     [](Module &M) { variable(M).setCodeModel(CodeModel::Large); }},
+    {"sanitizer metadata",
+     [](Module &M) {
+       GlobalValue::SanitizerMetadata Sanitizer;
+       Sanitizer.NoAddress = true;
+       variable(M).setSanitizerMetadata(Sanitizer);
+     }},
+    {"comdat kind",
+     [](Module &M) {
+       variable(M).getComdat()->setSelectionKind(Comdat::Largest);
+     }},
+    {"comdat", [](Module &M) { variable(M).setComdat(nullptr); }},
+    {"aliasee",
+     [](Module &M) {
+       M.alias_begin()->setAliasee(M.getNamedGlobal("another"));
+     }},
+    {"resolver",
+     [](Module &M) { M.ifunc_begin()->setResolver(M.getFunction("resolve2")); }},
+    {"named metadata",
+     [](Module &M) { M.getOrInsertNamedMetadata("named")->addOperand(node(M)); }},
+    {"module assembly", [](Module &M) { M.setModuleInlineAsm("nop"); }},
+    {"triple",
+     [](Module &M) { M.setTargetTriple(Triple("x86_64-unknown-freebsd")); }},
+    {"data layout", [](Module &M) { M.setDataLayout("e-p:64:64"); }},
+};
+
+} // namespace
+
+/// Applies the mutation at `Index`; its name, or null when there is none there.
+extern "C" const char *steplake_llvm_mutate(SteplakeModule *Module,
+                                            size_t Index) {
+  if (Index >= std::size(Mutations))
+    return nullptr;
+  Mutations[Index].Apply(*Module->IR);
+  return Mutations[Index].Name;
+}
+
+/// Reverses every use-list, which is no change of content.
+extern "C" void steplake_llvm_reverse_uses(SteplakeModule *Module) {
+  for (GlobalVariable &G : Module->IR->globals())
+    G.reverseUseList();
+  for (Function &F : *Module->IR) {
+    F.reverseUseList();
+    for (BasicBlock &B : F) {
+      B.reverseUseList();
+      for (Instruction &I : B)
+        I.reverseUseList();
+    }
+  }
+}

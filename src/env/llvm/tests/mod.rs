@@ -1,0 +1,290 @@
+//! Tests that need the insides: of features, of the fingerprint, of canonical form.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+use super::engine::{Change, Engine};
+use super::features::{AUTOPHASE_NAMES, INST_COUNT_NAMES};
+use super::program::{LocalNames, Program, ProgramError};
+use super::session::{first_state, identify};
+use super::spaces::{ACTION_SPACES, action_spaces};
+use super::{assemble, disassemble};
+use crate::datasets::{Datasets, Settings};
+use crate::model::ActionSpec;
+
+const EVERYTHING: &[u8] = include_bytes!("everything.ll");
+const GOLDEN: &[u8] = include_bytes!("golden.ll");
+
+fn engine() -> Engine {
+    Engine::new().unwrap()
+}
+
+/// A program in its first state.
+fn begin(engine: &Engine, text: &[u8]) -> Program {
+    first_state(engine, &assemble(text).unwrap()).unwrap()
+}
+
+/// Bitcode of programs that optimisers find something to do in.
+fn real_programs() -> Vec<Vec<u8>> {
+    let cache = tempfile::tempdir().unwrap();
+    let settings = Settings { cache: cache.path().into(), apt_sources: cache.path().into() };
+    let datasets = Datasets::new(&settings);
+    ["json_reader", "huffman", "fourier", "introsort"]
+        .map(|name| format!("benchmark://steplake-v0/{name}").parse().unwrap())
+        .map(|uri| datasets.benchmark(&uri).unwrap().program.to_vec())
+        .into()
+}
+
+/// The numbers that are not zero, by name.
+fn named<'a>(names: &[&'a str], numbers: &[i32]) -> Vec<(&'a str, i32)> {
+    let pairs = names.iter().zip(numbers).filter(|(_, number)| **number != 0);
+    pairs.map(|(name, number)| (*name, *number)).collect()
+}
+
+#[test]
+fn features_of_a_program_counted_by_hand() {
+    let features = begin(&engine(), GOLDEN).features();
+    assert_eq!(
+        named(&INST_COUNT_NAMES, &features.inst_count),
+        [
+            ("TotalInsts", 19),
+            ("TotalBlocks", 7),
+            ("TotalFuncs", 4),
+            ("Ret", 1),
+            ("Br", 4),
+            ("Switch", 1),
+            ("Invoke", 1),
+            ("Add", 2),
+            ("Alloca", 1),
+            ("Load", 1),
+            ("Store", 1),
+            ("GetElementPtr", 1),
+            ("ICmp", 1),
+            ("PHI", 1),
+            ("Call", 1),
+            ("ExtractElement", 1),
+            ("LandingPad", 1),
+            ("Freeze", 1),
+        ]
+    );
+    assert_eq!(
+        named(&AUTOPHASE_NAMES, &features.autophase),
+        [
+            ("BBNumArgsLo", 1),
+            ("onePred", 4),
+            ("onePredOneSuc", 3),
+            ("onePredTwoSuc", 1),
+            ("oneSuccessor", 3),
+            ("twoPred", 1),
+            ("twoEach", 1),
+            ("twoSuccessor", 2),
+            ("morePreds", 1),
+            ("BB03Phi", 1),
+            ("BBNoPhi", 6),
+            ("BeginPhi", 1),
+            ("BranchCount", 4),
+            ("returnInt", 1),
+            ("CriticalCount", 4),
+            ("NumEdges", 11),
+            // Three of them the switch's cases.
+            ("const32Bit", 8),
+            ("const64Bit", 4),
+            ("numConstZeroes", 5),
+            ("numConstOnes", 5),
+            ("UncondBranches", 3),
+            ("binaryConstArg", 2),
+            ("NumAddInst", 2),
+            ("NumAllocaInst", 1),
+            ("BlockLow", 7),
+            ("NumBrInst", 4),
+            ("NumCallInst", 1),
+            ("NumGetElementPtrInst", 1),
+            ("NumICmpInst", 1),
+            ("NumLoadInst", 1),
+            ("NumPHIInst", 1),
+            ("NumRetInst", 1),
+            ("NumStoreInst", 1),
+            ("TotalBlocks", 7),
+            ("TotalInsts", 19),
+            ("TotalMemInst", 6),
+            ("TotalFuncs", 4),
+            ("ArgsPhi", 5),
+            ("testUnary", 3),
+        ]
+    );
+}
+
+#[test]
+fn the_two_vectors_agree_where_they_count_the_same() {
+    let engine = engine();
+    for bitcode in real_programs() {
+        let program = first_state(&engine, &bitcode).unwrap();
+        let features = program.features();
+        let count = |name: &str| {
+            let place = INST_COUNT_NAMES.iter().position(|known| *known == name).unwrap();
+            features.inst_count[place]
+        };
+        for (name, &number) in AUTOPHASE_NAMES.iter().zip(&features.autophase) {
+            let opcode = name.strip_prefix("Num").and_then(|name| name.strip_suffix("Inst"));
+            if let Some(opcode) = opcode {
+                assert_eq!(number, count(opcode), "{name}");
+            }
+        }
+        assert_eq!(features.inst_count[3..].iter().sum::<i32>(), count("TotalInsts"));
+        assert_eq!(program.instructions(), i64::from(count("TotalInsts")));
+    }
+}
+
+#[test]
+fn the_fingerprint_sees_every_field() {
+    let mut engine = engine();
+    let bitcode = assemble(EVERYTHING).unwrap();
+    let mut index = 0;
+    loop {
+        let mut program = Program::parse(&bitcode, LocalNames::Drop).unwrap();
+        program.canonicalise();
+        assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::None));
+        let Some(name) = program.mutate(index) else { break };
+        assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::Some), "{name}");
+        index += 1;
+    }
+    assert!(index > 70, "only {index} mutations were tried");
+}
+
+#[test]
+fn the_order_of_use_lists_is_restored_without_a_change() {
+    let mut engine = engine();
+    for bitcode in real_programs() {
+        let mut program = first_state(&engine, &bitcode).unwrap();
+        let mut untouched = Program::revive(program.written()).unwrap();
+        program.reverse_uses();
+        assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::None));
+        // Passes that go by use-lists now do the same to both.
+        let pipeline = "function(sroa,early-cse,instcombine<no-verify-fixpoint>,gvn)";
+        for program in [&mut program, &mut untouched] {
+            assert_eq!(engine.run(program, pipeline), Ok(Change::Some));
+            program.settle();
+        }
+        assert_eq!(identify(program.write()), identify(untouched.write()));
+    }
+}
+
+/// Random walks over programs that have something to optimise: what was written before and after each run,
+/// and what the engine said.
+fn walk(seed: u64, steps: usize, check: &mut dyn FnMut(&str, &[u8], Change, &mut Program)) {
+    let actions: Vec<ActionSpec> = action_spaces().swap_remove(0).actions;
+    let mut engine = engine();
+    for bitcode in real_programs() {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut program = first_state(&engine, &bitcode).unwrap();
+        for _ in 0..steps {
+            let choice = random.next_u32() as usize % actions.len();
+            let pipeline = &actions[choice].pipeline;
+            let before = program.written().to_vec();
+            let change = engine.run(&mut program, pipeline).unwrap();
+            if change == Change::Some {
+                program.verify_changes().unwrap();
+                program.settle();
+            }
+            program.write();
+            check(pipeline, &before, change, &mut program);
+        }
+    }
+}
+
+#[test]
+fn no_change_is_missed() {
+    walk(1, 60, &mut |pipeline, before, change, program| {
+        if change == Change::None {
+            assert!(before == program.written(), "{pipeline} changed something (seed 1)");
+        }
+    });
+}
+
+#[test]
+fn states_come_back_the_same_from_their_bitcode() {
+    walk(2, 40, &mut |pipeline, _, _, program| {
+        let mut again = Program::revive(program.written()).unwrap();
+        assert!(again.write() == program.written(), "after {pipeline} (seed 2)");
+        assert_eq!(again.instructions(), program.instructions());
+        assert_eq!(again.features(), program.features());
+        assert_eq!(program.registered(), "", "{pipeline}");
+    });
+}
+
+#[test]
+fn replayed_steps_lead_where_the_first_ones_led() {
+    let mut second = engine();
+    walk(3, 40, &mut |pipeline, before, _, program| {
+        let mut replay = Program::revive(before).unwrap();
+        if second.run(&mut replay, pipeline).unwrap() == Change::Some {
+            replay.settle();
+            replay.write();
+        }
+        assert!(replay.written() == program.written(), "{pipeline} (seed 3)");
+    });
+}
+
+#[test]
+fn every_pipeline_is_one() {
+    let mut engine = engine();
+    for space in action_spaces() {
+        for action in space.actions.iter().filter(|action| !action.pipeline.is_empty()) {
+            // Nothing of it runs over an empty module but what makes things of its own.
+            let mut program = begin(&engine, b"");
+            if !action.flags.crashes {
+                engine.run(&mut program, &action.pipeline).unwrap();
+            }
+        }
+    }
+    assert_eq!(ACTION_SPACES.len(), 3);
+}
+
+#[test]
+fn a_text_that_is_no_pipeline_is_refused() {
+    let mut engine = engine();
+    let mut program = begin(&engine, GOLDEN);
+    let error = engine.run(&mut program, "function(nonsense)").unwrap_err();
+    assert!(error.contains("nonsense"), "{error}");
+}
+
+#[test]
+fn what_is_no_program_is_refused_in_one_line() {
+    let unreadable = |bytes: &[u8]| match assemble(bytes) {
+        Err(ProgramError::Unreadable(message)) => message,
+        other => panic!("{other:?}"),
+    };
+    assert!(unreadable(b"define i32 @f() {\n  ret nothing\n}").starts_with("line 2: "));
+    let broken = b"define i32 @f() {\n  br label %a\na:\n  %x = add i32 %x, 1\n  ret i32 %x\n}";
+    assert!(unreadable(broken).contains("Only PHI nodes may reference their own value"));
+    let bitcode = assemble(GOLDEN).unwrap();
+    for end in [4, 5, 40, bitcode.len() / 2] {
+        let message = unreadable(&bitcode[..end]);
+        assert!(!message.is_empty() && !message.contains('\n'), "{message}");
+    }
+}
+
+#[test]
+fn a_program_for_another_machine_is_refused() {
+    let engine = engine();
+    let bitcode = assemble(b"target triple = \"aarch64-linux-gnu\"").unwrap();
+    let error = first_state(&engine, &bitcode).unwrap_err();
+    assert!(matches!(&error, ProgramError::WrongTarget(text) if text.contains("aarch64")));
+}
+
+#[test]
+fn names_and_debug_info_make_no_difference_to_the_state() {
+    let engine = engine();
+    let text = std::str::from_utf8(GOLDEN).unwrap();
+    let renamed = text.replace("%sum", "%total").replace("other", "rest");
+    let state = |text: &str| identify(begin(&engine, text.as_bytes()).written());
+    assert_eq!(state(&renamed), state(&format!("source_filename = \"x.c\"\n{text}")));
+}
+
+#[test]
+fn text_goes_through_bitcode_and_back() {
+    let bitcode = assemble(GOLDEN).unwrap();
+    let text = disassemble(&bitcode).unwrap();
+    assert!(text.contains("switch i32 %sum, label %other ["), "{text}");
+    assert_eq!(assemble(text.as_bytes()).map(|again| disassemble(&again)), Ok(Ok(text)));
+}
