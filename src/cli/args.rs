@@ -148,7 +148,7 @@ pub(super) struct GenerateArgs {
     pub(super) step_cpu_seconds: u64,
 
     /// The address space, in MiB, that a worker may have.
-    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..))]
+    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..=1 << 24))]
     pub(super) worker_memory_mib: u64,
 }
 
@@ -246,8 +246,7 @@ pub(super) struct ReplayArgs {
     /// The benchmark's URI.
     pub(super) benchmark: String,
 
-    /// The actions, by name or by number.
-    #[arg(allow_hyphen_values = true)]
+    /// The actions, by name or by number. Names that begin with a hyphen can be written without it.
     pub(super) actions: Vec<String>,
 
     /// The environment.

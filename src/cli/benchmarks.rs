@@ -64,11 +64,15 @@ impl Catalogue {
         match self {
             Self::Datasets(datasets) => Ok(datasets.expand_all(patterns)?),
             Self::Toy => {
-                let mut uris = Vec::new();
+                let mut seeds = Vec::new();
                 for pattern in patterns {
-                    uris.extend(toy_seeds(pattern)?.map(|seed| toy::benchmark(seed).uri));
+                    seeds.extend(
+                        toy_seeds(pattern)?
+                            .filter(|seed| !seeds.contains(seed))
+                            .collect::<Vec<_>>(),
+                    );
                 }
-                Ok(uris)
+                Ok(seeds.into_iter().map(|seed| toy::benchmark(seed).uri).collect())
             }
         }
     }
@@ -83,13 +87,16 @@ impl Catalogue {
     }
 }
 
+/// How many seeds a range may name.
+const TOY_SEEDS_MAX: u32 = 10_000;
+
 /// The seeds of `generator://toy-v0/<seed>` or `generator://toy-v0/<first>..<last>`.
 fn toy_seeds(pattern: &str) -> Result<std::ops::RangeInclusive<u32>, Failed> {
     let range = || {
         let seeds = pattern.strip_prefix("generator://toy-v0/")?;
         let (first, last) = seeds.split_once("..").unwrap_or((seeds, seeds));
         let (first, last) = (first.parse().ok()?, last.parse().ok()?);
-        (first <= last).then_some(first..=last)
+        (first <= last && last - first < TOY_SEEDS_MAX).then_some(first..=last)
     };
     range().ok_or_else(|| {
         Failed::usage(format!(

@@ -66,7 +66,8 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
 /// An action by its name, or by its number.
 fn action(space: &ActionSpace, text: &str) -> Result<ActionIndex, Failed> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
-    space.index_of(text).or(numbered).ok_or_else(|| {
+    let legacy = || space.index_of(&format!("-{text}"));
+    space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
         Failed::usage(format!(
             "`{text}` is no action of {} (0 to {}): `steplake env describe` lists them",
             space.name,

@@ -77,6 +77,9 @@ impl Buffer {
             return Err(WriterFailed(reason.clone()));
         }
         let (count, bytes) = put(&mut waiting.rows);
+        if count == 0 {
+            return Ok(());
+        }
         let (before, was_empty) = (waiting.is_due(), waiting.count == 0);
         waiting.count += count;
         waiting.bytes += bytes;

@@ -101,7 +101,9 @@ impl Lake {
 
     fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
         let schemas = Schemas::new(&identity);
-        Self { path: path.to_owned(), identity: Arc::new(identity), schemas, disk }
+        // Queries name files by URL, which knows no working directory.
+        let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
+        Self { path, identity: Arc::new(identity), schemas, disk }
     }
 
     /// What it is a lake of.

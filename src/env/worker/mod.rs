@@ -16,6 +16,7 @@ mod process;
 mod wire;
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,7 +107,13 @@ impl Worker {
     /// The living process.
     fn process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
         if self.process.as_mut().is_none_or(|process| !process.is_alive()) {
-            let process = Process::spawn(environment, &self.config).map_err(|error| {
+            let mut process = Process::spawn(environment, &self.config);
+            for _ in 0..RESTARTS_MAX {
+                if process.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
+                    process = Process::spawn(environment, &self.config);
+                }
+            }
+            let process = process.map_err(|error| {
                 let detail = format!("its worker did not come up: {error}");
                 SessionError::Unavailable { environment, detail }
             })?;
@@ -121,7 +128,7 @@ impl Worker {
         environment: &'static str,
         request: &Request,
     ) -> Result<Reply, WorkerTrouble> {
-        let process = self.process(environment).map_err(WorkerTrouble::Error)?;
+        let process = self.process(environment)?;
         process.send(request);
         match process.receive() {
             Ok(Reply::Error(error)) => {
@@ -145,6 +152,12 @@ enum Batch {
 enum WorkerTrouble {
     Error(SessionError),
     Death(Death),
+}
+
+impl From<SessionError> for WorkerTrouble {
+    fn from(error: SessionError) -> Self {
+        Self::Error(error)
+    }
 }
 
 impl From<WorkerTrouble> for SessionError {
@@ -196,8 +209,24 @@ fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
 }
 
 impl WorkerSession {
-    /// Makes sure that a living worker holds this session's state.
+    /// Makes sure that a living worker holds this session's state, again where that one was ended from
+    /// outside too.
     fn bring_back(&mut self) -> Result<(), SessionError> {
+        let mut restarts = 0;
+        loop {
+            match self.try_bring_back() {
+                Ok(()) => return Ok(()),
+                Err(WorkerTrouble::Death(death))
+                    if death.from_outside && restarts < RESTARTS_MAX =>
+                {
+                    restarts += 1;
+                }
+                Err(trouble) => return Err(trouble.into()),
+            }
+        }
+    }
+
+    fn try_bring_back(&mut self) -> Result<(), WorkerTrouble> {
         let environment = self.spec.name;
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         let mut worker = lock(&self.worker);
@@ -207,24 +236,30 @@ impl WorkerSession {
         }
         let mut state = match worker.ask(environment, &episode.start_request(self.number))? {
             Reply::Started { state, .. } => StateId(state),
-            other => return Err(unexpected(&other)),
+            other => return Err(unexpected(&other).into()),
         };
         let process = worker.process(environment)?;
         process.send(&Request::Steps { session: self.number, actions: episode.actions.clone() });
         loop {
-            match process.receive().map_err(WorkerTrouble::Death)? {
-                Reply::Step { step, .. } => {
+            match process.receive() {
+                Ok(Reply::Step { step, .. }) => {
                     state = Step::from(step).outcome.state().unwrap_or(state);
                 }
-                Reply::Done => break,
-                Reply::Error(error) => return Err(error.into_session_error(environment)),
-                other => return Err(unexpected(&other)),
+                Ok(Reply::Done) => break,
+                Ok(Reply::Error(error)) => {
+                    return Err(error.into_session_error(environment).into());
+                }
+                Ok(other) => return Err(unexpected(&other).into()),
+                Err(death) => {
+                    worker.process = None;
+                    return Err(WorkerTrouble::Death(death));
+                }
             }
         }
         if state != episode.state {
             let wanted = episode.state;
             let detail = format!("playing its actions again led to {state} instead of {wanted}");
-            return Err(SessionError::Worker(detail));
+            return Err(SessionError::Worker(detail).into());
         }
         self.generation = worker.generation;
         Ok(())
@@ -369,14 +404,15 @@ impl Session for WorkerSession {
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
         let mut pending: VecDeque<u16> = actions.iter().map(|action| action.0).collect();
-        for restarts in 0.. {
-            if pending.is_empty() {
-                break;
-            }
+        let mut restarts = 0;
+        while !pending.is_empty() {
             self.bring_back()?;
+            let left = pending.len();
             match self.batch(&mut pending, visit)? {
                 Batch::Done => break,
-                Batch::Death(death) if death.from_outside && restarts < RESTARTS_MAX => {}
+                Batch::Death(death) if death.from_outside && restarts < RESTARTS_MAX => {
+                    restarts = if pending.len() < left { 0 } else { restarts + 1 };
+                }
                 Batch::Death(death) => {
                     let step = self.crashed(death)?;
                     return visit(step, &mut |space| take(&[], space)).map(drop);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -66,12 +66,18 @@ impl Process {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(output.try_clone()?))
             .stderr(Stdio::from(output.try_clone()?))
+            // Ctrl-C in a terminal goes to the supervisor alone, which knows what to end.
+            .process_group(0)
             .spawn()?;
         let (received, chunk, config) = (Vec::new(), Vec::new(), config.clone());
         let mut process = Self { child, stream, flight, output, received, chunk, config };
         match process.receive_within(READY_TIMEOUT, READY_TIMEOUT) {
             Ok(Reply::Ready) => Ok(process),
             Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
+            // Ended from outside before it was up: no word about whether it would have come up.
+            Err(death) if death.from_outside => {
+                Err(io::Error::new(io::ErrorKind::Interrupted, death.failure.detail))
+            }
             Err(death) => Err(io::Error::other(death.failure.detail)),
         }
     }

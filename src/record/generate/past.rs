@@ -25,6 +25,9 @@ pub struct Past {
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
     /// The last recorded step of episodes that are not settled, by ordinal.
     pub(super) open: HashMap<u32, u32>,
+    /// The last step that was read of each settled episode, and its state: episodes that were played at
+    /// the same time lie interleaved in the hot log.
+    read: HashMap<u32, (u32, Option<StateId>)>,
 }
 
 impl Past {
@@ -55,45 +58,41 @@ impl Past {
         for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
             past.read_steps(&batch?, run, plan, actions);
         }
+        past.read = HashMap::new();
         Ok(past)
     }
 
-    /// Takes the steps of a batch into account. The rows of an episode come in order, in one batch or in
-    /// several that follow each other.
+    /// Takes the steps of a batch into account. The rows of an episode come in order, with rows of others
+    /// between them.
     fn read_steps(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan, actions: u16) {
         let episodes = column(batch, "episode_id").as_primitive::<Int64Type>();
         let indices = column(batch, "step_index").as_primitive::<Int32Type>();
         let states = column(batch, "state_id").as_fixed_size_binary();
         let chosen = column(batch, "action").as_primitive::<Int16Type>();
-        let state_at = |row: usize| {
-            let id = states.is_valid(row).then(|| states.value(row).try_into());
-            id.and_then(Result::ok).map(StateId)
-        };
-        let mut before: Option<(i64, StateId)> = None;
         for row in 0..batch.num_rows() {
-            let (id, state) = (episodes.value(row), state_at(row));
-            if EpisodeId(id).run() != run {
+            let id = EpisodeId(episodes.value(row));
+            if id.run() != run {
                 continue;
             }
-            let ordinal = EpisodeId(id).ordinal();
+            let ordinal = id.ordinal();
+            let index = u32::try_from(indices.value(row)).unwrap_or(0);
             if ordinal >= self.settled {
-                let index = u32::try_from(indices.value(row)).unwrap_or(0);
                 let last = self.open.entry(ordinal).or_default();
                 *last = index.max(*last);
                 continue;
             }
-            if let (Stop::States(_), Some(state)) = (plan.stop, state) {
-                self.states.insert(state);
+            let state = states.is_valid(row).then(|| StateId::from_slice(states.value(row)));
+            if matches!(plan.stop, Stop::States(_)) {
+                self.states.extend(state);
             }
             if plan.policy == Policy::Explore {
-                if let Some((_, from)) = before.filter(|(episode, _)| *episode == id)
-                    && let Ok(action) = u16::try_from(chosen.value(row))
-                {
+                let before = self.read.insert(ordinal, (index, state));
+                let from = before.filter(|&(last, _)| last + 1 == index).and_then(|(_, from)| from);
+                if let (Some(from), Ok(action)) = (from, u16::try_from(chosen.value(row))) {
                     let uri = &plan.benchmarks[ordinal as usize % plan.benchmarks.len()];
                     let tried = self.tried.entry(uri.clone()).or_default();
                     tried.note(from, ActionIndex(action), actions);
                 }
-                before = state.map(|state| (id, state));
             }
         }
     }
