@@ -82,7 +82,7 @@ fn record(timed: Option<&mut Vec<u32>>) -> (f64, f64) {
 
 pub(crate) fn run() {
     heading("The recorder alone: a million steps of the toy environment by one process");
-    let (_, plain) = cpu_of(|| {
+    let ((), plain) = cpu_of(|| {
         let mut session = ToyEnvironment::default().session().expect("it is pure");
         play(session.as_mut(), None);
     });
@@ -94,9 +94,7 @@ pub(crate) fn run() {
     let mut nanoseconds = Vec::with_capacity(STEPS as usize);
     record(Some(&mut nanoseconds));
     nanoseconds.sort_unstable();
-    let at = |share: f64| {
-        f64::from(nanoseconds[(share * (nanoseconds.len() - 1) as f64) as usize]) / 1000.0
-    };
+    let at = |per_mille: usize| f64::from(nanoseconds[nanoseconds.len() * per_mille / 1000]) / 1000.0;
     for (name, share, target) in
         [("p50", 0.5, ""), ("p99", 0.99, "target 20 µs"), ("p99.9", 0.999, "")]
     {

@@ -38,12 +38,6 @@ CREATE TABLE segments (
   key_max INTEGER
 ) STRICT;
 
--- Files that a newer derivation replaced. They stay for a while: a reader may still be at them.
-CREATE TABLE retired (
-  path TEXT PRIMARY KEY,                     -- relative to the lake
-  retired_at_ms INTEGER NOT NULL             -- Unix time, milliseconds
-) STRICT, WITHOUT ROWID;
-
 -- What the derived tables were made from.
 CREATE TABLE derivations (
   name TEXT PRIMARY KEY,                     -- e.g. dedup

@@ -274,22 +274,32 @@ pub(super) enum EnvCommand {
         #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
         format: InfoFormat,
     },
-    /// Run every action over many states under other heap layouts, re-read modules and other processes,
-    /// and write the flags of the action spaces.
-    Probe {
-        /// The benchmarks whose states are probed.
-        #[arg(long = "benchmark", short, required = true, value_name = "URI")]
-        benchmarks: Vec<String>,
-        /// The folder that the action spaces are written to.
-        #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
-        output: PathBuf,
-        /// The states of each benchmark that are probed, along random episodes.
-        #[arg(long, default_value_t = 12, value_name = "N")]
-        states: usize,
-        /// What the episodes are drawn from.
-        #[arg(long, default_value_t = 0)]
-        seed: u64,
-    },
+    /// Run every action over many states of LLVM under other heap layouts, from re-read modules and in
+    /// other processes; print what was found, and write the flags of the action spaces on request.
+    Probe(ProbeArgs),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ProbeArgs {
+    /// The benchmarks whose states are probed.
+    #[arg(long = "benchmark", short, required = true, value_name = "URI")]
+    pub(super) benchmarks: Vec<String>,
+
+    /// The folder of action tables whose flags are written: `src/env/llvm/actions` of a source tree.
+    #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) output: Option<PathBuf>,
+
+    /// How often every action is run on every benchmark, each time in another order.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) rounds: u32,
+
+    /// What the orders are drawn from.
+    #[arg(long, default_value_t = 0)]
+    pub(super) seed: u64,
+
+    /// Walks at a time; as many as there are cores by default.
+    #[arg(long, short, value_name = "N")]
+    pub(super) jobs: Option<std::num::NonZeroUsize>,
 }
 
 #[derive(Debug, Subcommand)]

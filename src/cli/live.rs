@@ -2,15 +2,15 @@
 
 use std::fmt::Write;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 use serde_json::json;
 
-use super::args::{Cli, InfoFormat, ReplayArgs};
+use super::args::{Cli, InfoFormat, ProbeArgs, ReplayArgs};
 use super::benchmarks::{Catalogue, action_space, environment, workers};
 use super::failure::Failed;
-use super::print;
-use crate::env::{Environment, Start, Watch};
+use super::{print, progress};
+use crate::env::llvm::probe::ProbeOptions;
+use crate::env::{Environment, Start, Watch, llvm};
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind,
 };
@@ -166,16 +166,32 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
     })
 }
 
-pub(super) fn probe(
-    _cli: &Cli,
-    _benchmarks: &[String],
-    _output: &Path,
-    _states: usize,
-    _seed: u64,
-) -> Result<(), Failed> {
-    Err(Failed::usage("not yet"))
+pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
+    let catalogue = Catalogue::new(llvm::NAME);
+    let uris = catalogue.expand(&args.benchmarks)?;
+    let load = |uri| catalogue.load(uri).map_err(Failed::usage);
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let options = ProbeOptions {
+        program: std::env::current_exe()?,
+        arguments: vec!["probe-child".into()],
+        benchmarks: uris.iter().map(load).collect::<Result<_, _>>()?,
+        rounds: args.rounds,
+        seed: args.seed,
+        jobs: args.jobs.map_or(cores, usize::from),
+    };
+    let bar = progress::bar(cli, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
+    let report = llvm::probe::probe(&options, &|progress| {
+        bar.set_length(progress.walks as u64);
+        bar.set_position(progress.walks_done as u64);
+    })?;
+    bar.finish_and_clear();
+    print(&report.table())?;
+    if let Some(folder) = &args.output {
+        llvm::probe::write_tables(&report, folder)?;
+    }
+    Ok(())
 }
 
 pub(super) fn probe_child() -> Result<(), Failed> {
-    Err(Failed::usage("not yet"))
+    Ok(llvm::probe::probe_child(&mut std::io::stdin().lock(), &mut std::io::stdout().lock())?)
 }

@@ -64,9 +64,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Query(args) => rows::query(cli, args),
         Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
-        Command::Env(EnvCommand::Probe { benchmarks, output, states, seed }) => {
-            live::probe(cli, benchmarks, output, *states, *seed)
-        }
+        Command::Env(EnvCommand::Probe(args)) => live::probe(cli, args),
         Command::Datasets(command) => datasets::run(cli, command),
         Command::Completions { shell } => {
             clap_complete::generate(

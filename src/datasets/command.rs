@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
         command.args(["--pdeathsig", "KILL", "--"]).arg(prlimit);
         command.arg(format!("--as={MEMORY_MAX_BYTES}")).arg("--core=0");
         // Processor time is a second bound, for what escapes from the process group.
-        command.arg(format!("--cpu={}", 2 * self.limit.as_secs())).arg("--");
+        command.arg(format!("--cpu={}", 2 * self.limit.as_secs().max(1))).arg("--");
         command.arg(find(self.tool)?).args(&self.args);
         command.env_clear().env("LC_ALL", "C.UTF-8").env("SOURCE_DATE_EPOCH", "0");
         let inherited: &[&str] = if self.network { &NETWORK_VARIABLES } else { &[] };

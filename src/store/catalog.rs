@@ -35,14 +35,35 @@ pub(super) struct PlacedFrame {
 }
 
 impl Catalog {
-    /// Opens the one connection that writes, and makes or migrates the database. The caller holds
-    /// the lake's lock.
+    /// Makes the database of a new lake. The caller holds the lake's lock.
+    pub(super) fn create(lake: &Path, identity: &Identity, disk: &Disk) -> Result<(), StoreError> {
+        let path = lake.join(FILE_NAME);
+        Self::open_and_migrate(path, lake, identity, disk).map(drop)
+    }
+
+    /// Opens the one connection that writes, and brings the database to this version. The caller
+    /// holds the lake's lock.
+    ///
+    /// A database that is gone is not made again: without its manifest, every segment of the lake
+    /// would count as left over.
     pub(super) fn open_for_writing(
         lake: &Path,
         identity: &Identity,
         disk: &Disk,
     ) -> Result<Self, StoreError> {
-        let path = lake.join(FILE_NAME);
+        let path = existing(lake)?;
+        let connection = open_shared(&path).map_err(StoreError::sqlite(&path))?;
+        demand_content(&connection, &path)?;
+        drop(connection);
+        Self::open_and_migrate(path, lake, identity, disk)
+    }
+
+    fn open_and_migrate(
+        path: PathBuf,
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, StoreError> {
         let mut connection = Connection::open(&path).map_err(StoreError::sqlite(&path))?;
         prepare_for_writing(&connection).map_err(StoreError::sqlite(&path))?;
         migrate(&mut connection, &path, identity, disk)?;
@@ -58,10 +79,7 @@ impl Catalog {
     /// write-ahead log share. Then nobody on this machine writes either, and the database is read
     /// as it stands, or from a copy where a log is left beside it.
     pub(super) fn open_for_reading(lake: &Path, identity: &Identity) -> Result<Self, StoreError> {
-        let path = lake.join(FILE_NAME);
-        if !path.is_file() {
-            return Err(StoreError::corrupt(&path, "it is missing"));
-        }
+        let path = existing(lake)?;
         let catalog = match open_shared(&path) {
             Ok(connection) => Self { connection, path, _copy: None },
             Err(error) if is_denied(&error) => Self::open_unshared(path, error)?,
@@ -91,6 +109,7 @@ impl Catalog {
 
     /// Refuses a database of another version, or of another lake.
     fn demand(&self, lake: &Path, identity: &Identity) -> Result<(), StoreError> {
+        demand_content(&self.connection, &self.path)?;
         let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
         let found = user_version(&self.connection).map_err(self.error())?;
         if found != known {
@@ -142,6 +161,18 @@ impl Catalog {
         let mut rows = statement.query([]).map_err(self.error())?;
         while rows.next().map_err(self.error())?.is_some() {}
         Ok(())
+    }
+}
+
+fn existing(lake: &Path) -> Result<PathBuf, StoreError> {
+    let path = lake.join(FILE_NAME);
+    if path.is_file() { Ok(path) } else { Err(StoreError::corrupt(&path, "it is missing")) }
+}
+
+fn demand_content(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    match user_version(connection).map_err(StoreError::sqlite(path))? {
+        0 => Err(StoreError::corrupt(path, "it is empty")),
+        _ => Ok(()),
     }
 }
 
@@ -251,13 +282,12 @@ pub(super) fn insert_segment(
     connection.execute(sql, row).map(drop)
 }
 
-/// The files that must stay: those of the manifest, and those that were replaced a short while ago.
+/// The files of the manifest.
 pub(super) fn listed_paths(
     connection: &Connection,
     lake: &Path,
 ) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement =
-        connection.prepare("SELECT path FROM segments UNION ALL SELECT path FROM retired")?;
+    let mut statement = connection.prepare("SELECT path FROM segments")?;
     let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
     rows.collect()
 }
@@ -385,6 +415,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let lake = folder.path().join("a ?#%25 lake");
         std::fs::create_dir(&lake).unwrap();
+        Catalog::create(&lake, &identity(), &Disk::default()).unwrap();
         let mut writer = Catalog::open_for_writing(&lake, &identity(), &Disk::default()).unwrap();
         let transaction = writer.write().unwrap();
         transaction
@@ -408,7 +439,7 @@ mod tests {
     #[test]
     fn a_database_of_another_version_or_lake_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        drop(Catalog::open_for_writing(folder.path(), &identity(), &Disk::default()).unwrap());
+        Catalog::create(folder.path(), &identity(), &Disk::default()).unwrap();
         let mut other = identity();
         other.compiler.push('x');
         let error = Catalog::open_for_reading(folder.path(), &other).unwrap_err();

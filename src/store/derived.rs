@@ -63,9 +63,10 @@ impl Writer {
     }
 
     /// Puts new content in the place of the old one, in all derived tables at once, in one
-    /// transaction that also keeps `inputs`, the digest of what it was made from. A reader sees
-    /// either the old tables or the new ones; the old files stay for an hour for readers that are
-    /// still at them.
+    /// transaction that also keeps `inputs`, the digest of what it was made from. A snapshot has
+    /// either the old tables or the new ones. The old files go at once, since whoever reads
+    /// `state_transitions/*.parquet` would count their rows twice; a reader with an older snapshot
+    /// that has not opened them yet is told to ask again.
     ///
     /// # Errors
     ///
@@ -80,19 +81,14 @@ impl Writer {
             replacement.finished.into_iter().map(|finished| finished.segment).collect::<Vec<_>>();
         let (path, lake) = (self.log(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
+        let before =
+            catalog::listed_paths(&transaction, &lake).map_err(StoreError::sqlite(&path))?;
         let replace = || {
             for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
-                let retire = "INSERT OR REPLACE INTO retired
-                    SELECT path, unixepoch('subsec') * 1000 FROM segments WHERE table_name = ?1";
-                transaction.execute(retire, [table.name()])?;
                 transaction
                     .execute("DELETE FROM segments WHERE table_name = ?1", [table.name()])?;
             }
             for segment in &segments {
-                // Equal content has an equal name, and may have been retired just now or a while
-                // ago.
-                let name = catalog::relative(&lake, &segment.path);
-                transaction.execute("DELETE FROM retired WHERE path = ?1", [name])?;
                 catalog::insert_segment(&transaction, &lake, segment)?;
             }
             let keep = "INSERT OR REPLACE INTO derivations VALUES ('dedup', ?1)";
@@ -100,6 +96,11 @@ impl Writer {
         };
         replace().map_err(StoreError::sqlite(&path))?;
         self.lake.disk.commit(transaction, &path)?;
+        let after = self.catalog.reading(|log| catalog::listed_paths(log, &lake))?;
+        for replaced in before.difference(&after) {
+            // What cannot be removed now, the next writer removes.
+            let _ = self.lake.disk.remove(replaced);
+        }
         Ok(segments)
     }
 }

@@ -46,7 +46,7 @@ impl Lake {
         for suffix in ["", "-wal", "-shm"] {
             disk.remove(&path.join(format!("{}{suffix}", catalog::FILE_NAME)))?;
         }
-        drop(Catalog::open_for_writing(path, identity, &disk)?);
+        Catalog::create(path, identity, &disk)?;
         identity.write(path, &disk)?;
         drop(lock);
         Ok(Self::new(path, identity.clone(), disk))

@@ -21,7 +21,9 @@ impl Lock {
         let open =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let mut file = open.map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied => StoreError::ReadOnly { path: lake.to_owned() },
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                StoreError::ReadOnly { path: lake.to_owned() }
+            }
             _ => StoreError::io("open", &path)(error),
         })?;
         match file.try_lock() {

@@ -67,7 +67,14 @@ impl Segment {
 
     pub(super) fn open(&self) -> Result<File, StoreError> {
         File::open(&self.path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => StoreError::corrupt(&self.path, "it is missing"),
+            std::io::ErrorKind::NotFound => {
+                let what = if self.table.is_derived() {
+                    "it is missing (if `steplake dedup` has just run, ask again)"
+                } else {
+                    "it is missing"
+                };
+                StoreError::corrupt(&self.path, what)
+            }
             _ => StoreError::io("open", &self.path)(error),
         })
     }

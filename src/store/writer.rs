@@ -18,8 +18,6 @@ use crate::model::{EpisodeId, RunId, StateId};
 
 /// New bytes in the hot log after which a seal is worth its file.
 const SEAL_BYTES: u64 = 64 << 20;
-/// How long a replaced file stays for readers that are still at it.
-const RETIRED_KEPT_MS: i64 = 60 * 60 * 1000;
 
 /// The right to write to a lake, and the one connection that does. Dropping it gives the right
 /// back.
@@ -50,23 +48,10 @@ impl Writer {
         &self.lake
     }
 
-    /// Removes the files that a crash left, and those that were replaced long enough ago.
+    /// Removes the files that a crash left.
     fn recover(&mut self) -> Result<(), StoreError> {
-        let transaction = self.catalog.write()?;
-        let path = self.lake.path.join(catalog::FILE_NAME);
-        let forget = "DELETE FROM retired
-            WHERE retired_at_ms <= unixepoch('subsec') * 1000 - ?1";
-        let forgotten =
-            transaction.execute(forget, [RETIRED_KEPT_MS]).map_err(StoreError::sqlite(&path))?;
-        let keep = catalog::listed_paths(&transaction, &self.lake.path)
-            .map_err(StoreError::sqlite(&path))?;
-        // First the names, then the files: a file whose name is gone is an orphan, should we die
-        // here.
-        if forgotten > 0 {
-            self.lake.disk.commit(transaction, &path)?;
-        } else {
-            drop(transaction);
-        }
+        let lake = &self.lake.path;
+        let keep = self.catalog.reading(|log| catalog::listed_paths(log, lake))?;
         segment::remove_orphans(&self.lake.path, &self.lake.disk, &keep)?;
         Ok(())
     }

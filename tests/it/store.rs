@@ -257,6 +257,23 @@ fn a_changed_lake_json_is_noticed() {
 }
 
 #[test]
+fn segments_survive_the_loss_of_their_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut writer) = new_lake(&folder);
+    writer.append(&small(&mut Author::default())).unwrap();
+    writer.seal().unwrap();
+    drop(writer);
+    let path = lake.path().join("hot.sqlite");
+    for lose in [|path: &Path| std::fs::remove_file(path), |path: &Path| std::fs::write(path, "")] {
+        lose(&path).unwrap();
+        for error in [error_of(lake.writer()), error_of(lake.snapshot())] {
+            assert!(error.contains("hot.sqlite is damaged: it is"), "{error}");
+        }
+        assert!(only_file(&lake.path().join("steps")).exists());
+    }
+}
+
+#[test]
 fn a_second_writer_is_told_who_is_writing() {
     let folder = tempfile::tempdir().unwrap();
     let (lake, writer) = new_lake(&folder);

@@ -55,6 +55,8 @@ impl Model {
                 let held = rows.steps.iter().filter_map(|row| row.state).collect::<HashSet<_>>();
                 rows.observations.retain(|row| held.contains(&row.state));
                 rows.ir.retain(|row| held.contains(&row.state));
+                let named = rows.steps.iter().map(|row| &row.benchmark).collect::<HashSet<_>>();
+                rows.benchmarks.retain(|row| named.contains(&row.uri));
             }
             Act::Seal | Act::Dedup | Act::Reopen => {}
         }
