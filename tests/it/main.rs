@@ -7,6 +7,7 @@ mod datasets;
 mod dedup;
 mod disk;
 mod kill;
+mod llvm;
 mod query;
 mod record;
 mod small_lake;

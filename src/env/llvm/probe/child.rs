@@ -138,17 +138,36 @@ fn attempt(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Trial 
     let revive = |bitcode: &[u8]| Program::revive(bitcode).expect("LLVM reads what it has written");
     let mut replay = revive(&before);
     let replayed = step(engine, &mut replay, pipeline).map(|_change| identify(replay.written()));
+    let reread = change.map(|_change| revive(&after));
+    let reread_id = reread.map(|mut again| identify(again.write()));
+    let state = change.map(|_change| identify(&after));
     if change.is_none() {
         *program = revive(&before);
+    } else if reread_id != state {
+        // The rest of the walk is to tell of other actions, not of this one's strange state.
+        *program = settled(&after);
     }
     Trial {
-        state: change.map(|_change| identify(&after)),
+        state,
         replayed,
-        reread: change.map(|_change| identify(revive(&after).write())),
-        changed: change.is_some() && before != after,
+        reread: reread_id,
+        changed: state.is_some() && before != after,
         cpu,
         registered,
     }
+}
+
+/// A program that is as it comes back from its bitcode.
+fn settled(bitcode: &[u8]) -> Program {
+    let mut bitcode = bitcode.to_vec();
+    for _ in 0..4 {
+        let mut program = Program::revive(&bitcode).expect("LLVM reads what it has written");
+        if program.write() == bitcode {
+            return program;
+        }
+        bitcode = program.written().to_vec();
+    }
+    Program::revive(&bitcode).expect("LLVM reads what it has written")
 }
 
 /// One step as a session does it; none when the verifier rejects the result.

@@ -4,6 +4,7 @@
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/LLVMContext.h"
 
@@ -48,6 +49,35 @@ void canonicaliseIntrinsics(SteplakeModule &Module) {
     if (F.getAttributes() != Known->second)
       F.setAttributes(Known->second);
   }
+}
+
+/// The list without alignments of 2^32.
+static AttributeList readable(LLVMContext &Context, AttributeList List) {
+  for (unsigned Index : List.indexes()) {
+    MaybeAlign Alignment = List.getAttributes(Index).getAlignment();
+    if (Alignment && Alignment->value() >= Value::MaximumAlignment)
+      List = List.removeAttributeAtIndex(Context, Index, Attribute::Alignment);
+  }
+  return List;
+}
+
+bool dropUnreadable(Function &F) {
+  bool Dropped = false;
+  auto Drop = [&](auto &Holder) {
+    AttributeList Before = Holder.getAttributes();
+    if (!Before.hasAttrSomewhere(Attribute::Alignment))
+      return;
+    AttributeList After = readable(F.getContext(), Before);
+    if (Before == After)
+      return;
+    Holder.setAttributes(After);
+    Dropped = true;
+  };
+  Drop(F);
+  for (Instruction &I : instructions(F))
+    if (auto *Call = dyn_cast<CallBase>(&I))
+      Drop(*Call);
+  return Dropped;
 }
 
 void resetUniqueNames(Module &M) { lastUnique(M.getValueSymbolTable()) = 0; }

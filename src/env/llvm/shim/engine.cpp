@@ -66,7 +66,7 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
   if (!steplake_llvm_engine_run_alone(Engine, Module, Pipeline, Size))
     return SteplakeBadPipeline;
   canonicaliseIntrinsics(*Module);
-  takeFingerprint(M, Module->Next);
+  takeFingerprint(M, Module->Types, Module->Next);
   compare(M, Module->Print, Module->Next, Module->Changes);
   if (Module->Changes.content())
     return SteplakeChanged;

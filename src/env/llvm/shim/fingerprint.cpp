@@ -56,7 +56,7 @@ void hashCall(Hasher &H, const CallBase &Call) {
 }
 
 /// What an instruction has beyond its operands, its type and its sixteen bits.
-void hashOwnFields(Hasher &H, const Instruction &I) {
+void hashOwnFields(Hasher &H, const Instruction &I, KnownTypes &Types) {
   switch (I.getOpcode()) {
   case Instruction::Call:
   case Instruction::Invoke:
@@ -71,8 +71,10 @@ void hashOwnFields(Hasher &H, const Instruction &I) {
       H.pointer(Case.getCaseValue());
     return;
   case Instruction::GetElementPtr:
+    Types.add(cast<GetElementPtrInst>(I).getSourceElementType());
     return H.pointer(cast<GetElementPtrInst>(I).getSourceElementType());
   case Instruction::Alloca:
+    Types.add(cast<AllocaInst>(I).getAllocatedType());
     return H.pointer(cast<AllocaInst>(I).getAllocatedType());
   case Instruction::Load:
     return H.word(cast<LoadInst>(I).getSyncScopeID());
@@ -119,8 +121,9 @@ uint64_t hashLocalUses(const Function &F) {
 }
 
 void hashInstruction(Hasher &Content, Hasher &Order, const Instruction &I,
-                     Attachments &Nodes) {
+                     KnownTypes &Types, Attachments &Nodes) {
   Content.pointer(&I);
+  Types.add(I.getType());
   Content.pointer(I.getType());
   Content.word(static_cast<uint64_t>(I.getNumOperands()) << 32 |
                subclassData(I) << 16 | I.getRawSubclassOptionalData() << 8 |
@@ -129,7 +132,7 @@ void hashInstruction(Hasher &Content, Hasher &Order, const Instruction &I,
     Content.pointer(Operand.get());
     hashLink(Order, Operand);
   }
-  hashOwnFields(Content, I);
+  hashOwnFields(Content, I, Types);
   if (I.hasMetadata()) {
     Nodes.clear();
     I.getAllMetadata(Nodes);
@@ -172,7 +175,9 @@ void hashGlobalObject(Hasher &H, const GlobalObject &G, Attachments &Nodes) {
   }
 }
 
-FunctionPrint printFunction(const Function &F, Attachments &Nodes) {
+FunctionPrint printFunction(const Function &F, KnownTypes &Types,
+                            Attachments &Nodes) {
+  Types.add(F.getFunctionType());
   Hasher Content, Order;
   uint64_t Instructions = 0;
   hashGlobalObject(Content, F, Nodes);
@@ -189,7 +194,7 @@ FunctionPrint printFunction(const Function &F, Attachments &Nodes) {
     Content.pointer(&B);
     for (const Instruction &I : B) {
       ++Instructions;
-      hashInstruction(Content, Order, I, Nodes);
+      hashInstruction(Content, Order, I, Types, Nodes);
     }
   }
   return {&F, Content.finish(), Order.finish(), Instructions};
@@ -205,13 +210,15 @@ void hashVariable(Hasher &H, const GlobalVariable &G, Attachments &Nodes) {
     H.pointer(A.getRawPointer());
 }
 
-uint64_t hashModule(const Module &M, Attachments &Nodes) {
+uint64_t hashModule(const Module &M, KnownTypes &Types, Attachments &Nodes) {
   Hasher H;
   H.text(M.getTargetTriple().str());
   H.text(M.getDataLayoutStr());
   H.text(M.getModuleInlineAsm());
-  for (const GlobalVariable &G : M.globals())
+  for (const GlobalVariable &G : M.globals()) {
+    Types.add(G.getValueType());
     hashVariable(H, G, Nodes);
+  }
   for (const GlobalAlias &G : M.aliases()) {
     hashGlobalValue(H, G);
     H.pointer(G.getAliasee());
@@ -225,6 +232,8 @@ uint64_t hashModule(const Module &M, Attachments &Nodes) {
     for (const MDNode *Node : Named.operands())
       hashNode(H, *Node);
   }
+  for (const StructType *Type : Types.named())
+    H.text(Type->getName());
   return H.finish();
 }
 
@@ -260,13 +269,22 @@ uint64_t Fingerprint::instructions() const {
   return Sum;
 }
 
-void takeFingerprint(Module &M, Fingerprint &Print) {
+void KnownTypes::addParts(const Type *T) {
+  auto *Struct = dyn_cast<StructType>(T);
+  if (Struct && !Struct->isLiteral())
+    Named.push_back(Struct);
+  for (const Type *Part : T->subtypes())
+    add(Part);
+}
+
+void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
   Attachments Nodes;
-  Print.Content = hashModule(M, Nodes);
-  Print.Order = hashGlobalUses(M);
   Print.Functions.clear();
   for (Function &F : M)
-    Print.Functions.push_back(printFunction(F, Nodes));
+    Print.Functions.push_back(printFunction(F, Types, Nodes));
+  // After the functions, where types may turn up first.
+  Print.Content = hashModule(M, Types, Nodes);
+  Print.Order = hashGlobalUses(M);
 }
 
 void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {

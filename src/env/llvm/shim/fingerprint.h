@@ -1,7 +1,9 @@
 /// Telling whether a pass changed a module, without writing it.
 #pragma once
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
+#include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/Module.h"
 
 #include <cstdint>
@@ -30,6 +32,24 @@ struct Fingerprint {
   uint64_t instructions() const;
 };
 
+/// The named types that a module has been seen to use. They belong to the context, where a pass can rename
+/// them without touching the module.
+class KnownTypes {
+  llvm::DenseSet<const llvm::Type *> Seen;
+  std::vector<const llvm::StructType *> Named;
+
+public:
+  /// Takes in a type and all that it is made of.
+  void add(const llvm::Type *T) {
+    if (T->getNumContainedTypes() != 0 && Seen.insert(T).second)
+      addParts(T);
+  }
+  const std::vector<const llvm::StructType *> &named() const { return Named; }
+
+private:
+  void addParts(const llvm::Type *T);
+};
+
 /// What differs between two fingerprints.
 struct Difference {
   /// Globals or module-level content.
@@ -44,8 +64,8 @@ struct Difference {
   bool content() const { return Module || List || !Functions.empty(); }
 };
 
-/// Takes the fingerprint of `M` into `Print`, whose storage is used again.
-void takeFingerprint(llvm::Module &M, Fingerprint &Print);
+/// Takes the fingerprint of `M` into `Print`, whose storage is used again, and the types of `M` into `Types`.
+void takeFingerprint(llvm::Module &M, KnownTypes &Types, Fingerprint &Print);
 
 /// Takes the part of the fingerprint that tells the order of use-lists anew: all of the module's, and those
 /// of the functions in `Changed`.

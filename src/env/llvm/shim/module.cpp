@@ -122,7 +122,7 @@ int steplake_llvm_module_adopt(SteplakeModule *Module,
 void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
   canonicaliseIntrinsics(*Module);
   canonicaliseUseLists(*Module->IR);
-  takeFingerprint(*Module->IR, Module->Print);
+  takeFingerprint(*Module->IR, Module->Types, Module->Print);
 }
 
 int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
@@ -140,7 +140,14 @@ int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
 }
 
 void steplake_llvm_module_settle(SteplakeModule *Module) {
+  bool Dropped = false;
+  for (Function *F : Module->Changes.Functions)
+    Dropped |= dropUnreadable(*F);
   canonicaliseUseLists(*Module->IR, Module->Changes);
+  if (Dropped) {
+    takeFingerprint(*Module->IR, Module->Types, Module->Print);
+    return;
+  }
   // Content is what it was after the run: only order has changed since.
   std::swap(Module->Print, Module->Next);
   takeOrder(*Module->IR, Module->Changes, Module->Print);

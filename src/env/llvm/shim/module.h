@@ -19,6 +19,7 @@ struct SteplakeModule {
   std::unique_ptr<llvm::Module> IR;
   /// Why the last call failed.
   std::string Message;
+  steplake::KnownTypes Types;
   /// Of the canonical form that the module was in last.
   steplake::Fingerprint Print;
   /// Of the module after the last run. Between steps nothing reads it; kept for its storage.
@@ -44,6 +45,10 @@ void canonicaliseUseLists(llvm::Module &M);
 
 /// The same where only `Changed` has another content than in a module that was canonical.
 void canonicaliseUseLists(llvm::Module &M, const Difference &Changed);
+
+/// Drops attributes of `F` and of its calls that bitcode can hold but its reader does not take: alignments
+/// of 2^32, which inference arrives at for unreachable code. True if there were any.
+bool dropUnreadable(llvm::Function &F);
 
 /// Starts the numbers that LLVM appends to clashing global names from 1 again, as after a read.
 void resetUniqueNames(llvm::Module &M);

@@ -245,6 +245,10 @@ const Mutation Mutations[] = {
     {"module assembly", [](Module &M) { M.setModuleInlineAsm("nop"); }},
     {"triple",
      [](Module &M) { M.setTargetTriple(Triple("x86_64-unknown-freebsd")); }},
+    {"type name",
+     [](Module &M) {
+       StructType::getTypeByName(M.getContext(), "pair")->setName("couple");
+     }},
     {"data layout", [](Module &M) { M.setDataLayout("e-p:64:64"); }},
 };
 

@@ -3,6 +3,8 @@ source_filename = "everything"
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
 target triple = "x86_64-pc-linux-gnu"
 
+%pair = type { i32, i32 }
+
 $variable = comdat any
 
 @variable = global i32 7, comdat, align 4
@@ -28,6 +30,7 @@ entry:
   %sum = add i32 %a, 1
   %wide = zext i32 %sum to i64
   %address = getelementptr i32, ptr %p, i64 %wide
+  %field = getelementptr [2 x %pair], ptr %p, i64 0, i64 1, i32 1
   %old = atomicrmw add ptr %address, i32 1 seq_cst
   %pair = cmpxchg ptr %address, i32 %old, i32 %sum seq_cst monotonic
   fence seq_cst
