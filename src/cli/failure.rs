@@ -90,13 +90,28 @@ impl From<SessionError> for Failed {
 
 impl From<DatasetError> for Failed {
     fn from(error: DatasetError) -> Self {
-        Self::of(Code::Usage, &error)
+        let code = match error {
+            DatasetError::ToolMissing { .. }
+            | DatasetError::ToolFailed { .. }
+            | DatasetError::TimedOut { .. }
+            | DatasetError::Cache { .. }
+            | DatasetError::Offline { .. }
+            | DatasetError::NoPackageSources { .. }
+            | DatasetError::ChecksumMismatch { .. } => Code::Failed,
+            _ => Code::Usage,
+        };
+        Self::of(code, &error)
     }
 }
 
 impl From<QueryError> for Failed {
     fn from(error: QueryError) -> Self {
-        Self::of(Code::Usage, &error)
+        let code = match error {
+            QueryError::Store(_) => Code::Lake,
+            QueryError::Memory(_) | QueryError::Failed(_) | QueryError::Write(_) => Code::Failed,
+            _ => Code::Usage,
+        };
+        Self::of(code, &error)
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::args::{Cli, InfoFormat, ProbeArgs, ReplayArgs};
 use super::benchmarks::{Catalogue, action_space, environment, workers};
-use super::failure::Failed;
+use super::failure::{Code, Failed};
 use super::{print, progress};
 use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
@@ -34,7 +34,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     let rewards: Vec<&str> =
         environment.spec().reward_spaces.iter().map(|space| space.name).collect();
     let mut text = format!("{uri}\n{:>4}  {:<40}  {}\n", 0, started.state, rewards.join("  "));
-    let mut taken = 0;
+    let (mut taken, mut failure) = (0, None);
     session.multistep(&actions, &mut |step, _| {
         let name = &space.actions[usize::from(actions[taken].0)].name;
         taken += 1;
@@ -42,8 +42,9 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
             Outcome::State { id, changed, .. } => {
                 (id.to_string(), if *changed { "" } else { "  (no change)" }.to_owned())
             }
-            Outcome::Crashed(failure) => {
-                (String::new(), format!("  {}: {}", failure.kind, failure.detail))
+            Outcome::Crashed(died) => {
+                failure = Some(format!("{}: {}", died.kind, died.detail));
+                (String::new(), format!("  {}: {}", died.kind, died.detail))
             }
         };
         let values: Vec<String> = step.rewards.iter().map(|value| format!("{value:.6}")).collect();
@@ -53,6 +54,9 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     })?;
     if !args.ir {
         return print(&text);
+    }
+    if let Some(failure) = failure {
+        return Err(Failed::new(Code::Failed, format!("there is no final state: {failure}")));
     }
     let text_space = environment.spec().observation_index("Ir");
     let value = session.observe(text_space.unwrap_or(environment.spec().state_index()))?;

@@ -68,7 +68,7 @@ impl Program {
         let context = Context::create();
         // SAFETY: the context is alive.
         unsafe {
-            ffi::steplake_llvm_context_prepare(context.raw(), i32::from(names == LocalNames::Drop))
+            ffi::steplake_llvm_context_prepare(context.raw(), i32::from(names == LocalNames::Drop));
         };
         // SAFETY: the context is alive, and stays so for as long as the handle.
         let module = unsafe { ffi::steplake_llvm_module_create(context.raw()) };

@@ -174,9 +174,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Lets nobody wait for a job that is gone, however it went.
+struct LastWord<'a>(&'a Campaign<'a>);
+
+impl Drop for LastWord<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.board).schedule.abandon();
+        }
+        self.0.settled.notify_all();
+    }
+}
+
 impl Campaign<'_> {
     /// Plays episodes until there are none left.
     fn work(&self) {
+        let _last = LastWord(self);
         let session = self.environment.session();
         let result = session.map_err(GenerateError::from).and_then(|session| {
             let mut recorder = self.recording.recorder(session);
@@ -193,7 +206,6 @@ impl Campaign<'_> {
             board.error.get_or_insert(error);
             board.schedule.abandon();
         }
-        self.settled.notify_all();
     }
 
     fn is_interrupted(&self) -> bool {
