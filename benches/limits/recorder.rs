@@ -94,7 +94,8 @@ pub(crate) fn run() {
     let mut nanoseconds = Vec::with_capacity(STEPS as usize);
     record(Some(&mut nanoseconds));
     nanoseconds.sort_unstable();
-    let at = |per_mille: usize| f64::from(nanoseconds[nanoseconds.len() * per_mille / 1000]) / 1000.0;
+    let at =
+        |per_mille: usize| f64::from(nanoseconds[nanoseconds.len() * per_mille / 1000]) / 1000.0;
     for (name, share, target) in
         [("p50", 0.5, ""), ("p99", 0.99, "target 20 µs"), ("p99.9", 0.999, "")]
     {
