@@ -81,7 +81,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-/// For tests: `shim/mutations.cpp`.
+// For tests: `shim/mutations.cpp`.
 #[cfg(test)]
 unsafe extern "C" {
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;

@@ -158,27 +158,27 @@ mod tests {
         }
     }
 
-    fn flags_after(trial: Trial) -> ActionFlags {
+    fn flags_after(trial: &Trial) -> ActionFlags {
         let mut finding = Finding::default();
-        finding.record(&trial, "here");
+        finding.record(trial, "here");
         finding.flags()
     }
 
     #[test]
     fn each_finding_has_its_flag() {
         let fine = ActionFlags::UNREMARKABLE;
-        assert_eq!(flags_after(trial()), fine);
+        assert_eq!(flags_after(&trial()), fine);
         let unlike = ActionFlags { replayable: false, ..fine };
-        assert_eq!(flags_after(Trial { replayed: None, ..trial() }), unlike);
-        assert_eq!(flags_after(Trial { reread: None, ..trial() }), unlike);
+        assert_eq!(flags_after(&Trial { replayed: None, ..trial() }), unlike);
+        assert_eq!(flags_after(&Trial { reread: None, ..trial() }), unlike);
         let registered = "metadata kind x".to_owned();
-        assert_eq!(flags_after(Trial { registered, ..trial() }), unlike);
+        assert_eq!(flags_after(&Trial { registered, ..trial() }), unlike);
         let broken = Trial { state: None, replayed: None, reread: None, ..trial() };
-        assert_eq!(flags_after(broken), ActionFlags { crashes: true, ..fine });
+        assert_eq!(flags_after(&broken), ActionFlags { crashes: true, ..fine });
         let slow = Trial { cpu: SLOW_CPU_MIN, ..trial() };
-        assert_eq!(flags_after(slow), ActionFlags { slow: true, ..fine });
+        assert_eq!(flags_after(&slow), ActionFlags { slow: true, ..fine });
         let idle = Trial { changed: false, ..trial() };
-        assert_eq!(flags_after(idle), ActionFlags { never_changes: true, ..fine });
+        assert_eq!(flags_after(&idle), ActionFlags { never_changes: true, ..fine });
     }
 
     #[test]

@@ -169,9 +169,11 @@ fn the_order_of_use_lists_is_restored_without_a_change() {
     }
 }
 
-/// Random walks over programs that have something to optimise: what was written before and after each run,
-/// and what the engine said.
-fn walk(seed: u64, steps: usize, check: &mut dyn FnMut(&str, &[u8], Change, &mut Program)) {
+/// Takes the pipeline, the state before, what the engine said, and the program after.
+type Check<'a> = dyn FnMut(&str, &[u8], Change, &mut Program) + 'a;
+
+/// Random walks over programs that have something to optimise.
+fn walk(seed: u64, steps: usize, check: &mut Check<'_>) {
     let actions: Vec<ActionSpec> = action_spaces().swap_remove(0).actions;
     let mut engine = engine();
     for bitcode in real_programs() {
