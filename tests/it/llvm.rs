@@ -5,6 +5,7 @@ use std::process::Command;
 
 use sha1::{Digest, Sha1};
 use steplake::datasets::{Datasets, Settings};
+use steplake::env::llvm::probe::{ProbeOptions, probe};
 use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Watch};
 use steplake::model::{
@@ -281,5 +282,32 @@ fn a_batch_is_its_steps_one_after_another() {
     for (action, seen) in actions.into_iter().zip(seen) {
         let step = one.apply(action).unwrap();
         assert_eq!((state(&step), step.rewards, one.observe(space).unwrap()), seen);
+    }
+}
+
+#[test]
+fn a_probe_finds_what_kills_and_survives_it() {
+    let environment = LlvmEnvironment::new();
+    let cache = tempfile::tempdir().unwrap();
+    let settings = Settings { cache: cache.path().into(), apt_sources: cache.path().into() };
+    let vectors = "generator://llvm-stress-v0/1".parse().unwrap();
+    let vectors = Datasets::new(&settings).benchmark(&vectors).unwrap();
+    let options = ProbeOptions {
+        program: env!("CARGO_BIN_EXE_steplake").into(),
+        arguments: vec!["probe-child".into()],
+        benchmarks: vec![small(), vectors],
+        rounds: 1,
+        seed: 7,
+        jobs: 2,
+    };
+    let report = probe(&options, &|_| {}).unwrap();
+    // It wants what only the code generator sets up.
+    let deadly = &report.findings["function(codegenprepare)"];
+    assert!(deadly.crashes == 2 && deadly.flags().crashes, "{deadly:?}");
+    for action in &environment.spec().action_space(SPACE).unwrap().actions {
+        let finding = &report.findings[&action.pipeline];
+        let flags = finding.flags();
+        assert!(finding.steps > 0, "{} did not run", action.name);
+        assert!(flags.replayable && !flags.crashes, "{} (seed 7): {finding:?}", action.name);
     }
 }

@@ -66,10 +66,9 @@ impl Program {
     /// Reads a program that was written by this library, or is verified next.
     pub(super) fn parse_trusted(bytes: &[u8], names: LocalNames) -> Result<Self, ProgramError> {
         let context = Context::create();
+        let drop_names = i32::from(names == LocalNames::Drop);
         // SAFETY: the context is alive.
-        unsafe {
-            ffi::steplake_llvm_context_prepare(context.raw(), i32::from(names == LocalNames::Drop));
-        };
+        unsafe { ffi::steplake_llvm_context_prepare(context.raw(), drop_names) };
         // SAFETY: the context is alive, and stays so for as long as the handle.
         let module = unsafe { ffi::steplake_llvm_module_create(context.raw()) };
         let module = NonNull::new(module).expect("operator new does not give null");

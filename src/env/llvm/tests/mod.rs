@@ -169,11 +169,10 @@ fn the_order_of_use_lists_is_restored_without_a_change() {
     }
 }
 
-/// Takes the action, what was written before it, what the engine said, and the program after it.
+/// Takes the pipeline, the state before, what the engine said, and the program after.
 type Check<'a> = dyn FnMut(&str, &[u8], Change, &mut Program) + 'a;
 
-/// Random walks over programs that have something to optimise: what was written before and after each run,
-/// and what the engine said.
+/// Random walks over programs that have something to optimise.
 fn walk(seed: u64, steps: usize, check: &mut Check<'_>) {
     let actions: Vec<ActionSpec> = action_spaces().swap_remove(0).actions;
     let mut engine = engine();
