@@ -71,6 +71,12 @@ fn wait(child: &mut Child, time: Duration) -> bool {
     }
 }
 
+/// Waits for a child that must succeed.
+fn succeed(child: Child) {
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", crate::support::err(&output));
+}
+
 /// Runs `arguments` with `--resume` until they are done, killing whatever chance chooses, `kills` times.
 fn run_disturbed(
     lake: &Path,
@@ -81,15 +87,20 @@ fn run_disturbed(
 ) {
     let (mut supervisors, mut workers) = (0, 0);
     loop {
-        let mut child =
-            steplake(lake).args(arguments).arg("--resume").stdout(Stdio::null()).spawn().unwrap();
+        let mut child = steplake(lake)
+            .args(arguments)
+            .arg("--resume")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         let ended = loop {
             if supervisors + workers >= kills {
-                assert!(child.wait().unwrap().success());
+                succeed(child);
                 break true;
             }
             if wait(&mut child, Duration::from_millis(5 + chance.below(instant_ms))) {
-                assert!(child.try_wait().unwrap().unwrap().success());
+                succeed(child);
                 break true;
             }
             let victims = children(child.id());

@@ -383,6 +383,9 @@ fn acts(moves: &[Move]) -> Vec<Act> {
                     episodes.retain(|_, next| next.is_none());
                     held.retain(|ordinal, _| episodes.contains_key(ordinal));
                     author.known.clone_from(&sealed_or_closed);
+                    if sealed_or_closed.is_empty() {
+                        author.benchmarks.clear();
+                    }
                 }
                 acts.push(act.clone());
             }
