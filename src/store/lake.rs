@@ -43,7 +43,7 @@ impl Lake {
         let lock = Lock::take(path)?;
         demand_empty(path)?;
         // One that was cut short may have been meant for another identity.
-        for suffix in ["", "-wal", "-shm"] {
+        for suffix in ["-journal", "", "-wal", "-shm"] {
             disk.remove(&path.join(format!("{}{suffix}", catalog::FILE_NAME)))?;
         }
         Catalog::create(path, identity, &disk)?;
@@ -183,7 +183,9 @@ fn demand_empty(path: &Path) -> Result<(), StoreError> {
     }
     // A hot log with rows is a lake that lost its lake.json.
     let hot = path.join(catalog::FILE_NAME);
-    if hot.exists() && !catalog::is_unused(&hot)? {
+    // A log with a rollback journal is none yet: it is made a write-ahead log before anything else.
+    let in_creation = path.join(format!("{}-journal", catalog::FILE_NAME)).exists();
+    if hot.exists() && !in_creation && !catalog::is_unused(&hot)? {
         return Err(not_a_lake("its lake.json is gone".into()));
     }
     Ok(())

@@ -42,7 +42,7 @@ fn kills(default: u32) -> u32 {
     std::env::var("STEPLAKE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(default)
 }
 
-/// The children of a process.
+/// The workers of a process.
 fn children(pid: u32) -> Vec<Pid> {
     let path = format!("/proc/{pid}/task");
     let tasks = std::fs::read_dir(path).into_iter().flatten().flatten();
@@ -51,7 +51,12 @@ fn children(pid: u32) -> Vec<Pid> {
         .flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
         .filter_map(|pid| pid.parse().ok())
         .collect();
-    pids.into_iter().map(Pid::from_raw).collect()
+    // Compilers that make the benchmarks are children too, and an error when they are killed.
+    let is_worker = |pid: &i32| {
+        let command = std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
+        command.is_ok_and(|line| line.split('\0').any(|word| word == "worker"))
+    };
+    pids.into_iter().filter(is_worker).map(Pid::from_raw).collect()
 }
 
 /// Waits for the child, for so long at most; whether it ended.
