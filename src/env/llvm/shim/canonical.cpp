@@ -123,9 +123,9 @@ public:
   }
 };
 
-/// Raises all uses of globals and constants, and those of the locals of functions that `IsChanged`.
+/// Raises all uses of globals and constants, and those of the locals of functions that `IsUnordered`.
 template <typename Predicate>
-void canonicaliseWhere(Module &M, Predicate IsChanged) {
+void canonicaliseWhere(Module &M, Predicate IsUnordered) {
   // Constants that nothing uses any more live on in the context, as users of the globals they mention.
   for (GlobalVariable &G : M.globals())
     G.removeDeadConstantUsers();
@@ -133,10 +133,10 @@ void canonicaliseWhere(Module &M, Predicate IsChanged) {
     F.removeDeadConstantUsers();
   UseLists Lists;
   for (Function &F : reverse(M)) {
-    bool Changed = IsChanged(F);
-    if (Changed)
+    bool Locals = IsUnordered(F);
+    if (Locals)
       F.renumberBlocks();
-    Lists.raise(F, Changed);
+    Lists.raise(F, Locals);
   }
   for (GlobalIFunc &G : reverse(M.ifuncs()))
     Lists.raise(G, true);
@@ -154,9 +154,8 @@ void canonicaliseUseLists(Module &M) {
 }
 
 void canonicaliseUseLists(Module &M, const Difference &Changed) {
-  SmallPtrSet<Function *, 8> Functions(Changed.Functions.begin(),
-                                       Changed.Functions.end());
-  canonicaliseWhere(M, [&](Function &F) { return Functions.contains(&F); });
+  canonicaliseWhere(
+      M, [&](Function &F) { return Changed.Unordered.contains(&F); });
 }
 
 } // namespace steplake

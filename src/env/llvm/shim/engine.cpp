@@ -71,8 +71,8 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
   if (Module->Changes.content())
     return SteplakeChanged;
   // The content is the same, so canonical order is the order from before.
-  if (Module->Changes.Order)
-    canonicaliseUseLists(M);
+  if (Module->Changes.order())
+    canonicaliseUseLists(M, Module->Changes);
   return SteplakeUnchanged;
 }
 

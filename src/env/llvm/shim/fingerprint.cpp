@@ -289,16 +289,9 @@ void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
 
 void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {
   Print.Order = hashGlobalUses(M);
-  size_t Next = 0;
-  for (FunctionPrint &P : Print.Functions) {
-    // Both lists are in the module's order.
-    if (Next == Changed.Functions.size())
-      break;
-    if (P.Function != Changed.Functions[Next])
-      continue;
-    ++Next;
-    P.Order = hashLocalUses(*P.Function);
-  }
+  for (FunctionPrint &P : Print.Functions)
+    if (Changed.Unordered.contains(P.Function))
+      P.Order = hashLocalUses(*P.Function);
 }
 
 void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
@@ -307,6 +300,7 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
   Result.Order = Before.Order != After.Order;
   Result.List = Before.Functions.size() != After.Functions.size();
   Result.Functions.clear();
+  Result.Unordered.clear();
   DenseMap<const Function *, const FunctionPrint *> Known;
   auto Find = [&](size_t Index, const Function *F) -> const FunctionPrint * {
     // Hardly any pass moves functions about.
@@ -322,10 +316,11 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
   for (Function &F : M) {
     const FunctionPrint &Now = After.Functions[Index];
     const FunctionPrint *Then = Find(Index++, &F);
-    if (!Then || Then->Content != Now.Content)
+    bool Changed = !Then || Then->Content != Now.Content;
+    if (Changed)
       Result.Functions.push_back(&F);
-    else if (Then->Order != Now.Order)
-      Result.Order = true;
+    if (Changed || Then->Order != Now.Order)
+      Result.Unordered.insert(&F);
   }
 }
 

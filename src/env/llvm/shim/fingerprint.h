@@ -2,6 +2,7 @@
 #pragma once
 
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/DerivedTypes.h"
 #include "llvm/IR/Module.h"
@@ -56,11 +57,15 @@ struct Difference {
   bool Module = false;
   /// The list of functions: some are gone, new, or in another place.
   bool List = false;
-  /// The order of some use-list, whether or not content differs too.
+  /// The order of the use-list of some global.
   bool Order = false;
   /// Functions with other content, or new ones.
   llvm::SmallVector<llvm::Function *, 8> Functions;
+  /// Functions whose local use-lists may be out of order: those, and those where nothing but the order is
+  /// another.
+  llvm::SmallPtrSet<const llvm::Function *, 8> Unordered;
 
+  bool order() const { return Order || !Unordered.empty(); }
   bool content() const { return Module || List || !Functions.empty(); }
 };
 
@@ -68,7 +73,7 @@ struct Difference {
 void takeFingerprint(llvm::Module &M, KnownTypes &Types, Fingerprint &Print);
 
 /// Takes the part of the fingerprint that tells the order of use-lists anew: all of the module's, and those
-/// of the functions in `Changed`.
+/// of the functions that were out of order.
 void takeOrder(llvm::Module &M, const Difference &Changed, Fingerprint &Print);
 
 /// Compares the fingerprints of `M` before and after.

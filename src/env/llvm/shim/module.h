@@ -43,7 +43,7 @@ void canonicaliseIntrinsics(SteplakeModule &Module);
 /// user. Optimisers see use-lists, and bitcode does not hold their order.
 void canonicaliseUseLists(llvm::Module &M);
 
-/// The same where only `Changed` has another content than in a module that was canonical.
+/// The same for a module that was canonical before `Changed` came about.
 void canonicaliseUseLists(llvm::Module &M, const Difference &Changed);
 
 /// Drops attributes of `F` and of its calls that bitcode can hold but its reader does not take: alignments

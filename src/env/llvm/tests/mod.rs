@@ -169,6 +169,25 @@ fn the_order_of_use_lists_is_restored_without_a_change() {
     }
 }
 
+#[test]
+fn the_order_is_restored_beside_a_change_elsewhere_too() {
+    let mut engine = engine();
+    for bitcode in real_programs() {
+        let mut program = first_state(&engine, &bitcode).unwrap();
+        let mut untouched = Program::revive(program.written()).unwrap();
+        program.reverse_uses();
+        // The first changes linkages and looks at no use-list; the others go by them.
+        let pipelines = ["internalize", "function(sroa,early-cse)", "function(newgvn,simplifycfg)"];
+        for pipeline in pipelines {
+            for program in [&mut program, &mut untouched] {
+                assert_eq!(engine.run(program, pipeline), Ok(Change::Some), "{pipeline}");
+                program.settle();
+            }
+        }
+        assert_eq!(identify(program.write()), identify(untouched.write()));
+    }
+}
+
 /// Takes the pipeline, the state before, what the engine said, and the program after.
 type Check<'a> = dyn FnMut(&str, &[u8], Change, &mut Program) + 'a;
 
