@@ -32,7 +32,7 @@ fn watch(child: &mut Child) -> Vec<(u64, u64)> {
     while child.try_wait().expect("it is our child").is_none() {
         let workers = children(child.id()).into_iter().map(resident).max().unwrap_or(0);
         samples.push((resident(child.id()), workers));
-        std::thread::sleep(SAMPLE_INTERVAL);
+        std::thread::park_timeout(SAMPLE_INTERVAL);
     }
     samples
 }

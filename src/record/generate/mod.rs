@@ -1,6 +1,6 @@
 //! Generating: playing the episodes of a [`Plan`] on many workers and recording them.
 //!
-//! What a run leaves in the lake depends on its plan, less the number of jobs; see [`schedule`] for how,
+//! What a run leaves in the lake depends on its plan, less the number of jobs; see `schedule` for how,
 //! and [`Past`] for how an interrupted run is taken up.
 
 mod past;

@@ -1,7 +1,7 @@
 //! Finding out which actions are pure functions of the state, and which crash, are slow, or do nothing.
 //!
 //! For every program and seed all pipelines are put into a random order and cut into walks. Each walk is run
-//! under several [conditions](CONDITIONS): in processes with other settings of the allocator, with and
+//! under several conditions: in processes with other settings of the allocator, with and
 //! without address randomisation, and with heaps whose holes lie in another order each time. Every step is
 //! also run from the stored bitcode of the state before. Wherever two of these differ, the action is not
 //! replayable.
