@@ -21,8 +21,9 @@
 //! # What a reader sees
 //!
 //! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
-//! then, once. A snapshot stays good while writers go on: segments are never changed, and those
-//! that a newer derivation replaces stay on disk for an hour. Readers take no lock and stop nobody.
+//! then, once. Segments are never changed. A newer derivation removes the ones that it replaces: a
+//! snapshot from before that has not opened them yet then gets an error that says to ask again.
+//! Readers take no lock and stop nobody.
 //!
 //! # Open and closed episodes
 //!
