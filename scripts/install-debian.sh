@@ -39,7 +39,8 @@ printf 'installing %s\n' "${missing[*]}" >&2
 # A source that cannot be reached is no reason to stop while the packages come from another one.
 "${as_root[@]}" apt-get update -qq || printf 'apt-get update failed; going on with what is known\n' >&2
 for package in "${missing[@]}"; do
-    if ! LC_ALL=C apt-cache policy "$package" | grep --quiet 'Candidate: [^(]'; then
+    # Not `apt-cache | grep --quiet`: grep leaves at the first match, and pipefail then blames apt-cache.
+    if [[ $(LC_ALL=C apt-cache policy "$package") != *"Candidate: "[^\(]* ]]; then
         hint="apt has no package $package."
         [[ $package != *22* ]] ||
             hint+=" Debian 12 has LLVM 22 in its security updates (suite bookworm-security): are they among the apt sources?"
