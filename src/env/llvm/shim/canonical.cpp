@@ -80,6 +80,11 @@ bool dropUnreadable(Function &F) {
   return Dropped;
 }
 
+void dropDeadConstants(Module &M) {
+  for (GlobalValue &G : M.global_values())
+    G.removeDeadConstantUsers();
+}
+
 void resetUniqueNames(Module &M) { lastUnique(M.getValueSymbolTable()) = 0; }
 
 namespace {
@@ -126,11 +131,7 @@ public:
 /// Raises all uses of globals and constants, and those of the locals of functions that `IsUnordered`.
 template <typename Predicate>
 void canonicaliseWhere(Module &M, Predicate IsUnordered) {
-  // Constants that nothing uses any more live on in the context, as users of the globals they mention.
-  for (GlobalVariable &G : M.globals())
-    G.removeDeadConstantUsers();
-  for (Function &F : M)
-    F.removeDeadConstantUsers();
+  dropDeadConstants(M);
   UseLists Lists;
   for (Function &F : reverse(M)) {
     bool Locals = IsUnordered(F);

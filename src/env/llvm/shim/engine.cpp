@@ -66,6 +66,7 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
   if (!steplake_llvm_engine_run_alone(Engine, Module, Pipeline, Size))
     return SteplakeBadPipeline;
   canonicaliseIntrinsics(*Module);
+  dropDeadConstants(M);
   takeFingerprint(M, Module->Types, Module->Next);
   compare(M, Module->Print, Module->Next, Module->Changes);
   if (Module->Changes.content())

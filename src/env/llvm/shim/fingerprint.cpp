@@ -6,6 +6,7 @@
 #include "llvm/IR/DebugProgramInstruction.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/Support/xxhash.h"
 
 using namespace llvm;
@@ -237,27 +238,60 @@ uint64_t hashModule(const Module &M, KnownTypes &Types, Attachments &Nodes) {
   return H.finish();
 }
 
-/// The order of a use-list, and of those of the constants in it.
-void hashUses(Hasher &H, const Value &V) {
-  for (const Use &U : V.uses()) {
-    H.pointer(&U);
-    const auto *C = dyn_cast<Constant>(U.getUser());
-    if (C && !isa<GlobalValue>(C))
-      hashUses(H, *C);
-  }
-}
+/// The uses of globals by constants, and by the constants that use those.
+class GlobalUses {
+  Hasher Order;
+  uint64_t Constants = 0;
 
-uint64_t hashGlobalUses(const Module &M) {
-  Hasher H;
+  /// Constants are told apart by their own operands alone where these are few, as those of expressions are;
+  /// each operand of an aggregate that matters comes by here as a use of its own.
+  void constant(const Constant &C, const Use &Operand) {
+    Hasher H;
+    H.pointer(&C);
+    H.pointer(C.getType());
+    H.pointer(&Operand);
+    H.pointer(Operand.get());
+    if (auto *Expression = dyn_cast<ConstantExpr>(&C)) {
+      H.word(Expression->getOpcode() |
+             Expression->getRawSubclassOptionalData() << 8);
+      for (const Use &Other : Expression->operands())
+        H.pointer(Other.get());
+      if (auto *Address = dyn_cast<GEPOperator>(Expression))
+        H.pointer(Address->getSourceElementType());
+    }
+    // A sum: the order is told apart.
+    Constants += H.finish();
+  }
+
+public:
+  void add(const Value &V) {
+    for (const Use &U : V.uses()) {
+      Order.pointer(&U);
+      const auto *C = dyn_cast<Constant>(U.getUser());
+      if (!C || isa<GlobalValue>(C))
+        continue;
+      constant(*C, U);
+      add(*C);
+    }
+  }
+
+  void finish(Fingerprint &Print) const {
+    Print.Constants = Constants;
+    Print.Order = Order.finish();
+  }
+};
+
+void hashGlobalUses(const Module &M, Fingerprint &Print) {
+  GlobalUses Uses;
   for (const GlobalVariable &G : M.globals())
-    hashUses(H, G);
+    Uses.add(G);
   for (const Function &F : M)
-    hashUses(H, F);
+    Uses.add(F);
   for (const GlobalAlias &G : M.aliases())
-    hashUses(H, G);
+    Uses.add(G);
   for (const GlobalIFunc &G : M.ifuncs())
-    hashUses(H, G);
-  return H.finish();
+    Uses.add(G);
+  Uses.finish(Print);
 }
 
 } // namespace
@@ -284,11 +318,11 @@ void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
     Print.Functions.push_back(printFunction(F, Types, Nodes));
   // After the functions, where types may turn up first.
   Print.Content = hashModule(M, Types, Nodes);
-  Print.Order = hashGlobalUses(M);
+  hashGlobalUses(M, Print);
 }
 
 void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {
-  Print.Order = hashGlobalUses(M);
+  hashGlobalUses(M, Print);
   for (FunctionPrint &P : Print.Functions)
     if (Changed.Unordered.contains(P.Function))
       P.Order = hashLocalUses(*P.Function);
@@ -297,6 +331,7 @@ void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {
 void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
              Difference &Result) {
   Result.Module = Before.Content != After.Content;
+  Result.Constants = Before.Constants != After.Constants;
   Result.Order = Before.Order != After.Order;
   Result.List = Before.Functions.size() != After.Functions.size();
   Result.Functions.clear();

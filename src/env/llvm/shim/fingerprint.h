@@ -26,6 +26,9 @@ struct FunctionPrint {
 struct Fingerprint {
   /// Globals, aliases, module-level metadata and text.
   uint64_t Content = 0;
+  /// The constants that use globals, whatever their order. When a global is replaced by another one, LLVM
+  /// rewrites them in place: a table of functions can change while its address and its users stay.
+  uint64_t Constants = 0;
   /// The order of the use-lists of globals, and of constants that use globals.
   uint64_t Order = 0;
   std::vector<FunctionPrint> Functions;
@@ -55,6 +58,8 @@ private:
 struct Difference {
   /// Globals or module-level content.
   bool Module = false;
+  /// Constants that use globals.
+  bool Constants = false;
   /// The list of functions: some are gone, new, or in another place.
   bool List = false;
   /// The order of the use-list of some global.
@@ -66,14 +71,16 @@ struct Difference {
   llvm::SmallPtrSet<const llvm::Function *, 8> Unordered;
 
   bool order() const { return Order || !Unordered.empty(); }
-  bool content() const { return Module || List || !Functions.empty(); }
+  bool content() const {
+    return Module || Constants || List || !Functions.empty();
+  }
 };
 
 /// Takes the fingerprint of `M` into `Print`, whose storage is used again, and the types of `M` into `Types`.
 void takeFingerprint(llvm::Module &M, KnownTypes &Types, Fingerprint &Print);
 
-/// Takes the part of the fingerprint that tells the order of use-lists anew: all of the module's, and those
-/// of the functions that were out of order.
+/// Takes the part of the fingerprint that use-lists tell anew: all of the module's, and those of the
+/// functions that were out of order.
 void takeOrder(llvm::Module &M, const Difference &Changed, Fingerprint &Print);
 
 /// Compares the fingerprints of `M` before and after.

@@ -39,6 +39,10 @@ namespace steplake {
 /// more; that would be lost on the next read.
 void canonicaliseIntrinsics(SteplakeModule &Module);
 
+/// Destroys constants that nothing uses any more. They live on in the context, as users of the globals that
+/// they mention.
+void dropDeadConstants(llvm::Module &M);
+
 /// Puts every use-list into an order that follows from the module's content: ascending by the place of the
 /// user. Optimisers see use-lists, and bitcode does not hold their order.
 void canonicaliseUseLists(llvm::Module &M);

@@ -238,6 +238,21 @@ const Mutation Mutations[] = {
      [](Module &M) {
        M.alias_begin()->setAliasee(M.getNamedGlobal("another"));
      }},
+    {"table rewritten in place",
+     [](Module &M) {
+       Constant *Table = M.getNamedGlobal("table")->getInitializer();
+       M.getFunction("first")->replaceAllUsesWith(M.getFunction("second"));
+       if (M.getNamedGlobal("table")->getInitializer() != Table)
+         report_fatal_error("the table was to be rewritten in place");
+     }},
+    {"expression rewritten in place",
+     [](Module &M) {
+       Constant *Place = M.getNamedGlobal("place")->getInitializer();
+       M.getNamedGlobal("another")->replaceAllUsesWith(
+           M.getNamedGlobal("variable"));
+       if (M.getNamedGlobal("place")->getInitializer() != Place)
+         report_fatal_error("the expression was to be rewritten in place");
+     }},
     {"resolver",
      [](Module &M) { M.ifunc_begin()->setResolver(M.getFunction("resolve2")); }},
     {"named metadata",

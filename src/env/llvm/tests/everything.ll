@@ -9,6 +9,8 @@ $variable = comdat any
 
 @variable = global i32 7, comdat, align 4
 @another = global i32 8, align 4
+@table = global [2 x ptr] [ptr @first, ptr @resolve1]
+@place = global ptr getelementptr (i8, ptr @another, i64 4)
 @alias = alias i32, ptr @variable
 @chosen = ifunc void (), ptr @resolve1
 
@@ -67,6 +69,10 @@ declare i32 @personality(...)
 declare void @callee(i32)
 
 declare void @unused()
+
+declare void @first()
+
+declare void @second()
 
 !llvm.module.flags = !{!0}
 !llvm.dbg.cu = !{!1}
