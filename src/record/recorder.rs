@@ -33,21 +33,13 @@ pub struct EpisodePlan {
     pub seed: i64,
     /// The name of the policy that chose its actions.
     pub policy: String,
-    /// The last step that was recorded before an interruption. Steps up to it are played, not written.
-    pub recorded_until: Option<u32>,
     /// When its row is written.
     pub settle: Settle,
 }
 
 impl Default for EpisodePlan {
     fn default() -> Self {
-        Self {
-            ordinal: None,
-            seed: 0,
-            policy: String::new(),
-            recorded_until: None,
-            settle: Settle::AtItsEnd,
-        }
+        Self { ordinal: None, seed: 0, policy: String::new(), settle: Settle::AtItsEnd }
     }
 }
 
@@ -166,8 +158,7 @@ impl Recorder {
         };
         let inner = &mut self.inner;
         let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
-        let write_step = open.plan.recorded_until.is_none();
-        writing.write(step, write_step, benchmark_row, &mut |space| inner.observe(space))?;
+        writing.write(step, benchmark_row, &mut |space| inner.observe(space))?;
         self.episode = Some(open);
         Ok(())
     }
@@ -184,18 +175,16 @@ impl Writing<'_> {
     fn write(
         self,
         step: StepRow,
-        write_step: bool,
         benchmark: Option<BenchmarkRow>,
         observe: &mut Observe<'_>,
     ) -> Result<(), SessionError> {
         let shared = self.shared;
         let Some(state) = step.state else {
-            return put(shared, step, write_step, benchmark, Fresh::default());
+            return put(shared, step, benchmark, Fresh::default());
         };
         let claim = shared.claim(state);
-        let result = self
-            .look(state, claim, observe)
-            .and_then(|fresh| put(shared, step, write_step, benchmark, fresh));
+        let result =
+            self.look(state, claim, observe).and_then(|fresh| put(shared, step, benchmark, fresh));
         shared.meet(state, claim, result.is_ok());
         result
     }
@@ -239,7 +228,6 @@ struct Fresh {
 fn put(
     shared: &Shared,
     step: StepRow,
-    write_step: bool,
     benchmark: Option<BenchmarkRow>,
     fresh: Fresh,
 ) -> Result<(), SessionError> {
@@ -249,7 +237,7 @@ fn put(
         rows.benchmarks.extend(benchmark);
         rows.observations.extend(fresh.observations);
         rows.ir.extend(fresh.ir);
-        rows.steps.extend(Some(step).filter(|_| write_step));
+        rows.steps.push(step);
         (count(rows) - before, bytes)
     })?;
     Ok(())
@@ -260,8 +248,8 @@ fn count(rows: &Rows) -> usize {
 }
 
 impl Open {
-    /// The row of the step that has just been made, and whether it is new to the lake.
-    fn advance(&mut self, action: ActionIndex, step: &Step, rewards: &[usize]) -> (StepRow, bool) {
+    /// The row of the step that has just been made.
+    fn advance(&mut self, action: ActionIndex, step: &Step, rewards: &[usize]) -> StepRow {
         self.steps += 1;
         match &step.outcome {
             Outcome::State { id, end_of_episode, .. } => {
@@ -276,7 +264,7 @@ impl Open {
             }
         }
         let state = step.outcome.state();
-        let row = StepRow {
+        StepRow {
             episode: self.id,
             index: self.steps,
             benchmark: self.benchmark.clone(),
@@ -285,9 +273,7 @@ impl Open {
             end_of_episode: step.outcome.ends_episode(),
             rewards: state.map(|_| rewards.iter().map(|&space| step.rewards[space]).collect()),
             wall_time: step.wall_time,
-        };
-        let new = self.plan.recorded_until.is_none_or(|until| self.steps > until);
-        (row, new)
+        }
     }
 }
 
@@ -303,10 +289,10 @@ impl Session for Recorder {
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let (row, new) = open.advance(action, &step, &self.shared.rewards);
+        let row = open.advance(action, &step, &self.shared.rewards);
         let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
         let inner = &mut self.inner;
-        writing.write(row, new, None, &mut |space| inner.observe(space))?;
+        writing.write(row, None, &mut |space| inner.observe(space))?;
         if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
@@ -325,9 +311,9 @@ impl Session for Recorder {
         let mut taken = actions.iter();
         self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
-            let (row, new) = open.advance(action, &step, &shared.rewards);
+            let row = open.advance(action, &step, &shared.rewards);
             let writing = Writing { shared, compressor: &mut *compressor };
-            writing.write(row, new, None, observe)?;
+            writing.write(row, None, observe)?;
             visit(step, observe)
         })?;
         if open.end.is_some() && self.plan.settle == Settle::AtItsEnd {
@@ -344,7 +330,7 @@ impl Session for Recorder {
         let inner = self.inner.fork()?;
         let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         let mut fork = Self::new(inner, Arc::clone(&self.shared));
-        fork.plan = EpisodePlan { ordinal: None, recorded_until: None, ..parent.plan.clone() };
+        fork.plan = EpisodePlan { ordinal: None, ..parent.plan.clone() };
         let (id, benchmark) = (self.shared.next_episode(), parent.benchmark.clone());
         fork.open(id, benchmark, parent.state, Some((parent.id, parent.steps)), None)?;
         Ok(Box::new(fork))

@@ -10,6 +10,7 @@ mod kill;
 mod llvm;
 mod query;
 mod record;
+mod resume;
 mod small_lake;
 mod sql;
 mod store;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use steplake::env::Environment;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri, ValueKind};
+use steplake::model::{Benchmark, BenchmarkUri, RunId, ValueKind};
 use steplake::record::generate::{Ending, Past, Plan, Policy, Programs, Progress, Stop, generate};
 use steplake::record::{Recording, RecordingOptions};
 use steplake::store::{
@@ -142,11 +142,16 @@ pub(crate) fn toy_plan(policy: Policy, stop: Stop, jobs: usize) -> Plan {
 pub(crate) fn play(lake: &Lake, plan: &Plan) -> Writer {
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
+    play_on(writer, run, plan, Past::default())
+}
+
+/// Plays what a plan still lacks after its `past`.
+pub(crate) fn play_on(writer: Writer, run: RunId, plan: &Plan, past: Past) -> Writer {
     let environment = ToyEnvironment::default();
     let options = RecordingOptions::default();
     let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
     let progress = Progress::default();
-    let (past, never) = (Past::default(), AtomicBool::new(false));
+    let never = AtomicBool::new(false);
     let ending =
         generate(&environment, &recording, plan, &ToyPrograms, past, &progress, &never).unwrap();
     assert_eq!(ending, Ending::Complete);

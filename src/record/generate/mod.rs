@@ -118,7 +118,6 @@ pub fn generate(
         programs,
         progress,
         interrupt,
-        recorded_until: past.open,
         board: Mutex::new(Board {
             schedule: Schedule::new(plan, past.settled, past.steps, past.states),
             tried: past.tried,
@@ -150,7 +149,6 @@ struct Campaign<'a> {
     programs: &'a dyn Programs,
     progress: &'a Progress,
     interrupt: &'a AtomicBool,
-    recorded_until: HashMap<u32, u32>,
     board: Mutex<Board>,
     settled: Condvar,
     cache: Mutex<Cache>,
@@ -252,7 +250,6 @@ impl Campaign<'_> {
             ordinal: Some(ordinal),
             seed: self.plan.seed,
             policy: self.plan.policy.as_str().to_owned(),
-            recorded_until: self.recorded_until.get(&ordinal).copied(),
             settle: Settle::ByCaller,
         });
         let watch = Watch::default();

@@ -8,13 +8,14 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use super::policy::Tried;
 use super::{Plan, Policy, Stop};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
-use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+use crate::store::{ScanColumns, StoreError, Table, Writer};
 
 /// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
 ///
 /// Settled episodes are a prefix of the run, since they are settled and committed in order. Episodes
-/// beyond it may have left steps; they are played again from their start, and what is there of
-/// them is not written twice.
+/// beyond it may have left steps. Those are thrown away, and the episodes are played afresh: an action
+/// that is no pure function of the state may lead elsewhere this time, and no episode is to be put
+/// together from two.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) settled: u32,
@@ -23,25 +24,24 @@ pub struct Past {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// The last recorded step of episodes that are not settled, by ordinal.
-    pub(super) open: HashMap<u32, u32>,
     /// The last step that was read of each settled episode, and its state: episodes that were played at
     /// the same time lie interleaved in the hot log.
     read: HashMap<u32, (u32, Option<StateId>)>,
 }
 
 impl Past {
-    /// Reads what `run` of `plan` left in the lake of `snapshot`.
+    /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones did.
+    /// A [`Recording`](crate::record::Recording) of the run begins after this, since it reads what the
+    /// lake knows.
     ///
     /// # Errors
     ///
-    /// What the store says about files that cannot be read.
-    pub fn read(
-        snapshot: &Snapshot,
-        run: RunId,
-        plan: &Plan,
-        actions: u16,
-    ) -> Result<Self, StoreError> {
+    /// What the store says about files that cannot be read, or written.
+    pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, StoreError> {
+        writer.discard_open(run)?;
+        let actions = &writer.identity().action_space.actions;
+        let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
+        let snapshot = writer.lake().snapshot()?;
         let mut past = Self::default();
         for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "steps"])) {
             let batch = batch?;
@@ -76,11 +76,6 @@ impl Past {
             }
             let ordinal = id.ordinal();
             let index = u32::try_from(indices.value(row)).unwrap_or(0);
-            if ordinal >= self.settled {
-                let last = self.open.entry(ordinal).or_default();
-                *last = index.max(*last);
-                continue;
-            }
             let state = states.is_valid(row).then(|| StateId::from_slice(states.value(row)));
             if matches!(plan.stop, Stop::States(_)) {
                 self.states.extend(state);
