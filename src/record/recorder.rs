@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::recording::{Claim, Shared};
 use crate::env::{Observe, Session, SessionError, Start, Started, Visit};
 use crate::model::{
-    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, ObservationIndex, Outcome,
-    StateId, Step, Value,
+    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
+    Outcome, StateId, Step, Value,
 };
 use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
 
@@ -46,7 +46,7 @@ impl Default for EpisodePlan {
 /// A session that records what it does. It returns exactly what the session that it wraps returns.
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`], or
-/// when the recorder is dropped. A fork is an episode of its own, which names its parent.
+/// when the recorder is dropped. One whose start failed is an episode without steps. A fork is an episode of its own, which names its parent.
 pub struct Recorder {
     inner: Box<dyn Session>,
     shared: Arc<Shared>,
@@ -93,6 +93,7 @@ impl Recorder {
     pub fn finish(&mut self) -> Result<Option<EpisodeRow>, SessionError> {
         let Some(open) = self.episode.take() else { return Ok(None) };
         let (outcome, detail) = open.end.unwrap_or((EpisodeOutcome::Complete, None));
+        let settle = open.plan.settle;
         let row = EpisodeRow {
             id: open.id,
             seed: open.plan.seed,
@@ -103,14 +104,47 @@ impl Recorder {
             outcome,
             detail,
         };
-        if open.plan.settle == Settle::ByCaller {
-            return Ok(Some(row));
+        self.close(row, settle)
+    }
+
+    /// Takes down an episode over whose program the compiler failed before the first step: it has a row,
+    /// and no steps. Gives the row out where it settles by its caller.
+    ///
+    /// [`Session::start`] does this by itself, but where the episode settles by its caller.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed.
+    pub fn fail(
+        &mut self,
+        benchmark: &BenchmarkUri,
+        failure: &Failure,
+    ) -> Result<Option<EpisodeRow>, SessionError> {
+        let row = EpisodeRow {
+            id: self.next_id(),
+            seed: self.plan.seed,
+            benchmark: benchmark.clone(),
+            policy: self.plan.policy.clone(),
+            parent: None,
+            steps: 0,
+            outcome: EpisodeOutcome::Failed(failure.kind),
+            detail: Some(failure.detail.clone()),
+        };
+        self.close(row, self.plan.settle)
+    }
+
+    fn close(&self, row: EpisodeRow, settle: Settle) -> Result<Option<EpisodeRow>, SessionError> {
+        match settle {
+            Settle::ByCaller => Ok(Some(row)),
+            Settle::AtItsEnd => Ok(self.shared.settle(vec![row]).map(|()| None)?),
         }
-        self.shared.buffer.push(|rows| {
-            rows.episodes.push(row);
-            (1, 0)
-        })?;
-        Ok(None)
+    }
+
+    fn next_id(&self) -> EpisodeId {
+        match self.plan.ordinal {
+            Some(ordinal) => EpisodeId::new(self.shared.run, ordinal),
+            None => self.shared.next_episode(),
+        }
     }
 
     fn begin(
@@ -119,10 +153,7 @@ impl Recorder {
         started: &Started,
         parent: Option<(EpisodeId, u32)>,
     ) -> Result<(), SessionError> {
-        let id = match self.plan.ordinal {
-            Some(ordinal) => EpisodeId::new(self.shared.run, ordinal),
-            None => self.shared.next_episode(),
-        };
+        let id = self.next_id();
         let digest = blake3::hash(&benchmark.program).to_hex().to_string();
         let new = self.shared.claim_benchmark(benchmark.uri.as_str(), &digest)?;
         let row = new.then(|| BenchmarkRow {
@@ -281,7 +312,13 @@ impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.finish()?;
         let watch = self.shared.watch(start.watch);
-        let started = self.inner.start(&Start { watch: &watch, ..*start })?;
+        let started = self.inner.start(&Start { watch: &watch, ..*start });
+        if let Err(SessionError::StartFailed { failure, .. }) = &started
+            && self.plan.settle == Settle::AtItsEnd
+        {
+            self.fail(&start.benchmark.uri, failure)?;
+        }
+        let started = started?;
         self.begin(start.benchmark, &started, None)?;
         Ok(started)
     }

@@ -184,7 +184,11 @@ fn run(
         action_space: &snapshot.identity().action_space.name,
         baselines: Some(&baselines),
         watch: &Watch::default(),
-    })?;
+    });
+    let started = match started {
+        Err(SessionError::StartFailed { failure, .. }) => return Ok(Outcome::Crashed(failure)),
+        started => started?,
+    };
     if started.state != edge.state {
         // The state does not even come back as itself: that is what is to be reported.
         return Ok(Outcome::State {

@@ -6,6 +6,7 @@ mod cli;
 mod datasets;
 mod dedup;
 mod disk;
+mod failed_start;
 mod kill;
 mod llvm;
 mod query;

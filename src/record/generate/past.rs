@@ -7,7 +7,7 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
 use super::policy::Tried;
 use super::{Plan, Policy, Stop};
-use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
+use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 use crate::store::{ScanColumns, StoreError, Table, Writer};
 
 /// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
@@ -24,9 +24,13 @@ pub struct Past {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
+    /// All settled episodes from this one on failed before their first step.
+    pub(super) barren_from: u32,
+    /// How the compiler failed over programs before the first step.
+    pub(super) failures: HashMap<BenchmarkUri, Failure>,
     /// The last step that was read of each settled episode, and its state: episodes that were played at
     /// the same time lie interleaved in the hot log.
-    read: HashMap<u32, (u32, Option<StateId>)>,
+    pub(super) read: HashMap<u32, (u32, Option<StateId>)>,
 }
 
 impl Past {
@@ -43,16 +47,9 @@ impl Past {
         let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
         let snapshot = writer.lake().snapshot()?;
         let mut past = Self::default();
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "steps"])) {
-            let batch = batch?;
-            let steps = column(&batch, "steps").as_primitive::<Int32Type>();
-            let ids = column(&batch, "episode_id").as_primitive::<Int64Type>();
-            for (row, id) in ids.values().iter().enumerate() {
-                if EpisodeId(*id).run() == run {
-                    past.settled += 1;
-                    past.steps += u64::try_from(steps.value(row)).unwrap_or(0);
-                }
-            }
+        let columns = ["episode_id", "steps", "outcome", "detail"];
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
+            past.read_episodes(&batch?, run, plan);
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
         for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
@@ -60,6 +57,30 @@ impl Past {
         }
         past.read = HashMap::new();
         Ok(past)
+    }
+
+    /// Takes the episodes of a batch into account.
+    fn read_episodes(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan) {
+        let ids = column(batch, "episode_id").as_primitive::<Int64Type>();
+        let steps = column(batch, "steps").as_primitive::<Int32Type>();
+        let outcomes = column(batch, "outcome").as_string::<i32>();
+        let details = column(batch, "detail").as_string::<i32>();
+        for row in 0..batch.num_rows() {
+            let id = EpisodeId(ids.value(row));
+            if id.run() != run {
+                continue;
+            }
+            self.settled += 1;
+            self.steps += u64::try_from(steps.value(row)).unwrap_or(0);
+            match outcomes.value(row).parse() {
+                Ok(EpisodeOutcome::Failed(kind)) if steps.value(row) == 0 => {
+                    let uri = plan.benchmark(id.ordinal()).clone();
+                    let detail = details.value(row).to_owned();
+                    self.failures.entry(uri).or_insert(Failure { kind, detail });
+                }
+                _ => self.barren_from = self.barren_from.max(id.ordinal() + 1),
+            }
+        }
     }
 
     /// Takes the steps of a batch into account. The rows of an episode come in order, with rows of others
@@ -84,8 +105,8 @@ impl Past {
                 let before = self.read.insert(ordinal, (index, state));
                 let from = before.filter(|&(last, _)| last + 1 == index).and_then(|(_, from)| from);
                 if let (Some(from), Ok(action)) = (from, u16::try_from(chosen.value(row))) {
-                    let uri = &plan.benchmarks[ordinal as usize % plan.benchmarks.len()];
-                    let tried = self.tried.entry(uri.clone()).or_default();
+                    let uri = plan.benchmark(ordinal).clone();
+                    let tried = self.tried.entry(uri).or_default();
                     tried.note(from, ActionIndex(action), actions);
                 }
             }
