@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::recording::{Claim, Shared};
+use super::claims::Claim;
+use super::recording::Shared;
 use crate::env::{Observe, Session, SessionError, Start, Started, Visit};
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
@@ -155,15 +156,20 @@ impl Recorder {
     ) -> Result<(), SessionError> {
         let id = self.next_id();
         let digest = blake3::hash(&benchmark.program).to_hex().to_string();
-        let new = self.shared.claim_benchmark(benchmark.uri.as_str(), &digest)?;
-        let row = new.then(|| BenchmarkRow {
+        let shared = Arc::clone(&self.shared);
+        let claim = shared.claims.benchmark(benchmark.uri.as_str(), &digest)?;
+        let row = claim.is_some().then(|| BenchmarkRow {
             uri: benchmark.uri.clone(),
             program_digest: digest,
             provenance: benchmark.provenance.clone(),
             initial_state: started.state,
             baselines: started.baselines.clone(),
         });
-        self.open(id, benchmark.uri.clone(), started.state, parent, row)
+        self.open(id, benchmark.uri.clone(), started.state, parent, row)?;
+        if let Some(claim) = claim {
+            claim.meet();
+        }
+        Ok(())
     }
 
     /// Writes step 0 of a new episode.
@@ -213,17 +219,17 @@ impl Writing<'_> {
         let Some(state) = step.state else {
             return put(shared, step, benchmark, Fresh::default());
         };
-        let claim = shared.claim(state);
-        let result =
-            self.look(state, claim, observe).and_then(|fresh| put(shared, step, benchmark, fresh));
-        shared.meet(state, claim, result.is_ok());
-        result
+        let claim = shared.claims.state(state);
+        let fresh = self.look(state, &claim, observe)?;
+        put(shared, step, benchmark, fresh)?;
+        claim.meet();
+        Ok(())
     }
 
     fn look(
         self,
         state: StateId,
-        claim: Claim,
+        claim: &Claim<'_>,
         observe: &mut Observe<'_>,
     ) -> Result<Fresh, SessionError> {
         let mut observations = None;
