@@ -42,7 +42,10 @@ fn all_transitions_are_replayed_when_more_are_asked_for() {
     run(&lake, &["dedup"]);
     let transitions = rows(&lake, Table::StateTransitions).len();
     let said = run(&lake, &["verify", "--replay", &usize::MAX.to_string()]);
-    assert!(said.contains(&format!("replay: {transitions} of {transitions} transitions agree")), "{said}");
+    assert!(
+        said.contains(&format!("replay: {transitions} of {transitions} transitions agree")),
+        "{said}"
+    );
 }
 
 #[test]
