@@ -128,7 +128,8 @@ impl From<GenerateError> for Failed {
     fn from(error: GenerateError) -> Self {
         match error {
             GenerateError::Session(error) => error.into(),
-            other => Self::of(Code::Usage, &other),
+            GenerateError::NothingStarts => Self::of(Code::Failed, &error),
+            GenerateError::Program(_) => Self::of(Code::Usage, &error),
         }
     }
 }

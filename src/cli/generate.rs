@@ -47,7 +47,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         Err(error) => return Err(error.into()),
     };
     let mut writer = lake.writer()?;
-    let Some((run, past)) = take_up(&lake, &mut writer, args, &plan)? else {
+    let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
         return print("the run of these arguments is complete: nothing is left to do\n");
     };
     let options = RecordingOptions { ir: args.ir == Ir::All, ..RecordingOptions::default() };
@@ -188,7 +188,6 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
 
 /// The run to go on with and where it stands, a new one, or nothing when it is complete.
 fn take_up(
-    lake: &Lake,
     writer: &mut Writer,
     args: &GenerateArgs,
     plan: &Plan,
@@ -198,9 +197,7 @@ fn take_up(
     match writer.runs()?.into_iter().rev().find(|run| args.resume && same(run)) {
         Some(RunRow { finished: true, .. }) => Ok(None),
         Some(run) => {
-            let actions =
-                u16::try_from(lake.identity().action_space.actions.len()).unwrap_or(u16::MAX);
-            let past = Past::read(&lake.snapshot()?, run.id, plan, actions)?;
+            let past = Past::take_up(writer, run.id, plan)?;
             Ok(Some((run.id, past)))
         }
         None => Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default()))),

@@ -9,8 +9,9 @@
 //! - [`Session::start`] begins an episode, whatever went before; the other calls need one under way.
 //! - The same program and the same actions give the same states, rewards and observations, in this
 //!   session and in any other of an equal [`EnvironmentSpec`], up to actions whose flags say otherwise.
-//! - A failure of the compiler is [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an `Err`. After it
-//!   the episode is over, and the session can be started again.
+//! - A failure of the compiler over an action is [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an
+//!   `Err`. Over a program, before there is any state, it is [`SessionError::StartFailed`]. After either the
+//!   episode is over, and the session can be started again.
 //! - [`Session::observe`] never changes the state.
 //! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
@@ -22,7 +23,8 @@ pub mod worker;
 use std::ops::ControlFlow;
 
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, ObservationIndex, StateId, Step,
+    Value,
 };
 
 /// The environment that is meant where none is named.
@@ -103,6 +105,7 @@ pub trait Session: Send {
     /// # Errors
     ///
     /// [`SessionError::BadProgram`] when the compiler does not take the program,
+    /// [`SessionError::StartFailed`] when it fails over it,
     /// [`SessionError::UnknownSpace`] when there is no such action space.
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError>;
 
@@ -115,8 +118,8 @@ pub trait Session: Send {
 
     /// Applies actions one after another and hands each step to `visit`, until they are used up, the
     /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
-    /// it knows the watched spaces of every state that is new to the asker, others only where the
-    /// session need not go back for them.
+    /// it knows the watched spaces of every state that is new to the asker (the initial one is new at
+    /// the start), others only where the session need not go back for them.
     ///
     /// An invalid action ends the batch there, with the steps before it visited. After a break the
     /// session's state is that of the last step visited *or a later one of the batch*: break only to
@@ -168,8 +171,8 @@ pub fn step_by_step<S: Session + ?Sized>(
     Ok(())
 }
 
-/// What keeps a session from doing what it was asked to. A failing compiler is no error: it is an
-/// [`Outcome`](crate::model::Outcome).
+/// What keeps a session from doing what it was asked to. A compiler that fails over an action is no
+/// error: it is an [`Outcome`](crate::model::Outcome).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -201,6 +204,15 @@ pub enum SessionError {
         uri: String,
         /// What the compiler says, one line.
         detail: String,
+    },
+    /// The compiler crashed, hung or ran out of memory over the program, before there was a state. Like a
+    /// failed action this is data: whoever records takes it down and goes on with other programs.
+    #[error("the compiler failed over {uri} before the first step: {}: {}", failure.kind, failure.detail)]
+    StartFailed {
+        /// The benchmark.
+        uri: String,
+        /// How it failed.
+        failure: Failure,
     },
     /// The environment's compiler cannot be had here.
     #[error("`{environment}` cannot be started: {detail}")]

@@ -2,7 +2,7 @@
 //!
 //! A state is a number below the program's size. Every state can be listed, a step costs well under a
 //! microsecond, and each thing that real compilers do is there: actions that change nothing, an action
-//! that fails in some states, several ways to the same state.
+//! that fails in some states, several ways to the same state, and [programs that are deadly](deadly).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +68,45 @@ pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
             licence: "MIT".into(),
             ..Provenance::default()
         },
+    }
+}
+
+/// How a [deadly] program ends whoever starts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadly {
+    /// The process aborts.
+    Aborts,
+    /// The process computes for ever.
+    Hangs,
+}
+
+impl Deadly {
+    fn program(self) -> &'static str {
+        match self {
+            Self::Aborts => "toy aborts",
+            Self::Hangs => "toy hangs",
+        }
+    }
+}
+
+/// A benchmark called `uri` over which the environment dies before the first step, as compilers do over
+/// some programs. It is there for tests of what comes then, and takes the whole process with it: start
+/// it in a [worker](super::worker).
+///
+/// # Panics
+///
+/// When `uri` is no benchmark URI.
+pub fn deadly(uri: &str, how: Deadly) -> Benchmark {
+    Benchmark { program: how.program().as_bytes().into(), ..program(uri, 1, 0) }
+}
+
+/// Dies if the program says so.
+fn die_of(program: &[u8]) {
+    if program == Deadly::Aborts.program().as_bytes() {
+        std::process::abort();
+    }
+    while program == Deadly::Hangs.program().as_bytes() {
+        std::hint::spin_loop();
     }
 }
 
@@ -173,6 +212,7 @@ impl Session for ToySession {
         if self.spec.action_space(start.action_space).is_none() {
             return Err(self.unknown(start.action_space));
         }
+        die_of(&start.benchmark.program);
         let (size, number) =
             parse(&start.benchmark.program).ok_or_else(|| SessionError::BadProgram {
                 uri: start.benchmark.uri.to_string(),

@@ -26,10 +26,11 @@ use crate::model::StateId;
 use crate::store::Identity;
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 12] = [
     ("best_sequence", include_str!("../../queries/best_sequence.sql")),
     ("coverage", include_str!("../../queries/coverage.sql")),
     ("dedup", include_str!("../../queries/dedup.sql")),
+    ("failed_starts", include_str!("../../queries/failed_starts.sql")),
     ("failures_by_action", include_str!("../../queries/failures_by_action.sql")),
     ("mean_reward", include_str!("../../queries/mean_reward.sql")),
     ("most_expensive", include_str!("../../queries/most_expensive.sql")),

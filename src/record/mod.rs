@@ -19,6 +19,7 @@
 //! faster than the disk takes them, the callers wait: nothing is dropped.
 
 mod buffer;
+mod claims;
 pub mod generate;
 mod recorder;
 mod recording;

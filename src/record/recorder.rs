@@ -3,11 +3,12 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::recording::{Claim, Shared};
+use super::claims::Claim;
+use super::recording::Shared;
 use crate::env::{Observe, Session, SessionError, Start, Started, Visit};
 use crate::model::{
-    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, ObservationIndex, Outcome,
-    StateId, Step, Value,
+    ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
+    Outcome, StateId, Step, Value,
 };
 use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
 
@@ -34,28 +35,20 @@ pub struct EpisodePlan {
     pub seed: i64,
     /// The name of the policy that chose its actions.
     pub policy: String,
-    /// The last step that was recorded before an interruption. Steps up to it are played, not written.
-    pub recorded_until: Option<u32>,
     /// When its row is written.
     pub settle: Settle,
 }
 
 impl Default for EpisodePlan {
     fn default() -> Self {
-        Self {
-            ordinal: None,
-            seed: 0,
-            policy: String::new(),
-            recorded_until: None,
-            settle: Settle::AtItsEnd,
-        }
+        Self { ordinal: None, seed: 0, policy: String::new(), settle: Settle::AtItsEnd }
     }
 }
 
 /// A session that records what it does. It returns exactly what the session that it wraps returns.
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`], or
-/// when the recorder is dropped. A fork is an episode of its own, which names its parent.
+/// when the recorder is dropped. One whose start failed is an episode without steps. A fork is an episode of its own, which names its parent.
 pub struct Recorder {
     inner: Box<dyn Session>,
     shared: Arc<Shared>,
@@ -102,6 +95,7 @@ impl Recorder {
     pub fn finish(&mut self) -> Result<Option<EpisodeRow>, SessionError> {
         let Some(open) = self.episode.take() else { return Ok(None) };
         let (outcome, detail) = open.end.unwrap_or((EpisodeOutcome::Complete, None));
+        let settle = open.plan.settle;
         let row = EpisodeRow {
             id: open.id,
             seed: open.plan.seed,
@@ -112,14 +106,47 @@ impl Recorder {
             outcome,
             detail,
         };
-        if open.plan.settle == Settle::ByCaller {
-            return Ok(Some(row));
+        self.close(row, settle)
+    }
+
+    /// Takes down an episode over whose program the compiler failed before the first step: it has a row,
+    /// and no steps. Gives the row out where it settles by its caller.
+    ///
+    /// [`Session::start`] does this by itself, but where the episode settles by its caller.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed.
+    pub fn fail(
+        &mut self,
+        benchmark: &BenchmarkUri,
+        failure: &Failure,
+    ) -> Result<Option<EpisodeRow>, SessionError> {
+        let row = EpisodeRow {
+            id: self.next_id(),
+            seed: self.plan.seed,
+            benchmark: benchmark.clone(),
+            policy: self.plan.policy.clone(),
+            parent: None,
+            steps: 0,
+            outcome: EpisodeOutcome::Failed(failure.kind),
+            detail: Some(failure.detail.clone()),
+        };
+        self.close(row, self.plan.settle)
+    }
+
+    fn close(&self, row: EpisodeRow, settle: Settle) -> Result<Option<EpisodeRow>, SessionError> {
+        match settle {
+            Settle::ByCaller => Ok(Some(row)),
+            Settle::AtItsEnd => Ok(self.shared.settle(vec![row]).map(|()| None)?),
         }
-        self.shared.buffer.push(|rows| {
-            rows.episodes.push(row);
-            (1, 0)
-        })?;
-        Ok(None)
+    }
+
+    fn next_id(&self) -> EpisodeId {
+        match self.plan.ordinal {
+            Some(ordinal) => EpisodeId::new(self.shared.run, ordinal),
+            None => self.shared.next_episode(),
+        }
     }
 
     fn begin(
@@ -128,20 +155,22 @@ impl Recorder {
         started: &Started,
         parent: Option<(EpisodeId, u32)>,
     ) -> Result<(), SessionError> {
-        let id = match self.plan.ordinal {
-            Some(ordinal) => EpisodeId::new(self.shared.run, ordinal),
-            None => self.shared.next_episode(),
-        };
+        let id = self.next_id();
         let digest = blake3::hash(&benchmark.program).to_hex().to_string();
-        let new = self.shared.claim_benchmark(benchmark.uri.as_str(), &digest)?;
-        let row = new.then(|| BenchmarkRow {
+        let shared = Arc::clone(&self.shared);
+        let claim = shared.claims.benchmark(benchmark.uri.as_str(), &digest)?;
+        let row = claim.is_some().then(|| BenchmarkRow {
             uri: benchmark.uri.clone(),
             program_digest: digest,
             provenance: benchmark.provenance.clone(),
             initial_state: started.state,
             baselines: started.baselines.clone(),
         });
-        self.open(id, benchmark.uri.clone(), started.state, parent, row)
+        self.open(id, benchmark.uri.clone(), started.state, parent, row)?;
+        if let Some(claim) = claim {
+            claim.meet();
+        }
+        Ok(())
     }
 
     /// Writes step 0 of a new episode.
@@ -167,8 +196,7 @@ impl Recorder {
         };
         let inner = &mut self.inner;
         let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
-        let write_step = open.plan.recorded_until.is_none();
-        writing.write(step, write_step, benchmark_row, &mut |space| inner.observe(space))?;
+        writing.write(step, benchmark_row, &mut |space| inner.observe(space))?;
         self.episode = Some(open);
         Ok(())
     }
@@ -185,26 +213,24 @@ impl Writing<'_> {
     fn write(
         self,
         step: StepRow,
-        write_step: bool,
         benchmark: Option<BenchmarkRow>,
         observe: &mut Observe<'_>,
     ) -> Result<(), SessionError> {
         let shared = self.shared;
         let Some(state) = step.state else {
-            return put(shared, step, write_step, benchmark, Fresh::default());
+            return put(shared, step, benchmark, Fresh::default());
         };
-        let claim = shared.claim(state);
-        let result = self
-            .look(state, claim, observe)
-            .and_then(|fresh| put(shared, step, write_step, benchmark, fresh));
-        shared.meet(state, claim, result.is_ok());
-        result
+        let claim = shared.claims.state(state);
+        let fresh = self.look(state, &claim, observe)?;
+        put(shared, step, benchmark, fresh)?;
+        claim.meet();
+        Ok(())
     }
 
     fn look(
         self,
         state: StateId,
-        claim: Claim,
+        claim: &Claim<'_>,
         observe: &mut Observe<'_>,
     ) -> Result<Fresh, SessionError> {
         let mut observations = None;
@@ -240,7 +266,6 @@ struct Fresh {
 fn put(
     shared: &Shared,
     step: StepRow,
-    write_step: bool,
     benchmark: Option<BenchmarkRow>,
     fresh: Fresh,
 ) -> Result<(), SessionError> {
@@ -250,7 +275,7 @@ fn put(
         rows.benchmarks.extend(benchmark);
         rows.observations.extend(fresh.observations);
         rows.ir.extend(fresh.ir);
-        rows.steps.extend(Some(step).filter(|_| write_step));
+        rows.steps.push(step);
         (count(rows) - before, bytes)
     })?;
     Ok(())
@@ -261,8 +286,8 @@ fn count(rows: &Rows) -> usize {
 }
 
 impl Open {
-    /// The row of the step that has just been made, and whether it is new to the lake.
-    fn advance(&mut self, action: ActionIndex, step: &Step, rewards: &[usize]) -> (StepRow, bool) {
+    /// The row of the step that has just been made.
+    fn advance(&mut self, action: ActionIndex, step: &Step, rewards: &[usize]) -> StepRow {
         self.steps += 1;
         match &step.outcome {
             Outcome::State { id, end_of_episode, .. } => {
@@ -277,7 +302,7 @@ impl Open {
             }
         }
         let state = step.outcome.state();
-        let row = StepRow {
+        StepRow {
             episode: self.id,
             index: self.steps,
             benchmark: self.benchmark.clone(),
@@ -286,9 +311,7 @@ impl Open {
             end_of_episode: step.outcome.ends_episode(),
             rewards: state.map(|_| rewards.iter().map(|&space| step.rewards[space]).collect()),
             wall_time: step.wall_time,
-        };
-        let new = self.plan.recorded_until.is_none_or(|until| self.steps > until);
-        (row, new)
+        }
     }
 }
 
@@ -296,7 +319,13 @@ impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.finish()?;
         let watch = self.shared.watch(start.watch);
-        let started = self.inner.start(&Start { watch: &watch, ..*start })?;
+        let started = self.inner.start(&Start { watch: &watch, ..*start });
+        if let Err(SessionError::StartFailed { failure, .. }) = &started
+            && self.plan.settle == Settle::AtItsEnd
+        {
+            self.fail(&start.benchmark.uri, failure)?;
+        }
+        let started = started?;
         self.begin(start.benchmark, &started, None)?;
         Ok(started)
     }
@@ -304,10 +333,10 @@ impl Session for Recorder {
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let (row, new) = open.advance(action, &step, &self.shared.rewards);
+        let row = open.advance(action, &step, &self.shared.rewards);
         let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
         let inner = &mut self.inner;
-        writing.write(row, new, None, &mut |space| inner.observe(space))?;
+        writing.write(row, None, &mut |space| inner.observe(space))?;
         if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
@@ -326,9 +355,9 @@ impl Session for Recorder {
         let mut taken = actions.iter();
         self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
-            let (row, new) = open.advance(action, &step, &shared.rewards);
+            let row = open.advance(action, &step, &shared.rewards);
             let writing = Writing { shared, compressor: &mut *compressor };
-            writing.write(row, new, None, observe)?;
+            writing.write(row, None, observe)?;
             visit(step, observe)
         })?;
         if open.end.is_some() && self.plan.settle == Settle::AtItsEnd {
@@ -345,7 +374,7 @@ impl Session for Recorder {
         let inner = self.inner.fork()?;
         let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         let mut fork = Self::new(inner, Arc::clone(&self.shared));
-        fork.plan = EpisodePlan { ordinal: None, recorded_until: None, ..parent.plan.clone() };
+        fork.plan = EpisodePlan { ordinal: None, ..parent.plan.clone() };
         let (id, benchmark) = (self.shared.next_episode(), parent.benchmark.clone());
         fork.open(id, benchmark, parent.state, Some((parent.id, parent.steps)), None)?;
         Ok(Box::new(fork))

@@ -1,15 +1,15 @@
 //! One run's recording: what is recorded, what is known already, and the thread that commits.
 
-use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::buffer::{Buffer, Taken, WriterFailed};
+use super::claims::Claims;
 use super::recorder::Recorder;
 use crate::env::{Session, SessionError, Watch};
-use crate::model::{EnvironmentSpec, EpisodeId, ObservationIndex, RunId, StateId};
+use crate::model::{EnvironmentSpec, EpisodeId, ObservationIndex, RunId};
 use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
 
 /// What is recorded, and how.
@@ -69,35 +69,9 @@ pub(super) struct Shared {
     /// The places of the recorded reward spaces among those of the environment.
     pub(super) rewards: Vec<usize>,
     pub(super) ir: Option<ObservationIndex>,
-    known: Mutex<Known>,
-    /// A claim was met or given back.
-    met: Condvar,
+    pub(super) claims: Claims,
     ordinal_next: AtomicU32,
-    states_new: AtomicU64,
     asker: u64,
-}
-
-#[derive(Debug)]
-struct Known {
-    observed: HashSet<StateId>,
-    ir: HashSet<StateId>,
-    /// Digests by URI.
-    benchmarks: HashMap<String, String>,
-    /// States that somebody is observing just now.
-    claimed: HashSet<StateId>,
-}
-
-/// What a state still lacks in the lake, claimed by whoever got this.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Claim {
-    pub(super) observations: bool,
-    pub(super) ir: bool,
-}
-
-impl Claim {
-    fn is_something(self) -> bool {
-        self.observations || self.ir
-    }
 }
 
 static ASKERS: AtomicU64 = AtomicU64::new(1);
@@ -134,15 +108,8 @@ impl Recording {
             observed,
             rewards,
             ir: options.ir.then(|| spec.state_index()),
-            known: Mutex::new(Known {
-                observed: known.observed,
-                ir: known.ir,
-                benchmarks: known.benchmarks,
-                claimed: HashSet::new(),
-            }),
-            met: Condvar::new(),
+            claims: Claims::new(known, options.ir),
             ordinal_next: AtomicU32::new(0),
-            states_new: AtomicU64::new(0),
             asker: ASKERS.fetch_add(1, Ordering::Relaxed),
         });
         let thread = std::thread::Builder::new().name("steplake-writer".into()).spawn({
@@ -172,7 +139,7 @@ impl Recording {
 
     /// How many states this recording was the first to observe.
     pub fn states_new(&self) -> u64 {
-        self.shared.states_new.load(Ordering::Relaxed)
+        self.shared.claims.states_new()
     }
 
     /// Gives episodes that are begun without a plan the ordinals from `ordinal` on.
@@ -212,65 +179,6 @@ impl From<WriterFailed> for SessionError {
 }
 
 impl Shared {
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Claims what the lake does not have of `state` yet, for a caller that will [meet](Self::meet) the
-    /// claim. Waits while another does: a step must not be committed before its state's observations.
-    pub(super) fn claim(&self, state: StateId) -> Claim {
-        let mut known = self.known();
-        while known.claimed.contains(&state) {
-            known = self.met.wait(known).unwrap_or_else(PoisonError::into_inner);
-        }
-        let observations = known.observed.insert(state);
-        let ir = self.ir.is_some() && known.ir.insert(state);
-        let claim = Claim { observations, ir };
-        if claim.is_something() {
-            known.claimed.insert(state);
-        }
-        claim
-    }
-
-    /// Says that the claim was met: what was claimed is in the buffer. Or, if not `done`, gives it back.
-    pub(super) fn meet(&self, state: StateId, claim: Claim, done: bool) {
-        if !claim.is_something() {
-            return;
-        }
-        let mut known = self.known();
-        known.claimed.remove(&state);
-        if done {
-            self.states_new.fetch_add(u64::from(claim.observations), Ordering::Relaxed);
-        } else {
-            if claim.observations {
-                known.observed.remove(&state);
-            }
-            if claim.ir {
-                known.ir.remove(&state);
-            }
-        }
-        drop(known);
-        self.met.notify_all();
-    }
-
-    /// True when this benchmark has to be recorded; an error when another program has its name.
-    pub(super) fn claim_benchmark(&self, uri: &str, digest: &str) -> Result<bool, SessionError> {
-        let mut known = self.known();
-        match known.benchmarks.get(uri) {
-            None => {
-                known.benchmarks.insert(uri.to_owned(), digest.to_owned());
-                Ok(true)
-            }
-            Some(there) if there == digest => Ok(false),
-            Some(there) => Err(SessionError::Visit(format!(
-                "{uri} is another program than the one that the lake knows by this name ({} instead \
-                 of {}): record it under another name or into another lake",
-                short(digest),
-                short(there),
-            ))),
-        }
-    }
-
     /// Writes the rows of episodes whose place in the run is settled.
     pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), WriterFailed> {
         if settled.is_empty() {
@@ -297,10 +205,6 @@ impl Shared {
         }
         Watch { spaces, asker: self.asker }
     }
-}
-
-fn short(digest: &str) -> &str {
-    digest.get(..12).unwrap_or(digest)
 }
 
 /// Lets nobody wait for a writer thread that is gone, however it went.

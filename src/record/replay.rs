@@ -91,7 +91,7 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, S
             drawn.push((dice.draw(), edge));
         }
         // The smallest tickets win: a sample without repetition in one pass and bounded memory.
-        if drawn.len() > 2 * count + (1 << 16) {
+        if drawn.len() > count.saturating_mul(2).saturating_add(1 << 16) {
             drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
             drawn.truncate(count);
         }
@@ -184,7 +184,11 @@ fn run(
         action_space: &snapshot.identity().action_space.name,
         baselines: Some(&baselines),
         watch: &Watch::default(),
-    })?;
+    });
+    let started = match started {
+        Err(SessionError::StartFailed { failure, .. }) => return Ok(Outcome::Crashed(failure)),
+        started => started?,
+    };
     if started.state != edge.state {
         // The state does not even come back as itself: that is what is to be reported.
         return Ok(Outcome::State {

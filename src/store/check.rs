@@ -131,10 +131,12 @@ impl<'a> Checker<'a> {
 
     /// Checks what only shows when every row was seen.
     pub(super) fn finish(&mut self) {
+        // An episode that failed before its first step has a row and nothing else.
+        let has_steps = |episode: &Episode| episode.steps > 0 || !episode.failed;
         let mut lost = self
             .episodes
             .iter()
-            .filter(|(_, episode)| !episode.seen)
+            .filter(|(_, episode)| !episode.seen && has_steps(episode))
             .map(|(&id, _)| id)
             .collect::<Vec<_>>();
         lost.sort_unstable();

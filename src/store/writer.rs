@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -209,29 +209,6 @@ impl Writer {
         self.hot_bytes = hot_bytes;
         self.left_bytes = prepared.left_bytes();
         Ok(Some(prepared.report(hot_bytes)))
-    }
-
-    /// The episodes of a run that have steps and no row in `episodes`, each with its last step.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::Corrupt`] when the hot log is damaged.
-    pub fn open_episodes(&self, run: RunId) -> Result<BTreeMap<EpisodeId, u32>, StoreError> {
-        let hot = self.hot()?;
-        let closed = seal::closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
-        let mut open = BTreeMap::new();
-        for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
-            let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>();
-            let indexes = hot.batch["step_index"].as_primitive::<Int32Type>();
-            for (&episode, &index) in episodes.values().iter().zip(indexes.values()) {
-                let id = EpisodeId(episode);
-                if id.run() == run && !closed.contains(&episode) {
-                    let last = open.entry(id).or_insert(0);
-                    *last = u32::try_from(index).unwrap_or(0).max(*last);
-                }
-            }
-        }
-        Ok(open)
     }
 
     /// The episodes of a run that are over, in order.

@@ -36,6 +36,19 @@ fn the_whole_way_on_the_toy_environment() {
 }
 
 #[test]
+fn all_transitions_are_replayed_when_more_are_asked_for() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    run(&lake, &["dedup"]);
+    let transitions = rows(&lake, Table::StateTransitions).len();
+    let said = run(&lake, &["verify", "--replay", &usize::MAX.to_string()]);
+    assert!(
+        said.contains(&format!("replay: {transitions} of {transitions} transitions agree")),
+        "{said}"
+    );
+}
+
+#[test]
 fn seal_and_dedup_twice_change_nothing() {
     let (_folder, lake) = folder();
     toy(&lake, &["--steps", "500"]);

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use steplake::model::{EpisodeId, RunId};
+use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
 use steplake::store::{Known, Lake, Rows, SealReport, StoreError, Table, VerifyReport, Writer};
 
 use crate::toy_lake::{Author, bitcode, identity, read, sorted, state, uri};
@@ -72,7 +72,6 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     author.episode(episode(2), 0, &[(1, Some(2))]);
     let rows = sorted(author.take());
     writer.append(&rows).unwrap();
-    assert_eq!(writer.open_episodes(RUN).unwrap(), [(episode(1), 2)].into());
     writer.seal().unwrap();
     assert_eq!(read(&lake), rows);
     let snapshot = lake.snapshot().unwrap();
@@ -380,4 +379,26 @@ fn rows_that_contradict_each_other_are_found() {
     find(&|rows| drop(rows.steps.remove(1)), "does not follow");
     find(&|rows| rows.steps.clear(), "has no steps");
     find(&|rows| rows.steps[2].state = None, "has other steps than its row says");
+    let failed = EpisodeOutcome::Failed(FailureKind::Crash);
+    find(
+        &|rows| (rows.episodes[0].steps, rows.episodes[0].outcome) = (0, failed),
+        "has other steps than its row says",
+    );
+}
+
+#[test]
+fn an_episode_that_failed_before_its_first_step_is_a_row_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut writer) = new_lake(&folder);
+    let mut author = Author::default();
+    author.close(episode(1), 7, 0, false);
+    writer.append(&author.take()).unwrap();
+    for _ in 0..2 {
+        let report = verify(&lake);
+        assert!(report.is_sound(), "{:?}", report.findings);
+        assert_eq!((report.rows[&Table::Episodes], report.rows[&Table::Steps]), (1, 0));
+        writer.discard_open(RUN).unwrap();
+        writer.seal().unwrap();
+    }
+    assert_eq!(writer.hot_bytes(), 0);
 }

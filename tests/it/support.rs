@@ -7,8 +7,10 @@ use std::sync::atomic::AtomicBool;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use steplake::env::Environment;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri, ValueKind};
-use steplake::record::generate::{Ending, Past, Plan, Policy, Programs, Progress, Stop, generate};
+use steplake::model::{Benchmark, BenchmarkUri, RunId, ValueKind};
+use steplake::record::generate::{
+    Ending, GenerateError, Past, Plan, Policy, Programs, Progress, Stop, generate,
+};
 use steplake::record::{Recording, RecordingOptions};
 use steplake::store::{
     FORMAT_VERSION, Identity, Lake, RecordedObservation, ScanColumns, Table, Writer,
@@ -142,16 +144,39 @@ pub(crate) fn toy_plan(policy: Policy, stop: Stop, jobs: usize) -> Plan {
 pub(crate) fn play(lake: &Lake, plan: &Plan) -> Writer {
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
+    play_on(writer, run, plan, Past::default())
+}
+
+/// Plays what a plan still lacks after its `past`.
+pub(crate) fn play_on(writer: Writer, run: RunId, plan: &Plan, past: Past) -> Writer {
     let environment = ToyEnvironment::default();
-    let options = RecordingOptions::default();
-    let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
-    let progress = Progress::default();
-    let (past, never) = (Past::default(), AtomicBool::new(false));
-    let ending =
-        generate(&environment, &recording, plan, &ToyPrograms, past, &progress, &never).unwrap();
-    assert_eq!(ending, Ending::Complete);
-    let mut writer = recording.close().unwrap();
+    let performed = perform(&environment, &ToyPrograms, writer, run, plan, past);
+    assert_eq!(performed.ending.unwrap(), Ending::Complete);
+    let mut writer = performed.writer;
     writer.discard_open(run).unwrap();
     writer.finish_run(run).unwrap();
     writer
+}
+
+/// What came of playing a plan.
+pub(crate) struct Performed {
+    pub(crate) writer: Writer,
+    pub(crate) ending: Result<Ending, GenerateError>,
+    pub(crate) progress: Progress,
+}
+
+/// Plays what a plan still lacks after its `past`, whatever comes of it.
+pub(crate) fn perform(
+    environment: &dyn Environment,
+    programs: &dyn Programs,
+    writer: Writer,
+    run: RunId,
+    plan: &Plan,
+    past: Past,
+) -> Performed {
+    let options = RecordingOptions::default();
+    let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
+    let (progress, never) = (Progress::default(), AtomicBool::new(false));
+    let ending = generate(environment, &recording, plan, programs, past, &progress, &never);
+    Performed { writer: recording.close().unwrap(), ending, progress }
 }

@@ -76,8 +76,11 @@ fn a_worker_gives_the_same_steps_as_a_session_in_this_process() {
 fn watched_values_come_along_with_new_states() {
     let benchmark = toy::program("generator://toy-v0/9", 64, 5);
     let mut session = workers().session().unwrap();
-    start(session.as_mut(), &benchmark);
-    let mut seen = std::collections::HashSet::new();
+    let initial = start(session.as_mut(), &benchmark);
+    for space in [0, 2] {
+        session.observe(ObservationIndex(space)).unwrap();
+    }
+    let mut seen = std::collections::HashSet::from([Some(initial)]);
     session
         .multistep(&actions(), &mut |step, observe| {
             if seen.insert(step.outcome.state()) {

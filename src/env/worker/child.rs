@@ -9,7 +9,7 @@ use std::time::Duration;
 use nix::sys::resource::{Resource, setrlimit};
 
 use super::flight::{Flight, Phase};
-use super::wire::{self, Reply, Request, WireStart};
+use super::wire::{self, Reply, Request, WireStart, WireValue};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, ObservationIndex, StateId};
 
@@ -80,6 +80,28 @@ fn end_with_supervisor() {
     });
 }
 
+/// The watched values of the state that a session has come to, where they were not sent before.
+fn look(
+    flight: &Flight,
+    sent: &mut HashSet<StateId>,
+    served: &mut Served,
+    state: StateId,
+) -> Result<Vec<(u8, WireValue)>, SessionError> {
+    if served.watch.is_empty() || sent.contains(&state) {
+        return Ok(Vec::new());
+    }
+    flight.phase(Phase::Observing);
+    let mut observed = Vec::with_capacity(served.watch.len());
+    for &space in &served.watch {
+        observed.push((space.0, served.session.observe(space)?.into()));
+    }
+    if sent.len() == SENT_STATES_MAX {
+        sent.clear();
+    }
+    sent.insert(state);
+    Ok(observed)
+}
+
 impl Worker<'_> {
     fn answer(&mut self, request: Request) -> io::Result<()> {
         let reply = match request {
@@ -120,7 +142,8 @@ impl Worker<'_> {
             baselines: baselines.as_ref(),
             watch: &watch,
         })?;
-        Ok(Reply::started(&started))
+        let observed = look(&self.flight, &mut self.sent, served, started.state)?;
+        Ok(Reply::started(started, observed))
     }
 
     /// Sends a frame a step as soon as it is made, so that the supervisor can record it whatever the
@@ -131,20 +154,10 @@ impl Worker<'_> {
             self.flight.act(action.0);
             let step = served.session.apply(action)?;
             let ends = step.outcome.ends_episode();
-            let mut observed = Vec::new();
-            if let Some(state) = step.outcome.state()
-                && !served.watch.is_empty()
-                && !self.sent.contains(&state)
-            {
-                self.flight.phase(Phase::Observing);
-                for &space in &served.watch {
-                    observed.push((space.0, served.session.observe(space)?.into()));
-                }
-                if self.sent.len() == SENT_STATES_MAX {
-                    self.sent.clear();
-                }
-                self.sent.insert(state);
-            }
+            let observed = match step.outcome.state() {
+                Some(state) => look(&self.flight, &mut self.sent, served, state)?,
+                None => Vec::new(),
+            };
             wire::send(&mut self.out, &Reply::Step { step: step.into(), observed })
                 .map_err(|error| SessionError::Worker(error.to_string()))?;
             if ends {

@@ -8,11 +8,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
-use tempfile::TempPath;
 
 /// What a worker can be doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,17 +76,17 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Makes the page under a name that the worker can open. The name goes when the path is dropped.
-    pub(super) fn create() -> io::Result<(Self, TempPath)> {
-        let memory = Path::new("/dev/shm");
-        let builder = tempfile::Builder::new().prefix("steplake-").suffix(".flight").to_owned();
-        let file = match builder.tempfile_in(memory) {
-            Ok(file) => file,
-            Err(_) => builder.tempfile()?,
-        };
-        file.as_file().set_len((WORDS * 8) as u64)?;
-        let page = Self::map(file.as_file())?;
-        Ok((page, file.into_temp_path()))
+    /// Makes the page, in a file without a name: whoever is killed when, none is left behind. Keep the
+    /// file until the worker has opened it by its [path](Self::path).
+    pub(super) fn create() -> io::Result<(Self, File)> {
+        let file = tempfile::tempfile_in("/dev/shm").or_else(|_no_memory| tempfile::tempfile())?;
+        file.set_len((WORDS * 8) as u64)?;
+        Ok((Self::map(&file)?, file))
+    }
+
+    /// Where a child of this process can open the file.
+    pub(super) fn path(file: &File) -> PathBuf {
+        format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
     }
 
     /// Opens the page that the supervisor made.
@@ -167,8 +167,12 @@ mod tests {
 
     #[test]
     fn the_other_end_reads_what_was_noted() {
-        let (supervisor, path) = Flight::create().unwrap();
+        let (supervisor, file) = Flight::create().unwrap();
+        let path = Flight::path(&file);
         let worker = Flight::open(&path).unwrap();
+        let name = std::fs::read_link(&path).unwrap();
+        assert!(name.to_str().unwrap().ends_with("(deleted)"), "{name:?} has to be removed");
+        drop(file);
         worker.begin("generator://csmith-v0/3");
         for action in 0..2000 {
             worker.act(action);

@@ -2,8 +2,8 @@
 //!
 //! [`WorkerEnvironment`] has the spec of the environment that it wraps; each session that it opens has a
 //! worker of its own (this program, executed again as `steplake worker …`), which forks of the session
-//! share. A worker that dies over an action is an [`Outcome::Crashed`] with the reason; the
-//! next [`Session::start`] brings up another. Sessions that shared the worker are brought back by playing
+//! share. A worker that dies over an action is an [`Outcome::Crashed`] with the reason, and one that dies
+//! over a program a [`SessionError::StartFailed`]; the next [`Session::start`] brings up another. Sessions that shared the worker are brought back by playing
 //! their actions again, and so is the session itself when somebody else killed the worker: that says
 //! nothing about the compiler.
 //!
@@ -33,7 +33,7 @@ use crate::model::{
 };
 
 /// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
-/// machine ends it on purpose, and the step counts as failed.
+/// machine ends it on purpose: a step counts as failed, and a start is an error.
 const RESTARTS_MAX: u32 = 3;
 
 /// How workers are run.
@@ -121,6 +121,10 @@ impl Worker {
             self.process = Some(process);
         }
         Ok(self.process.as_mut().expect("it was just put there"))
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.process.as_mut().is_some_and(Process::is_alive)
     }
 
     fn ask(
@@ -356,25 +360,31 @@ impl Session for WorkerSession {
         self.episode = None;
         let environment = self.spec.name;
         let mut worker = lock(&self.worker);
-        worker.process(environment)?.forget_output();
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
-        let mut reply = worker.ask(environment, &request);
-        for _ in 0..RESTARTS_MAX {
-            match reply {
+        let mut restarts = 0;
+        let reply = loop {
+            let has_a_past = worker.is_alive();
+            worker.process(environment)?.forget_output();
+            match worker.ask(environment, &request) {
+                Ok(reply) => break reply,
+                Err(WorkerTrouble::Error(error)) => return Err(error),
                 Err(WorkerTrouble::Death(death)) if death.from_outside => {
-                    reply = worker.ask(environment, &request);
+                    restarts += 1;
+                    if restarts > RESTARTS_MAX {
+                        return Err(WorkerTrouble::Death(death).into());
+                    }
                 }
-                _ => break,
+                // It may have died of an earlier episode: only a fresh worker tells about the program.
+                Err(WorkerTrouble::Death(_)) if has_a_past => {}
+                Err(WorkerTrouble::Death(Death { failure, .. })) => {
+                    let uri = start.benchmark.uri.to_string();
+                    return Err(SessionError::StartFailed { uri, failure });
+                }
             }
-        }
-        let reply = reply.map_err(|trouble| match trouble {
-            WorkerTrouble::Error(error) => error,
-            WorkerTrouble::Death(death) => SessionError::BadProgram {
-                uri: start.benchmark.uri.to_string(),
-                detail: format!("the compiler died of it: {}", death.failure.detail),
-            },
-        })?;
-        let Reply::Started { state, baselines } = reply else { return Err(unexpected(&reply)) };
+        };
+        let Reply::Started { state, baselines, observed } = reply else {
+            return Err(unexpected(&reply));
+        };
         self.generation = worker.generation;
         let (state, baselines) = (StateId(state), Baselines(baselines));
         self.episode = Some(Episode {
@@ -384,7 +394,7 @@ impl Session for WorkerSession {
             watch: start.watch.clone(),
             actions: Vec::new(),
             state,
-            observed: Vec::new(),
+            observed: values(observed),
         });
         Ok(Started { state, baselines })
     }

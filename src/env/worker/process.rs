@@ -55,13 +55,14 @@ impl Process {
     pub(super) fn spawn(environment: &str, config: &WorkerConfig) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(TICK))?;
-        let (flight, path) = Flight::create()?;
+        // The file is open until the worker is up, and the worker opens it by way of this process.
+        let (flight, page) = Flight::create()?;
         let output = tempfile::tempfile()?;
         #[expect(clippy::disallowed_methods, reason = "the worker is this program, with limits")]
         let child = std::process::Command::new(&config.program)
             .arg("worker")
             .arg(environment)
-            .arg(&path)
+            .arg(Flight::path(&page))
             .arg(config.memory_bytes_max.to_string())
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(output.try_clone()?))

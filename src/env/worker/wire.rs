@@ -69,6 +69,7 @@ pub(super) enum Reply {
     Started {
         state: [u8; 20],
         baselines: Vec<(String, i64)>,
+        observed: Vec<(u8, WireValue)>,
     },
     Step {
         step: WireStep,
@@ -106,6 +107,7 @@ pub(super) enum WireError {
     InvalidAction { index: u16, space: String, len: usize },
     UnknownSpace { name: String },
     BadProgram { uri: String, detail: String },
+    StartFailed { uri: String, kind: String, detail: String },
     Other(String),
 }
 
@@ -131,13 +133,14 @@ impl From<WireStep> for Step {
                 let id = StateId(id);
                 Outcome::State { id, changed, end_of_episode, action_space_changed }
             }
-            WireOutcome::Crashed { kind, detail } => {
-                let kind = kind.parse().unwrap_or(FailureKind::Crash);
-                Outcome::Crashed(Failure { kind, detail })
-            }
+            WireOutcome::Crashed { kind, detail } => Outcome::Crashed(failure(&kind, detail)),
         };
         Self { outcome, rewards: step.rewards, wall_time: Duration::from_nanos(step.wall_time_ns) }
     }
+}
+
+fn failure(kind: &str, detail: String) -> Failure {
+    Failure { kind: kind.parse().unwrap_or(FailureKind::Crash), detail }
 }
 
 impl From<Value> for WireValue {
@@ -171,6 +174,10 @@ impl From<SessionError> for WireError {
             }
             SessionError::UnknownSpace { name, .. } => Self::UnknownSpace { name },
             SessionError::BadProgram { uri, detail } => Self::BadProgram { uri, detail },
+            SessionError::StartFailed { uri, failure } => {
+                let kind = failure.kind.as_str().to_owned();
+                Self::StartFailed { uri, kind, detail: failure.detail }
+            }
             other => Self::Other(other.to_string()),
         }
     }
@@ -185,14 +192,17 @@ impl WireError {
             }
             Self::UnknownSpace { name } => SessionError::UnknownSpace { name, environment },
             Self::BadProgram { uri, detail } => SessionError::BadProgram { uri, detail },
+            Self::StartFailed { uri, kind, detail } => {
+                SessionError::StartFailed { uri, failure: failure(&kind, detail) }
+            }
             Self::Other(detail) => SessionError::Worker(detail),
         }
     }
 }
 
 impl Reply {
-    pub(super) fn started(started: &Started) -> Self {
-        Self::Started { state: started.state.0, baselines: started.baselines.0.clone() }
+    pub(super) fn started(started: Started, observed: Vec<(u8, WireValue)>) -> Self {
+        Self::Started { state: started.state.0, baselines: started.baselines.0, observed }
     }
 }
 
@@ -248,6 +258,20 @@ mod tests {
         assert_eq!(Step::from(back), step);
         let (space, value) = observed.into_iter().next().unwrap();
         assert_eq!((space, Value::from(value)), (3, Value::Vector(Box::new([1, -2]))));
+    }
+
+    #[test]
+    fn a_failed_start_survives_the_wire() {
+        let failure = Failure { kind: FailureKind::TimeOut, detail: "20 s".into() };
+        let error = SessionError::StartFailed { uri: "file:///a.c".into(), failure };
+        let (text, mut frame) = (error.to_string(), Vec::new());
+        send(&mut frame, &Reply::Error(error.into())).unwrap();
+        let Reply::Error(back) = receive(&mut frame.as_slice()).unwrap() else {
+            panic!("another reply")
+        };
+        let back = back.into_session_error("toy-v0");
+        assert!(matches!(back, SessionError::StartFailed { .. }));
+        assert_eq!(back.to_string(), text);
     }
 
     #[test]

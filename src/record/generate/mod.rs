@@ -20,7 +20,7 @@ use self::schedule::{Next, Played, Schedule};
 use super::recorder::{EpisodePlan, Recorder, Settle};
 use super::recording::Recording;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
-use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, StateId, Step};
+use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Failure, StateId, Step};
 
 /// When a run is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +52,13 @@ pub struct Plan {
     pub jobs: usize,
 }
 
+impl Plan {
+    /// The program that an episode is about.
+    fn benchmark(&self, ordinal: u32) -> &BenchmarkUri {
+        &self.benchmarks[ordinal as usize % self.benchmarks.len()]
+    }
+}
+
 /// Where programs come from.
 pub trait Programs: Sync {
     /// The program called `uri`.
@@ -69,7 +76,7 @@ pub struct Progress {
     pub steps: AtomicU64,
     /// States that this process was the first to observe.
     pub states: AtomicU64,
-    /// Steps over which the compiler failed.
+    /// Steps over which the compiler failed, and episodes that it failed to start.
     pub failures: AtomicU64,
     /// Episodes settled, those of an earlier process included.
     pub episodes: AtomicU64,
@@ -85,6 +92,11 @@ pub enum GenerateError {
     /// A session failed in a way that is not the compiler's.
     #[error(transparent)]
     Session(#[from] SessionError),
+    /// The run is to have so many steps or states, and there is none to be had.
+    #[error(
+        "the compiler fails over every benchmark of the run before the first step (`steplake query failed_starts` says how): name others"
+    )]
+    NothingStarts,
 }
 
 /// How a run ended.
@@ -98,6 +110,9 @@ pub enum Ending {
 
 /// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until `interrupt`.
 ///
+/// A program over which the compiler fails before the first step gives an episode without steps, and so
+/// do all later episodes of that program: the compiler is not asked again.
+///
 /// # Errors
 ///
 /// See [`GenerateError`]. The first one stops all jobs.
@@ -106,11 +121,12 @@ pub fn generate(
     recording: &Recording,
     plan: &Plan,
     programs: &dyn Programs,
-    past: Past,
+    mut past: Past,
     progress: &Progress,
     interrupt: &AtomicBool,
 ) -> Result<Ending, GenerateError> {
     progress.episodes.store(past.settled.into(), Ordering::Relaxed);
+    let cache = Cache { failures: std::mem::take(&mut past.failures), ..Cache::default() };
     let campaign = Campaign {
         environment,
         recording,
@@ -118,14 +134,13 @@ pub fn generate(
         programs,
         progress,
         interrupt,
-        recorded_until: past.open,
         board: Mutex::new(Board {
-            schedule: Schedule::new(plan, past.settled, past.steps, past.states),
-            tried: past.tried,
+            tried: std::mem::take(&mut past.tried),
+            schedule: Schedule::new(plan, past),
             error: None,
         }),
         settled: Condvar::new(),
-        cache: Mutex::default(),
+        cache: Mutex::new(cache),
     };
     std::thread::scope(|scope| {
         for _ in 0..plan.jobs.max(1) {
@@ -135,6 +150,7 @@ pub fn generate(
     let board = campaign.board.into_inner().unwrap_or_else(PoisonError::into_inner);
     match board.error {
         Some(error) => Err(error),
+        None if board.schedule.is_barren() => Err(GenerateError::NothingStarts),
         None if interrupt.load(Ordering::Relaxed) => Ok(Ending::Interrupted),
         None => Ok(Ending::Complete),
     }
@@ -150,7 +166,6 @@ struct Campaign<'a> {
     programs: &'a dyn Programs,
     progress: &'a Progress,
     interrupt: &'a AtomicBool,
-    recorded_until: HashMap<u32, u32>,
     board: Mutex<Board>,
     settled: Condvar,
     cache: Mutex<Cache>,
@@ -166,6 +181,8 @@ struct Board {
 struct Cache {
     programs: HashMap<BenchmarkUri, Benchmark>,
     baselines: HashMap<BenchmarkUri, Arc<Baselines>>,
+    /// How the compiler failed over programs before the first step. The first verdict stands.
+    failures: HashMap<BenchmarkUri, Failure>,
     bytes: usize,
 }
 
@@ -246,26 +263,22 @@ impl Campaign<'_> {
         ordinal: u32,
         steps_max: u32,
     ) -> Result<Option<Played>, GenerateError> {
-        let uri = &self.plan.benchmarks[ordinal as usize % self.plan.benchmarks.len()];
-        let (benchmark, baselines) = self.program(uri)?;
+        let uri = self.plan.benchmark(ordinal);
         recorder.plan(EpisodePlan {
             ordinal: Some(ordinal),
             seed: self.plan.seed,
             policy: self.plan.policy.as_str().to_owned(),
-            recorded_until: self.recorded_until.get(&ordinal).copied(),
             settle: Settle::ByCaller,
         });
-        let watch = Watch::default();
-        let started = recorder.start(&Start {
-            benchmark: &benchmark,
-            action_space: &self.plan.action_space,
-            baselines: baselines.as_deref(),
-            watch: &watch,
-        })?;
-        if baselines.is_none() {
-            lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
-        }
-        let mut states = vec![started.state];
+        let state = match self.start(recorder, uri)? {
+            Ok(state) => state,
+            Err(failure) => {
+                self.progress.failures.fetch_add(1, Ordering::Relaxed);
+                let row = recorder.fail(uri, &failure)?;
+                return Ok(row.map(|row| Played { row, states: Vec::new() }));
+            }
+        };
+        let mut states = vec![state];
         let dice = Dice::new(self.plan.seed, ordinal);
         match self.plan.policy {
             Policy::Random => self.play_random(recorder, dice, steps_max, &mut states)?,
@@ -275,6 +288,40 @@ impl Campaign<'_> {
             return Ok(None);
         }
         Ok(recorder.finish()?.map(|row| Played { row, states }))
+    }
+
+    /// Starts an episode of the program called `uri`, unless that failed before: its first state, or how the
+    /// compiler failed.
+    fn start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+    ) -> Result<Result<StateId, Failure>, GenerateError> {
+        if let Some(failure) = lock(&self.cache).failures.get(uri) {
+            return Ok(Err(failure.clone()));
+        }
+        let (benchmark, baselines) = self.program(uri)?;
+        let watch = Watch::default();
+        let started = recorder.start(&Start {
+            benchmark: &benchmark,
+            action_space: &self.plan.action_space,
+            baselines: baselines.as_deref(),
+            watch: &watch,
+        });
+        let mut cache = lock(&self.cache);
+        match started {
+            Ok(started) => {
+                if baselines.is_none() {
+                    cache.baselines.insert(uri.clone(), started.baselines.into());
+                }
+                Ok(Ok(started.state))
+            }
+            Err(SessionError::StartFailed { failure, .. }) => {
+                tracing::debug!(%uri, detail = failure.detail, "a program does not start");
+                Ok(Err(cache.failures.entry(uri.clone()).or_insert(failure).clone()))
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// All actions of a random episode are known at once: they go to the worker in one batch.

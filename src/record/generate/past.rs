@@ -7,14 +7,15 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
 use super::policy::Tried;
 use super::{Plan, Policy, Stop};
-use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, RunId, StateId};
-use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
+use crate::store::{ScanColumns, StoreError, Table, Writer};
 
 /// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
 ///
 /// Settled episodes are a prefix of the run, since they are settled and committed in order. Episodes
-/// beyond it may have left steps; they are played again from their start, and what is there of
-/// them is not written twice.
+/// beyond it may have left steps. Those are thrown away, and the episodes are played afresh: an action
+/// that is no pure function of the state may lead elsewhere this time, and no episode is to be put
+/// together from two.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) settled: u32,
@@ -23,36 +24,32 @@ pub struct Past {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// The last recorded step of episodes that are not settled, by ordinal.
-    pub(super) open: HashMap<u32, u32>,
+    /// All settled episodes from this one on failed before their first step.
+    pub(super) barren_from: u32,
+    /// How the compiler failed over programs before the first step.
+    pub(super) failures: HashMap<BenchmarkUri, Failure>,
     /// The last step that was read of each settled episode, and its state: episodes that were played at
     /// the same time lie interleaved in the hot log.
-    read: HashMap<u32, (u32, Option<StateId>)>,
+    pub(super) read: HashMap<u32, (u32, Option<StateId>)>,
 }
 
 impl Past {
-    /// Reads what `run` of `plan` left in the lake of `snapshot`.
+    /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones did.
+    /// A [`Recording`](crate::record::Recording) of the run begins after this, since it reads what the
+    /// lake knows.
     ///
     /// # Errors
     ///
-    /// What the store says about files that cannot be read.
-    pub fn read(
-        snapshot: &Snapshot,
-        run: RunId,
-        plan: &Plan,
-        actions: u16,
-    ) -> Result<Self, StoreError> {
+    /// What the store says about files that cannot be read, or written.
+    pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, StoreError> {
+        writer.discard_open(run)?;
+        let actions = &writer.identity().action_space.actions;
+        let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
+        let snapshot = writer.lake().snapshot()?;
         let mut past = Self::default();
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id", "steps"])) {
-            let batch = batch?;
-            let steps = column(&batch, "steps").as_primitive::<Int32Type>();
-            let ids = column(&batch, "episode_id").as_primitive::<Int64Type>();
-            for (row, id) in ids.values().iter().enumerate() {
-                if EpisodeId(*id).run() == run {
-                    past.settled += 1;
-                    past.steps += u64::try_from(steps.value(row)).unwrap_or(0);
-                }
-            }
+        let columns = ["episode_id", "steps", "outcome", "detail"];
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
+            past.read_episodes(&batch?, run, plan);
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
         for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
@@ -60,6 +57,30 @@ impl Past {
         }
         past.read = HashMap::new();
         Ok(past)
+    }
+
+    /// Takes the episodes of a batch into account.
+    fn read_episodes(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan) {
+        let ids = column(batch, "episode_id").as_primitive::<Int64Type>();
+        let steps = column(batch, "steps").as_primitive::<Int32Type>();
+        let outcomes = column(batch, "outcome").as_string::<i32>();
+        let details = column(batch, "detail").as_string::<i32>();
+        for row in 0..batch.num_rows() {
+            let id = EpisodeId(ids.value(row));
+            if id.run() != run {
+                continue;
+            }
+            self.settled += 1;
+            self.steps += u64::try_from(steps.value(row)).unwrap_or(0);
+            match outcomes.value(row).parse() {
+                Ok(EpisodeOutcome::Failed(kind)) if steps.value(row) == 0 => {
+                    let uri = plan.benchmark(id.ordinal()).clone();
+                    let detail = details.value(row).to_owned();
+                    self.failures.entry(uri).or_insert(Failure { kind, detail });
+                }
+                _ => self.barren_from = self.barren_from.max(id.ordinal() + 1),
+            }
+        }
     }
 
     /// Takes the steps of a batch into account. The rows of an episode come in order, with rows of others
@@ -76,11 +97,6 @@ impl Past {
             }
             let ordinal = id.ordinal();
             let index = u32::try_from(indices.value(row)).unwrap_or(0);
-            if ordinal >= self.settled {
-                let last = self.open.entry(ordinal).or_default();
-                *last = index.max(*last);
-                continue;
-            }
             let state = states.is_valid(row).then(|| StateId::from_slice(states.value(row)));
             if matches!(plan.stop, Stop::States(_)) {
                 self.states.extend(state);
@@ -89,8 +105,8 @@ impl Past {
                 let before = self.read.insert(ordinal, (index, state));
                 let from = before.filter(|&(last, _)| last + 1 == index).and_then(|(_, from)| from);
                 if let (Some(from), Ok(action)) = (from, u16::try_from(chosen.value(row))) {
-                    let uri = &plan.benchmarks[ordinal as usize % plan.benchmarks.len()];
-                    let tried = self.tried.entry(uri.clone()).or_default();
+                    let uri = plan.benchmark(ordinal).clone();
+                    let tried = self.tried.entry(uri).or_default();
                     tried.note(from, ActionIndex(action), actions);
                 }
             }

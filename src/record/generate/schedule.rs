@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{Plan, Policy, Stop};
+use super::{Past, Plan, Policy, Stop};
 use crate::model::StateId;
 use crate::store::EpisodeRow;
 
@@ -19,7 +19,7 @@ const WINDOW_PER_JOB_SURE: u32 = 64;
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) row: EpisodeRow,
-    /// The states that it came to, in order, the initial one included.
+    /// The states that it came to, in order, the initial one included; none where the start failed.
     pub(super) states: Vec<StateId>,
 }
 
@@ -49,13 +49,14 @@ pub(super) struct Schedule {
     played: BTreeMap<u32, Played>,
     steps: u64,
     states: HashSet<StateId>,
+    /// All settled episodes from this one on failed before their first step.
+    barren_from: u32,
     over: bool,
 }
 
 impl Schedule {
-    /// The schedule of `plan` after its first `settled` episodes, which had `steps` steps and
-    /// `states` distinct states.
-    pub(super) fn new(plan: &Plan, settled: u32, steps: u64, states: HashSet<StateId>) -> Self {
+    /// The schedule of what is left of `plan` after its `past`.
+    pub(super) fn new(plan: &Plan, past: Past) -> Self {
         let jobs = u32::try_from(plan.jobs).unwrap_or(u32::MAX);
         let per_job = match plan.stop {
             Stop::States(_) => WINDOW_PER_JOB,
@@ -67,14 +68,15 @@ impl Schedule {
             benchmarks: u32::try_from(plan.benchmarks.len()).unwrap_or(u32::MAX),
             serial: plan.policy == Policy::Explore,
             window: jobs.saturating_mul(per_job),
-            settled,
+            settled: past.settled,
             given: BTreeSet::new(),
             played: BTreeMap::new(),
-            steps,
-            states,
+            steps: past.steps,
+            states: past.states,
+            barren_from: past.barren_from,
             over: false,
         };
-        schedule.over = schedule.is_fulfilled();
+        schedule.over = schedule.is_fulfilled() || schedule.is_barren();
         schedule
     }
 
@@ -89,6 +91,12 @@ impl Schedule {
             Stop::States(states) => self.states.len() as u64 >= states,
             Stop::Episodes(episodes) => u64::from(self.settled) >= episodes,
         }
+    }
+
+    /// True when no program of the run starts, so that its stop cannot be reached.
+    pub(super) fn is_barren(&self) -> bool {
+        let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
+        !can_end && self.settled - self.barren_from >= self.benchmarks
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -145,11 +153,14 @@ impl Schedule {
             self.given.remove(&self.settled);
             self.settled += 1;
             self.steps += u64::from(played.row.steps);
+            if !played.states.is_empty() {
+                self.barren_from = self.settled;
+            }
             if matches!(self.stop, Stop::States(_)) {
                 self.states.extend(played.states);
             }
             rows.push(played.row);
-            self.over = self.is_fulfilled();
+            self.over = self.is_fulfilled() || self.is_barren();
         }
         rows
     }
@@ -163,7 +174,7 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{EpisodeId, EpisodeOutcome, RunId};
+    use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
     use proptest::prelude::*;
 
     fn plan(stop: Stop, policy: Policy, jobs: usize) -> Plan {
@@ -203,7 +214,7 @@ mod tests {
 
     /// Plays a plan, finishing the episodes in an order drawn from `order`; what settled, in order.
     fn settled(plan: &Plan, order: &[usize]) -> Vec<(u32, u32)> {
-        let mut schedule = Schedule::new(plan, 0, 0, HashSet::new());
+        let mut schedule = Schedule::new(plan, Past::default());
         let (mut running, mut rows, mut turn) = (Vec::new(), Vec::new(), 0);
         loop {
             while running.len() < plan.jobs
@@ -248,13 +259,44 @@ mod tests {
     #[test]
     fn a_run_that_was_over_stays_over() {
         let plan = plan(Stop::Episodes(2), Policy::Random, 2);
-        assert_eq!(Schedule::new(&plan, 2, 20, HashSet::new()).next(), Next::Finished);
+        let past = Past { settled: 2, steps: 20, barren_from: 2, ..Past::default() };
+        assert_eq!(Schedule::new(&plan, past).next(), Next::Finished);
+    }
+
+    #[test]
+    fn a_run_over_programs_that_do_not_start_ends_in_the_same_place() {
+        let barren = |ordinal| {
+            let mut played = play(ordinal, 0);
+            (played.row.outcome, played.states) =
+                (EpisodeOutcome::Failed(FailureKind::Crash), Vec::new());
+            played
+        };
+        for stop in [Stop::Steps(100), Stop::States(50)] {
+            let mut schedule = Schedule::new(&plan(stop, Policy::Random, 2), Past::default());
+            assert_eq!(schedule.next(), Next::Play { ordinal: 0, steps_max: 10 });
+            assert_eq!(schedule.take(play(0, 10)).len(), 1);
+            // Played ahead, they are not settled.
+            for ordinal in [4, 3, 5, 2] {
+                assert!(schedule.take(barren(ordinal)).is_empty() && !schedule.is_barren());
+            }
+            let settled = schedule.take(barren(1));
+            assert_eq!(settled.iter().map(|row| row.id.ordinal()).collect::<Vec<_>>(), [1, 2, 3]);
+            assert!(schedule.is_barren());
+            assert_eq!(schedule.next(), Next::Finished);
+        }
+        let mut schedule =
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Random, 2), Past::default());
+        let settled: usize = (0..9).map(|ordinal| schedule.take(barren(ordinal)).len()).sum();
+        assert_eq!((settled, schedule.is_barren()), (9, false));
+        let past = Past { settled: 5, steps: 20, barren_from: 2, ..Past::default() };
+        let plan = plan(Stop::Steps(100), Policy::Random, 2);
+        assert!(Schedule::new(&plan, past).is_barren());
     }
 
     #[test]
     fn explore_waits_for_the_earlier_episode_of_the_same_benchmark() {
         let mut schedule =
-            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), 0, 0, HashSet::new());
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), Past::default());
         for ordinal in 0..3 {
             assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
         }

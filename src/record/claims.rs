@@ -1,0 +1,261 @@
+//! What the lake has already, and who is about to add what it lacks.
+//!
+//! The first recorder that comes to a state or a benchmark claims it, and says so once the rows are in
+//! the buffer. Until then others wait: what they record refers to those rows, and must not be committed
+//! before them. A claim that is dropped before, in a panic too, is given back, so that nobody waits in
+//! vain. Who holds the claim of a benchmark may go on to claim a state, never the other way round.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::env::SessionError;
+use crate::model::StateId;
+use crate::store;
+
+/// What is known and claimed, for all recorders of a run.
+#[derive(Debug)]
+pub(super) struct Claims {
+    known: Mutex<Known>,
+    /// A claim was met or given back.
+    settled: Condvar,
+    keeps_ir: bool,
+    /// States whose observations were added.
+    states_new: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Known {
+    observed: HashSet<StateId>,
+    ir: HashSet<StateId>,
+    /// Digests by URI.
+    benchmarks: HashMap<String, String>,
+    /// States that somebody is observing just now.
+    claimed: HashSet<StateId>,
+    /// Benchmarks whose row somebody is making just now.
+    benchmarks_claimed: HashSet<String>,
+}
+
+/// What a state still lacks in the lake, claimed by whoever holds this.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    claims: &'a Claims,
+    state: StateId,
+    pub(super) observations: bool,
+    pub(super) ir: bool,
+    met: bool,
+}
+
+/// The right to write a benchmark's row.
+#[derive(Debug)]
+pub(super) struct BenchmarkClaim<'a> {
+    claims: &'a Claims,
+    uri: String,
+    digest: String,
+    met: bool,
+}
+
+impl Claims {
+    /// Nothing is claimed of what the lake lacks; IR only counts if it `keeps_ir`.
+    pub(super) fn new(known: store::Known, keeps_ir: bool) -> Self {
+        let known = Known {
+            observed: known.observed,
+            ir: known.ir,
+            benchmarks: known.benchmarks,
+            claimed: HashSet::new(),
+            benchmarks_claimed: HashSet::new(),
+        };
+        let (known, states_new) = (Mutex::new(known), AtomicU64::new(0));
+        Self { known, settled: Condvar::new(), keeps_ir, states_new }
+    }
+
+    /// A thread that panicked has left whole values behind: each is changed in one step.
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, known: MutexGuard<'a, Known>) -> MutexGuard<'a, Known> {
+        self.settled.wait(known).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// States whose observations were added.
+    pub(super) fn states_new(&self) -> u64 {
+        self.states_new.load(Ordering::Relaxed)
+    }
+
+    /// Claims what the lake does not have of `state` yet. Waits while another holds such a claim.
+    pub(super) fn state(&self, state: StateId) -> Claim<'_> {
+        let mut known = self.known();
+        while known.claimed.contains(&state) {
+            known = self.wait(known);
+        }
+        let observations = known.observed.insert(state);
+        let ir = self.keeps_ir && known.ir.insert(state);
+        if observations || ir {
+            known.claimed.insert(state);
+        }
+        Claim { claims: self, state, observations, ir, met: false }
+    }
+
+    /// Claims the row of a benchmark that the lake does not have yet. Waits while another holds that
+    /// claim.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when another program has its name.
+    pub(super) fn benchmark(
+        &self,
+        uri: &str,
+        digest: &str,
+    ) -> Result<Option<BenchmarkClaim<'_>>, SessionError> {
+        let mut known = self.known();
+        while known.benchmarks_claimed.contains(uri) {
+            known = self.wait(known);
+        }
+        match known.benchmarks.get(uri) {
+            None => {
+                known.benchmarks_claimed.insert(uri.to_owned());
+                let (uri, digest) = (uri.to_owned(), digest.to_owned());
+                Ok(Some(BenchmarkClaim { claims: self, uri, digest, met: false }))
+            }
+            Some(there) if there == digest => Ok(None),
+            Some(there) => Err(SessionError::Visit(format!(
+                "{uri} is another program than the one that the lake knows by this name ({} instead \
+                 of {}): record it under another name or into another lake",
+                short(digest),
+                short(there),
+            ))),
+        }
+    }
+}
+
+fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}
+
+impl Claim<'_> {
+    /// Says that what was claimed is in the buffer.
+    pub(super) fn meet(mut self) {
+        self.met = true;
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        if !self.observations && !self.ir {
+            return;
+        }
+        let mut known = self.claims.known();
+        known.claimed.remove(&self.state);
+        if self.met {
+            let new = u64::from(self.observations);
+            self.claims.states_new.fetch_add(new, Ordering::Relaxed);
+        } else {
+            if self.observations {
+                known.observed.remove(&self.state);
+            }
+            if self.ir {
+                known.ir.remove(&self.state);
+            }
+        }
+        drop(known);
+        self.claims.settled.notify_all();
+    }
+}
+
+impl BenchmarkClaim<'_> {
+    /// Says that the row is in the buffer.
+    pub(super) fn meet(mut self) {
+        self.met = true;
+    }
+}
+
+impl Drop for BenchmarkClaim<'_> {
+    fn drop(&mut self) {
+        let mut known = self.claims.known();
+        known.benchmarks_claimed.remove(&self.uri);
+        if self.met {
+            known
+                .benchmarks
+                .insert(std::mem::take(&mut self.uri), std::mem::take(&mut self.digest));
+        }
+        drop(known);
+        self.claims.settled.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    const STATE: StateId = StateId([7; 20]);
+    const URI: &str = "generator://toy-v0/1";
+
+    fn claims() -> Claims {
+        Claims::new(store::Known::default(), true)
+    }
+
+    fn some_are_held(claims: &Claims) -> bool {
+        let known = claims.known();
+        !known.claimed.is_empty() || !known.benchmarks_claimed.is_empty()
+    }
+
+    #[test]
+    fn a_claim_is_given_back_by_a_panic_too() {
+        let claims = claims();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _benchmark = claims.benchmark(URI, "a").unwrap().unwrap();
+            let _state = claims.state(STATE);
+            assert!(!some_are_held(&claims), "two are held, so this panics");
+        }));
+        assert!(panicked.is_err());
+        assert!(!some_are_held(&claims));
+        // Everything is still to be done, under another digest too: no row of the first one was written.
+        let claim = claims.state(STATE);
+        assert!(claim.observations && claim.ir);
+        assert!(claims.benchmark(URI, "b").unwrap().is_some());
+        assert_eq!(claims.states_new(), 0);
+    }
+
+    #[test]
+    fn what_was_met_is_claimed_once() {
+        let claims = claims();
+        claims.state(STATE).meet();
+        claims.benchmark(URI, "a").unwrap().unwrap().meet();
+        for _ in 0..2 {
+            // A claim of nothing gives nothing back.
+            let again = claims.state(STATE);
+            assert!(!again.observations && !again.ir);
+        }
+        assert!(claims.benchmark(URI, "a").unwrap().is_none());
+        assert!(claims.benchmark(URI, "b").is_err());
+        assert_eq!(claims.states_new(), 1);
+        assert!(!some_are_held(&claims));
+    }
+
+    #[test]
+    fn others_wait_until_what_was_claimed_is_in_the_buffer() {
+        for _ in 0..50 {
+            let (claims, pushed) = (claims(), AtomicBool::new(false));
+            let (benchmark, state) =
+                (claims.benchmark(URI, "a").unwrap().unwrap(), claims.state(STATE));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    assert!(claims.benchmark(URI, "a").unwrap().is_none());
+                    assert!(pushed.load(Ordering::Relaxed), "the benchmark's row comes first");
+                });
+                scope.spawn(|| {
+                    assert!(!claims.state(STATE).observations);
+                    assert!(pushed.load(Ordering::Relaxed), "the state's row comes first");
+                });
+                std::thread::yield_now();
+                pushed.store(true, Ordering::Relaxed);
+                state.meet();
+                benchmark.meet();
+            });
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Programs over which the compiler dies before the first step: episodes without steps, and no end of
+//! the run.
+
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use steplake::dedup::{Settings, dedup};
+use steplake::env::toy::{self, Deadly, ToyEnvironment};
+use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
+use steplake::env::{Environment, Session, SessionError, Start, Watch};
+use steplake::model::{ActionIndex, Benchmark, BenchmarkUri, Failure, FailureKind, RunId};
+use steplake::record::generate::{Ending, GenerateError, Past, Plan, Policy, Programs, Stop};
+use steplake::record::{Recording, RecordingOptions};
+use steplake::store::{Lake, Table, Writer};
+
+use crate::support::{Performed, assert_same, contents, perform, rows, run, toy_lake, toy_plan};
+
+const RUN: RunId = RunId(1);
+const ABORTS: &str = "benchmark://deadly-v0/aborts";
+const HANGS: &str = "benchmark://deadly-v0/hangs";
+
+/// The toy environment in worker processes, which may compute for a second.
+fn workers() -> WorkerEnvironment {
+    let config = WorkerConfig {
+        step_cpu_max: Duration::from_secs(1),
+        ..WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")))
+    };
+    WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config)
+}
+
+/// Toy programs, deadly ones among them, or an error in the place of those.
+struct WithDeadly {
+    deadly: bool,
+}
+
+impl Programs for WithDeadly {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
+        match uri.as_str() {
+            ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for")),
+            ABORTS => Ok(toy::deadly(ABORTS, Deadly::Aborts)),
+            HANGS => Ok(toy::deadly(HANGS, Deadly::Hangs)),
+            _ => uri.path().parse().map(toy::benchmark).map_err(|error| format!("{uri}: {error}")),
+        }
+    }
+}
+
+/// A plan about a program that starts, one that aborts, another that starts, and one that hangs.
+fn plan(policy: Policy, stop: Stop, jobs: usize) -> Plan {
+    let uris = ["generator://toy-v0/0", ABORTS, "generator://toy-v0/1", HANGS];
+    let benchmarks = uris.iter().map(|uri| uri.parse().unwrap()).collect();
+    Plan { benchmarks, ..toy_plan(policy, stop, jobs) }
+}
+
+fn begin(lake: &Lake) -> Writer {
+    let mut writer = lake.writer().unwrap();
+    assert_eq!(writer.begin_run("{}", 0).unwrap(), RUN);
+    writer
+}
+
+fn play(writer: Writer, plan: &Plan, past: Past, deadly: bool) -> Performed {
+    perform(&workers(), &WithDeadly { deadly }, writer, RUN, plan, past)
+}
+
+/// The rows that speak of a program.
+fn about(lake: &Lake, table: Table, uri: &str) -> Vec<String> {
+    let mut rows = rows(lake.path(), table);
+    rows.retain(|row| row.contains(uri));
+    rows
+}
+
+#[test]
+fn a_run_goes_on_after_programs_that_kill_the_compiler() {
+    for policy in [Policy::Random, Policy::Explore] {
+        let (_alone, alone) = toy_lake();
+        let stop = Stop::Episodes(16);
+        let performed = play(begin(&alone), &plan(policy, stop, 1), Past::default(), true);
+        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_eq!(performed.progress.failures.load(Ordering::Relaxed), 8);
+        let reasons = [
+            (ABORTS, "outcome=crash detail=SIGABRT while it read the program, step 0 on"),
+            (HANGS, "outcome=time-out detail=more than 1 s of CPU time while it read the program"),
+        ];
+        for (uri, reason) in reasons {
+            let episodes = about(&alone, Table::Episodes, uri);
+            assert_eq!(episodes.len(), 4);
+            for row in episodes {
+                assert!(row.contains("steps=0") && row.contains(reason), "{row}");
+            }
+            for table in [Table::Benchmarks, Table::Steps] {
+                assert_eq!(about(&alone, table, uri), [""; 0]);
+            }
+        }
+        assert_eq!(rows(alone.path(), Table::Steps).len(), 8 * 21);
+
+        let (_together, together) = toy_lake();
+        let first = Stop::Episodes(7);
+        let performed = play(begin(&together), &plan(policy, first, 2), Past::default(), true);
+        let mut writer = performed.writer;
+        writer.seal().unwrap();
+        // Taken up, the run does not even ask for the programs that failed.
+        let past = Past::take_up(&mut writer, RUN, &plan(policy, stop, 2)).unwrap();
+        let performed = play(writer, &plan(policy, stop, 2), past, false);
+        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_same(alone.path(), together.path());
+
+        let before = contents(together.path());
+        let mut writer = performed.writer;
+        writer.seal().unwrap();
+        let report = dedup(&mut writer, Settings::default(), &mut |_, _| ()).unwrap();
+        assert_eq!((report.steps, report.failures), (8 * 20, 0));
+        assert_eq!(contents(together.path())[..5], before[..5]);
+        assert!(together.verify(&mut |_, _| ()).unwrap().is_sound());
+        drop(writer);
+        let found = run(together.path(), &["query", "failed_starts", "--format", "csv"]);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines.len(), 3, "{found}");
+        assert!(lines[1].starts_with(&format!("{ABORTS},crash,4,\"SIGABRT")), "{found}");
+        assert!(lines[2].starts_with(&format!("{HANGS},time-out,4,")), "{found}");
+        run(together.path(), &["verify"]);
+        run(together.path(), &["info"]);
+    }
+}
+
+#[test]
+fn a_run_over_deadly_programs_alone_ends_with_an_error() {
+    let uris = [ABORTS, ABORTS].map(|uri| uri.parse().unwrap());
+    for (jobs, stop) in [(1, Stop::Steps(100)), (2, Stop::States(100))] {
+        let plan = Plan { benchmarks: uris.to_vec(), ..toy_plan(Policy::Random, stop, jobs) };
+        let (_folder, lake) = toy_lake();
+        let mut performed = play(begin(&lake), &plan, Past::default(), true);
+        for _ in 0..2 {
+            let error = performed.ending.unwrap_err();
+            assert!(matches!(error, GenerateError::NothingStarts), "{error}");
+            assert_eq!(rows(lake.path(), Table::Episodes).len(), 2);
+            let past = Past::take_up(&mut performed.writer, RUN, &plan).unwrap();
+            performed = play(performed.writer, &plan, past, false);
+        }
+    }
+}
+
+#[test]
+fn a_recorder_takes_a_failed_start_down_and_goes_on() {
+    let (_folder, lake) = toy_lake();
+    let environment = workers();
+    let options = RecordingOptions::default();
+    let recording = Recording::begin(begin(&lake), environment.spec(), RUN, &options).unwrap();
+    let mut session = recording.recorder(environment.session().unwrap());
+    let watch = Watch::default();
+    let mut start = |benchmark: &Benchmark| {
+        let start = Start { benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
+        let started = session.start(&start);
+        if started.is_ok() {
+            session.apply(ActionIndex(0)).unwrap();
+        }
+        started
+    };
+    start(&toy::benchmark(1)).unwrap();
+    // The worker has a past now, and a fresh one has to say the same.
+    let error = start(&toy::deadly(ABORTS, Deadly::Aborts)).unwrap_err();
+    let SessionError::StartFailed { uri, failure } = error else { panic!("{error}") };
+    let detail = format!("SIGABRT while it read the program, step 0 on {ABORTS}");
+    assert_eq!((uri.as_str(), &failure), (ABORTS, &Failure { kind: FailureKind::Crash, detail }));
+    start(&toy::benchmark(2)).unwrap();
+    drop(session);
+    recording.close().unwrap();
+    let episodes = rows(lake.path(), Table::Episodes);
+    assert_eq!(episodes.len(), 3);
+    assert!(episodes[1].contains("ordinal=1") && episodes[1].contains("steps=0 outcome=crash"));
+    assert_eq!(rows(lake.path(), Table::Steps).len(), 4);
+    assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
+}
+
+/// A program in LLVM's assembly that takes its pipelines a minute, and everything else a moment: each of
+/// its many loads has to be held against all stores before it.
+fn slow_program(steps: usize) -> String {
+    let mut text = String::from("define i32 @slow(ptr %p, i32 %v) {\n");
+    let mut value = "%v".to_owned();
+    for step in 0..steps {
+        let line = format!(
+            "  %a{step} = getelementptr i32, ptr %p, i32 {value}\n  %l{step} = load i32, ptr %a{step}\n  \
+             %s{step} = add i32 %l{step}, {value}\n  store i32 %s{step}, ptr %a{step}\n"
+        );
+        text.push_str(&line);
+        value = format!("%s{step}");
+    }
+    text + &format!("  ret i32 {value}\n}}\n")
+}
+
+#[test]
+fn a_run_of_llvm_goes_on_after_a_program_that_takes_too_long() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = std::fs::canonicalize(folder.path()).unwrap().join("slow.ll");
+    std::fs::write(&file, slow_program(20_000)).unwrap();
+    let slow = format!("file://{}", file.display());
+    let lakes = ["1", "2"].map(|jobs| {
+        let lake = folder.path().join(jobs);
+        let arguments = ["generate", "--episodes", "6", "--episode-length", "5", "--jobs", jobs];
+        let benchmarks = ["--benchmark", &slow, "-b", "benchmark://steplake-v0/keyed_hash"];
+        let limits = ["--step-cpu-seconds", "2", "--resume"];
+        let said = run(&lake, &[&arguments[..], &benchmarks, &limits].concat());
+        assert!(said.contains("6 episodes, 3 failures of the compiler"), "{said}");
+        lake
+    });
+    assert_same(&lakes[0], &lakes[1]);
+    let episodes = rows(&lakes[0], Table::Episodes);
+    let failed = episodes.iter().filter(|row| row.contains("steps=0 outcome=time-out"));
+    assert_eq!(failed.count(), 3, "{episodes:?}");
+    for command in ["seal", "dedup", "verify", "info"] {
+        run(&lakes[0], &[command]);
+    }
+}
