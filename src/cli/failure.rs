@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::query::QueryError;
-use crate::record::RecordError;
 use crate::record::generate::GenerateError;
 use crate::record::replay::ReplayError;
+use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
 
 /// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
@@ -121,6 +121,12 @@ impl From<RecordError> for Failed {
             RecordError::Store(error) => error.into(),
             other => Self::of(Code::Failed, &other),
         }
+    }
+}
+
+impl From<ChoiceError> for Failed {
+    fn from(error: ChoiceError) -> Self {
+        Self::of(Code::Usage, &error)
     }
 }
 

@@ -20,9 +20,11 @@
 
 mod buffer;
 pub mod generate;
+mod identity;
 mod recorder;
 mod recording;
 pub mod replay;
 
+pub use identity::{Choice, ChoiceError, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};
 pub use recording::{RecordError, Recording, RecordingOptions};

@@ -131,6 +131,30 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
 }
 
 #[test]
+fn spaces_that_cannot_be_recorded_make_no_lake() {
+    let (_folder, lake) = folder();
+    for (choice, says) in [
+        (
+            ["--observe", "Costs"],
+            "`Costs` is no observation space that can be recorded: Cost, Bits are",
+        ),
+        (
+            ["--rewards", "Bits"],
+            "`Bits` is no reward space that can be recorded: Cost, CostNorm, CostOz are",
+        ),
+        (["--observe", "Cost,Cost"], "the observation space `Cost` is chosen more than once"),
+    ] {
+        let failed = fail(&lake, &[&TOY[..], &["--steps", "1"], &choice].concat());
+        assert_eq!(failed, (2, format!("steplake: {says}")));
+        assert!(!lake.exists());
+    }
+    toy(&lake, &["--steps", "1", "--observe", "Bits", "--rewards", "CostOz,Cost"]);
+    toy(&lake, &["--steps", "1"]);
+    let columns = run(&lake, &["sql", "SELECT * FROM observations LIMIT 1", "--format", "csv"]);
+    assert!(columns.starts_with("state_id,state_key,Bits\n"), "{columns}");
+}
+
+#[test]
 fn a_lake_that_is_none_is_refused_by_every_reading_command() {
     let (folder, lake) = folder();
     let other = folder.path().join("other");
