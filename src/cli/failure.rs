@@ -1,6 +1,7 @@
 //! How a command fails: one line on standard error and an exit code.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::datasets::DatasetError;
@@ -54,10 +55,10 @@ impl Failed {
     }
 
     /// Says what happened and gives the exit code.
-    #[expect(clippy::print_stderr, reason = "this is where a command's failure is told")]
     pub(super) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            eprintln!("steplake: {}", self.message);
+            // Nobody may be left to read it; the exit code says it all the same.
+            let _ = writeln!(std::io::stderr(), "steplake: {}", self.message);
         }
         ExitCode::from(self.code as u8)
     }

@@ -1,6 +1,7 @@
 //! The command line as its users meet it: what goes where, exit codes, and one clear line for bad input.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use steplake::store::Table;
 
@@ -251,6 +252,62 @@ fn completions_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(run(&lake, &["completions", shell]).contains("generate"), "{shell}");
     }
+}
+
+/// A pipe whose reader has gone.
+fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "200"]);
+    let states = ["sql", "SELECT * FROM steps", "--format"];
+    let commands: [&[&str]; 25] = [
+        &[&TOY[..], &["--steps", "50"]].concat(),
+        &["seal"],
+        &["dedup"],
+        &["dedup"],
+        &["verify"],
+        &["verify", "--replay", "10"],
+        &["info"],
+        &["info", "--format", "json"],
+        &[&states[..], &["table"]].concat(),
+        &[&states[..], &["csv"]].concat(),
+        &[&states[..], &["json"]].concat(),
+        &[&states[..], &["arrow"]].concat(),
+        &[&states[..], &["parquet"]].concat(),
+        &["query", "--list"],
+        &["query", "noop_rate"],
+        &["replay", "--env", "toy-v0", "generator://toy-v0/0", "halve"],
+        &["replay", "--env", "toy-v0", "generator://toy-v0/0", "halve", "--ir"],
+        &["env", "describe"],
+        &["env", "describe", "toy-v0", "--format", "json"],
+        &["datasets", "list"],
+        &["datasets", "benchmarks", "benchmark://steplake-v0/*"],
+        &["datasets", "install", "benchmark://steplake-v0/huffman"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ];
+    for command in commands {
+        let output = steplake(&lake).args(command).stdout(closed()).output().unwrap();
+        assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()), "{command:?}");
+    }
+}
+
+#[test]
+fn an_exit_code_needs_no_reader() {
+    let (_folder, lake) = folder();
+    let mut command = steplake(&lake);
+    let status = command.arg("info").stdout(closed()).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+    let mut unknown = steplake(&lake);
+    let status = unknown.args(["query", "--nope"]).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(2));
 }
 
 #[test]
