@@ -23,6 +23,8 @@ pub(super) enum Code {
     Lake = 3,
     /// A check found something.
     Found = 4,
+    /// The network is needed, and what is wanted cannot be fetched over it.
+    Offline = 5,
     /// Somebody stopped it.
     Interrupted = 130,
 }
@@ -92,11 +94,11 @@ impl From<SessionError> for Failed {
 impl From<DatasetError> for Failed {
     fn from(error: DatasetError) -> Self {
         let code = match error {
+            _ if error.is_offline() => Code::Offline,
             DatasetError::ToolMissing { .. }
             | DatasetError::ToolFailed { .. }
             | DatasetError::TimedOut { .. }
             | DatasetError::Cache { .. }
-            | DatasetError::Offline { .. }
             | DatasetError::NoPackageSources { .. }
             | DatasetError::ChecksumMismatch { .. } => Code::Failed,
             _ => Code::Usage,
@@ -153,5 +155,19 @@ impl From<ReplayError> for Failed {
 impl From<std::io::Error> for Failed {
     fn from(error: std::io::Error) -> Self {
         Self::of(Code::Failed, &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_fetched_is_told_from_what_does_not_exist() {
+        let (what, uri) = ("zlib".to_owned(), "benchmark://debian-v0/zlob".to_owned());
+        let offline = DatasetError::Offline { what, detail: "no answer".into() };
+        assert_eq!(Failed::from(offline).code, Code::Offline);
+        let unknown = DatasetError::UnknownBenchmark { uri, hint: "there is zlib".into() };
+        assert_eq!(Failed::from(unknown).code, Code::Usage);
     }
 }

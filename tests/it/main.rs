@@ -6,6 +6,7 @@ mod cli;
 mod crash;
 mod datasets;
 mod dedup;
+mod demo;
 mod disk;
 mod kill;
 mod llvm;
