@@ -9,10 +9,10 @@ use steplake::datasets::{Datasets, Settings};
 use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri, ValueKind};
+use steplake::model::{Benchmark, BenchmarkUri};
 use steplake::record::generate::{Past, Plan, Policy, Programs, Progress, Stop, generate};
-use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{FORMAT_VERSION, Identity, Lake, RecordedObservation};
+use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::store::Lake;
 
 use crate::{cpu_of, heading, line};
 
@@ -71,38 +71,12 @@ impl Measured {
     }
 }
 
-/// Everything of LLVM that can be recorded.
-fn identity(environment: &dyn Environment) -> Identity {
-    let spec = environment.spec();
-    let columns = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
-    let observation = |name: &str, features: Vec<String>| {
-        let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
-        RecordedObservation { name: name.to_owned(), width, features }
-    };
-    let observations = columns.filter_map(|space| match &space.kind {
-        ValueKind::Scalar => Some(observation(space.name, Vec::new())),
-        ValueKind::Vector(names) => {
-            Some(observation(space.name, names.iter().map(|&name| name.to_owned()).collect()))
-        }
-        ValueKind::Text | ValueKind::Bytes => None,
-    });
-    let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
-    Identity {
-        format_version: FORMAT_VERSION,
-        environment: spec.name.to_owned(),
-        compiler: spec.compiler.clone(),
-        target: spec.target.clone(),
-        action_space: spec.action_space(ACTION_SPACE).expect("it is LLVM's default").clone(),
-        observations: observations.collect(),
-        rewards: spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect(),
-        baselines: baselines.map(|space| space.name.to_owned()).collect(),
-    }
-}
-
 /// Records random episodes of 50 steps over `programs` into a new lake, sealed at its end, with workers.
 pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize) -> Measured {
     let llvm = LlvmEnvironment::new();
-    let lake = Lake::create(path, &identity(&llvm)).expect("an empty folder takes a lake");
+    let space = llvm.spec().action_space(ACTION_SPACE).expect("it is LLVM's default");
+    let everything = identity(llvm.spec(), space, &Choice::default()).expect("nothing is chosen");
+    let lake = Lake::create(path, &everything).expect("an empty folder takes a lake");
     let plan = Plan {
         benchmarks: programs.uris(),
         action_space: ACTION_SPACE.into(),

@@ -5,37 +5,19 @@ use std::time::Instant;
 
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::model::{ActionIndex, ValueKind};
-use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{FORMAT_VERSION, Identity, Lake, RecordedObservation};
+use steplake::model::ActionIndex;
+use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::store::{Identity, Lake};
 
 use crate::{cpu_of, heading, line};
 
 const STEPS: u32 = 1_000_000;
 const EPISODE_LENGTH: u32 = 50;
 
-fn identity() -> Identity {
+fn everything() -> Identity {
     let environment = ToyEnvironment::default();
     let spec = environment.spec();
-    let scalar = RecordedObservation { name: "Cost".into(), width: None, features: Vec::new() };
-    let vector = spec.observation_spaces.iter().find_map(|space| match &space.kind {
-        ValueKind::Vector(names) => Some(RecordedObservation {
-            name: space.name.into(),
-            width: u32::try_from(names.len()).ok(),
-            features: names.iter().map(|&name| name.to_owned()).collect(),
-        }),
-        _ => None,
-    });
-    Identity {
-        format_version: FORMAT_VERSION,
-        environment: spec.name.into(),
-        compiler: spec.compiler.clone(),
-        target: spec.target.clone(),
-        action_space: spec.action_spaces[0].clone(),
-        observations: std::iter::once(scalar).chain(vector).collect(),
-        rewards: spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect(),
-        baselines: vec!["CostO0".into(), "CostOz".into()],
-    }
+    identity(spec, &spec.action_spaces[0], &Choice::default()).expect("nothing is chosen")
 }
 
 /// Plays [`STEPS`] steps, call by call; `timed` takes the nanoseconds of each.
@@ -63,7 +45,7 @@ fn play(session: &mut dyn Session, mut timed: Option<&mut Vec<u32>>) {
 /// Records them, and the time on the clock until all are durable.
 fn record(timed: Option<&mut Vec<u32>>) -> (f64, f64) {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let lake = Lake::create(folder.path().join("lake"), &identity()).expect("an empty folder");
+    let lake = Lake::create(folder.path().join("lake"), &everything()).expect("an empty folder");
     let began = Instant::now();
     let ((), cpu) = cpu_of(|| {
         let mut writer = lake.writer().expect("nobody else writes");

@@ -1,14 +1,15 @@
 //! How a command fails: one line on standard error and an exit code.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::query::QueryError;
-use crate::record::RecordError;
 use crate::record::generate::GenerateError;
 use crate::record::replay::ReplayError;
+use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
 
 /// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
@@ -22,6 +23,8 @@ pub(super) enum Code {
     Lake = 3,
     /// A check found something.
     Found = 4,
+    /// The network is needed, and what is wanted cannot be fetched over it.
+    Offline = 5,
     /// Somebody stopped it.
     Interrupted = 130,
 }
@@ -54,10 +57,10 @@ impl Failed {
     }
 
     /// Says what happened and gives the exit code.
-    #[expect(clippy::print_stderr, reason = "this is where a command's failure is told")]
     pub(super) fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            eprintln!("steplake: {}", self.message);
+            // Nobody may be left to read it; the exit code says it all the same.
+            let _ = writeln!(std::io::stderr(), "steplake: {}", self.message);
         }
         ExitCode::from(self.code as u8)
     }
@@ -91,11 +94,11 @@ impl From<SessionError> for Failed {
 impl From<DatasetError> for Failed {
     fn from(error: DatasetError) -> Self {
         let code = match error {
+            _ if error.is_offline() => Code::Offline,
             DatasetError::ToolMissing { .. }
             | DatasetError::ToolFailed { .. }
             | DatasetError::TimedOut { .. }
             | DatasetError::Cache { .. }
-            | DatasetError::Offline { .. }
             | DatasetError::NoPackageSources { .. }
             | DatasetError::ChecksumMismatch { .. } => Code::Failed,
             _ => Code::Usage,
@@ -124,6 +127,12 @@ impl From<RecordError> for Failed {
     }
 }
 
+impl From<ChoiceError> for Failed {
+    fn from(error: ChoiceError) -> Self {
+        Self::of(Code::Usage, &error)
+    }
+}
+
 impl From<GenerateError> for Failed {
     fn from(error: GenerateError) -> Self {
         match error {
@@ -147,5 +156,19 @@ impl From<ReplayError> for Failed {
 impl From<std::io::Error> for Failed {
     fn from(error: std::io::Error) -> Self {
         Self::of(Code::Failed, &error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_fetched_is_told_from_what_does_not_exist() {
+        let (what, uri) = ("zlib".to_owned(), "benchmark://debian-v0/zlob".to_owned());
+        let offline = DatasetError::Offline { what, detail: "no answer".into() };
+        assert_eq!(Failed::from(offline).code, Code::Offline);
+        let unknown = DatasetError::UnknownBenchmark { uri, hint: "there is zlib".into() };
+        assert_eq!(Failed::from(unknown).code, Code::Usage);
     }
 }

@@ -16,12 +16,10 @@ use super::progress::RunBar;
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
-use crate::model::{ActionSpace, EnvironmentSpec, RunId, ValueKind};
+use crate::model::{ActionSpace, EnvironmentSpec, RunId};
 use crate::record::generate::{Ending, Past, Plan, Progress, Stop, generate};
-use crate::record::{Recording, RecordingOptions};
-use crate::store::{
-    FORMAT_VERSION, Identity, Lake, RecordedObservation, RunRow, StoreError, Writer,
-};
+use crate::record::{self, Choice, Recording, RecordingOptions};
+use crate::store::{Identity, Lake, RunRow, StoreError, Writer};
 
 /// How often the progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -83,59 +81,17 @@ fn identity(
     args: &GenerateArgs,
     there: Option<&Identity>,
 ) -> Result<Identity, Failed> {
-    let columns = spec.observation_spaces.iter().filter_map(|space| {
-        let features = match &space.kind {
-            ValueKind::Scalar => Vec::new(),
-            ValueKind::Vector(names) => names.iter().map(|&name| name.to_owned()).collect(),
-            ValueKind::Text | ValueKind::Bytes => return None,
-        };
-        let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
-        (!space.of_benchmark).then(|| RecordedObservation {
-            name: space.name.into(),
-            width,
-            features,
-        })
-    });
-    let columns: Vec<_> = columns.collect();
-    let observations = match (&args.observe, there) {
-        (Some(names), _) => names
-            .iter()
-            .map(|name| {
-                columns.iter().find(|space| space.name == *name).cloned().ok_or_else(|| {
-                    unknown("observation", name, columns.iter().map(|space| space.name.as_str()))
-                })
-            })
-            .collect::<Result<_, _>>()?,
-        (None, Some(there)) => there.observations.clone(),
-        (None, None) => columns,
-    };
-    let known = || spec.reward_spaces.iter().map(|space| space.name);
-    let rewards = match (&args.rewards, there) {
-        (Some(names), _) => {
-            if let Some(name) = names.iter().find(|name| !known().any(|known| known == **name)) {
-                return Err(unknown("reward", name, known()));
-            }
-            names.clone()
+    let choice = Choice { observations: args.observe.as_deref(), rewards: args.rewards.as_deref() };
+    let mut identity = record::identity(spec, space, &choice)?;
+    if let Some(there) = there {
+        if choice.observations.is_none() {
+            identity.observations.clone_from(&there.observations);
         }
-        (None, Some(there)) => there.rewards.clone(),
-        (None, None) => known().map(str::to_owned).collect(),
-    };
-    let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
-    Ok(Identity {
-        format_version: FORMAT_VERSION,
-        environment: spec.name.to_owned(),
-        compiler: spec.compiler.clone(),
-        target: spec.target.clone(),
-        action_space: space.clone(),
-        observations,
-        rewards,
-        baselines: baselines.map(|space| space.name.to_owned()).collect(),
-    })
-}
-
-fn unknown<'a>(kind: &str, name: &str, known: impl Iterator<Item = &'a str>) -> Failed {
-    let known = known.collect::<Vec<_>>().join(", ");
-    Failed::usage(format!("`{name}` is no {kind} space that can be recorded: {known} are"))
+        if choice.rewards.is_none() {
+            identity.rewards.clone_from(&there.rewards);
+        }
+    }
+    Ok(identity)
 }
 
 fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Result<Plan, Failed> {

@@ -67,13 +67,10 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Env(EnvCommand::Probe(args)) => live::probe(cli, args),
         Command::Datasets(command) => datasets::run(cli, command),
         Command::Completions { shell } => {
-            clap_complete::generate(
-                *shell,
-                &mut Cli::command(),
-                "steplake",
-                &mut std::io::stdout(),
-            );
-            Ok(())
+            // Not to standard output itself: clap panics where it cannot write.
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut script);
+            print(&String::from_utf8_lossy(&script))
         }
         Command::Worker { environment, flight, memory_bytes_max } => {
             worker(environment, flight, *memory_bytes_max)

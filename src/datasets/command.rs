@@ -55,12 +55,12 @@ pub(super) struct Run<'a> {
     limit: Duration,
 }
 
-/// How a run failed that was started and ended.
+/// How a run failed that came to an end of its own.
 #[derive(Debug)]
 pub(super) struct Failed {
     tool: &'static str,
     what: String,
-    /// The first error line, or how it ended.
+    /// The first error line, or the exit code.
     pub(super) detail: String,
 }
 
@@ -80,9 +80,9 @@ impl Failed {
 /// How a run failed.
 #[derive(Debug)]
 pub(super) enum RunError {
-    /// It ran and ended with an error of its own.
+    /// It ran and gave an exit code: that is its answer, and it would give it again.
     Failed(Failed),
-    /// It could not be run to its end.
+    /// It could not be run, or not to its end: too long, or killed. Says nothing about what it was given.
     Other(DatasetError),
 }
 
@@ -130,13 +130,11 @@ impl<'a> Run<'a> {
 
     /// Runs it and gives what it wrote to its standard output.
     pub(super) fn output(&self) -> Result<Vec<u8>, RunError> {
-        let io_error = |error: io::Error| {
-            RunError::Other(DatasetError::ToolFailed {
-                tool: self.tool.name.to_owned(),
-                what: self.what.to_owned(),
-                detail: error.to_string(),
-            })
+        let unfinished = |detail: String| {
+            let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
+            RunError::Other(DatasetError::ToolFailed { tool, what, detail })
         };
+        let io_error = |error: io::Error| unfinished(error.to_string());
         let mut child = self.command().map_err(RunError::Other)?.spawn().map_err(io_error)?;
         let ended = supervise(&mut child, self.limit).map_err(io_error)?;
         if ended.timed_out {
@@ -149,8 +147,14 @@ impl<'a> Run<'a> {
         if ended.status.success() {
             return Ok(ended.stdout);
         }
+        let Some(code) = ended.status.code() else {
+            return Err(unfinished(match ended.status.signal() {
+                Some(signal) => format!("it was ended by signal {signal}"),
+                None => "it did not end as programs do".to_owned(),
+            }));
+        };
         let detail = first_error(&String::from_utf8_lossy(&ended.stderr))
-            .unwrap_or_else(|| describe(ended.status));
+            .unwrap_or_else(|| format!("it ended with exit code {code}"));
         let what = self.what.to_owned();
         Err(RunError::Failed(Failed { tool: self.tool.name, what, detail }))
     }
@@ -249,14 +253,6 @@ fn first_error(stderr: &str) -> Option<String> {
     Some(printable.take(DETAIL_MAX_CHARS).collect())
 }
 
-fn describe(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("it ended with exit code {code}"),
-        (None, Some(signal)) => format!("it was ended by signal {signal}"),
-        (None, None) => "it did not end as programs do".to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -280,8 +276,19 @@ mod tests {
         assert_eq!(error.to_string(), "sh failed on a script: a.c:1:2: error: no");
         let error = DatasetError::from(shell("exit 3").output().unwrap_err());
         assert_eq!(error.to_string(), "sh failed on a script: it ended with exit code 3");
-        let error = DatasetError::from(shell("kill -SEGV $$").output().unwrap_err());
-        assert_eq!(error.to_string(), "sh failed on a script: it was ended by signal 11");
+    }
+
+    #[test]
+    fn only_an_exit_code_is_an_answer() {
+        let failure = |script: &str| shell(script).output().unwrap_err();
+        assert!(matches!(failure("exit 139"), RunError::Failed(_)));
+        for (signal, number) in [("KILL", 9), ("SEGV", 11), ("TERM", 15)] {
+            // What it said before is not why it ended.
+            let error = failure(&format!("echo 'a.c:1:2: error: no' >&2; kill -{signal} $$"));
+            let RunError::Other(error) = error else { panic!("{error:?}") };
+            let text = format!("sh failed on a script: it was ended by signal {number}");
+            assert_eq!(error.to_string(), text);
+        }
     }
 
     #[test]

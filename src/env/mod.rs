@@ -23,8 +23,8 @@ pub mod worker;
 use std::ops::ControlFlow;
 
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, Failure, ObservationIndex, StateId, Step,
-    Value,
+    ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec, Failure,
+    ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
 /// The environment that is meant where none is named.
@@ -169,6 +169,36 @@ pub fn step_by_step<S: Session + ?Sized>(
         }
     }
     Ok(())
+}
+
+/// The place of the action space called `name`.
+fn action_space(spec: &EnvironmentSpec, name: &str) -> Result<usize, SessionError> {
+    let place = spec.action_spaces.iter().position(|space| space.name == name);
+    place.ok_or_else(|| unknown_space(spec, name))
+}
+
+/// The action at `index` of `space`.
+fn action(space: &ActionSpace, index: ActionIndex) -> Result<&ActionSpec, SessionError> {
+    space.get(index).ok_or_else(|| SessionError::InvalidAction {
+        index: index.0,
+        space: space.name.clone(),
+        len: space.actions.len(),
+    })
+}
+
+/// The rewards of an episode of a program with these baselines, whose first state costs `cost`.
+fn reward_tracker(
+    spec: &EnvironmentSpec,
+    baselines: &Baselines,
+    cost: i64,
+) -> Result<RewardTracker, SessionError> {
+    RewardTracker::new(&spec.reward_spaces, baselines, cost)
+        .map_err(|name| unknown_space(spec, &name))
+}
+
+/// The error for a space that the environment does not have.
+fn unknown_space(spec: &EnvironmentSpec, name: &str) -> SessionError {
+    SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name }
 }
 
 /// What keeps a session from doing what it was asked to. A compiler that fails over an action is no

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-use super::{Environment, Session, SessionError, Start, Started, Visit, step_by_step};
+use super::{
+    Environment, Session, SessionError, Start, Started, Visit, action_space, reward_tracker,
+    step_by_step, unknown_space,
+};
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
     EnvironmentSpec, Failure, FailureKind, ObservationIndex, ObservationSpace, Outcome, Provenance,
@@ -209,9 +212,7 @@ fn parse(program: &[u8]) -> Option<(u32, u32)> {
 impl Session for ToySession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.episode = None;
-        if self.spec.action_space(start.action_space).is_none() {
-            return Err(self.unknown(start.action_space));
-        }
+        action_space(&self.spec, start.action_space)?;
         die_of(&start.benchmark.program);
         let (size, number) =
             parse(&start.benchmark.program).ok_or_else(|| SessionError::BadProgram {
@@ -221,8 +222,7 @@ impl Session for ToySession {
         let baselines = start.baselines.cloned().unwrap_or_else(|| {
             Baselines(vec![("CostO0".into(), cost(number)), ("CostOz".into(), cost(number) / 2)])
         });
-        let rewards = RewardTracker::new(&self.spec.reward_spaces, &baselines, cost(number))
-            .map_err(|name| self.unknown(&name))?;
+        let rewards = reward_tracker(&self.spec, &baselines, cost(number))?;
         let id = identify(size, number);
         self.episode = Some(Episode { size, number, id, rewards, baselines: baselines.clone() });
         Ok(Started { state: id, baselines })
@@ -230,22 +230,14 @@ impl Session for ToySession {
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let (name, act) =
-            ACTIONS.get(usize::from(action.0)).ok_or(SessionError::InvalidAction {
-                index: action.0,
-                space: NAME.into(),
-                len: ACTIONS.len(),
-            })?;
-        if *name == "invert" && episode.number % FRAGILE_MODULUS == FRAGILE {
+        let name = &super::action(&self.spec.action_spaces[0], action)?.name;
+        if name == "invert" && episode.number % FRAGILE_MODULUS == FRAGILE {
             let detail = format!("`invert` cannot take {}", episode.number);
-            let rewards = vec![f64::NAN; self.spec.reward_spaces.len()].into();
+            let failure = Failure { kind: FailureKind::Crash, detail };
             self.episode = None;
-            return Ok(Step {
-                outcome: Outcome::Crashed(Failure { kind: FailureKind::Crash, detail }),
-                rewards,
-                wall_time: Duration::ZERO,
-            });
+            return Ok(Step::failed(failure, self.spec.reward_spaces.len(), Duration::ZERO));
         }
+        let (_, act) = ACTIONS[usize::from(action.0)];
         let next = act(episode.number, episode.size);
         let changed = next != episode.number;
         if changed {
@@ -281,7 +273,8 @@ impl Session for ToySession {
             NUMBER => Value::Bytes(serialise(episode.size, number).into()),
             other => {
                 let name = self.spec.observation_space(other).map_or("?", |space| space.name);
-                Value::Scalar(episode.baselines.get(name).ok_or_else(|| self.unknown(name))?)
+                let cost = episode.baselines.get(name);
+                Value::Scalar(cost.ok_or_else(|| unknown_space(&self.spec, name))?)
             }
         })
     }
@@ -289,12 +282,6 @@ impl Session for ToySession {
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         let episode = self.episode.clone().ok_or(SessionError::NoEpisode)?;
         Ok(Box::new(Self { spec: Arc::clone(&self.spec), episode: Some(episode) }))
-    }
-}
-
-impl ToySession {
-    fn unknown(&self, name: &str) -> SessionError {
-        SessionError::UnknownSpace { name: name.to_owned(), environment: self.spec.name }
     }
 }
 

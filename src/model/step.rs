@@ -101,3 +101,11 @@ pub struct Step {
     /// The time the compiler took over the action. Measured, hence never part of any identity.
     pub wall_time: Duration,
 }
+
+impl Step {
+    /// A step over which the compiler failed, in an environment with so many reward spaces.
+    pub fn failed(failure: Failure, reward_spaces: usize, wall_time: Duration) -> Self {
+        let rewards = vec![f64::NAN; reward_spaces].into();
+        Self { outcome: Outcome::Crashed(failure), rewards, wall_time }
+    }
+}

@@ -21,9 +21,11 @@
 mod buffer;
 mod claims;
 pub mod generate;
+mod identity;
 mod recorder;
 mod recording;
 pub mod replay;
 
+pub use identity::{Choice, ChoiceError, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};
 pub use recording::{RecordError, Recording, RecordingOptions};

@@ -1,6 +1,7 @@
 //! The command line as its users meet it: what goes where, exit codes, and one clear line for bad input.
 
 use std::path::Path;
+use std::process::Stdio;
 
 use steplake::store::Table;
 
@@ -144,6 +145,30 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
 }
 
 #[test]
+fn spaces_that_cannot_be_recorded_make_no_lake() {
+    let (_folder, lake) = folder();
+    for (choice, says) in [
+        (
+            ["--observe", "Costs"],
+            "`Costs` is no observation space that can be recorded: Cost, Bits are",
+        ),
+        (
+            ["--rewards", "Bits"],
+            "`Bits` is no reward space that can be recorded: Cost, CostNorm, CostOz are",
+        ),
+        (["--observe", "Cost,Cost"], "the observation space `Cost` is chosen more than once"),
+    ] {
+        let failed = fail(&lake, &[&TOY[..], &["--steps", "1"], &choice].concat());
+        assert_eq!(failed, (2, format!("steplake: {says}")));
+        assert!(!lake.exists());
+    }
+    toy(&lake, &["--steps", "1", "--observe", "Bits", "--rewards", "CostOz,Cost"]);
+    toy(&lake, &["--steps", "1"]);
+    let columns = run(&lake, &["sql", "SELECT * FROM observations LIMIT 1", "--format", "csv"]);
+    assert!(columns.starts_with("state_id,state_key,Bits\n"), "{columns}");
+}
+
+#[test]
 fn a_lake_that_is_none_is_refused_by_every_reading_command() {
     let (folder, lake) = folder();
     let other = folder.path().join("other");
@@ -240,6 +265,62 @@ fn completions_name_the_commands() {
     for shell in ["bash", "zsh", "fish"] {
         assert!(run(&lake, &["completions", shell]).contains("generate"), "{shell}");
     }
+}
+
+/// A pipe whose reader has gone.
+fn closed() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "200"]);
+    let states = ["sql", "SELECT * FROM steps", "--format"];
+    let commands: [&[&str]; 25] = [
+        &[&TOY[..], &["--steps", "50"]].concat(),
+        &["seal"],
+        &["dedup"],
+        &["dedup"],
+        &["verify"],
+        &["verify", "--replay", "10"],
+        &["info"],
+        &["info", "--format", "json"],
+        &[&states[..], &["table"]].concat(),
+        &[&states[..], &["csv"]].concat(),
+        &[&states[..], &["json"]].concat(),
+        &[&states[..], &["arrow"]].concat(),
+        &[&states[..], &["parquet"]].concat(),
+        &["query", "--list"],
+        &["query", "noop_rate"],
+        &["replay", "--env", "toy-v0", "generator://toy-v0/0", "halve"],
+        &["replay", "--env", "toy-v0", "generator://toy-v0/0", "halve", "--ir"],
+        &["env", "describe"],
+        &["env", "describe", "toy-v0", "--format", "json"],
+        &["datasets", "list"],
+        &["datasets", "benchmarks", "benchmark://steplake-v0/*"],
+        &["datasets", "install", "benchmark://steplake-v0/huffman"],
+        &["completions", "bash"],
+        &["--help"],
+        &["--version"],
+    ];
+    for command in commands {
+        let output = steplake(&lake).args(command).stdout(closed()).output().unwrap();
+        assert_eq!((output.status.code(), err(&output)), (Some(0), String::new()), "{command:?}");
+    }
+}
+
+#[test]
+fn an_exit_code_needs_no_reader() {
+    let (_folder, lake) = folder();
+    let mut command = steplake(&lake);
+    let status = command.arg("info").stdout(closed()).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(3));
+    let mut unknown = steplake(&lake);
+    let status = unknown.args(["query", "--nope"]).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(2));
 }
 
 #[test]

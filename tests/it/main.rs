@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod cli;
+mod crash;
 mod datasets;
 mod dedup;
+mod demo;
 mod disk;
 mod failed_start;
 mod kill;

@@ -7,14 +7,12 @@ use std::sync::atomic::AtomicBool;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use steplake::env::Environment;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri, RunId, ValueKind};
+use steplake::model::{Benchmark, BenchmarkUri, RunId};
 use steplake::record::generate::{
     Ending, GenerateError, Past, Plan, Policy, Programs, Progress, Stop, generate,
 };
-use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{
-    FORMAT_VERSION, Identity, Lake, RecordedObservation, ScanColumns, Table, Writer,
-};
+use steplake::record::{Choice, Recording, RecordingOptions, identity};
+use steplake::store::{Identity, Lake, ScanColumns, Table, Writer};
 
 /// The binary, with a lake of its own and without what the caller's environment says.
 pub(crate) fn steplake(lake: &Path) -> Command {
@@ -88,26 +86,7 @@ pub(crate) fn assert_same(left: &Path, right: &Path) {
 pub(crate) fn toy_identity() -> Identity {
     let environment = ToyEnvironment::default();
     let spec = environment.spec();
-    let observations = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
-    let observations = observations.filter_map(|space| {
-        let features: Vec<String> = match &space.kind {
-            ValueKind::Scalar => Vec::new(),
-            ValueKind::Vector(names) => names.iter().map(|&name| name.to_owned()).collect(),
-            ValueKind::Text | ValueKind::Bytes => return None,
-        };
-        let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
-        Some(RecordedObservation { name: space.name.into(), width, features })
-    });
-    Identity {
-        format_version: FORMAT_VERSION,
-        environment: spec.name.into(),
-        compiler: spec.compiler.clone(),
-        target: spec.target.clone(),
-        action_space: spec.action_spaces[0].clone(),
-        observations: observations.collect(),
-        rewards: spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect(),
-        baselines: vec!["CostO0".into(), "CostOz".into()],
-    }
+    identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap()
 }
 
 /// A new lake of the toy environment in a folder that goes with it.

@@ -10,7 +10,7 @@ use super::environment::NAME;
 use super::features::Features;
 use super::program::{LocalNames, Program, ProgramError};
 use super::spaces::{COUNT_O0, COUNT_O3, COUNT_OZ, OBSERVATIONS, Observation};
-use crate::env::{Session, SessionError, Start, Started, Visit, step_by_step};
+use crate::env::{self, Session, SessionError, Start, Started, Visit, step_by_step};
 use crate::model::{
     ActionIndex, Baselines, EnvironmentSpec, Failure, FailureKind, ObservationIndex, Outcome,
     RewardTracker, StateId, Step, Value,
@@ -83,17 +83,12 @@ impl LlvmSession {
         self.roots.push(Arc::clone(&root));
         Ok((root, Some(module)))
     }
-
-    fn unknown_space(name: &str) -> SessionError {
-        SessionError::UnknownSpace { name: name.to_owned(), environment: NAME }
-    }
 }
 
 impl Session for LlvmSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.episode = None;
-        let space = self.spec.action_spaces.iter().position(|s| s.name == start.action_space);
-        let space = space.ok_or_else(|| Self::unknown_space(start.action_space))?;
+        let space = env::action_space(&self.spec, start.action_space)?;
         let bad_program = |error: ProgramError| SessionError::BadProgram {
             uri: start.benchmark.uri.to_string(),
             detail: error.to_string(),
@@ -104,9 +99,7 @@ impl Session for LlvmSession {
             None => Program::revive(&root.bitcode).map_err(bad_program)?,
         };
         let baselines = root.baselines.clone();
-        let tracker =
-            RewardTracker::new(&self.spec.reward_spaces, &baselines, program.instructions())
-                .map_err(|name| Self::unknown_space(&name))?;
+        let tracker = env::reward_tracker(&self.spec, &baselines, program.instructions())?;
         let state = root.state;
         let started = Started { state, baselines: baselines.clone() };
         self.episode = Some(Episode { space, program, state, baselines, tracker, features: None });
@@ -115,14 +108,7 @@ impl Session for LlvmSession {
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let space = &self.spec.action_spaces[episode.space];
-        let Some(spec) = space.get(action) else {
-            return Err(SessionError::InvalidAction {
-                index: action.0,
-                space: space.name.clone(),
-                len: space.actions.len(),
-            });
-        };
+        let spec = env::action(&self.spec.action_spaces[episode.space], action)?;
         if spec.pipeline.is_empty() {
             return Ok(episode.rest(Duration::ZERO));
         }
@@ -138,8 +124,7 @@ impl Session for LlvmSession {
         if let Err(detail) = episode.program.verify_changes() {
             self.episode = None;
             let failure = Failure { kind: FailureKind::Verifier, detail };
-            let rewards = vec![f64::NAN; self.spec.reward_spaces.len()].into();
-            return Ok(Step { outcome: Outcome::Crashed(failure), rewards, wall_time });
+            return Ok(Step::failed(failure, self.spec.reward_spaces.len(), wall_time));
         }
         Ok(episode.advance(wall_time))
     }
@@ -154,10 +139,11 @@ impl Session for LlvmSession {
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        match OBSERVATIONS.get(usize::from(space.0)) {
-            Some(&(_, observation)) => Ok(episode.observe(observation)),
-            None => Err(Self::unknown_space(&format!("observation space {}", space.0))),
-        }
+        let known = OBSERVATIONS.get(usize::from(space.0));
+        let &(_, observation) = known.ok_or_else(|| {
+            env::unknown_space(&self.spec, &format!("observation space {}", space.0))
+        })?;
+        Ok(episode.observe(observation))
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {

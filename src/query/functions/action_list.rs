@@ -1,7 +1,9 @@
 use std::mem::size_of;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int16Array, Int16Builder, ListArray, ListBuilder};
+use arrow::array::{
+    Array, ArrayRef, AsArray, Int16Array, Int16Builder, Int64Array, ListArray, ListBuilder,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int16Type, Int32Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
@@ -10,6 +12,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature,
     Volatility,
 };
+
+use super::arguments::{action_lists, integers};
 
 /// The longest episode whose actions are gathered.
 const EPISODE_STEPS_MAX: usize = 1 << 26;
@@ -154,15 +158,14 @@ impl ScalarUDFImpl for ActionPrefix {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let columns = ColumnarValue::values_to_arrays(&args.args)?;
-        let lists = cast(&columns[0], &list_type())?;
-        let lengths = cast(&columns[1], &DataType::Int32)?;
-        let prefixes = prefixes(lists.as_list(), lengths.as_primitive::<Int32Type>());
-        Ok(ColumnarValue::Array(Arc::new(prefixes)))
+        let lists = cast(&action_lists(&columns[0])?, &list_type())?;
+        let lengths = integers(&columns[1], "a number of actions")?;
+        Ok(ColumnarValue::Array(Arc::new(prefixes(lists.as_list(), &lengths))))
     }
 }
 
 /// The beginning of each list.
-fn prefixes(lists: &ListArray, lengths: &arrow::array::Int32Array) -> ListArray {
+fn prefixes(lists: &ListArray, lengths: &Int64Array) -> ListArray {
     let actions: &Int16Array = lists.values().as_primitive();
     let mut prefixes = ListBuilder::new(Int16Builder::new()).with_field(item_field());
     for (row, length) in lengths.iter().enumerate() {
@@ -173,7 +176,7 @@ fn prefixes(lists: &ListArray, lengths: &arrow::array::Int32Array) -> ListArray 
         let offsets = lists.value_offsets();
         let place = |offset: i32| usize::try_from(offset).expect("offsets are not negative");
         let (start, end) = (place(offsets[row]), place(offsets[row + 1]));
-        let end = end.min(start + usize::try_from(length).unwrap_or(0));
+        let end = end.min(start.saturating_add(usize::try_from(length).unwrap_or(0)));
         prefixes.values().append_array(&actions.slice(start, end - start));
         prefixes.append(true);
     }
@@ -209,7 +212,7 @@ mod tests {
     #[test]
     fn a_prefix_ends_where_the_list_does() {
         let lists = list(&[Some(1), Some(2)]).to_array_of_size(4).unwrap();
-        let lengths = Int32Array::from(vec![Some(0), Some(1), Some(9), None]);
+        let lengths = Int64Array::from(vec![Some(0), Some(1), Some(9), None]);
         let prefixes = prefixes(lists.as_list(), &lengths);
         let shown: Vec<String> =
             prefixes.iter().map(|list| format!("{:?}", list.map(|list| list.len()))).collect();

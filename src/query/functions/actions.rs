@@ -2,14 +2,13 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringBuilder};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::wrong_type;
+use super::arguments::{action_lists, apply, integers};
 use crate::model::{ActionIndex, ActionSpec};
 use crate::store::Identity;
 
@@ -28,24 +27,7 @@ fn action(identity: &Identity, index: i64) -> Result<&ActionSpec> {
 
 /// Reads a column as action indices.
 fn indices(column: &ArrayRef) -> Result<Int64Array> {
-    if !column.data_type().is_integer() && !column.data_type().is_null() {
-        return Err(wrong_type("an action's index", column.data_type()));
-    }
-    Ok(cast(column, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
-}
-
-/// Applies a function of columns to an argument that may be a constant.
-fn apply(
-    arg: &ColumnarValue,
-    function: impl FnOnce(&ArrayRef) -> Result<ArrayRef>,
-) -> Result<ColumnarValue> {
-    match arg {
-        ColumnarValue::Array(column) => Ok(ColumnarValue::Array(function(column)?)),
-        ColumnarValue::Scalar(value) => {
-            let result = function(&value.to_array()?)?;
-            Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?))
-        }
-    }
+    integers(column, "an action's index")
 }
 
 /// `action_name(action)`.
@@ -105,9 +87,7 @@ impl CommandLine {
         let mut lines = StringBuilder::new();
         match column.data_type() {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-                let item = Arc::new(Field::new("item", DataType::Int64, true));
-                let lists = cast(column, &DataType::List(item))?;
-                for list in lists.as_list::<i32>().iter() {
+                for list in action_lists(column)?.iter() {
                     let line = list.map(|list| self.line(list.as_primitive())).transpose()?;
                     lines.append_option(line);
                 }

@@ -9,6 +9,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::arguments::apply;
 use crate::query::explain::list;
 use crate::query::near::near;
 use crate::store::{Identity, RecordedObservation};
@@ -108,13 +109,7 @@ impl ScalarUDFImpl for Feature {
         };
         let vector = &args.arg_fields[0];
         let place = self.place(vector.name(), vector.data_type(), name)?;
-        match &args.args[0] {
-            ColumnarValue::Array(vectors) => Ok(ColumnarValue::Array(number_at(vectors, place)?)),
-            ColumnarValue::Scalar(vector) => {
-                let numbers = number_at(&vector.to_array()?, place)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&numbers, 0)?))
-            }
-        }
+        apply(&args.args[0], |vectors| number_at(vectors, place))
     }
 }
 

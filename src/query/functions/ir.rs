@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringBuilder};
 use arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::state_ids;
+use super::arguments::{apply, state_ids};
 use crate::model::StateId;
 use crate::query::{IrRenderer, QueryError};
 use crate::store::Snapshot;
@@ -82,13 +82,7 @@ impl ScalarUDFImpl for Ir {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Scalar(value) => {
-                let texts = self.texts(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?))
-            }
-            ColumnarValue::Array(column) => Ok(ColumnarValue::Array(self.texts(column)?)),
-        }
+        apply(&args.args[0], |column| self.texts(column))
     }
 }
 

@@ -13,22 +13,19 @@
 
 mod action_list;
 mod actions;
+mod arguments;
 mod feature;
 mod ir;
 mod states;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
-use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 
 use super::IrRenderer;
-use crate::model::StateId;
 use crate::store::{Identity, Snapshot};
 
 /// Makes the functions known to `registry`.
@@ -69,37 +66,4 @@ pub(super) fn asks_for_ir(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(found)
-}
-
-/// Reads a column as state ids: 20 bytes or 40 hexadecimal digits each.
-fn state_ids(column: &ArrayRef) -> Result<Vec<Option<StateId>>> {
-    let of_bytes = |bytes: &[u8]| {
-        let state = bytes.try_into().ok().map(StateId);
-        state.ok_or_else(|| exec_datafusion_err!("a state id has 20 bytes, not {}", bytes.len()))
-    };
-    match column.data_type() {
-        DataType::Null => Ok(vec![None; column.len()]),
-        DataType::FixedSizeBinary(_) => {
-            let bytes: &FixedSizeBinaryArray = column.as_fixed_size_binary();
-            bytes.iter().map(|bytes| bytes.map(of_bytes).transpose()).collect()
-        }
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            let bytes = cast(column, &DataType::Binary)?;
-            let bytes = bytes.as_binary::<i32>();
-            bytes.iter().map(|bytes| bytes.map(of_bytes).transpose()).collect()
-        }
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
-            let texts = cast(column, &DataType::Utf8)?;
-            let of_text = |text: &str| {
-                text.parse::<StateId>().map_err(|error| exec_datafusion_err!("{error}"))
-            };
-            texts.as_string::<i32>().iter().map(|text| text.map(of_text).transpose()).collect()
-        }
-        other => Err(wrong_type("a state id", other)),
-    }
-}
-
-/// An argument of a type that a function has no use for.
-fn wrong_type(wanted: &str, got: &DataType) -> DataFusionError {
-    exec_datafusion_err!("{wanted} is wanted, not a value of type {got}")
 }

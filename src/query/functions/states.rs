@@ -1,17 +1,16 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray, StringBuilder};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, StringBuilder};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::{state_ids, wrong_type};
+use super::arguments::{apply, bytes, state_ids};
 use crate::model::StateId;
-use crate::query::literals::{STATE_TYPE, state_scalar};
+use crate::query::literals::STATE_TYPE;
 
 /// `state('<40 hex digits>')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -39,22 +38,16 @@ impl ScalarUDFImpl for State {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Scalar(value) => {
-                let states = state_ids(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(state_scalar(states[0])))
-            }
-            ColumnarValue::Array(column) => {
-                let states = state_ids(column)?;
-                let bytes = states.iter().map(|state| state.as_ref().map(|state| state.0));
-                let array = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
-                    bytes,
-                    i32::try_from(StateId::LEN).expect("20 is an i32"),
-                )?;
-                Ok(ColumnarValue::Array(Arc::new(array)))
-            }
-        }
+        apply(&args.args[0], ids)
     }
+}
+
+/// The state id of each row.
+fn ids(column: &ArrayRef) -> Result<ArrayRef> {
+    let states = state_ids(column)?;
+    let bytes = states.iter().map(|state| state.as_ref().map(|state| state.0));
+    let size = i32::try_from(StateId::LEN).expect("20 is an i32");
+    Ok(Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, size)?))
 }
 
 /// `hex(bytes)`.
@@ -83,31 +76,15 @@ impl ScalarUDFImpl for Hex {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match &args.args[0] {
-            ColumnarValue::Scalar(value) => {
-                let texts = hex(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&texts, 0)?))
-            }
-            ColumnarValue::Array(column) => Ok(ColumnarValue::Array(hex(column)?)),
-        }
+        apply(&args.args[0], hex)
     }
 }
 
 /// The bytes of each row as hexadecimal digits.
 fn hex(column: &ArrayRef) -> Result<ArrayRef> {
-    let bytes = match column.data_type() {
-        DataType::Null
-        | DataType::FixedSizeBinary(_)
-        | DataType::Binary
-        | DataType::LargeBinary
-        | DataType::BinaryView
-        | DataType::Utf8
-        | DataType::Utf8View => cast(column, &DataType::Binary)?,
-        other => return Err(wrong_type("a value of bytes", other)),
-    };
-    let bytes = bytes.as_binary::<i32>();
+    let bytes = bytes(column)?;
     let mut texts = StringBuilder::with_capacity(bytes.len(), 2 * bytes.values().len());
-    for row in bytes {
+    for row in &bytes {
         match row {
             Some(row) => {
                 for byte in row {

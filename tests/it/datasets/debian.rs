@@ -1,8 +1,12 @@
 //! `benchmark://debian-v0`, from a repository that the test makes.
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::thread::{self, ScopedJoinHandle};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use steplake::datasets::DatasetError;
 use steplake::model::BenchmarkUri;
 
@@ -17,6 +21,11 @@ const COPYRIGHT: &str = "Format: https://www.debian.org/doc/packaging-manuals/co
 
 /// Puts a version of the source package `tiny` into the repository.
 fn publish(repository: &Path, version: &str, factor: u32) {
+    publish_with(repository, version, factor, &[]);
+}
+
+/// The same with `more` files.
+fn publish_with(repository: &Path, version: &str, factor: u32, more: &[(&str, &str)]) {
     let tree = tempfile::tempdir().unwrap();
     let root = tree.path().join("tiny");
     let files: [(&str, &str); 9] = [
@@ -38,7 +47,7 @@ fn publish(repository: &Path, version: &str, factor: u32) {
         ("tools/broken.c", "#include \"config.h\"\nint broken;\n"),
         ("top.c", "int top;\n"),
     ];
-    for (name, text) in files {
+    for (name, text) in files.iter().chain(more) {
         let path = root.join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
@@ -99,6 +108,54 @@ fn a_package_becomes_benchmarks() {
         "{}",
         unavailable[0].reason
     );
+}
+
+/// Kills the compiler of `file` once it reads `pipe`, which `work` is to lead to.
+fn kill_at(pipe: &Path, file: &str, work: &ScopedJoinHandle<'_, DatasetError>) {
+    let compiler = |pid: &i32| {
+        let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = command.split(|&byte| byte == 0).collect();
+        words[0].ends_with(b"clang-22") && words.contains(&file.as_bytes())
+    };
+    let mut writer = File::options();
+    writer.write(true).custom_flags(nix::libc::O_NONBLOCK);
+    // Nobody can write into a pipe before somebody reads it.
+    let _open = loop {
+        match writer.open(pipe) {
+            Ok(open) => break open,
+            Err(error) => assert!(!work.is_finished(), "nobody read {}: {error}", pipe.display()),
+        }
+        thread::yield_now();
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    kill(Pid::from_raw(pids.find(compiler).unwrap()), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_compiler_that_was_killed_has_said_nothing_about_its_file() {
+    let (fixture, repository) = with_repository();
+    let header = fixture.folder.path().join("slow.h");
+    output(command("mkfifo").arg(&header));
+    let text = format!("#include \"{}\"\nint slow;\n", header.display());
+    publish_with(&repository, "1.1", 3, &[("slow.c", &text)]);
+    let error = thread::scope(|scope| {
+        let expand = || fixture.datasets.expand("benchmark://debian-v0/tiny").unwrap_err();
+        let work = scope.spawn(expand);
+        kill_at(&header, "slow.c", &work);
+        work.join().unwrap()
+    });
+    assert_eq!(
+        error.to_string(),
+        "clang-22 failed on benchmark://debian-v0/tiny@1.1/slow.c: it was ended by signal 9"
+    );
+    fs::remove_file(&header).unwrap();
+    fs::write(&header, "").unwrap();
+    let all = fixture.datasets.expand("benchmark://debian-v0/tiny").unwrap();
+    assert!(paths(&all).contains(&"tiny@1.1/slow.c"), "{all:?}");
+    let unavailable = fixture.datasets.unavailable("benchmark://debian-v0/tiny").unwrap();
+    let unavailable: Vec<_> = unavailable.iter().map(|missing| missing.uri.path()).collect();
+    assert_eq!(unavailable, ["tiny@1.1/tools/broken.c"]);
 }
 
 #[test]

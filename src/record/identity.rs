@@ -1,0 +1,166 @@
+//! What a lake of an environment is a lake of.
+
+use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, ValueKind};
+use crate::store::{FORMAT_VERSION, Identity, RecordedObservation};
+
+/// Which spaces a lake records, in this order; where it says nothing, all that can be recorded.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Choice<'a> {
+    /// The names of the observation spaces.
+    pub observations: Option<&'a [String]>,
+    /// The names of the reward spaces.
+    pub rewards: Option<&'a [String]>,
+}
+
+/// What cannot be chosen.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChoiceError {
+    /// The environment has no such space, or none that fits into columns.
+    #[error("`{name}` is no {kind} space that can be recorded: {known} are")]
+    Unknown {
+        /// `observation` or `reward`.
+        kind: &'static str,
+        /// What was chosen.
+        name: String,
+        /// What there is to choose from.
+        known: String,
+    },
+    /// A space was chosen more than once; it is one column.
+    #[error("the {kind} space `{name}` is chosen more than once")]
+    Twice {
+        /// `observation` or `reward`.
+        kind: &'static str,
+        /// What was chosen.
+        name: String,
+    },
+}
+
+/// The identity of a lake that records the environment of `spec` with one of its action spaces.
+///
+/// # Errors
+///
+/// See [`ChoiceError`].
+pub fn identity(
+    spec: &EnvironmentSpec,
+    action_space: &ActionSpace,
+    choice: &Choice<'_>,
+) -> Result<Identity, ChoiceError> {
+    let columns = spec.observation_spaces.iter().filter_map(recorded).collect();
+    let rewards = spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect();
+    let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+    Ok(Identity {
+        format_version: FORMAT_VERSION,
+        environment: spec.name.to_owned(),
+        compiler: spec.compiler.clone(),
+        target: spec.target.clone(),
+        action_space: action_space.clone(),
+        observations: chosen("observation", columns, choice.observations, |space| &space.name)?,
+        rewards: chosen("reward", rewards, choice.rewards, |name| name)?,
+        baselines: baselines.map(|space| space.name.to_owned()).collect(),
+    })
+}
+
+/// The columns of an observation space: none of what belongs to the benchmark or has no fixed width.
+fn recorded(space: &ObservationSpace) -> Option<RecordedObservation> {
+    let features = match &space.kind {
+        _ if space.of_benchmark => return None,
+        ValueKind::Scalar => Vec::new(),
+        ValueKind::Vector(names) => names.iter().map(|&name| name.to_owned()).collect(),
+        ValueKind::Text | ValueKind::Bytes => return None,
+    };
+    let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
+    Some(RecordedObservation { name: space.name.to_owned(), width, features })
+}
+
+/// Those of `all` that are called by the `names`, in their order.
+fn chosen<T: Clone>(
+    kind: &'static str,
+    all: Vec<T>,
+    names: Option<&[String]>,
+    name_of: fn(&T) -> &str,
+) -> Result<Vec<T>, ChoiceError> {
+    let Some(names) = names else { return Ok(all) };
+    if let Some((_, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name))
+    {
+        return Err(ChoiceError::Twice { kind, name: name.clone() });
+    }
+    let find = |name: &String| {
+        all.iter().find(|one| name_of(one) == name).cloned().ok_or_else(|| {
+            let known = all.iter().map(name_of).collect::<Vec<_>>().join(", ");
+            ChoiceError::Unknown { kind, name: name.clone(), known }
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Environment;
+    use crate::env::llvm::LlvmEnvironment;
+    use crate::env::toy::ToyEnvironment;
+
+    fn toy(
+        observations: Option<&[&str]>,
+        rewards: Option<&[&str]>,
+    ) -> Result<Identity, ChoiceError> {
+        let environment = ToyEnvironment::default();
+        let spec = environment.spec();
+        let owned = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+        let (observations, rewards) = (observations.map(owned), rewards.map(owned));
+        let choice = Choice { observations: observations.as_deref(), rewards: rewards.as_deref() };
+        identity(spec, &spec.action_spaces[0], &choice)
+    }
+
+    fn names(identity: &Identity) -> Vec<&str> {
+        identity.observations.iter().map(|space| space.name.as_str()).collect()
+    }
+
+    #[test]
+    fn without_a_choice_all_that_fits_into_columns_is_recorded() {
+        let all = toy(None, None).unwrap();
+        assert_eq!(names(&all), ["Cost", "Bits"], "`Number` is bytes, the others are baselines");
+        assert_eq!((all.observations[0].width, all.observations[0].features.len()), (None, 0));
+        assert_eq!((all.observations[1].width, all.observations[1].features.len()), (Some(16), 16));
+        assert_eq!(all.rewards, ["Cost", "CostNorm", "CostOz"]);
+        assert_eq!(all.baselines, ["CostO0", "CostOz"]);
+        assert_eq!((all.environment.as_str(), all.format_version), ("toy-v0", FORMAT_VERSION));
+    }
+
+    #[test]
+    fn what_is_chosen_is_recorded_in_its_order() {
+        let some = toy(Some(&["Bits"]), Some(&["CostOz", "Cost"])).unwrap();
+        assert_eq!(names(&some), ["Bits"]);
+        assert_eq!(some.rewards, ["CostOz", "Cost"]);
+        assert_eq!(some.baselines, ["CostO0", "CostOz"], "they belong to the benchmark");
+        let none = toy(Some(&[]), Some(&[])).unwrap();
+        assert!(none.observations.is_empty() && none.rewards.is_empty());
+    }
+
+    #[test]
+    fn what_cannot_be_chosen_is_said() {
+        for name in ["Costs", "Number", "CostO0"] {
+            let error = toy(Some(&["Cost", name]), None).unwrap_err().to_string();
+            let wanted =
+                format!("`{name}` is no observation space that can be recorded: Cost, Bits are");
+            assert_eq!(error, wanted);
+        }
+        let error = toy(None, Some(&["Bits"])).unwrap_err().to_string();
+        let wanted = "`Bits` is no reward space that can be recorded: Cost, CostNorm, CostOz are";
+        assert_eq!(error, wanted);
+        let error = toy(Some(&["Cost", "Bits", "Cost"]), None).unwrap_err().to_string();
+        assert_eq!(error, "the observation space `Cost` is chosen more than once");
+    }
+
+    #[test]
+    fn the_action_space_is_the_one_that_is_given() {
+        let environment = LlvmEnvironment::new();
+        let spec = environment.spec();
+        let last = spec.action_spaces.last().unwrap();
+        let identity = identity(spec, last, &Choice::default()).unwrap();
+        assert_eq!(&identity.action_space, last);
+        assert_eq!(names(&identity), ["InstCount", "Autophase", "IrInstructionCount"]);
+        assert!(identity.compiler.starts_with("LLVM 22.") && identity.target == spec.target);
+    }
+}
