@@ -2,9 +2,11 @@
 //!
 //! [`WorkerEnvironment`] has the spec of the environment that it wraps; each session that it opens has a
 //! worker of its own (this program, executed again as `steplake worker …`), which forks of the session
-//! share. A worker that dies over an action is an [`Outcome::Crashed`] with the reason, and one that dies
-//! over a program a [`SessionError::StartFailed`]; the next [`Session::start`] brings up another. Sessions that shared the worker are brought back by playing
-//! their actions again, and so is the session itself when somebody else killed the worker: that says
+//! share. A worker that dies over an action is an
+//! [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason, and one that dies over a program
+//! a [`SessionError::StartFailed`]; the next [`Session::start`] brings up another. Sessions that shared
+//! the worker are brought back by playing their actions again, and so is the session itself when somebody
+//! else killed the worker: that says
 //! nothing about the compiler.
 //!
 //! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a longer
@@ -28,8 +30,7 @@ use self::process::{Death, Process};
 use self::wire::{Reply, Request, WireStart, WireValue};
 use super::{Environment, Session, SessionError, Start, Started, Visit, Watch};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
-    Value,
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
 };
 
 /// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
@@ -329,9 +330,7 @@ impl WorkerSession {
             return Err(SessionError::Worker(death.failure.detail));
         }
         tracing::debug!(detail = death.failure.detail, "a worker died over an action");
-        let rewards = vec![f64::NAN; self.spec.reward_spaces.len()].into();
-        let outcome = Outcome::Crashed(death.failure);
-        Ok(Step { outcome, rewards, wall_time: Duration::ZERO })
+        Ok(Step::failed(death.failure, self.spec.reward_spaces.len(), Duration::ZERO))
     }
 
     /// Takes one step of a batch into the account of the episode.
