@@ -30,6 +30,7 @@ pub(super) enum Request {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WireStart {
     uri: String,
+    #[serde(with = "serde_bytes")]
     program: Vec<u8>,
     pub(super) action_space: String,
     baselines: Option<Vec<(String, i64)>>,
@@ -98,7 +99,7 @@ pub(super) enum WireValue {
     Scalar(i64),
     Vector(Box<[i32]>),
     Text(String),
-    Bytes(Vec<u8>),
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
