@@ -4,7 +4,7 @@
 //!
 //! ```sql
 //! -- Mean reward of every action
-//! -- param reward: reward = IrInstructionCountOz -- the reward space
+//! -- param reward: reward = IrInstructionCountNorm -- the reward space
 //! -- param tries: integer = 1 -- leave out actions tried less often
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```

@@ -144,12 +144,15 @@ fn compare(name: &str, arguments: &[&str], kills: u32, instant_ms: u64) {
 
 #[test]
 fn a_killed_run_of_llvm_ends_as_an_undisturbed_one() {
+    let kills = kills(8);
+    // Long enough for all of them.
+    let states = (500 + 50 * kills).to_string();
     let arguments = [
         "generate",
         "--benchmark",
         "benchmark://steplake-v0/*",
         "--states",
-        "900",
+        &states,
         "--episode-length",
         "25",
         "--seed",
@@ -157,7 +160,7 @@ fn a_killed_run_of_llvm_ends_as_an_undisturbed_one() {
         "--jobs",
         "2",
     ];
-    compare("llvm", &arguments, kills(8), 900);
+    compare("llvm", &arguments, kills, 900);
 }
 
 #[test]

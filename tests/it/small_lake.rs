@@ -139,7 +139,7 @@ pub(crate) fn identity() -> Identity {
                 features: Vec::new(),
             },
         ],
-        rewards: vec!["IrInstructionCount".to_owned(), "IrInstructionCountOz".to_owned()],
+        rewards: vec!["IrInstructionCount".to_owned(), "IrInstructionCountNorm".to_owned()],
         baselines: vec!["IrInstructionCountO0".to_owned(), "IrInstructionCountOz".to_owned()],
     }
 }
