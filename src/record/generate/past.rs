@@ -28,9 +28,14 @@ pub struct Past {
     pub(super) barren_from: u32,
     /// How the compiler failed over programs before the first step.
     pub(super) failures: HashMap<BenchmarkUri, Failure>,
-    /// The last step that was read of each settled episode, and its state: episodes that were played at
-    /// the same time lie interleaved in the hot log.
-    pub(super) read: HashMap<u32, (u32, Option<StateId>)>,
+}
+
+/// A step of a settled episode.
+struct Visited {
+    ordinal: u32,
+    index: u32,
+    state: Option<StateId>,
+    action: Option<ActionIndex>,
 }
 
 impl Past {
@@ -52,10 +57,11 @@ impl Past {
             past.read_episodes(&batch?, run, plan);
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
+        let mut visited = Vec::new();
         for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
-            past.read_steps(&batch?, run, plan, actions);
+            past.read_steps(&batch?, run, plan, &mut visited);
         }
-        past.read = HashMap::new();
+        past.note_tries(visited, plan, actions);
         Ok(past)
     }
 
@@ -83,9 +89,14 @@ impl Past {
         }
     }
 
-    /// Takes the steps of a batch into account. The rows of an episode come in order, with rows of others
-    /// between them.
-    fn read_steps(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan, actions: u16) {
+    /// Takes the steps of a batch into account; for the policy that looks back, they go to `visited`.
+    fn read_steps(
+        &mut self,
+        batch: &RecordBatch,
+        run: RunId,
+        plan: &Plan,
+        visited: &mut Vec<Visited>,
+    ) {
         let episodes = column(batch, "episode_id").as_primitive::<Int64Type>();
         let indices = column(batch, "step_index").as_primitive::<Int32Type>();
         let states = column(batch, "state_id").as_fixed_size_binary();
@@ -95,20 +106,33 @@ impl Past {
             if id.run() != run {
                 continue;
             }
-            let ordinal = id.ordinal();
-            let index = u32::try_from(indices.value(row)).unwrap_or(0);
             let state = states.is_valid(row).then(|| StateId::from_slice(states.value(row)));
             if matches!(plan.stop, Stop::States(_)) {
                 self.states.extend(state);
             }
             if plan.policy == Policy::Explore {
-                let before = self.read.insert(ordinal, (index, state));
-                let from = before.filter(|&(last, _)| last + 1 == index).and_then(|(_, from)| from);
-                if let (Some(from), Ok(action)) = (from, u16::try_from(chosen.value(row))) {
-                    let uri = plan.benchmark(ordinal).clone();
-                    let tried = self.tried.entry(uri).or_default();
-                    tried.note(from, ActionIndex(action), actions);
-                }
+                visited.push(Visited {
+                    ordinal: id.ordinal(),
+                    index: u32::try_from(indices.value(row)).unwrap_or(0),
+                    state,
+                    action: u16::try_from(chosen.value(row)).ok().map(ActionIndex),
+                });
+            }
+        }
+    }
+
+    /// Notes which action was tried in which state. The rows of an episode come in any order: what a seal
+    /// or [`Writer::discard_open`] leaves of a frame stands behind what was appended after it.
+    fn note_tries(&mut self, mut visited: Vec<Visited>, plan: &Plan, actions: u16) {
+        visited.sort_unstable_by_key(|step| (step.ordinal, step.index));
+        for pair in visited.windows(2) {
+            let [before, step] = pair else { continue };
+            if (before.ordinal, before.index + 1) != (step.ordinal, step.index) {
+                continue;
+            }
+            if let (Some(from), Some(action)) = (before.state, step.action) {
+                let tried = self.tried.entry(plan.benchmark(step.ordinal).clone()).or_default();
+                tried.note(from, action, actions);
             }
         }
     }
