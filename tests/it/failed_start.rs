@@ -10,11 +10,15 @@ use steplake::env::toy::{self, Deadly, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::model::{ActionIndex, Benchmark, BenchmarkUri, Failure, FailureKind, RunId};
-use steplake::record::generate::{Ending, GenerateError, Past, Plan, Policy, Programs, Stop};
+use steplake::record::generate::{
+    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Stop,
+};
 use steplake::record::{Recording, RecordingOptions};
 use steplake::store::{Lake, Table, Writer};
 
-use crate::support::{Performed, assert_same, contents, perform, rows, run, toy_lake, toy_plan};
+use crate::support::{
+    Performed, ToyPrograms, assert_same, contents, perform, rows, run, toy_lake, toy_plan,
+};
 
 const RUN: RunId = RunId(1);
 const ABORTS: &str = "benchmark://deadly-v0/aborts";
@@ -35,12 +39,12 @@ struct WithDeadly {
 }
 
 impl Programs for WithDeadly {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match uri.as_str() {
-            ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for")),
+            ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for").into()),
             ABORTS => Ok(toy::deadly(ABORTS, Deadly::Aborts)),
             HANGS => Ok(toy::deadly(HANGS, Deadly::Hangs)),
-            _ => uri.path().parse().map(toy::benchmark).map_err(|error| format!("{uri}: {error}")),
+            _ => ToyPrograms.load(uri),
         }
     }
 }

@@ -59,14 +59,18 @@ impl Plan {
     }
 }
 
+/// Why a program cannot be had, in one line for the user: what it is, why, and what to do. Whoever gives
+/// the programs knows the type, and can take it out of a [`GenerateError::Program`] again.
+pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Where programs come from.
 pub trait Programs: Sync {
     /// The program called `uri`.
     ///
     /// # Errors
     ///
-    /// One line for the user: what cannot be had, why, and what to do.
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String>;
+    /// What the source of the programs says.
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError>;
 }
 
 /// Where a run stands; read it from any thread.
@@ -87,8 +91,8 @@ pub struct Progress {
 #[non_exhaustive]
 pub enum GenerateError {
     /// A program cannot be had.
-    #[error("{0}")]
-    Program(String),
+    #[error(transparent)]
+    Program(ProgramError),
     /// A session failed in a way that is not the compiler's.
     #[error(transparent)]
     Session(#[from] SessionError),
