@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
 use super::policy::Tried;
+use super::starts::First;
 use super::{Plan, Policy, Stop};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 use crate::store::{ScanColumns, StoreError, Table, Writer};
@@ -24,10 +25,10 @@ pub struct Past {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// All settled episodes from this one on failed before their first step.
+    /// All settled episodes from this one on are failed starts of programs that never started.
     pub(super) barren_from: u32,
-    /// How the compiler failed over programs before the first step.
-    pub(super) failures: HashMap<BenchmarkUri, Failure>,
+    /// Which programs started, and how the start of the others failed.
+    pub(super) starts: HashMap<BenchmarkUri, First>,
 }
 
 /// A step of a settled episode.
@@ -53,8 +54,14 @@ impl Past {
         let snapshot = writer.lake().snapshot()?;
         let mut past = Self::default();
         let columns = ["episode_id", "steps", "outcome", "detail"];
+        let mut failed = Vec::new();
         for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
-            past.read_episodes(&batch?, run, plan);
+            past.read_episodes(&batch?, run, plan, &mut failed);
+        }
+        for ordinal in failed {
+            if matches!(past.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
+                past.barren_from = past.barren_from.max(ordinal + 1);
+            }
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
         let mut visited = Vec::new();
@@ -65,8 +72,14 @@ impl Past {
         Ok(past)
     }
 
-    /// Takes the episodes of a batch into account.
-    fn read_episodes(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan) {
+    /// Takes the episodes of a batch into account; the failed starts among them go to `failed`.
+    fn read_episodes(
+        &mut self,
+        batch: &RecordBatch,
+        run: RunId,
+        plan: &Plan,
+        failed: &mut Vec<u32>,
+    ) {
         let ids = column(batch, "episode_id").as_primitive::<Int64Type>();
         let steps = column(batch, "steps").as_primitive::<Int32Type>();
         let outcomes = column(batch, "outcome").as_string::<i32>();
@@ -78,13 +91,18 @@ impl Past {
             }
             self.settled += 1;
             self.steps += u64::try_from(steps.value(row)).unwrap_or(0);
+            let uri = plan.benchmark(id.ordinal()).clone();
             match outcomes.value(row).parse() {
                 Ok(EpisodeOutcome::Failed(kind)) if steps.value(row) == 0 => {
-                    let uri = plan.benchmark(id.ordinal()).clone();
                     let detail = details.value(row).to_owned();
-                    self.failures.entry(uri).or_insert(Failure { kind, detail });
+                    // Beside an episode of the program that started, this one says nothing.
+                    self.starts.entry(uri).or_insert(First::Failed(Failure { kind, detail }));
+                    failed.push(id.ordinal());
                 }
-                _ => self.barren_from = self.barren_from.max(id.ordinal() + 1),
+                _ => {
+                    self.starts.insert(uri, First::Started);
+                    self.barren_from = self.barren_from.max(id.ordinal() + 1);
+                }
             }
         }
     }

@@ -49,7 +49,7 @@ pub(super) struct Schedule {
     played: BTreeMap<u32, Played>,
     steps: u64,
     states: HashSet<StateId>,
-    /// All settled episodes from this one on failed before their first step.
+    /// All settled episodes from this one on are failed starts of programs that never started.
     barren_from: u32,
     over: bool,
 }
