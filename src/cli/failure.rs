@@ -97,6 +97,7 @@ impl From<DatasetError> for Failed {
             _ if error.is_offline() => Code::Offline,
             DatasetError::ToolMissing { .. }
             | DatasetError::ToolFailed { .. }
+            | DatasetError::Killed { .. }
             | DatasetError::TimedOut { .. }
             | DatasetError::Cache { .. }
             | DatasetError::NoPackageSources { .. }
@@ -186,11 +187,14 @@ mod tests {
         let (what, uri) = ("zlib".to_owned(), "benchmark://debian-v0/zlob".to_owned());
         let (tool, detail) = ("clang-22".to_owned(), "no answer".to_owned());
         let offline = DatasetError::Offline { what: what.clone(), detail };
-        let slow = DatasetError::TimedOut { tool, what, limit: std::time::Duration::from_mins(2) };
+        let limit = std::time::Duration::from_mins(2);
+        let slow = DatasetError::TimedOut { tool: tool.clone(), what: what.clone(), limit };
+        let killed = DatasetError::Killed { tool, what, signal: 9 };
         let unknown = DatasetError::UnknownBenchmark { uri, hint: "there is zlib".into() };
-        let causes: [(ProgramError, Code); 4] = [
+        let causes: [(ProgramError, Code); 5] = [
             (offline.into(), Code::Offline),
             (slow.into(), Code::Failed),
+            (killed.into(), Code::Failed),
             (unknown.into(), Code::Usage),
             ("this is no seed".into(), Code::Usage),
         ];
