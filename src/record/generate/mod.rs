@@ -111,9 +111,9 @@ pub enum GenerateError {
         /// How it failed the second time.
         failure: Failure,
     },
-    /// The run is to have so many steps or states, and there is none to be had.
+    /// The run is to have so many steps or states, and all its episodes are failed starts.
     #[error(
-        "the compiler fails over every benchmark of the run before the first step (`steplake query failed_starts` says how): name others"
+        "the start of every benchmark of the run failed (`steplake query failed_starts` says how): name others"
     )]
     NothingStarts,
 }
@@ -171,7 +171,7 @@ pub fn generate(
     let board = campaign.board.into_inner().unwrap_or_else(PoisonError::into_inner);
     match board.error {
         Some(error) => Err(error),
-        None if board.schedule.is_barren() => Err(GenerateError::NothingStarts),
+        None if board.schedule.nothing_starts() => Err(GenerateError::NothingStarts),
         None if interrupt.load(Ordering::Relaxed) => Ok(Ending::Interrupted),
         None => Ok(Ending::Complete),
     }

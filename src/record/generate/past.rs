@@ -26,7 +26,7 @@ pub struct Past {
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
     /// All settled episodes from this one on are failed starts of programs that never started.
-    pub(super) barren_from: u32,
+    pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
     pub(super) starts: HashMap<BenchmarkUri, First>,
 }
@@ -60,7 +60,7 @@ impl Past {
         }
         for ordinal in failed {
             if matches!(past.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
-                past.barren_from = past.barren_from.max(ordinal + 1);
+                past.failed_starts_from = past.failed_starts_from.max(ordinal + 1);
             }
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
@@ -101,7 +101,7 @@ impl Past {
                 }
                 _ => {
                     self.starts.insert(uri, First::Started);
-                    self.barren_from = self.barren_from.max(id.ordinal() + 1);
+                    self.failed_starts_from = self.failed_starts_from.max(id.ordinal() + 1);
                 }
             }
         }
