@@ -101,7 +101,8 @@ pub enum GenerateError {
     /// The start of a program failed that had started before in this run: for want of memory, or of time
     /// for its worker. A run that is taken up goes on with this episode.
     #[error(
-        "the start of {uri}, which started before in this run, failed twice ({}: {}): this machine may be short of memory or too busy; when that is over, the same command with --resume goes on",
+        "the start of {uri}, which started before in this run, failed twice ({}: {}): this machine may be \
+         short of memory or too busy; when that is over, the same command with --resume goes on",
         failure.kind,
         failure.detail
     )]
@@ -113,7 +114,8 @@ pub enum GenerateError {
     },
     /// The run is to have so many steps or states, and all its episodes are failed starts.
     #[error(
-        "the start of every benchmark of the run failed (`steplake query failed_starts` says how): name others"
+        "the start of every benchmark of the run failed (`steplake query failed_starts` says how): \
+         name others"
     )]
     NothingStarts,
 }
