@@ -10,7 +10,9 @@ use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::model::{Benchmark, BenchmarkUri};
-use steplake::record::generate::{Past, Plan, Policy, Programs, Progress, Stop, generate};
+use steplake::record::generate::{
+    Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
+};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake::store::Lake;
 
@@ -23,8 +25,8 @@ pub(crate) const ACTION_SPACE: &str = "llvm22-v0";
 pub(crate) struct Loaded(HashMap<BenchmarkUri, Benchmark>);
 
 impl Programs for Loaded {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
-        self.0.get(uri).cloned().ok_or_else(|| format!("{uri} was not loaded"))
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
+        self.0.get(uri).cloned().ok_or_else(|| format!("{uri} was not loaded").into())
     }
 }
 

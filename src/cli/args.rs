@@ -21,7 +21,7 @@ A first look, in this order:
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
 cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` found something;
-5 what is wanted cannot be fetched (no network); 130 interrupted (what was recorded stays)."
+5 what is wanted cannot be fetched (no network); 130 interrupted (--resume goes on)."
 )]
 pub(super) struct Cli {
     /// The folder of the lake.

@@ -5,7 +5,7 @@ use crate::env::toy;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment};
 use crate::model::{ActionSpace, Benchmark, BenchmarkUri, EnvironmentSpec};
-use crate::record::generate::Programs;
+use crate::record::generate::{ProgramError, Programs};
 
 use super::failure::Failed;
 
@@ -106,11 +106,9 @@ fn toy_seeds(pattern: &str) -> Result<std::ops::RangeInclusive<u32>, Failed> {
 }
 
 impl Programs for Catalogue {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match self {
-            Self::Datasets(datasets) => {
-                datasets.benchmark(uri).map_err(|error| Failed::from(error).to_string())
-            }
+            Self::Datasets(datasets) => Ok(datasets.benchmark(uri)?),
             Self::Toy => {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))

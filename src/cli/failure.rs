@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::query::QueryError;
-use crate::record::generate::GenerateError;
+use crate::record::generate::{GenerateError, ProgramError};
 use crate::record::replay::ReplayError;
 use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
@@ -97,6 +97,7 @@ impl From<DatasetError> for Failed {
             _ if error.is_offline() => Code::Offline,
             DatasetError::ToolMissing { .. }
             | DatasetError::ToolFailed { .. }
+            | DatasetError::Killed { .. }
             | DatasetError::TimedOut { .. }
             | DatasetError::Cache { .. }
             | DatasetError::NoPackageSources { .. }
@@ -137,8 +138,17 @@ impl From<GenerateError> for Failed {
     fn from(error: GenerateError) -> Self {
         match error {
             GenerateError::Session(error) => error.into(),
-            GenerateError::NothingStarts => Self::of(Code::Failed, &error),
-            GenerateError::Program(_) => Self::of(Code::Usage, &error),
+            GenerateError::Program(error) => error.into(),
+            other => Self::of(Code::Failed, &other),
+        }
+    }
+}
+
+impl From<ProgramError> for Failed {
+    fn from(error: ProgramError) -> Self {
+        match error.downcast::<DatasetError>() {
+            Ok(error) => (*error).into(),
+            Err(other) => Self::of(Code::Usage, other.as_ref()),
         }
     }
 }
@@ -170,5 +180,28 @@ mod tests {
         assert_eq!(Failed::from(offline).code, Code::Offline);
         let unknown = DatasetError::UnknownBenchmark { uri, hint: "there is zlib".into() };
         assert_eq!(Failed::from(unknown).code, Code::Usage);
+    }
+
+    #[test]
+    fn a_program_that_a_run_cannot_have_keeps_its_cause() {
+        let (what, uri) = ("zlib".to_owned(), "benchmark://debian-v0/zlob".to_owned());
+        let (tool, detail) = ("clang-22".to_owned(), "no answer".to_owned());
+        let offline = DatasetError::Offline { what: what.clone(), detail };
+        let limit = std::time::Duration::from_mins(2);
+        let slow = DatasetError::TimedOut { tool: tool.clone(), what: what.clone(), limit };
+        let killed = DatasetError::Killed { tool, what, signal: 9 };
+        let unknown = DatasetError::UnknownBenchmark { uri, hint: "there is zlib".into() };
+        let causes: [(ProgramError, Code); 5] = [
+            (offline.into(), Code::Offline),
+            (slow.into(), Code::Failed),
+            (killed.into(), Code::Failed),
+            (unknown.into(), Code::Usage),
+            ("this is no seed".into(), Code::Usage),
+        ];
+        for (cause, code) in causes {
+            let said = cause.to_string();
+            let failed = Failed::from(GenerateError::Program(cause));
+            assert_eq!((failed.code, failed.message), (code, said));
+        }
     }
 }

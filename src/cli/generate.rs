@@ -69,7 +69,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         }
         Ending::Interrupted => Err(Failed::new(
             Code::Interrupted,
-            "interrupted: what was recorded stays; `generate` with the same arguments and --resume goes on",
+            "interrupted: all settled episodes stay; `generate` with the same arguments and --resume goes on",
         )),
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
         args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
     let catalogue = Catalogue::new(environment.spec().name);
     let uri = catalogue.one(&args.benchmark)?;
-    let benchmark = catalogue.load(&uri).map_err(Failed::usage)?;
+    let benchmark = catalogue.load(&uri)?;
     let mut session = workers(environment.as_ref())?.session()?;
     let started = session.start(&Start {
         benchmark: &benchmark,
@@ -174,7 +174,7 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
 pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
     let catalogue = Catalogue::new(llvm::NAME);
     let uris = catalogue.expand(&args.benchmarks)?;
-    let load = |uri| catalogue.load(uri).map_err(Failed::usage);
+    let load = |uri| catalogue.load(uri).map_err(Failed::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let options = ProbeOptions {
         program: std::env::current_exe()?,

@@ -147,11 +147,12 @@ impl<'a> Run<'a> {
         if ended.status.success() {
             return Ok(ended.stdout);
         }
+        if let Some(signal) = ended.status.signal() {
+            let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
+            return Err(RunError::Other(DatasetError::Killed { tool, what, signal }));
+        }
         let Some(code) = ended.status.code() else {
-            return Err(unfinished(match ended.status.signal() {
-                Some(signal) => format!("it was ended by signal {signal}"),
-                None => "it did not end as programs do".to_owned(),
-            }));
+            return Err(unfinished("it did not end as programs do".to_owned()));
         };
         let detail = first_error(&String::from_utf8_lossy(&ended.stderr))
             .unwrap_or_else(|| format!("it ended with exit code {code}"));

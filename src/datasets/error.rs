@@ -82,6 +82,16 @@ pub enum DatasetError {
         /// Its first error line, or how it ended.
         detail: String,
     },
+    /// A program that is needed was ended by a signal: by a person, or for want of memory.
+    #[error("{tool} failed on {what}: it was ended by signal {signal}")]
+    Killed {
+        /// The program.
+        tool: String,
+        /// What it was to do.
+        what: String,
+        /// The signal's number.
+        signal: i32,
+    },
     /// A program that is needed took too long.
     #[error("{tool} on {what} was stopped after {} s", limit.as_secs())]
     TimedOut {
@@ -159,5 +169,10 @@ impl DatasetError {
     /// that.
     pub fn is_offline(&self) -> bool {
         matches!(self, Self::Offline { .. })
+    }
+
+    /// True when a program was stopped before it had an answer: another time it may have one.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self, Self::Killed { .. } | Self::TimedOut { .. })
     }
 }

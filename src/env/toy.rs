@@ -2,7 +2,7 @@
 //!
 //! A state is a number below the program's size. Every state can be listed, a step costs well under a
 //! microsecond, and each thing that real compilers do is there: actions that change nothing, an action
-//! that fails in some states, several ways to the same state, and [programs that are deadly](deadly).
+//! that fails in some states, and several ways to the same state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,6 +75,7 @@ pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
 }
 
 /// How a [deadly] program ends whoever starts it.
+#[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deadly {
     /// The process aborts.
@@ -99,6 +100,7 @@ impl Deadly {
 /// # Panics
 ///
 /// When `uri` is no benchmark URI.
+#[doc(hidden)]
 pub fn deadly(uri: &str, how: Deadly) -> Benchmark {
     Benchmark { program: how.program().as_bytes().into(), ..program(uri, 1, 0) }
 }

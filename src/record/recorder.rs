@@ -48,7 +48,8 @@ impl Default for EpisodePlan {
 /// A session that records what it does. It returns exactly what the session that it wraps returns.
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`], or
-/// when the recorder is dropped. One whose start failed is an episode without steps. A fork is an episode of its own, which names its parent.
+/// when the recorder is dropped. A failed start is an episode without steps. A fork is an episode of its
+/// own, which names its parent.
 pub struct Recorder {
     inner: Box<dyn Session>,
     shared: Arc<Shared>,
@@ -109,8 +110,8 @@ impl Recorder {
         self.close(row, settle)
     }
 
-    /// Takes down an episode over whose program the compiler failed before the first step: it has a row,
-    /// and no steps. Gives the row out where it settles by its caller.
+    /// Takes down a failed start: an episode that has a row, and no steps. Gives the row out where it
+    /// settles by its caller.
     ///
     /// [`Session::start`] does this by itself, but where the episode settles by its caller.
     ///

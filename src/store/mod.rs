@@ -29,8 +29,8 @@
 //!
 //! A row in `episodes` says that its episode is over and has its place in its run. Until then the
 //! episode is open, and its steps stay in the log: a seal moves all steps of an episode at once,
-//! into one segment. What a run recorded past its end can so be taken back
-//! ([`Writer::discard_open`]).
+//! into one segment. So what a run recorded past its end can be taken back when it completes, and
+//! what an interrupted one left open when it is taken up ([`Writer::discard_open`]).
 
 mod batch;
 mod catalog;

@@ -82,8 +82,8 @@ impl Snapshot {
         &self.segments[table as usize]
     }
 
-    /// A table's hot rows, in the order in which they were appended. Those of open episodes are
-    /// among them.
+    /// A table's hot rows; those of open episodes are among them. They come in no order that says
+    /// anything: a seal, and taking open episodes back, append what stays of a frame anew.
     pub fn hot(&self, table: Table) -> &[RecordBatch] {
         &self.hot[table as usize]
     }

@@ -1,20 +1,30 @@
 //! Programs over which the compiler dies before the first step: episodes without steps, and no end of
-//! the run.
+//! the run. Programs that start first and then do not any more: an end of the run, which goes on later.
 
+use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use steplake::dedup::{Settings, dedup};
 use steplake::env::toy::{self, Deadly, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
-use steplake::env::{Environment, Session, SessionError, Start, Watch};
-use steplake::model::{ActionIndex, Benchmark, BenchmarkUri, Failure, FailureKind, RunId};
-use steplake::record::generate::{Ending, GenerateError, Past, Plan, Policy, Programs, Stop};
+use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
+use steplake::model::{
+    ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
+    FailureKind, ObservationIndex, RunId, Step, Value,
+};
+use steplake::record::generate::{
+    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Stop,
+};
 use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{Lake, Table, Writer};
+use steplake::store::{EpisodeRow, Lake, Rows, Table, Writer};
 
-use crate::support::{Performed, assert_same, contents, perform, rows, run, toy_lake, toy_plan};
+use crate::support::{
+    Performed, ToyPrograms, assert_same, contents, perform, play as play_calmly, rows, run,
+    toy_lake, toy_plan,
+};
 
 const RUN: RunId = RunId(1);
 const ABORTS: &str = "benchmark://deadly-v0/aborts";
@@ -35,12 +45,12 @@ struct WithDeadly {
 }
 
 impl Programs for WithDeadly {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match uri.as_str() {
-            ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for")),
+            ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for").into()),
             ABORTS => Ok(toy::deadly(ABORTS, Deadly::Aborts)),
             HANGS => Ok(toy::deadly(HANGS, Deadly::Hangs)),
-            _ => uri.path().parse().map(toy::benchmark).map_err(|error| format!("{uri}: {error}")),
+            _ => ToyPrograms.load(uri),
         }
     }
 }
@@ -137,6 +147,140 @@ fn a_run_over_deadly_programs_alone_ends_with_an_error() {
             performed = play(performed.writer, &plan, past, false);
         }
     }
+}
+
+/// Workers on a machine that is short of something for a while: some starts of [`TIRED`] kill them.
+#[derive(Debug)]
+struct Tired {
+    workers: WorkerEnvironment,
+    starts: Arc<AtomicU32>,
+    deadly: Range<u32>,
+}
+
+const TIRED: &str = "generator://toy-v0/0";
+
+impl Tired {
+    fn new(deadly: Range<u32>) -> Self {
+        Self { workers: workers(), starts: Arc::default(), deadly }
+    }
+}
+
+impl Environment for Tired {
+    fn spec(&self) -> &EnvironmentSpec {
+        self.workers.spec()
+    }
+
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        let (starts, deadly) = (Arc::clone(&self.starts), self.deadly.clone());
+        Ok(Box::new(TiredSession { session: self.workers.session()?, starts, deadly }))
+    }
+}
+
+struct TiredSession {
+    session: Box<dyn Session>,
+    starts: Arc<AtomicU32>,
+    deadly: Range<u32>,
+}
+
+impl Session for TiredSession {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        let is_tired = start.benchmark.uri.as_str() == TIRED
+            && self.deadly.contains(&self.starts.fetch_add(1, Ordering::Relaxed));
+        let deadly = toy::deadly(TIRED, Deadly::Aborts);
+        let benchmark = if is_tired { &deadly } else { start.benchmark };
+        self.session.start(&Start { benchmark, ..*start })
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        self.session.apply(action)
+    }
+
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        self.session.multistep(actions, visit)
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        self.session.observe(space)
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        self.session.fork()
+    }
+}
+
+#[test]
+fn a_start_that_fails_once_after_others_leaves_no_trace() {
+    let (_calm, calm) = toy_lake();
+    drop(play_calmly(&calm, &toy_plan(Policy::Random, Stop::Episodes(20), 1)));
+    for jobs in [1, 3] {
+        let plan = toy_plan(Policy::Random, Stop::Episodes(20), jobs);
+        let (_tired, tired) = toy_lake();
+        let environment = Tired::new(3..4);
+        let past = Past::default();
+        let performed = perform(&environment, &ToyPrograms, begin(&tired), RUN, &plan, past);
+        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_same(calm.path(), tired.path());
+    }
+}
+
+#[test]
+fn a_program_that_started_before_is_never_given_up() {
+    let all = toy_plan(Policy::Explore, Stop::Steps(400), 1);
+    let alone = Plan { benchmarks: vec![TIRED.parse().unwrap()], ..all.clone() };
+    for plan in [all, alone] {
+        let (_calm, calm) = toy_lake();
+        drop(play_calmly(&calm, &plan));
+        let (_tired, tired) = toy_lake();
+        let (mut writer, mut past) = (begin(&tired), Past::default());
+        // First in the process that started it before, then in two that have this from the lake.
+        for deadly in [3..5, 0..2, 0..2] {
+            let environment = Tired::new(deadly);
+            let performed = perform(&environment, &ToyPrograms, writer, RUN, &plan, past);
+            let error = performed.ending.unwrap_err();
+            let GenerateError::StartFailed { uri, failure } = &error else { panic!("{error}") };
+            assert_eq!((uri.as_str(), failure.kind), (TIRED, FailureKind::Crash));
+            writer = performed.writer;
+            let episodes = rows(tired.path(), Table::Episodes);
+            assert_eq!(episodes.len(), 3 * plan.benchmarks.len(), "{episodes:?}");
+            assert!(episodes.iter().all(|row| row.contains("steps=20")), "{episodes:?}");
+            past = Past::take_up(&mut writer, RUN, &plan).unwrap();
+        }
+        let performed = perform(&workers(), &ToyPrograms, writer, RUN, &plan, past);
+        assert_eq!(performed.ending.unwrap(), Ending::Complete);
+        assert_same(calm.path(), tired.path());
+    }
+}
+
+#[test]
+fn a_failed_start_in_the_lake_says_nothing_beside_a_start() {
+    let benchmark: BenchmarkUri = TIRED.parse().unwrap();
+    let until = |steps| Plan {
+        benchmarks: vec![benchmark.clone()],
+        ..toy_plan(Policy::Random, Stop::Steps(steps), 1)
+    };
+    let (_folder, lake) = toy_lake();
+    let performed = play(begin(&lake), &until(60), Past::default(), false);
+    assert_eq!(performed.ending.unwrap(), Ending::Complete);
+    let mut writer = performed.writer;
+    let failed = EpisodeRow {
+        id: EpisodeId::new(RUN, 3),
+        seed: 7,
+        benchmark: benchmark.clone(),
+        policy: "random".into(),
+        parent: None,
+        steps: 0,
+        outcome: EpisodeOutcome::Failed(FailureKind::TimeOut),
+        detail: Some("more than 1 s of CPU time".into()),
+    };
+    writer.append(&Rows { episodes: vec![failed], ..Rows::default() }).unwrap();
+    let past = Past::take_up(&mut writer, RUN, &until(100)).unwrap();
+    let performed = play(writer, &until(100), past, false);
+    assert_eq!(performed.ending.unwrap(), Ending::Complete);
+    assert_eq!(rows(lake.path(), Table::Episodes).len(), 6);
 }
 
 #[test]

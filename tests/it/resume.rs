@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
+use arrow::array::AsArray;
+use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
+use steplake::env::toy::{self, ToyEnvironment};
+use steplake::env::{Environment, Session, Start, Watch};
 use steplake::model::{ActionIndex, Baselines, EpisodeId, Provenance, RunId, StateId, Value};
 use steplake::record::generate::{Past, Plan, Policy, Stop};
-use steplake::store::{BenchmarkRow, IrRow, ObservationRow, Rows, StepRow, Table};
+use steplake::record::{EpisodePlan, Recorder, Recording, RecordingOptions, Settle};
+use steplake::store::{
+    BenchmarkRow, IrRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table,
+};
 
 use crate::support::{assert_same, play, play_on, rows, toy_lake, toy_plan};
 
@@ -76,4 +83,65 @@ fn no_episode_is_put_together_from_two() {
             assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
         }
     }
+}
+
+/// The actions of the first episode of run 1, in order.
+fn first_actions(lake: &Lake) -> Vec<ActionIndex> {
+    let mut actions = Vec::new();
+    let columns = ScanColumns::Named(&["episode_id", "step_index", "action"]);
+    for batch in lake.snapshot().unwrap().scan(Table::Steps, columns) {
+        let batch = batch.unwrap();
+        let episodes = batch["episode_id"].as_primitive::<Int64Type>();
+        let indices = batch["step_index"].as_primitive::<Int32Type>();
+        let chosen = batch["action"].as_primitive::<Int16Type>();
+        for row in 0..batch.num_rows() {
+            if episodes.value(row) == EpisodeId::new(RunId(1), 0).0 && indices.value(row) > 0 {
+                let action = ActionIndex(u16::try_from(chosen.value(row)).unwrap());
+                actions.push((indices.value(row), action));
+            }
+        }
+    }
+    actions.sort_by_key(|&(index, _)| index);
+    actions.into_iter().map(|(_, action)| action).collect()
+}
+
+#[test]
+fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
+    let plan = toy_plan(Policy::Explore, Stop::Episodes(37), 1);
+    let (_calm, calm) = toy_lake();
+    drop(play(&calm, &plan));
+    let actions = first_actions(&calm);
+    assert_eq!(actions.len(), 20);
+
+    let (_interrupted, interrupted) = toy_lake();
+    let mut writer = interrupted.writer().unwrap();
+    let run = writer.begin_run("{}", 0).unwrap();
+    let environment = ToyEnvironment::default();
+    let options =
+        RecordingOptions { flush_interval: Duration::from_hours(1), ..RecordingOptions::default() };
+    let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
+    let begin = |ordinal: u32, settle| -> Recorder {
+        let mut recorder = recording.recorder(environment.session().unwrap());
+        let (seed, policy) = (plan.seed, plan.policy.as_str().to_owned());
+        recorder.plan(EpisodePlan { ordinal: Some(ordinal), seed, policy, settle });
+        let (benchmark, watch) = (toy::benchmark(ordinal), Watch::default());
+        let (action_space, baselines) = (toy::NAME, None);
+        let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
+        recorder.start(&start).unwrap();
+        recorder
+    };
+    // The first frame has the beginning of an episode that closes and one that stays open, the second
+    // one the rest of the former.
+    let (mut closes, open) = (begin(0, Settle::AtItsEnd), begin(1, Settle::ByCaller));
+    recording.flush().unwrap();
+    for &action in &actions {
+        closes.apply(action).unwrap();
+    }
+    closes.finish().unwrap();
+    let mut writer = recording.close().unwrap();
+    drop(open);
+
+    let past = Past::take_up(&mut writer, run, &plan).unwrap();
+    drop(play_on(writer, run, &plan, past));
+    assert_same(calm.path(), interrupted.path());
 }

@@ -9,7 +9,7 @@ use steplake::env::Environment;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::model::{Benchmark, BenchmarkUri, RunId};
 use steplake::record::generate::{
-    Ending, GenerateError, Past, Plan, Policy, Programs, Progress, Stop, generate,
+    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
 };
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake::store::{Identity, Lake, ScanColumns, Table, Writer};
@@ -100,8 +100,8 @@ pub(crate) fn toy_lake() -> (tempfile::TempDir, Lake) {
 pub(crate) struct ToyPrograms;
 
 impl Programs for ToyPrograms {
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String> {
-        uri.path().parse().map(toy::benchmark).map_err(|error| format!("{uri}: {error}"))
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
+        Ok(toy::benchmark(uri.path().parse()?))
     }
 }
 

@@ -219,42 +219,59 @@ impl Debian {
         })
     }
 
-    /// Compiles every C file of a package, on every core.
+    /// What becomes of every C file of a package. While the compiler is stopped over one of them, that is
+    /// asked again in every call.
     fn index(&self, package: &Package) -> Result<Index, DatasetError> {
         let flags = all_flags();
-        cached(&self.cache, "debian-indexes", &Self::key(package, &flags)?, || {
-            let files = self.unpacked(package)?.tree.c_files();
-            tracing::info!(
-                "compiling {} C files of {} {}",
-                files.len(),
-                package.name,
-                package.version
-            );
-            let next = AtomicUsize::new(0);
-            let index = Mutex::new(Index::default());
-            let work = || -> Result<(), DatasetError> {
-                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let problem = match self.stored(package, file) {
-                        Ok(_) => None,
-                        // Only what the compiler says is kept: one that was stopped may do it next time.
-                        Err(DatasetError::DoesNotCompile { detail, .. }) => Some(detail),
-                        Err(error) => return Err(error),
-                    };
-                    let mut index = index.lock().unwrap_or_else(PoisonError::into_inner);
-                    index.files.insert(file.clone(), problem);
-                }
-                Ok(())
-            };
-            thread::scope(|scope| {
-                let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-                let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-                workers.into_iter().try_for_each(|worker| match worker.join() {
-                    Ok(done) => done,
-                    Err(panic) => std::panic::resume_unwind(panic),
-                })
-            })?;
-            Ok(index.into_inner().unwrap_or_else(PoisonError::into_inner))
-        })
+        let mut for_this_call = None;
+        let lasting = cached(&self.cache, "debian-indexes", &Self::key(package, &flags)?, || {
+            let (index, stopped) = self.compile_all(package)?;
+            let Some(error) = stopped else { return Ok(index) };
+            for_this_call = Some(index);
+            Err(error)
+        });
+        for_this_call.map_or(lasting, Ok)
+    }
+
+    /// Compiles every C file of a package, on every core; and the last error that only says that the
+    /// compiler was stopped.
+    fn compile_all(
+        &self,
+        package: &Package,
+    ) -> Result<(Index, Option<DatasetError>), DatasetError> {
+        let files = self.unpacked(package)?.tree.c_files();
+        let Package { name, version } = package;
+        tracing::info!("compiling {} C files of {name} {version}", files.len());
+        let next = AtomicUsize::new(0);
+        let all = Mutex::new((Index::default(), None));
+        let work = || -> Result<(), DatasetError> {
+            while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let result = self.stored(package, file);
+                let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+                let problem = match result {
+                    Ok(_) => None,
+                    Err(DatasetError::DoesNotCompile { detail, .. }) => Some(detail),
+                    Err(error) if error.is_stopped() => {
+                        tracing::warn!("left out this time: {error}");
+                        let problem = error.to_string();
+                        all.1 = Some(error);
+                        Some(problem)
+                    }
+                    Err(error) => return Err(error),
+                };
+                all.0.files.insert(file.clone(), problem);
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+            let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().try_for_each(|worker| match worker.join() {
+                Ok(done) => done,
+                Err(panic) => std::panic::resume_unwind(panic),
+            })
+        })?;
+        Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The C files that `path` names, with what became of them.

@@ -85,5 +85,6 @@ unsafe extern "C" {
 #[cfg(test)]
 unsafe extern "C" {
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;
+    pub(super) fn steplake_llvm_break_constant(module: *mut RawModule);
     pub(super) fn steplake_llvm_reverse_uses(module: *mut RawModule);
 }

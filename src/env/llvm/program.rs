@@ -189,6 +189,12 @@ impl Program {
         Some(name.to_string_lossy().into_owned())
     }
 
+    /// Puts null where constants have the function `first`.
+    pub(super) fn break_constant(&mut self) {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::steplake_llvm_break_constant(self.raw()) };
+    }
+
     /// Reverses every use-list.
     pub(super) fn reverse_uses(&mut self) {
         // SAFETY: the handle is alive.

@@ -6,8 +6,11 @@
 //! [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason, and one that dies over a program
 //! a [`SessionError::StartFailed`]; the next [`Session::start`] brings up another. Sessions that shared
 //! the worker are brought back by playing their actions again, and so is the session itself when somebody
-//! else killed the worker: that says
-//! nothing about the compiler.
+//! else killed the worker: that says nothing about the compiler.
+//!
+//! A session and its forks belong to one thread at a time. A batch holds their worker until its last step is
+//! visited: a visitor that waits for something that another thread does with a fork, as recorders wait for
+//! who else is writing the same state down, would wait for ever.
 //!
 //! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a longer
 //! limit on wall time catches what sleeps.

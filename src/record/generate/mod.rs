@@ -6,6 +6,7 @@
 mod past;
 mod policy;
 mod schedule;
+mod starts;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -17,6 +18,7 @@ pub(super) use self::policy::Dice;
 pub use self::policy::Policy;
 use self::policy::Tried;
 use self::schedule::{Next, Played, Schedule};
+use self::starts::{First, Starts};
 use super::recorder::{EpisodePlan, Recorder, Settle};
 use super::recording::Recording;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
@@ -59,14 +61,18 @@ impl Plan {
     }
 }
 
+/// Why a program cannot be had, in one line for the user: what it is, why, and what to do. Whoever gives
+/// the programs knows the type, and can take it out of a [`GenerateError::Program`] again.
+pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Where programs come from.
 pub trait Programs: Sync {
     /// The program called `uri`.
     ///
     /// # Errors
     ///
-    /// One line for the user: what cannot be had, why, and what to do.
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, String>;
+    /// What the source of the programs says.
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError>;
 }
 
 /// Where a run stands; read it from any thread.
@@ -82,19 +88,34 @@ pub struct Progress {
     pub episodes: AtomicU64,
 }
 
-/// Why a run did not come to its end. What was recorded stays.
+/// Why a run did not come to its end. What was recorded of settled episodes stays.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
     /// A program cannot be had.
-    #[error("{0}")]
-    Program(String),
+    #[error(transparent)]
+    Program(ProgramError),
     /// A session failed in a way that is not the compiler's.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The run is to have so many steps or states, and there is none to be had.
+    /// The start of a program failed that had started before in this run: for want of memory, or of time
+    /// for its worker. A run that is taken up goes on with this episode.
     #[error(
-        "the compiler fails over every benchmark of the run before the first step (`steplake query failed_starts` says how): name others"
+        "the start of {uri}, which started before in this run, failed twice ({}: {}): this machine may be \
+         short of memory or too busy; when that is over, the same command with --resume goes on",
+        failure.kind,
+        failure.detail
+    )]
+    StartFailed {
+        /// The program.
+        uri: BenchmarkUri,
+        /// How it failed the second time.
+        failure: Failure,
+    },
+    /// The run is to have so many steps or states, and all its episodes are failed starts.
+    #[error(
+        "the start of every benchmark of the run failed (`steplake query failed_starts` says how): \
+         name others"
     )]
     NothingStarts,
 }
@@ -110,8 +131,9 @@ pub enum Ending {
 
 /// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until `interrupt`.
 ///
-/// A program over which the compiler fails before the first step gives an episode without steps, and so
-/// do all later episodes of that program: the compiler is not asked again.
+/// A program whose first start in this run fails gives an episode without steps, and so do all its later
+/// episodes: the compiler is not asked again. Where a program has started before, a start that fails is
+/// tried once more in a fresh worker, and then ends the run.
 ///
 /// # Errors
 ///
@@ -126,7 +148,7 @@ pub fn generate(
     interrupt: &AtomicBool,
 ) -> Result<Ending, GenerateError> {
     progress.episodes.store(past.settled.into(), Ordering::Relaxed);
-    let cache = Cache { failures: std::mem::take(&mut past.failures), ..Cache::default() };
+    let starts = Starts::new(std::mem::take(&mut past.starts));
     let campaign = Campaign {
         environment,
         recording,
@@ -140,7 +162,8 @@ pub fn generate(
             error: None,
         }),
         settled: Condvar::new(),
-        cache: Mutex::new(cache),
+        starts,
+        cache: Mutex::default(),
     };
     std::thread::scope(|scope| {
         for _ in 0..plan.jobs.max(1) {
@@ -150,7 +173,7 @@ pub fn generate(
     let board = campaign.board.into_inner().unwrap_or_else(PoisonError::into_inner);
     match board.error {
         Some(error) => Err(error),
-        None if board.schedule.is_barren() => Err(GenerateError::NothingStarts),
+        None if board.schedule.nothing_starts() => Err(GenerateError::NothingStarts),
         None if interrupt.load(Ordering::Relaxed) => Ok(Ending::Interrupted),
         None => Ok(Ending::Complete),
     }
@@ -168,6 +191,7 @@ struct Campaign<'a> {
     interrupt: &'a AtomicBool,
     board: Mutex<Board>,
     settled: Condvar,
+    starts: Starts,
     cache: Mutex<Cache>,
 }
 
@@ -181,8 +205,6 @@ struct Board {
 struct Cache {
     programs: HashMap<BenchmarkUri, Benchmark>,
     baselines: HashMap<BenchmarkUri, Arc<Baselines>>,
-    /// How the compiler failed over programs before the first step. The first verdict stands.
-    failures: HashMap<BenchmarkUri, Failure>,
     bytes: usize,
 }
 
@@ -290,16 +312,50 @@ impl Campaign<'_> {
         Ok(recorder.finish()?.map(|row| Played { row, states }))
     }
 
-    /// Starts an episode of the program called `uri`, unless that failed before: its first state, or how the
-    /// compiler failed.
+    /// Starts an episode of the program called `uri`, unless its first start failed: the first state, or how
+    /// the compiler failed.
     fn start(
         &self,
         recorder: &mut Recorder,
         uri: &BenchmarkUri,
     ) -> Result<Result<StateId, Failure>, GenerateError> {
-        if let Some(failure) = lock(&self.cache).failures.get(uri) {
-            return Ok(Err(failure.clone()));
+        let known = self.starts.of(uri);
+        let mut known = lock(&known);
+        match &*known {
+            Some(First::Failed(failure)) => return Ok(Err(failure.clone())),
+            Some(First::Started) => {
+                drop(known);
+                return self.start_again(recorder, uri).map(Ok);
+            }
+            None => {}
         }
+        let started = self.try_start(recorder, uri)?;
+        *known = Some(match &started {
+            Ok(_) => First::Started,
+            Err(failure) => First::Failed(failure.clone()),
+        });
+        Ok(started)
+    }
+
+    /// Starts an episode of a program that has started before.
+    fn start_again(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+    ) -> Result<StateId, GenerateError> {
+        if let Ok(state) = self.try_start(recorder, uri)? {
+            return Ok(state);
+        }
+        // The worker died of it: this is a fresh one.
+        let again = self.try_start(recorder, uri)?;
+        again.map_err(|failure| GenerateError::StartFailed { uri: uri.clone(), failure })
+    }
+
+    fn try_start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+    ) -> Result<Result<StateId, Failure>, GenerateError> {
         let (benchmark, baselines) = self.program(uri)?;
         let watch = Watch::default();
         let started = recorder.start(&Start {
@@ -308,17 +364,16 @@ impl Campaign<'_> {
             baselines: baselines.as_deref(),
             watch: &watch,
         });
-        let mut cache = lock(&self.cache);
         match started {
             Ok(started) => {
                 if baselines.is_none() {
-                    cache.baselines.insert(uri.clone(), started.baselines.into());
+                    lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
                 }
                 Ok(Ok(started.state))
             }
             Err(SessionError::StartFailed { failure, .. }) => {
-                tracing::debug!(%uri, detail = failure.detail, "a program does not start");
-                Ok(Err(cache.failures.entry(uri.clone()).or_insert(failure).clone()))
+                tracing::debug!(%uri, detail = failure.detail, "a start failed");
+                Ok(Err(failure))
             }
             Err(error) => Err(error.into()),
         }

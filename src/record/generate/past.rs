@@ -6,6 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
 use super::policy::Tried;
+use super::starts::First;
 use super::{Plan, Policy, Stop};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 use crate::store::{ScanColumns, StoreError, Table, Writer};
@@ -24,13 +25,18 @@ pub struct Past {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// All settled episodes from this one on failed before their first step.
-    pub(super) barren_from: u32,
-    /// How the compiler failed over programs before the first step.
-    pub(super) failures: HashMap<BenchmarkUri, Failure>,
-    /// The last step that was read of each settled episode, and its state: episodes that were played at
-    /// the same time lie interleaved in the hot log.
-    pub(super) read: HashMap<u32, (u32, Option<StateId>)>,
+    /// All settled episodes from this one on are failed starts of programs that never started.
+    pub(super) failed_starts_from: u32,
+    /// Which programs started, and how the start of the others failed.
+    pub(super) starts: HashMap<BenchmarkUri, First>,
+}
+
+/// A step of a settled episode.
+struct Visited {
+    ordinal: u32,
+    index: u32,
+    state: Option<StateId>,
+    action: Option<ActionIndex>,
 }
 
 impl Past {
@@ -48,19 +54,32 @@ impl Past {
         let snapshot = writer.lake().snapshot()?;
         let mut past = Self::default();
         let columns = ["episode_id", "steps", "outcome", "detail"];
+        let mut failed = Vec::new();
         for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
-            past.read_episodes(&batch?, run, plan);
+            past.read_episodes(&batch?, run, plan, &mut failed);
+        }
+        for ordinal in failed {
+            if matches!(past.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
+                past.failed_starts_from = past.failed_starts_from.max(ordinal + 1);
+            }
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
+        let mut visited = Vec::new();
         for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
-            past.read_steps(&batch?, run, plan, actions);
+            past.read_steps(&batch?, run, plan, &mut visited);
         }
-        past.read = HashMap::new();
+        past.note_tries(visited, plan, actions);
         Ok(past)
     }
 
-    /// Takes the episodes of a batch into account.
-    fn read_episodes(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan) {
+    /// Takes the episodes of a batch into account; the failed starts among them go to `failed`.
+    fn read_episodes(
+        &mut self,
+        batch: &RecordBatch,
+        run: RunId,
+        plan: &Plan,
+        failed: &mut Vec<u32>,
+    ) {
         let ids = column(batch, "episode_id").as_primitive::<Int64Type>();
         let steps = column(batch, "steps").as_primitive::<Int32Type>();
         let outcomes = column(batch, "outcome").as_string::<i32>();
@@ -72,20 +91,30 @@ impl Past {
             }
             self.settled += 1;
             self.steps += u64::try_from(steps.value(row)).unwrap_or(0);
+            let uri = plan.benchmark(id.ordinal()).clone();
             match outcomes.value(row).parse() {
                 Ok(EpisodeOutcome::Failed(kind)) if steps.value(row) == 0 => {
-                    let uri = plan.benchmark(id.ordinal()).clone();
                     let detail = details.value(row).to_owned();
-                    self.failures.entry(uri).or_insert(Failure { kind, detail });
+                    // Beside an episode of the program that started, this one says nothing.
+                    self.starts.entry(uri).or_insert(First::Failed(Failure { kind, detail }));
+                    failed.push(id.ordinal());
                 }
-                _ => self.barren_from = self.barren_from.max(id.ordinal() + 1),
+                _ => {
+                    self.starts.insert(uri, First::Started);
+                    self.failed_starts_from = self.failed_starts_from.max(id.ordinal() + 1);
+                }
             }
         }
     }
 
-    /// Takes the steps of a batch into account. The rows of an episode come in order, with rows of others
-    /// between them.
-    fn read_steps(&mut self, batch: &RecordBatch, run: RunId, plan: &Plan, actions: u16) {
+    /// Takes the steps of a batch into account; for the policy that looks back, they go to `visited`.
+    fn read_steps(
+        &mut self,
+        batch: &RecordBatch,
+        run: RunId,
+        plan: &Plan,
+        visited: &mut Vec<Visited>,
+    ) {
         let episodes = column(batch, "episode_id").as_primitive::<Int64Type>();
         let indices = column(batch, "step_index").as_primitive::<Int32Type>();
         let states = column(batch, "state_id").as_fixed_size_binary();
@@ -95,20 +124,33 @@ impl Past {
             if id.run() != run {
                 continue;
             }
-            let ordinal = id.ordinal();
-            let index = u32::try_from(indices.value(row)).unwrap_or(0);
             let state = states.is_valid(row).then(|| StateId::from_slice(states.value(row)));
             if matches!(plan.stop, Stop::States(_)) {
                 self.states.extend(state);
             }
             if plan.policy == Policy::Explore {
-                let before = self.read.insert(ordinal, (index, state));
-                let from = before.filter(|&(last, _)| last + 1 == index).and_then(|(_, from)| from);
-                if let (Some(from), Ok(action)) = (from, u16::try_from(chosen.value(row))) {
-                    let uri = plan.benchmark(ordinal).clone();
-                    let tried = self.tried.entry(uri).or_default();
-                    tried.note(from, ActionIndex(action), actions);
-                }
+                visited.push(Visited {
+                    ordinal: id.ordinal(),
+                    index: u32::try_from(indices.value(row)).unwrap_or(0),
+                    state,
+                    action: u16::try_from(chosen.value(row)).ok().map(ActionIndex),
+                });
+            }
+        }
+    }
+
+    /// Notes which action was tried in which state. The rows of an episode come in any order: what a seal
+    /// or [`Writer::discard_open`] leaves of a frame stands behind what was appended after it.
+    fn note_tries(&mut self, mut visited: Vec<Visited>, plan: &Plan, actions: u16) {
+        visited.sort_unstable_by_key(|step| (step.ordinal, step.index));
+        for pair in visited.windows(2) {
+            let [before, step] = pair else { continue };
+            if (before.ordinal, before.index + 1) != (step.ordinal, step.index) {
+                continue;
+            }
+            if let (Some(from), Some(action)) = (before.state, step.action) {
+                let tried = self.tried.entry(plan.benchmark(step.ordinal).clone()).or_default();
+                tried.note(from, action, actions);
             }
         }
     }

@@ -49,8 +49,8 @@ pub(super) struct Schedule {
     played: BTreeMap<u32, Played>,
     steps: u64,
     states: HashSet<StateId>,
-    /// All settled episodes from this one on failed before their first step.
-    barren_from: u32,
+    /// All settled episodes from this one on are failed starts of programs that never started.
+    failed_starts_from: u32,
     over: bool,
 }
 
@@ -73,10 +73,10 @@ impl Schedule {
             played: BTreeMap::new(),
             steps: past.steps,
             states: past.states,
-            barren_from: past.barren_from,
+            failed_starts_from: past.failed_starts_from,
             over: false,
         };
-        schedule.over = schedule.is_fulfilled() || schedule.is_barren();
+        schedule.over = schedule.is_fulfilled() || schedule.nothing_starts();
         schedule
     }
 
@@ -94,9 +94,9 @@ impl Schedule {
     }
 
     /// True when no program of the run starts, so that its stop cannot be reached.
-    pub(super) fn is_barren(&self) -> bool {
+    pub(super) fn nothing_starts(&self) -> bool {
         let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
-        !can_end && self.settled - self.barren_from >= self.benchmarks
+        !can_end && self.settled - self.failed_starts_from >= self.benchmarks
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -154,13 +154,13 @@ impl Schedule {
             self.settled += 1;
             self.steps += u64::from(played.row.steps);
             if !played.states.is_empty() {
-                self.barren_from = self.settled;
+                self.failed_starts_from = self.settled;
             }
             if matches!(self.stop, Stop::States(_)) {
                 self.states.extend(played.states);
             }
             rows.push(played.row);
-            self.over = self.is_fulfilled() || self.is_barren();
+            self.over = self.is_fulfilled() || self.nothing_starts();
         }
         rows
     }
@@ -259,13 +259,13 @@ mod tests {
     #[test]
     fn a_run_that_was_over_stays_over() {
         let plan = plan(Stop::Episodes(2), Policy::Random, 2);
-        let past = Past { settled: 2, steps: 20, barren_from: 2, ..Past::default() };
+        let past = Past { settled: 2, steps: 20, failed_starts_from: 2, ..Past::default() };
         assert_eq!(Schedule::new(&plan, past).next(), Next::Finished);
     }
 
     #[test]
-    fn a_run_over_programs_that_do_not_start_ends_in_the_same_place() {
-        let barren = |ordinal| {
+    fn a_run_of_failed_starts_ends_in_the_same_place() {
+        let failed_start = |ordinal| {
             let mut played = play(ordinal, 0);
             (played.row.outcome, played.states) =
                 (EpisodeOutcome::Failed(FailureKind::Crash), Vec::new());
@@ -277,20 +277,22 @@ mod tests {
             assert_eq!(schedule.take(play(0, 10)).len(), 1);
             // Played ahead, they are not settled.
             for ordinal in [4, 3, 5, 2] {
-                assert!(schedule.take(barren(ordinal)).is_empty() && !schedule.is_barren());
+                assert!(
+                    schedule.take(failed_start(ordinal)).is_empty() && !schedule.nothing_starts()
+                );
             }
-            let settled = schedule.take(barren(1));
+            let settled = schedule.take(failed_start(1));
             assert_eq!(settled.iter().map(|row| row.id.ordinal()).collect::<Vec<_>>(), [1, 2, 3]);
-            assert!(schedule.is_barren());
+            assert!(schedule.nothing_starts());
             assert_eq!(schedule.next(), Next::Finished);
         }
         let mut schedule =
             Schedule::new(&plan(Stop::Episodes(9), Policy::Random, 2), Past::default());
-        let settled: usize = (0..9).map(|ordinal| schedule.take(barren(ordinal)).len()).sum();
-        assert_eq!((settled, schedule.is_barren()), (9, false));
-        let past = Past { settled: 5, steps: 20, barren_from: 2, ..Past::default() };
+        let settled: usize = (0..9).map(|ordinal| schedule.take(failed_start(ordinal)).len()).sum();
+        assert_eq!((settled, schedule.nothing_starts()), (9, false));
+        let past = Past { settled: 5, steps: 20, failed_starts_from: 2, ..Past::default() };
         let plan = plan(Stop::Steps(100), Policy::Random, 2);
-        assert!(Schedule::new(&plan, past).is_barren());
+        assert!(Schedule::new(&plan, past).nothing_starts());
     }
 
     #[test]

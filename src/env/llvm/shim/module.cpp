@@ -129,10 +129,12 @@ int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
   std::string Broken;
   raw_string_ostream Stream(Broken);
   bool IsBroken = false;
-  if (Module->Changes.Module)
+  // A constant that was rewritten in place is mostly seen by way of the functions that use it.
+  const Difference &Changes = Module->Changes;
+  if (Changes.Module || (Changes.Constants && Changes.Functions.empty()))
     IsBroken = verifyModule(*Module->IR, &Stream);
   else
-    for (Function *F : Module->Changes.Functions)
+    for (Function *F : Changes.Functions)
       IsBroken |= verifyFunction(*F, &Stream);
   if (IsBroken)
     Module->Message = firstLine(Broken);

@@ -278,6 +278,12 @@ extern "C" const char *steplake_llvm_mutate(SteplakeModule *Module,
   return Mutations[Index].Name;
 }
 
+/// Puts null where constants have the function `first`.
+extern "C" void steplake_llvm_break_constant(SteplakeModule *Module) {
+  Function *First = Module->IR->getFunction("first");
+  First->replaceAllUsesWith(ConstantPointerNull::get(First->getType()));
+}
+
 /// Reverses every use-list, which is no change of content.
 extern "C" void steplake_llvm_reverse_uses(SteplakeModule *Module) {
   for (GlobalVariable &G : Module->IR->globals())

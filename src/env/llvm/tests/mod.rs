@@ -152,6 +152,21 @@ fn the_fingerprint_sees_every_field() {
 }
 
 #[test]
+fn a_constant_that_is_broken_in_place_is_found() {
+    let mut engine = engine();
+    let text = b"@llvm.used = appending global [2 x ptr] [ptr @first, ptr @second], section \"llvm.metadata\"
+                declare void @first()
+                declare void @second()";
+    let mut program = Program::parse(&assemble(text).unwrap(), LocalNames::Drop).unwrap();
+    program.canonicalise();
+    // What is kept must be there, and only a look at the whole module finds that it is not.
+    program.break_constant();
+    assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::Some));
+    let broken = program.verify_changes().unwrap_err();
+    assert!(broken.contains("llvm.used"), "{broken}");
+}
+
+#[test]
 fn the_order_of_use_lists_is_restored_without_a_change() {
     let mut engine = engine();
     for bitcode in real_programs() {
