@@ -16,8 +16,9 @@ use crate::model::{
     RewardTracker, StateId, Step, Value,
 };
 
-/// Programs whose initial state a session keeps, so that their next episode need not find it out again.
-const ROOTS_MAX: usize = 32;
+/// The bytes of initial states that a session keeps, so that the next episode of a program need not find its
+/// own out again. Runs go round their programs, so a cache that is too small for them never hits.
+const ROOT_BYTES_MAX: usize = 64 << 20;
 
 /// A session of the LLVM environment.
 #[derive(Debug)]
@@ -77,10 +78,15 @@ impl LlvmSession {
             None => measure_baselines(&mut self.engine, &bitcode, module.instructions())?,
         };
         let root = Arc::new(Root { program, bitcode, state, baselines });
-        if self.roots.len() == ROOTS_MAX {
-            self.roots.remove(0);
-        }
         self.roots.push(Arc::clone(&root));
+        let mut bytes: usize = self.roots.iter().map(|root| root.bitcode.len()).sum();
+        let surplus = self.roots.iter().take_while(|root| {
+            let is_surplus = bytes > ROOT_BYTES_MAX;
+            bytes -= root.bitcode.len();
+            is_surplus
+        });
+        let surplus = surplus.count();
+        self.roots.drain(..surplus);
         Ok((root, Some(module)))
     }
 }
