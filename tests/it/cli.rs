@@ -260,6 +260,33 @@ fn machine_readable_output_is_all_there_is_on_standard_output() {
 }
 
 #[test]
+fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    let many = "SELECT unnest(range(0, 1200)) AS n, repeat('x', 100) AS long";
+    let output = steplake(&lake).args(["sql", many]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.ends_with("the first 1000 rows; take another format for all of them\n"));
+    assert!(text.contains(&format!("{}… ", "x".repeat(59))), "{text}");
+    let said = err(&output);
+    let says = "the table shows only the first 1000 rows";
+    assert!(said.contains(says), "{said}");
+
+    let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nthe first 7 rows;"));
+    assert_eq!(err(&output), "", "nobody is told what was asked for");
+    let seven = run(&lake, &["query", "noop_rate", "--rows", "1"]);
+    assert!(seven.contains("\nthe first 1 row;"), "{seven}");
+
+    let file = folder.path().join("table.txt");
+    run(&lake, &["sql", many, "--output", file.to_str().unwrap()]);
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.ends_with("\n1200 rows\n") && text.contains(&"x".repeat(100)));
+    let (code, text) = fail(&lake, &["sql", many, "--rows", "7", "--format", "csv"]);
+    assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+}
+
+#[test]
 fn completions_name_the_commands() {
     let (_folder, lake) = folder();
     for shell in ["bash", "zsh", "fish"] {
