@@ -30,7 +30,7 @@ pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
                 let lines: Vec<&str> = named.iter().map(BenchmarkUri::as_str).collect();
                 print(&(lines.join("\n") + "\n"))?;
                 for missing in datasets.unavailable(uri)? {
-                    tracing::warn!(uri = %missing.uri, reason = missing.reason, "not available");
+                    tracing::warn!("{} is left out: {}", missing.uri, missing.reason);
                 }
             }
             Ok(())

@@ -269,8 +269,10 @@ fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
     assert!(text.ends_with("the first 1000 rows; take another format for all of them\n"));
     assert!(text.contains(&format!("{}… ", "x".repeat(59))), "{text}");
     let said = err(&output);
-    let says = "the table shows only the first 1000 rows";
-    assert!(said.contains(says), "{said}");
+    let says = "steplake: warning: the table shows only the first 1000 rows: --rows shows more";
+    assert!(said.starts_with(says) && said.lines().count() == 1, "{said}");
+    let output = steplake(&lake).args(["sql", many, "-v"]).output().unwrap();
+    assert!(err(&output).contains(" WARN "), "with -v, the time and the place are said as well");
 
     let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("\nthe first 7 rows;"));
