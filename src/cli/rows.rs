@@ -61,6 +61,7 @@ fn answer(
         let renderer = renderer(&snapshot.identity().environment);
         let engine = Engine::new(snapshot, renderer, &EngineOptions::default()).await?;
         let answer = ask(&engine).await?;
+        format.check(&answer.schema())?;
         let written = match &output.output {
             Some(path) => {
                 let file = File::create(path).map_err(|error| {

@@ -1,5 +1,6 @@
 use std::fmt;
 
+use super::Format;
 use crate::store::StoreError;
 
 /// A place in the text of a query, both counted from 1.
@@ -54,6 +55,17 @@ pub enum QueryError {
         problem: String,
         /// What the query takes.
         parameters: String,
+    },
+    /// Two columns of the answer have one name, by which the format is to know them.
+    #[error(
+        "two columns are called `{name}`, and {format} knows columns by their names: name one apart with \
+         AS, or leave it out with `* EXCLUDE ({name})`"
+    )]
+    SameName {
+        /// The name.
+        name: String,
+        /// The format that was asked for.
+        format: Format,
     },
     /// The answer did not fit into the memory that was allowed.
     #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]

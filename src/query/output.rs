@@ -1,5 +1,6 @@
 //! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -49,6 +50,29 @@ impl Format {
             Self::Parquet => "parquet",
         }
     }
+
+    /// Whether an answer with these columns can be written in the format. [`write()`] checks it too, but
+    /// where it writes to is made before it is called.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::SameName`]: JSON, Arrow and Parquet know columns by their names.
+    pub fn check(self, schema: &Schema) -> Result<(), QueryError> {
+        if matches!(self, Self::Table | Self::Csv) {
+            return Ok(());
+        }
+        let mut names = HashSet::new();
+        match schema.fields().iter().find(|field| !names.insert(field.name())) {
+            Some(field) => Err(QueryError::SameName { name: field.name().clone(), format: self }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl FromStr for Format {
@@ -81,7 +105,7 @@ pub struct Written {
 ///
 /// # Errors
 ///
-/// Those of the query itself, and [`QueryError::Write`].
+/// Those of the query itself, those of [`Format::check`], and [`QueryError::Write`].
 pub async fn write(
     answer: Answer,
     format: Format,
@@ -101,6 +125,7 @@ async fn write_as(
     out: &mut Watched<impl Write + Send>,
 ) -> Result<Written, QueryError> {
     let schema = answer.schema();
+    format.check(&schema)?;
     let written = match format {
         Format::Table => draw(answer, limits, out).await?,
         Format::Csv => {

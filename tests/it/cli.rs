@@ -289,6 +289,30 @@ fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
 }
 
 #[test]
+fn two_columns_of_one_name_are_refused_before_a_file_is_touched() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    run(&lake, &["dedup"]);
+    let joined = "FROM state_transitions AS t JOIN observations AS o USING (state_id)";
+    let twice = format!("SELECT * {joined}");
+    let file = folder.path().join("rows");
+    std::fs::write(&file, "mine").unwrap();
+    let to_file = ["--output", file.to_str().unwrap()];
+    for format in ["json", "arrow", "parquet"] {
+        let (code, text) =
+            fail(&lake, &[&["sql", &twice, "--format", format], &to_file[..]].concat());
+        assert!(code == 2 && text.contains("two columns are called `state_key`"), "{text}");
+        assert!(text.contains(" AS,") && text.contains("EXCLUDE (state_key)"), "{text}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    }
+    assert!(run(&lake, &["sql", &twice, "--format", "csv"]).matches("state_key").count() > 1);
+    run(&lake, &["sql", &twice]);
+    let once = format!("SELECT t.*, o.* EXCLUDE (state_id, state_key) {joined}");
+    run(&lake, &[&["sql", &once, "--format", "parquet"], &to_file[..]].concat());
+    assert_eq!(&std::fs::read(&file).unwrap()[..4], b"PAR1");
+}
+
+#[test]
 fn completions_name_the_commands() {
     let (_folder, lake) = folder();
     for shell in ["bash", "zsh", "fish"] {
