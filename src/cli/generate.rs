@@ -17,9 +17,9 @@ use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
-use crate::record::generate::{Ending, Past, Plan, Progress, Stop, generate};
+use crate::record::generate::{Ending, Past, Plan, Programs, Progress, Stop, generate};
 use crate::record::{self, Choice, Recording, RecordingOptions};
-use crate::store::{Identity, Lake, RunRow, StoreError, Writer};
+use crate::store::{Identity, Lake, StoreError, Writer};
 
 /// How often the progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -38,12 +38,14 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let identity = identity(&spec, &space, args, there)?;
     let catalogue = Catalogue::new(spec.name);
     let plan = plan(args, &space, &catalogue)?;
-    let lake = match lake_there {
-        Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) | Ok(_) => {
-            Lake::open_or_create(&cli.lake, &identity)?
+    match lake_there {
+        Ok(_) => {}
+        Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) => {
+            try_out(&catalogue, args)?
         }
         Err(error) => return Err(error.into()),
-    };
+    }
+    let lake = Lake::open_or_create(&cli.lake, &identity)?;
     let mut writer = lake.writer()?;
     let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
         return print("the run of these arguments is complete: nothing is left to do\n");
@@ -115,6 +117,16 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
     })
 }
 
+/// Loads the first program that each pattern names: where one cannot be had, no empty lake is left.
+fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
+    for pattern in &args.benchmarks {
+        if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
+            catalogue.load(first)?;
+        }
+    }
+    Ok(())
+}
+
 /// What makes two runs the same: everything that decides what is recorded.
 fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
     let mut uris = blake3::Hasher::new();
@@ -149,15 +161,24 @@ fn take_up(
     plan: &Plan,
 ) -> Result<Option<(RunId, Past)>, Failed> {
     let arguments = arguments(args, plan);
-    let same = |run: &RunRow| run.arguments == arguments;
-    match writer.runs()?.into_iter().rev().find(|run| args.resume && same(run)) {
-        Some(RunRow { finished: true, .. }) => Ok(None),
-        Some(run) => {
-            let past = Past::take_up(writer, run.id, plan)?;
-            Ok(Some((run.id, past)))
+    let runs = writer.runs()?;
+    let mut same = runs.iter().filter(|run| run.arguments == arguments);
+    if !args.resume {
+        if same.any(|run| run.finished) {
+            tracing::warn!(
+                "this lake has a finished run of these arguments: the same episodes are recorded once \
+                 more; another --seed records others"
+            );
         }
-        None => Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default()))),
+    } else if let Some(run) = same.next_back() {
+        if run.finished {
+            return Ok(None);
+        }
+        return Ok(Some((run.id, Past::take_up(writer, run.id, plan)?)));
+    } else if !runs.is_empty() {
+        tracing::warn!("no unfinished run of these arguments: a new one begins");
     }
+    Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default())))
 }
 
 fn now_ms() -> i64 {

@@ -73,6 +73,38 @@ fn a_run_without_resume_is_appended_and_a_complete_one_is_not_repeated() {
 }
 
 #[test]
+fn a_run_that_is_begun_anew_is_said_to_be() {
+    let (_folder, lake) = folder();
+    let said = |more: &[&str]| {
+        let output = steplake(&lake).args([&TOY[..], more].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        err(&output)
+    };
+    let again = "steplake: warning: this lake has a finished run of these arguments: the same \
+                 episodes are recorded once more; another --seed records others";
+    let anew = "steplake: warning: no unfinished run of these arguments: a new one begins";
+    assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
+    assert_eq!(said(&["--episodes", "4", "--resume"]), "");
+    assert_eq!(said(&["--episodes", "4"]), again);
+    assert_eq!(said(&["--episodes", "4", "--seed", "1"]), "");
+    assert_eq!(said(&["--episodes", "4", "--seed", "2", "--resume"]), anew);
+}
+
+#[test]
+fn a_program_that_cannot_be_had_leaves_no_lake() {
+    let (folder, lake) = folder();
+    let folder = std::fs::canonicalize(folder.path()).unwrap();
+    for (name, text) in [("whole.c", "int one(void) { return 1; }"), ("broken.c", "int one(")] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let uri = |name| format!("file://{}", folder.join(name).display());
+    let (whole, broken) = (uri("whole.c"), uri("broken.c"));
+    let (code, text) = fail(&lake, &["generate", "-b", &whole, "-b", &broken, "--steps", "1"]);
+    assert!(code != 0 && text.contains("broken.c"), "{text}");
+    assert!(!lake.exists(), "{text}");
+}
+
+#[test]
 fn what_the_user_got_wrong_is_said_in_one_line() {
     let (_folder, lake) = folder();
     toy(&lake, &["--steps", "100"]);
