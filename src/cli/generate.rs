@@ -1,18 +1,17 @@
 //! `generate`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use indicatif::HumanCount;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::args::{Cli, GenerateArgs, Ir};
 use super::benchmarks::{Catalogue, action_space, environment};
 use super::failure::{Code, Failed};
-use super::print;
 use super::progress::RunBar;
+use super::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
@@ -41,7 +40,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     match lake_there {
         Ok(_) => {}
         Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) => {
-            try_out(&catalogue, args)?
+            try_out(&catalogue, args)?;
         }
         Err(error) => return Err(error.into()),
     }
@@ -50,6 +49,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
         return print("the run of these arguments is complete: nothing is left to do\n");
     };
+    let episodes_before = past.episodes();
     let options = RecordingOptions { ir: args.ir == Ir::All, ..RecordingOptions::default() };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
@@ -67,7 +67,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         Ending::Complete => {
             writer.discard_open(run)?;
             writer.finish_run(run)?;
-            print(&summary(&progress, cli))
+            print(&summary(&progress, episodes_before, cli))
         }
         Ending::Interrupted => Err(Failed::new(
             Code::Interrupted,
@@ -229,12 +229,15 @@ fn show_while<T: Send>(
     })
 }
 
-fn summary(progress: &Progress, cli: &Cli) -> String {
-    let [steps, states, failures, episodes] =
-        [&progress.steps, &progress.states, &progress.failures, &progress.episodes]
-            .map(|counter| HumanCount(counter.load(Ordering::Relaxed)));
+/// What this process has recorded.
+fn summary(progress: &Progress, episodes_before: u32, cli: &Cli) -> String {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
-        "recorded {steps} steps and {states} new states in {}; {episodes} episodes, {failures} failures of the compiler\n",
-        cli.lake.display()
+        "recorded {} and {} in {}; {}, {} of the compiler\n",
+        counted(read(&progress.steps), "step"),
+        counted(read(&progress.states), "new state"),
+        cli.lake.display(),
+        counted(read(&progress.episodes) - u64::from(episodes_before), "episode"),
+        counted(read(&progress.failures), "failure"),
     )
 }

@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
+use indicatif::HumanCount;
 
 use self::args::{Cli, Command, EnvCommand};
 use self::failure::Failed;
@@ -76,4 +77,9 @@ fn print(text: &str) -> Result<(), Failed> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// A number with its noun: `1 file`, `1,200 files`.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }

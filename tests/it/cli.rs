@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use steplake::store::Table;
+use steplake::store::{Lake, Table};
 
 use crate::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
 
@@ -88,6 +88,16 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
     assert_eq!(said(&["--episodes", "4"]), again);
     assert_eq!(said(&["--episodes", "4", "--seed", "1"]), "");
     assert_eq!(said(&["--episodes", "4", "--seed", "2", "--resume"]), anew);
+}
+
+#[test]
+fn one_of_a_kind_is_no_plural() {
+    let (_folder, lake) = folder();
+    let said = toy(&lake, &["--steps", "1"]);
+    assert!(said.starts_with("recorded 1 step and ") && said.contains("; 1 episode, "), "{said}");
+    let said = run(&lake, &["datasets", "install", "benchmark://steplake-v0/huffman"]);
+    assert!(said.ends_with(": 1 benchmark is ready\n"), "{said}");
+    assert!(run(&lake, &["dedup"]).starts_with("1 step: "));
 }
 
 #[test]
@@ -414,14 +424,23 @@ fn ctrl_c_keeps_what_was_recorded_and_resume_goes_on() {
     let (_folder, lake) = folder();
     let arguments = [&TOY[..], &["--steps", "300000", "--resume"]].concat();
     let mut child = steplake(&lake).args(&arguments).spawn().unwrap();
-    // As soon as anything is there, it is interrupted.
-    while !lake.join("lake.json").exists() {
+    // As soon as an episode is there, it is interrupted.
+    let episodes = || {
+        let snapshot = Lake::open(&lake).and_then(|lake| lake.snapshot());
+        snapshot.map_or(0, |snapshot| snapshot.rows(Table::Episodes))
+    };
+    while episodes() == 0 && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
     kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let code = child.wait().unwrap().code();
     assert!(matches!(code, Some(0 | 130)), "{code:?}");
-    run(&lake, &arguments);
+    let before = episodes();
+    let said = run(&lake, &arguments).replace(',', "");
+    if code == Some(130) {
+        let own = format!("; {} episodes ", episodes() - before);
+        assert!(said.contains(&own), "{before} before: {said}");
+    }
     assert_eq!(
         rows(&lake, Table::Steps).iter().filter(|row| !row.contains("action=null")).count(),
         300_000
