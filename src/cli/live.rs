@@ -9,10 +9,12 @@ use super::args::{Cli, InfoFormat, ProbeArgs, ReplayArgs};
 use super::benchmarks::{Catalogue, action_space, environment, workers};
 use super::failure::{Code, Failed};
 use super::{print, progress};
+use crate::datasets::did_you_mean;
 use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind,
+    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, RewardSpace, Scale, Value,
+    ValueKind,
 };
 use crate::record::generate::Programs;
 
@@ -68,13 +70,16 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
 }
 
 /// An action by its name, or by its number.
-fn action(space: &ActionSpace, text: &str) -> Result<ActionIndex, Failed> {
+fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Failed> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
     space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
+        let bare = |name: &'a str| name.trim_start_matches('-');
+        let names = space.actions.iter().map(|action| bare(&action.name));
         Failed::usage(format!(
-            "`{text}` is no action of {} (0 to {}): `steplake env describe` lists them",
+            "`{text}` is no action of {}{}: `steplake env describe` lists them, 0 to {}",
             space.name,
+            did_you_mean(bare(text), names),
             space.actions.len() - 1
         ))
     })

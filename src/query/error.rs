@@ -39,12 +39,12 @@ pub enum QueryError {
     #[error("{0} is refused: a query only reads; ask with SELECT, EXPLAIN, SHOW or DESCRIBE")]
     ReadOnly(String),
     /// There is no such named query.
-    #[error("there is no query called `{name}`; there are: {known}")]
+    #[error("there is no query called `{name}`: {hint}")]
     UnknownQuery {
         /// What was asked for.
         name: String,
-        /// The names of all queries.
-        known: String,
+        /// The names that may have been meant, or those of all queries.
+        hint: String,
     },
     /// A named query was given a parameter that it has not, or a value that does not fit.
     #[error("query `{query}`: {problem}; {parameters}")]

@@ -173,7 +173,7 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         ),
         (&["sql", "SELECT nope FROM steps"], 2, "nope"),
         (&["sql", "DROP TABLE steps"], 2, "steplake: "),
-        (&["query", "nope"], 2, "best_sequence"),
+        (&["query", "nope"], 2, "there are `best_sequence`,"),
         (&["query", "best_sequence", "--param", "reward"], 2, "has no value"),
         (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is no action"),
     ];
@@ -184,6 +184,25 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         assert!(text.starts_with("steplake: "), "{text}");
     }
     assert_eq!(contents(&lake), before);
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "1"]);
+    let program = "benchmark://steplake-v0/huffman";
+    let cases: [(&[&str], &str); 3] = [
+        (&["query", "best_sequenc"], "`best_sequenc`: did you mean `best_sequence`?"),
+        (&["replay", program, "instcombin"], "(did you mean `instcombine`?)"),
+        (
+            &["replay", program, "--action-space", "compilergym-v0", "instcombin"],
+            "(did you mean `instcombine`?)",
+        ),
+    ];
+    for (arguments, says) in cases {
+        let (code, text) = fail(&lake, arguments);
+        assert!(code == 2 && text.contains(says) && text.lines().count() == 1, "{text}");
+    }
 }
 
 #[test]
