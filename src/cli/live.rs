@@ -113,6 +113,17 @@ fn kind_text(kind: &ValueKind) -> String {
     }
 }
 
+fn reward_text(space: &RewardSpace) -> String {
+    let RewardSpace { cost, initial, .. } = space;
+    match space.scale {
+        Scale::Absolute => format!("the reduction of {cost}"),
+        Scale::Initial => format!("the reduction of {cost}, divided by {initial} (at least 1)"),
+        Scale::Baseline(baseline) => format!(
+            "the reduction of {cost}, divided by that from {initial} to {baseline} (at least 1)"
+        ),
+    }
+}
+
 fn describe_text(spec: &EnvironmentSpec) -> String {
     let mut text =
         format!("{} ({}, {})\n\nobservation spaces\n", spec.name, spec.compiler, spec.target);
@@ -123,7 +134,7 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
     }
     line("\nreward spaces".into());
     for space in &spec.reward_spaces {
-        line(format!("  {:<24} less {}, {:?}", space.name, space.cost, space.scale));
+        line(format!("  {:<24} {}", space.name, reward_text(space)));
     }
     for space in &spec.action_spaces {
         line(format!("\naction space {} ({} actions)", space.name, space.actions.len()));

@@ -374,6 +374,20 @@ fn two_columns_of_one_name_are_refused_before_a_file_is_touched() {
 }
 
 #[test]
+fn rewards_are_described_in_words() {
+    let (_folder, lake) = folder();
+    let text = run(&lake, &["env", "describe", "toy-v0"]);
+    for line in [
+        "Cost                     the reduction of Cost",
+        "CostNorm                 the reduction of Cost, divided by CostO0 (at least 1)",
+        "CostOz                   the reduction of Cost, divided by that from CostO0 to CostOz \
+         (at least 1)",
+    ] {
+        assert!(text.lines().any(|found| found.trim() == line), "{text}");
+    }
+}
+
+#[test]
 fn completions_name_the_commands() {
     let (_folder, lake) = folder();
     for shell in ["bash", "zsh", "fish"] {
