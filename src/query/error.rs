@@ -59,7 +59,7 @@ pub enum QueryError {
     /// Two columns of the answer have one name, by which the format is to know them.
     #[error(
         "two columns are called `{name}`, and {format} knows columns by their names: name one apart with \
-         AS, or leave it out with `* EXCLUDE ({name})`"
+         AS, or leave it out of a table, as in `SELECT a.*, b.* EXCLUDE ({name})`"
     )]
     SameName {
         /// The name.

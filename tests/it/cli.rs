@@ -363,7 +363,7 @@ fn two_columns_of_one_name_are_refused_before_a_file_is_touched() {
         let (code, text) =
             fail(&lake, &[&["sql", &twice, "--format", format], &to_file[..]].concat());
         assert!(code == 2 && text.contains("two columns are called `state_key`"), "{text}");
-        assert!(text.contains(" AS,") && text.contains("EXCLUDE (state_key)"), "{text}");
+        assert!(text.contains(" AS,") && text.contains("b.* EXCLUDE (state_key)"), "{text}");
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
     }
     assert!(run(&lake, &["sql", &twice, "--format", "csv"]).matches("state_key").count() > 1);
