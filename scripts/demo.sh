@@ -46,10 +46,14 @@ steplake verify --replay 100
 say "6. What is there"
 steplake info
 
-say "7. Three questions"
-for query in best_sequence mean_reward noop_rate; do
-    steplake query "$query"
-done
+say "7. Three questions, and the first ten rows of each answer"
+ask() { # question query
+    say "$1"
+    steplake query "$2" --rows 10
+}
+ask "Which actions, one after the other, make each program smallest?" best_sequence
+ask "How much of a program does each action remove, on average?" mean_reward
+ask "How often does each action change nothing?" noop_rate
 
 say "The Parquet lies in $(realpath "$STEPLAKE_LAKE")"
 ls -d "$STEPLAKE_LAKE"/*/ >&2

@@ -209,6 +209,10 @@ pub(super) struct OutputArgs {
     #[arg(long, value_enum, default_value_t = RowFormat::Table)]
     pub(super) format: RowFormat,
 
+    /// The rows that a table shows: 1,000 by default, all with --output.
+    #[arg(long, value_name = "N")]
+    pub(super) rows: Option<usize>,
+
     /// The file to write instead of standard output.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(super) output: Option<PathBuf>,

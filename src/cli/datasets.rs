@@ -6,7 +6,7 @@ use indicatif::HumanCount;
 
 use super::args::{Cli, DatasetsCommand};
 use super::failure::Failed;
-use super::{print, progress};
+use super::{counted, print, progress};
 use crate::datasets::{Datasets, Settings};
 use crate::model::BenchmarkUri;
 
@@ -22,7 +22,8 @@ pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
                 bar.inc(1);
             })?;
             bar.finish_and_clear();
-            print(&format!("{uri}: {count} benchmarks are ready\n"))
+            let are = if count == 1 { "is" } else { "are" };
+            print(&format!("{uri}: {} {are} ready\n", counted(count as u64, "benchmark")))
         }),
         DatasetsCommand::Benchmarks { uris } => {
             for uri in uris {
@@ -30,7 +31,7 @@ pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
                 let lines: Vec<&str> = named.iter().map(BenchmarkUri::as_str).collect();
                 print(&(lines.join("\n") + "\n"))?;
                 for missing in datasets.unavailable(uri)? {
-                    tracing::warn!(uri = %missing.uri, reason = missing.reason, "not available");
+                    tracing::warn!("{} is left out: {}", missing.uri, missing.reason);
                 }
             }
             Ok(())

@@ -1,25 +1,24 @@
 //! `generate`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use indicatif::HumanCount;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::args::{Cli, GenerateArgs, Ir};
 use super::benchmarks::{Catalogue, action_space, environment};
 use super::failure::{Code, Failed};
-use super::print;
 use super::progress::RunBar;
+use super::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
-use crate::record::generate::{Ending, Past, Plan, Progress, Stop, generate};
+use crate::record::generate::{Ending, Past, Plan, Programs, Progress, Stop, generate};
 use crate::record::{self, Choice, Recording, RecordingOptions};
-use crate::store::{Identity, Lake, RunRow, StoreError, Writer};
+use crate::store::{Identity, Lake, StoreError, Writer};
 
 /// How often the progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -38,16 +37,19 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let identity = identity(&spec, &space, args, there)?;
     let catalogue = Catalogue::new(spec.name);
     let plan = plan(args, &space, &catalogue)?;
-    let lake = match lake_there {
-        Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) | Ok(_) => {
-            Lake::open_or_create(&cli.lake, &identity)?
+    match lake_there {
+        Ok(_) => {}
+        Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) => {
+            try_out(&catalogue, args)?;
         }
         Err(error) => return Err(error.into()),
-    };
+    }
+    let lake = Lake::open_or_create(&cli.lake, &identity)?;
     let mut writer = lake.writer()?;
     let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
         return print("the run of these arguments is complete: nothing is left to do\n");
     };
+    let episodes_before = past.episodes();
     let options = RecordingOptions { ir: args.ir == Ir::All, ..RecordingOptions::default() };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
@@ -65,7 +67,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         Ending::Complete => {
             writer.discard_open(run)?;
             writer.finish_run(run)?;
-            print(&summary(&progress, cli))
+            print(&summary(&progress, episodes_before, cli))
         }
         Ending::Interrupted => Err(Failed::new(
             Code::Interrupted,
@@ -115,6 +117,16 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
     })
 }
 
+/// Loads the first program that each pattern names: where one cannot be had, no empty lake is left.
+fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
+    for pattern in &args.benchmarks {
+        if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
+            catalogue.load(first)?;
+        }
+    }
+    Ok(())
+}
+
 /// What makes two runs the same: everything that decides what is recorded.
 fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
     let mut uris = blake3::Hasher::new();
@@ -149,15 +161,24 @@ fn take_up(
     plan: &Plan,
 ) -> Result<Option<(RunId, Past)>, Failed> {
     let arguments = arguments(args, plan);
-    let same = |run: &RunRow| run.arguments == arguments;
-    match writer.runs()?.into_iter().rev().find(|run| args.resume && same(run)) {
-        Some(RunRow { finished: true, .. }) => Ok(None),
-        Some(run) => {
-            let past = Past::take_up(writer, run.id, plan)?;
-            Ok(Some((run.id, past)))
+    let runs = writer.runs()?;
+    let mut same = runs.iter().filter(|run| run.arguments == arguments);
+    if !args.resume {
+        if same.any(|run| run.finished) {
+            tracing::warn!(
+                "this lake has a finished run of these arguments: the same episodes are recorded once \
+                 more; another --seed records others"
+            );
         }
-        None => Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default()))),
+    } else if let Some(run) = same.next_back() {
+        if run.finished {
+            return Ok(None);
+        }
+        return Ok(Some((run.id, Past::take_up(writer, run.id, plan)?)));
+    } else if !runs.is_empty() {
+        tracing::warn!("no unfinished run of these arguments: a new one begins");
     }
+    Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default())))
 }
 
 fn now_ms() -> i64 {
@@ -208,12 +229,15 @@ fn show_while<T: Send>(
     })
 }
 
-fn summary(progress: &Progress, cli: &Cli) -> String {
-    let [steps, states, failures, episodes] =
-        [&progress.steps, &progress.states, &progress.failures, &progress.episodes]
-            .map(|counter| HumanCount(counter.load(Ordering::Relaxed)));
+/// What this process has recorded.
+fn summary(progress: &Progress, episodes_before: u32, cli: &Cli) -> String {
+    let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
-        "recorded {steps} steps and {states} new states in {}; {episodes} episodes, {failures} failures of the compiler\n",
-        cli.lake.display()
+        "recorded {} and {} in {}; {}, {} of the compiler\n",
+        counted(read(&progress.steps), "step"),
+        counted(read(&progress.states), "new state"),
+        cli.lake.display(),
+        counted(read(&progress.episodes) - u64::from(episodes_before), "episode"),
+        counted(read(&progress.failures), "failure"),
     )
 }

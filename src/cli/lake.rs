@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::args::{Cli, InfoArgs, InfoFormat};
 use super::failure::Failed;
-use super::{print, progress};
+use super::{counted, print, progress};
 use crate::dedup;
 use crate::store::{Lake, RunRow, Snapshot, Table};
 
@@ -19,10 +19,11 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
         let snapshot = lake.snapshot()?;
         Table::ALL.iter().map(|&table| hot_rows(&snapshot, table)).sum()
     };
-    let (rows, files) = (HumanCount(report.rows), report.segments.len());
-    let mut text = format!("sealed {rows} rows into {files} files");
+    let files = counted(report.segments.len() as u64, "file");
+    let mut text = format!("sealed {} into {files}", counted(report.rows, "row"));
     if hot > 0 {
-        write!(text, "; {} rows of unfinished episodes stay in the hot log", HumanCount(hot))
+        let stay = if hot == 1 { "stays" } else { "stay" };
+        write!(text, "; {} of unfinished episodes {stay} in the hot log", counted(hot, "row"))
             .expect("a string takes it");
     }
     text.push('\n');
@@ -38,13 +39,16 @@ pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
             bar.set_position(done);
         })?;
     bar.finish_and_clear();
-    let [steps, transitions, conflicts, failures] =
-        [report.steps, report.transitions, report.conflicts, report.failures].map(HumanCount);
-    let tables = format!("{transitions} transitions, {conflicts} conflicts, {failures} failures");
+    let tables = [
+        counted(report.transitions, "transition"),
+        counted(report.conflicts, "conflict"),
+        counted(report.failures, "failure"),
+    ];
+    let tables = tables.join(", ");
     if report.unchanged {
         return print(&format!("nothing new since the last time: {tables}\n"));
     }
-    print(&format!("{steps} steps: {tables}\n"))
+    print(&format!("{}: {tables}\n", counted(report.steps, "step")))
 }
 
 pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {

@@ -9,10 +9,12 @@ use super::args::{Cli, InfoFormat, ProbeArgs, ReplayArgs};
 use super::benchmarks::{Catalogue, action_space, environment, workers};
 use super::failure::{Code, Failed};
 use super::{print, progress};
+use crate::datasets::did_you_mean;
 use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, Value, ValueKind,
+    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, RewardSpace, Scale, Value,
+    ValueKind,
 };
 use crate::record::generate::Programs;
 
@@ -68,13 +70,16 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
 }
 
 /// An action by its name, or by its number.
-fn action(space: &ActionSpace, text: &str) -> Result<ActionIndex, Failed> {
+fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Failed> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
     space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
+        let bare = |name: &'a str| name.trim_start_matches('-');
+        let names = space.actions.iter().map(|action| bare(&action.name));
         Failed::usage(format!(
-            "`{text}` is no action of {} (0 to {}): `steplake env describe` lists them",
+            "`{text}` is no action of {}{}: `steplake env describe` lists them, 0 to {}",
             space.name,
+            did_you_mean(bare(text), names),
             space.actions.len() - 1
         ))
     })
@@ -108,6 +113,17 @@ fn kind_text(kind: &ValueKind) -> String {
     }
 }
 
+fn reward_text(space: &RewardSpace) -> String {
+    let RewardSpace { cost, initial, .. } = space;
+    match space.scale {
+        Scale::Absolute => format!("the reduction of {cost}"),
+        Scale::Initial => format!("the reduction of {cost}, divided by {initial} (at least 1)"),
+        Scale::Baseline(baseline) => format!(
+            "the reduction of {cost}, divided by that from {initial} to {baseline} (at least 1)"
+        ),
+    }
+}
+
 fn describe_text(spec: &EnvironmentSpec) -> String {
     let mut text =
         format!("{} ({}, {})\n\nobservation spaces\n", spec.name, spec.compiler, spec.target);
@@ -118,7 +134,7 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
     }
     line("\nreward spaces".into());
     for space in &spec.reward_spaces {
-        line(format!("  {:<24} less {}, {:?}", space.name, space.cost, space.scale));
+        line(format!("  {:<24} {}", space.name, reward_text(space)));
     }
     for space in &spec.action_spaces {
         line(format!("\naction space {} ({} actions)", space.name, space.actions.len()));

@@ -9,18 +9,19 @@ mod failure;
 mod generate;
 mod lake;
 mod live;
+mod messages;
 mod progress;
 mod rows;
 mod verify;
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
-use tracing_subscriber::EnvFilter;
+use indicatif::HumanCount;
 
 use self::args::{Cli, Command, EnvCommand};
 use self::failure::Failed;
@@ -28,29 +29,11 @@ use self::failure::Failed;
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    log(&cli);
+    messages::begin(&cli);
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => failed.report(),
     }
-}
-
-/// Sends the log to standard error, as loud as was asked for.
-fn log(cli: &Cli) {
-    let level = match cli.verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
-    };
-    let filter = EnvFilter::try_from_env("STEPLAKE_LOG")
-        .unwrap_or_else(|_unset| EnvFilter::new(format!("steplake={level}")));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .log_internal_errors(false)
-        .init();
 }
 
 fn run(cli: &Cli) -> Result<(), Failed> {
@@ -94,4 +77,9 @@ fn print(text: &str) -> Result<(), Failed> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// A number with its noun: `1 file`, `1,200 files`.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }

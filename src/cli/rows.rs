@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SqlArgs};
 use super::failure::Failed;
 use super::print;
-use crate::query::{Answer, Engine, EngineOptions, Format, IrRenderer, Query, QueryError, write};
+use crate::query::{
+    Answer, Engine, EngineOptions, Format, IrRenderer, Query, QueryError, TableLimits, write,
+};
 use crate::store::Lake;
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
@@ -45,6 +47,7 @@ fn answer(
     output: &OutputArgs,
     ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
 ) -> Result<(), Failed> {
+    let limits = limits(output)?;
     let snapshot = Lake::open(&cli.lake)?.snapshot()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let format = match output.format {
@@ -58,23 +61,41 @@ fn answer(
         let renderer = renderer(&snapshot.identity().environment);
         let engine = Engine::new(snapshot, renderer, &EngineOptions::default()).await?;
         let answer = ask(&engine).await?;
+        format.check(&answer.schema())?;
         let written = match &output.output {
             Some(path) => {
                 let file = File::create(path).map_err(|error| {
                     Failed::usage(format!("{} cannot be written: {error}", path.display()))
                 })?;
-                write(answer, format, BufWriter::new(file)).await?
+                write(answer, format, limits, BufWriter::new(file)).await?
             }
-            None => match write(answer, format, BufWriter::new(std::io::stdout())).await {
-                Err(QueryError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
+            None => match write(answer, format, limits, BufWriter::new(std::io::stdout())).await {
+                Err(QueryError::Write(error))
+                    if error.kind() == std::io::ErrorKind::BrokenPipe =>
+                {
+                    return Ok(());
+                }
                 written => written?,
             },
         };
-        if written.cut {
-            tracing::warn!(rows = written.rows, "the table shows only the first rows: ask for csv, json, arrow or parquet to get all");
+        if written.cut && output.rows.is_none() {
+            tracing::warn!(
+                "the table shows only the first {} rows: --rows shows more; --output FILE has all, and so \
+                 have csv, json, arrow and parquet",
+                written.rows
+            );
         }
         Ok(())
     })
+}
+
+/// What a table shows: on a screen what one can look through, in a file all.
+fn limits(output: &OutputArgs) -> Result<TableLimits, Failed> {
+    if output.rows.is_some() && output.format != RowFormat::Table {
+        return Err(Failed::usage("--rows is for tables: the other formats hold all rows"));
+    }
+    let limits = if output.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };
+    Ok(TableLimits { rows_max: output.rows.or(limits.rows_max), ..limits })
 }
 
 /// How the states of an environment are shown as text.

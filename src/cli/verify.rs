@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use indicatif::{HumanBytes, HumanCount};
+use indicatif::HumanBytes;
 
 use super::args::{Cli, VerifyArgs};
 use super::benchmarks::{environment, workers};
 use super::failure::{Code, Failed};
-use super::{print, progress};
+use super::{counted, print, progress};
 use crate::model::{ActionSpace, Outcome};
 use crate::record::replay::{ReplayReport, draw, replay};
 use crate::store::{Lake, VerifyReport};
@@ -37,13 +37,14 @@ fn findings(report: &VerifyReport) -> String {
     for finding in &report.findings {
         writeln!(text, "{}: {}", finding.path.display(), finding.what).expect("a string takes it");
     }
-    let (files, frames) = (HumanCount(report.segments), HumanCount(report.frames));
-    let (bytes, states) = (HumanBytes(report.bytes), HumanCount(report.ir));
+    let (files, frames) = (counted(report.segments, "file"), counted(report.frames, "frame"));
+    let (bytes, states) = (HumanBytes(report.bytes), counted(report.ir, "state"));
+    let ids = if report.ir == 1 { "its id" } else { "their ids" };
     let verdict = if report.is_sound() { "sound" } else { "not sound" };
     writeln!(
         text,
-        "verify: {verdict}; checked {files} files and {frames} frames of the hot log ({bytes}), and \
-         the IR of {states} states against their ids"
+        "verify: {verdict}; checked {files} and {frames} of the hot log ({bytes}), and \
+         the IR of {states} against {ids}"
     )
     .expect("a string takes it");
     text

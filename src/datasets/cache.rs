@@ -94,11 +94,11 @@ impl Cache {
         let path = self.path_of(key);
         let mut stored = fs::read(&path).ok()?;
         let Some(content) = stored.split_off_checked(blake3::OUT_LEN) else {
-            tracing::warn!(path = %path.display(), "a truncated cache entry is made again");
+            tracing::warn!("the truncated cache entry {} is made again", path.display());
             return None;
         };
         if blake3::hash(&content).as_bytes().as_slice() != stored {
-            tracing::warn!(path = %path.display(), "a damaged cache entry is made again");
+            tracing::warn!("the damaged cache entry {} is made again", path.display());
             return None;
         }
         Some(content)

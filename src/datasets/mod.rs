@@ -44,6 +44,7 @@ use crate::model::{Benchmark, BenchmarkUri};
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
+pub(crate) use nearest::did_you_mean;
 
 /// What a dataset says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]

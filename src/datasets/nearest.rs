@@ -8,8 +8,8 @@ pub(super) fn nearest<'a>(
     distances.filter(|(distance, _)| *distance <= far).min().map(|(_, name)| name)
 }
 
-/// `, did you mean …?` where there is something to mean.
-pub(super) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+/// ` (did you mean …?)` where there is something to mean.
+pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(wanted, names).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 

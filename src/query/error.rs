@@ -1,5 +1,6 @@
 use std::fmt;
 
+use super::Format;
 use crate::store::StoreError;
 
 /// A place in the text of a query, both counted from 1.
@@ -38,12 +39,12 @@ pub enum QueryError {
     #[error("{0} is refused: a query only reads; ask with SELECT, EXPLAIN, SHOW or DESCRIBE")]
     ReadOnly(String),
     /// There is no such named query.
-    #[error("there is no query called `{name}`; there are: {known}")]
+    #[error("there is no query called `{name}`: {hint}")]
     UnknownQuery {
         /// What was asked for.
         name: String,
-        /// The names of all queries.
-        known: String,
+        /// The names that may have been meant, or those of all queries.
+        hint: String,
     },
     /// A named query was given a parameter that it has not, or a value that does not fit.
     #[error("query `{query}`: {problem}; {parameters}")]
@@ -54,6 +55,17 @@ pub enum QueryError {
         problem: String,
         /// What the query takes.
         parameters: String,
+    },
+    /// Two columns of the answer have one name, by which the format is to know them.
+    #[error(
+        "two columns are called `{name}`, and {format} knows columns by their names: name one apart with \
+         AS, or leave it out of a table, as in `SELECT a.*, b.* EXCLUDE ({name})`"
+    )]
+    SameName {
+        /// The name.
+        name: String,
+        /// The format that was asked for.
+        format: Format,
     },
     /// The answer did not fit into the memory that was allowed.
     #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]

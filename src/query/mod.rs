@@ -21,6 +21,7 @@
 
 mod answer;
 mod catalog;
+mod drawing;
 mod engine;
 mod error;
 mod explain;
@@ -35,6 +36,7 @@ mod tables;
 mod views;
 
 pub use answer::Answer;
+pub use drawing::TableLimits;
 pub use engine::{Engine, EngineOptions, IrRenderer};
 pub use error::{Position, QueryError};
 pub use named::{Parameter, ParameterKind, Query};

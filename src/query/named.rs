@@ -21,6 +21,7 @@ use datafusion::common::ScalarValue;
 use super::QueryError;
 use super::explain::list;
 use super::literals::state_scalar;
+use super::near::near;
 use super::views::reward_column;
 use crate::model::StateId;
 use crate::store::Identity;
@@ -144,7 +145,13 @@ impl Query {
     pub fn get(name: &str) -> Result<&'static Self, QueryError> {
         Self::list().iter().find(|query| query.name == name).ok_or_else(|| {
             let known: Vec<&str> = Self::list().iter().map(Self::name).collect();
-            QueryError::UnknownQuery { name: name.to_owned(), known: list(&known) }
+            let near = near(name, known.iter().copied());
+            let hint = if near.is_empty() {
+                format!("there are {}", list(&known))
+            } else {
+                format!("did you mean {}?", list(&near))
+            };
+            QueryError::UnknownQuery { name: name.to_owned(), hint }
         })
     }
 

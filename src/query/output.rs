@@ -1,5 +1,6 @@
 //! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
 use std::str::FromStr;
@@ -11,23 +12,19 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use arrow::util::pretty::pretty_format_batches_with_options;
 use futures::{Stream, StreamExt};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
+use super::drawing::draw;
 use super::error::one_line;
-use super::{Answer, QueryError};
-
-/// Rows that a table shows; it has to be held in memory, since its columns are as wide as their
-/// widest values.
-const TABLE_ROWS_MAX: usize = 1000;
+use super::{Answer, QueryError, TableLimits};
 
 /// The form of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// For people: the first thousand rows, drawn as a table.
+    /// For people: rows drawn as a table, as many and as wide as [`TableLimits`] allow.
     Table,
     /// With a header line.
     Csv,
@@ -53,6 +50,29 @@ impl Format {
             Self::Parquet => "parquet",
         }
     }
+
+    /// Whether an answer with these columns can be written in the format. [`write()`] checks it too, but
+    /// where it writes to is made before it is called.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::SameName`]: JSON, Arrow and Parquet know columns by their names.
+    pub fn check(self, schema: &Schema) -> Result<(), QueryError> {
+        if matches!(self, Self::Table | Self::Csv) {
+            return Ok(());
+        }
+        let mut names = HashSet::new();
+        match schema.fields().iter().find(|field| !names.insert(field.name())) {
+            Some(field) => Err(QueryError::SameName { name: field.name().clone(), format: self }),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 impl FromStr for Format {
@@ -75,22 +95,25 @@ pub struct Written {
     pub cut: bool,
 }
 
-/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory, and is cut.
+/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory, and is cut by
+/// `limits`, which the other formats take no notice of.
 ///
-/// In a table, in CSV and in JSON, bytes are lower-case hex digits. In JSON, 64-bit integers
+/// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded to
+/// six significant digits. In JSON, 64-bit integers
 /// are numbers, lists are arrays, nulls are written, and what is no finite number is null. In Arrow
 /// and Parquet, dictionaries come as plain values.
 ///
 /// # Errors
 ///
-/// Those of the query itself, and [`QueryError::Write`].
+/// Those of the query itself, those of [`Format::check`], and [`QueryError::Write`].
 pub async fn write(
     answer: Answer,
     format: Format,
+    limits: TableLimits,
     out: impl Write + Send,
 ) -> Result<Written, QueryError> {
     let mut out = Watched { out, failure: None };
-    let result = write_as(answer, format, &mut out).await;
+    let result = write_as(answer, format, limits, &mut out).await;
     // The formats' own errors hide what the system said.
     out.failure.map_or(result, |failure| Err(QueryError::Write(failure)))
 }
@@ -98,11 +121,13 @@ pub async fn write(
 async fn write_as(
     answer: Answer,
     format: Format,
+    limits: TableLimits,
     out: &mut Watched<impl Write + Send>,
 ) -> Result<Written, QueryError> {
     let schema = answer.schema();
+    format.check(&schema)?;
     let written = match format {
-        Format::Table => table(answer, &schema, out).await?,
+        Format::Table => draw(answer, limits, out).await?,
         Format::Csv => {
             let schema = mapped(&schema, text_in_csv);
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
@@ -196,37 +221,6 @@ async fn json(
     Ok(written)
 }
 
-async fn table(
-    mut answer: Answer,
-    schema: &SchemaRef,
-    out: &mut impl Write,
-) -> Result<Written, QueryError> {
-    let mut batches = Vec::new();
-    let (mut rows, mut cut) = (0, false);
-    while let Some(batch) = answer.next().await {
-        let batch = batch?;
-        let fits = batch.num_rows().min(TABLE_ROWS_MAX - rows);
-        cut = fits < batch.num_rows();
-        rows += fits;
-        batches.push(batch.slice(0, fits));
-        if cut {
-            break;
-        }
-    }
-    if batches.is_empty() {
-        batches.push(RecordBatch::new_empty(Arc::clone(schema)));
-    }
-    let options = FormatOptions::default().with_null("");
-    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
-    writeln!(out, "{drawn}")?;
-    if cut {
-        writeln!(out, "the first {rows} rows; add LIMIT, or take another format for all of them")?;
-    } else {
-        writeln!(out, "{rows} {}", if rows == 1 { "row" } else { "rows" })?;
-    }
-    Ok(Written { rows: rows as u64, cut })
-}
-
 /// The schema with the type of each column replaced.
 fn mapped(schema: &SchemaRef, of: fn(&FieldRef) -> FieldRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(of).collect::<Vec<_>>()))
@@ -269,7 +263,8 @@ fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Query
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(failed)
 }
 
-fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
+/// Every value as a text.
+pub(super) fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
     let options = FormatOptions::default().with_null("");
     let formatter = ArrayFormatter::try_new(column, &options)?;
     let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
@@ -278,6 +273,6 @@ fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
 }
 
 /// An error of one of the formats themselves.
-fn failed(error: impl fmt::Display) -> QueryError {
+pub(super) fn failed(error: impl fmt::Display) -> QueryError {
     QueryError::Failed(one_line(&error.to_string()))
 }

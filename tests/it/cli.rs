@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 
-use steplake::store::Table;
+use steplake::store::{Lake, Table};
 
 use crate::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
 
@@ -73,6 +73,48 @@ fn a_run_without_resume_is_appended_and_a_complete_one_is_not_repeated() {
 }
 
 #[test]
+fn a_run_that_is_begun_anew_is_said_to_be() {
+    let (_folder, lake) = folder();
+    let said = |more: &[&str]| {
+        let output = steplake(&lake).args([&TOY[..], more].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", err(&output));
+        err(&output)
+    };
+    let again = "steplake: warning: this lake has a finished run of these arguments: the same \
+                 episodes are recorded once more; another --seed records others";
+    let anew = "steplake: warning: no unfinished run of these arguments: a new one begins";
+    assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
+    assert_eq!(said(&["--episodes", "4", "--resume"]), "");
+    assert_eq!(said(&["--episodes", "4"]), again);
+    assert_eq!(said(&["--episodes", "4", "--seed", "1"]), "");
+    assert_eq!(said(&["--episodes", "4", "--seed", "2", "--resume"]), anew);
+}
+
+#[test]
+fn one_of_a_kind_is_no_plural() {
+    let (_folder, lake) = folder();
+    let said = toy(&lake, &["--steps", "1"]);
+    assert!(said.starts_with("recorded 1 step and ") && said.contains("; 1 episode, "), "{said}");
+    let said = run(&lake, &["datasets", "install", "benchmark://steplake-v0/huffman"]);
+    assert!(said.ends_with(": 1 benchmark is ready\n"), "{said}");
+    assert!(run(&lake, &["dedup"]).starts_with("1 step: "));
+}
+
+#[test]
+fn a_program_that_cannot_be_had_leaves_no_lake() {
+    let (folder, lake) = folder();
+    let folder = std::fs::canonicalize(folder.path()).unwrap();
+    for (name, text) in [("whole.c", "int one(void) { return 1; }"), ("broken.c", "int one(")] {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+    let uri = |name| format!("file://{}", folder.join(name).display());
+    let (whole, broken) = (uri("whole.c"), uri("broken.c"));
+    let (code, text) = fail(&lake, &["generate", "-b", &whole, "-b", &broken, "--steps", "1"]);
+    assert!(code != 0 && text.contains("broken.c"), "{text}");
+    assert!(!lake.exists(), "{text}");
+}
+
+#[test]
 fn what_the_user_got_wrong_is_said_in_one_line() {
     let (_folder, lake) = folder();
     toy(&lake, &["--steps", "100"]);
@@ -131,7 +173,7 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         ),
         (&["sql", "SELECT nope FROM steps"], 2, "nope"),
         (&["sql", "DROP TABLE steps"], 2, "steplake: "),
-        (&["query", "nope"], 2, "best_sequence"),
+        (&["query", "nope"], 2, "there are `best_sequence`,"),
         (&["query", "best_sequence", "--param", "reward"], 2, "has no value"),
         (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is no action"),
     ];
@@ -142,6 +184,25 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         assert!(text.starts_with("steplake: "), "{text}");
     }
     assert_eq!(contents(&lake), before);
+}
+
+#[test]
+fn a_misspelt_name_is_answered_with_the_nearest() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "1"]);
+    let program = "benchmark://steplake-v0/huffman";
+    let cases: [(&[&str], &str); 3] = [
+        (&["query", "best_sequenc"], "`best_sequenc`: did you mean `best_sequence`?"),
+        (&["replay", program, "instcombin"], "(did you mean `instcombine`?)"),
+        (
+            &["replay", program, "--action-space", "compilergym-v0", "instcombin"],
+            "(did you mean `instcombine`?)",
+        ),
+    ];
+    for (arguments, says) in cases {
+        let (code, text) = fail(&lake, arguments);
+        assert!(code == 2 && text.contains(says) && text.lines().count() == 1, "{text}");
+    }
 }
 
 #[test]
@@ -260,6 +321,73 @@ fn machine_readable_output_is_all_there_is_on_standard_output() {
 }
 
 #[test]
+fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    let many = "SELECT unnest(range(0, 1200)) AS n, repeat('x', 100) AS long";
+    let output = steplake(&lake).args(["sql", many]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.ends_with("the first 1000 rows; take another format for all of them\n"));
+    assert!(text.contains(&format!("{}… ", "x".repeat(59))), "{text}");
+    let said = err(&output);
+    let says = "steplake: warning: the table shows only the first 1000 rows: --rows shows more";
+    assert!(said.starts_with(says) && said.lines().count() == 1, "{said}");
+    let output = steplake(&lake).args(["sql", many, "-v"]).output().unwrap();
+    assert!(err(&output).contains(" WARN "), "with -v, the time and the place are said as well");
+
+    let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nthe first 7 rows;"));
+    assert_eq!(err(&output), "", "nobody is told what was asked for");
+    let seven = run(&lake, &["query", "noop_rate", "--rows", "1"]);
+    assert!(seven.contains("\nthe first 1 row;"), "{seven}");
+
+    let file = folder.path().join("table.txt");
+    run(&lake, &["sql", many, "--output", file.to_str().unwrap()]);
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.ends_with("\n1200 rows\n") && text.contains(&"x".repeat(100)));
+    let (code, text) = fail(&lake, &["sql", many, "--rows", "7", "--format", "csv"]);
+    assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+}
+
+#[test]
+fn two_columns_of_one_name_are_refused_before_a_file_is_touched() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    run(&lake, &["dedup"]);
+    let joined = "FROM state_transitions AS t JOIN observations AS o USING (state_id)";
+    let twice = format!("SELECT * {joined}");
+    let file = folder.path().join("rows");
+    std::fs::write(&file, "mine").unwrap();
+    let to_file = ["--output", file.to_str().unwrap()];
+    for format in ["json", "arrow", "parquet"] {
+        let (code, text) =
+            fail(&lake, &[&["sql", &twice, "--format", format], &to_file[..]].concat());
+        assert!(code == 2 && text.contains("two columns are called `state_key`"), "{text}");
+        assert!(text.contains(" AS,") && text.contains("b.* EXCLUDE (state_key)"), "{text}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    }
+    assert!(run(&lake, &["sql", &twice, "--format", "csv"]).matches("state_key").count() > 1);
+    run(&lake, &["sql", &twice]);
+    let once = format!("SELECT t.*, o.* EXCLUDE (state_id, state_key) {joined}");
+    run(&lake, &[&["sql", &once, "--format", "parquet"], &to_file[..]].concat());
+    assert_eq!(&std::fs::read(&file).unwrap()[..4], b"PAR1");
+}
+
+#[test]
+fn rewards_are_described_in_words() {
+    let (_folder, lake) = folder();
+    let text = run(&lake, &["env", "describe", "toy-v0"]);
+    for line in [
+        "Cost                     the reduction of Cost",
+        "CostNorm                 the reduction of Cost, divided by CostO0 (at least 1)",
+        "CostOz                   the reduction of Cost, divided by that from CostO0 to CostOz \
+         (at least 1)",
+    ] {
+        assert!(text.lines().any(|found| found.trim() == line), "{text}");
+    }
+}
+
+#[test]
 fn completions_name_the_commands() {
     let (_folder, lake) = folder();
     for shell in ["bash", "zsh", "fish"] {
@@ -329,14 +457,23 @@ fn ctrl_c_keeps_what_was_recorded_and_resume_goes_on() {
     let (_folder, lake) = folder();
     let arguments = [&TOY[..], &["--steps", "300000", "--resume"]].concat();
     let mut child = steplake(&lake).args(&arguments).spawn().unwrap();
-    // As soon as anything is there, it is interrupted.
-    while !lake.join("lake.json").exists() {
+    // As soon as an episode is there, it is interrupted.
+    let episodes = || {
+        let snapshot = Lake::open(&lake).and_then(|lake| lake.snapshot());
+        snapshot.map_or(0, |snapshot| snapshot.rows(Table::Episodes))
+    };
+    while episodes() == 0 && child.try_wait().unwrap().is_none() {
         std::thread::yield_now();
     }
     kill(nix::unistd::Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     let code = child.wait().unwrap().code();
     assert!(matches!(code, Some(0 | 130)), "{code:?}");
-    run(&lake, &arguments);
+    let before = episodes();
+    let said = run(&lake, &arguments).replace(',', "");
+    if code == Some(130) {
+        let own = format!("; {} episodes ", episodes() - before);
+        assert!(said.contains(&own), "{before} before: {said}");
+    }
     assert_eq!(
         rows(&lake, Table::Steps).iter().filter(|row| !row.contains("action=null")).count(),
         300_000

@@ -45,3 +45,18 @@ fn the_demo_leaves_out_only_what_it_cannot_have() {
     assert_eq!(debian(0), (3, 8, 0));
     assert_eq!(debian(2), (3, 0, 3));
 }
+
+#[test]
+fn the_demo_asks_three_questions_in_words_and_shows_ten_rows_of_each_answer() {
+    let (calls, said) = demo(0);
+    let asked: Vec<_> = calls.iter().filter(|call| call.starts_with("query ")).collect();
+    assert_eq!(
+        asked,
+        [
+            "query best_sequence --rows 10",
+            "query mean_reward --rows 10",
+            "query noop_rate --rows 10"
+        ]
+    );
+    assert_eq!(said.lines().filter(|line| line.ends_with('?')).count(), 3, "{said}");
+}

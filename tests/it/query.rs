@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
 use steplake::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, StateId};
-use steplake::query::{Engine, EngineOptions, Format, QueryError, write};
+use steplake::query::{Engine, EngineOptions, Format, QueryError, TableLimits, write};
 use steplake::store::{EpisodeRow, Identity, IrRow, Lake, Rows, StepRow, Table};
 
 use crate::small_lake::{self, Kept, state};
@@ -29,7 +29,7 @@ async fn plan(engine: &Engine, sql: &str) -> String {
 
 async fn written(engine: &Engine, sql: &str, format: Format) -> Vec<u8> {
     let mut out = Vec::new();
-    write(engine.sql(sql).await.unwrap(), format, &mut out).await.unwrap();
+    write(engine.sql(sql).await.unwrap(), format, TableLimits::SCREEN, &mut out).await.unwrap();
     out
 }
 
@@ -171,12 +171,33 @@ async fn a_table_is_drawn_and_cut() {
     insta::assert_snapshot!(shown(&engine, EVERY_TYPE, Format::Table).await);
     let many = "SELECT unnest(range(0, 12345)) AS n";
     let mut out = Vec::new();
-    let written = write(engine.sql(many).await.unwrap(), Format::Table, &mut out).await.unwrap();
+    let written =
+        write(engine.sql(many).await.unwrap(), Format::Table, TableLimits::SCREEN, &mut out)
+            .await
+            .unwrap();
     assert!(written.cut && written.rows == 1000);
     assert!(String::from_utf8(out).unwrap().ends_with("other format for all of them\n"));
     let exact = "SELECT unnest(range(0, 1000)) AS n";
     assert!(shown(&engine, exact, Format::Table).await.ends_with("\n1000 rows\n"));
     assert!(shown(&engine, "SELECT 1 WHERE false", Format::Table).await.ends_with("\n0 rows\n"));
+}
+
+#[tokio::test]
+async fn a_table_shortens_what_other_formats_keep() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
+    let engine = engine(&lake).await;
+    let sql = "SELECT repeat('x', 61) AS long, repeat('x', 60) AS fits, 2.0 / 3.0 AS share, \
+               make_array(1.0 / 3.0, 0.5) AS shares, 1234567.5 AS much";
+    let table = shown(&engine, sql, Format::Table).await;
+    let cells: Vec<&str> = table.lines().nth(3).unwrap().split('|').map(str::trim).collect();
+    let (long, fits) = (format!("{}…", "x".repeat(59)), "x".repeat(60));
+    let [_, cells @ .., _] = cells.as_slice() else { panic!("{table}") };
+    assert_eq!(cells, [&long, &fits, "0.666667", "[0.333333, 0.5]", "1234568.0"]);
+    let csv = shown(&engine, sql, Format::Csv).await;
+    assert!(csv.contains(&"x".repeat(61)) && csv.contains("0.6666666666666666"), "{csv}");
+    let plan = shown(&engine, "EXPLAIN SELECT count(*) FROM steps", Format::Table).await;
+    assert!(!plan.contains('…'), "{plan}");
 }
 
 #[tokio::test]
@@ -360,7 +381,7 @@ async fn a_place_that_cannot_be_written_to_says_why() {
     for format in Format::ALL {
         for room in [0, 100] {
             let answer = engine.sql("SELECT * FROM steps").await.unwrap();
-            match write(answer, format, Small { room }).await {
+            match write(answer, format, TableLimits::SCREEN, Small { room }).await {
                 Err(QueryError::Write(error)) => {
                     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
                 }

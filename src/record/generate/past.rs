@@ -40,6 +40,11 @@ struct Visited {
 }
 
 impl Past {
+    /// How many episodes of the run are settled.
+    pub fn episodes(&self) -> u32 {
+        self.settled
+    }
+
     /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones did.
     /// A [`Recording`](crate::record::Recording) of the run begins after this, since it reads what the
     /// lake knows.

@@ -1,0 +1,154 @@
+//! Draws an answer as a table for people.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Float64Array, StringArray};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema};
+use arrow::error::ArrowError;
+use arrow::util::display::FormatOptions;
+use arrow::util::pretty::pretty_format_batches_with_options;
+use futures::StreamExt;
+
+use super::output::{Written, failed, texts};
+use super::{Answer, QueryError};
+
+/// How much of an answer a table shows. It has to be held in memory, since its columns are as wide as
+/// their widest values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableLimits {
+    /// Rows; `None`: all.
+    pub rows_max: Option<usize>,
+    /// Characters of a value, the last of which is `…` where it was longer; `None`: all. A plan that
+    /// `EXPLAIN` answers with is never cut.
+    pub cell_chars_max: Option<usize>,
+}
+
+impl TableLimits {
+    /// What somebody can look through on a screen.
+    pub const SCREEN: Self = Self { rows_max: Some(1000), cell_chars_max: Some(60) };
+    /// All that there is.
+    pub const NONE: Self = Self { rows_max: None, cell_chars_max: None };
+}
+
+pub(super) async fn draw(
+    mut answer: Answer,
+    limits: TableLimits,
+    out: &mut impl Write,
+) -> Result<Written, QueryError> {
+    let schema = answer.schema();
+    let cell_chars_max = limits.cell_chars_max.filter(|_| !is_plan(&schema));
+    let mut batches = Vec::new();
+    let (mut rows, mut cut) = (0, false);
+    while let Some(batch) = answer.next().await {
+        let batch = batch?;
+        let left = limits.rows_max.map_or(usize::MAX, |rows_max| rows_max - rows);
+        let fits = batch.num_rows().min(left);
+        cut = fits < batch.num_rows();
+        rows += fits;
+        batches.push(shown(&batch.slice(0, fits), cell_chars_max).map_err(failed)?);
+        if cut {
+            break;
+        }
+    }
+    if batches.is_empty() {
+        batches.push(RecordBatch::new_empty(schema));
+    }
+    let options = FormatOptions::default().with_null("");
+    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
+    writeln!(out, "{drawn}")?;
+    let noun = if rows == 1 { "row" } else { "rows" };
+    if cut {
+        writeln!(out, "the first {rows} {noun}; take another format for all of them")?;
+    } else {
+        writeln!(out, "{rows} {noun}")?;
+    }
+    Ok(Written { rows: rows as u64, cut })
+}
+
+/// True for the answer to `EXPLAIN`, which is one long text by its nature.
+fn is_plan(schema: &Schema) -> bool {
+    schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
+}
+
+/// The batch as it is shown: every value a text.
+fn shown(batch: &RecordBatch, cell_chars_max: Option<usize>) -> Result<RecordBatch, ArrowError> {
+    let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
+        let texts = texts(rounded(column)?.as_ref())?;
+        let Some(chars_max) = cell_chars_max else { return Ok(texts) };
+        let cells = texts.as_string::<i32>().iter();
+        Ok(Arc::new(
+            cells.map(|cell| cell.map(|cell| shortened(cell, chars_max))).collect::<StringArray>(),
+        ))
+    };
+    let columns = batch.columns().iter().map(column).collect::<Result<_, _>>()?;
+    let schema = batch.schema();
+    let fields = schema.fields().iter().map(|field| Field::new(field.name(), DataType::Utf8, true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(schema, columns, &options)
+}
+
+/// A text of at most `chars_max` characters.
+fn shortened(text: &str, chars_max: usize) -> String {
+    if text.chars().nth(chars_max).is_none() {
+        return text.to_owned();
+    }
+    text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
+}
+
+/// The column with its numbers rounded, also those in lists.
+fn rounded(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    match column.data_type() {
+        DataType::Float64 => {
+            let rounded: Float64Array = column.as_primitive::<Float64Type>().unary(round);
+            Ok(Arc::new(rounded))
+        }
+        DataType::List(field) => {
+            let list = column.as_list::<i32>();
+            let values = rounded(list.values())?;
+            let (field, offsets) = (Arc::clone(field), list.offsets().clone());
+            Ok(Arc::new(ListArray::try_new(field, offsets, values, list.nulls().cloned())?))
+        }
+        _ => Ok(Arc::clone(column)),
+    }
+}
+
+/// From here on, rounding to six digits would change the whole part.
+const WHOLE_MIN: f64 = 1e6;
+
+/// The number with six significant digits, or its whole part where that has more.
+fn round(number: f64) -> f64 {
+    if number.abs() >= WHOLE_MIN {
+        return number.round();
+    }
+    format!("{number:.5e}").parse().unwrap_or(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_six_digits_and_their_whole_part() {
+        for (number, shown) in [
+            (0.1 + 0.2, 0.3),
+            (-0.123_456_789, -0.123_457),
+            (1.234_567_8e-9, 1.234_57e-9),
+            (123_456.789, 123_457.0),
+            (12_345_678.9, 12_345_679.0),
+            (f64::INFINITY, f64::INFINITY),
+        ] {
+            assert_eq!(round(number).to_bits(), f64::to_bits(shown), "{number}");
+        }
+        assert!(round(f64::NAN).is_nan());
+    }
+
+    #[test]
+    fn only_what_is_longer_is_shortened() {
+        assert_eq!(shortened("äöü", 3), "äöü");
+        assert_eq!(shortened("äöüß", 3), "äö…");
+        assert_eq!(shortened("", 3), "");
+    }
+}
