@@ -113,7 +113,7 @@ pub(crate) fn run_jobs() {
     heading("Two cores: the same episodes with --jobs 1 and --jobs 2, on the clock");
     let programs = Loaded::new(&["benchmark://debian-v0/zlib/*", "benchmark://debian-v0/bzip2/*"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let episodes = 4 * programs.uris().len() as u64;
+    let episodes = 8 * programs.uris().len() as u64;
     let [one, two] =
         [1, 2].map(|jobs| record(&folder.path().join(jobs.to_string()), &programs, episodes, jobs));
     let rate = |run: &Measured| run.steps as f64 / run.wall.as_secs_f64();
