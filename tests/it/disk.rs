@@ -4,11 +4,23 @@ use std::process::{Command, Output};
 
 use crate::support::err;
 
-/// Runs a shell script that may mount, with the binary as `$steplake` and an empty folder as `$disk`.
+/// How a mount namespace is had: by any user, or, inside a chroot, where the kernel gives nobody a user
+/// namespace and where the root cannot be made private, by root.
+fn namespace() -> &'static [&'static str] {
+    const ANY_USER: &[&str] = &["--mount", "--map-root-user"];
+    const ROOT: &[&str] = &["--mount", "--propagation", "unchanged"];
+    let tried = Command::new("unshare").args(ANY_USER).arg("true").output();
+    if tried.is_ok_and(|output| output.status.success()) { ANY_USER } else { ROOT }
+}
+
+/// Runs a shell script that may mount at `$disk`, an empty folder, with the binary as `$steplake`.
 fn in_namespace(script: &str) -> Output {
     let folder = tempfile::tempdir().unwrap();
+    // Outside of a namespace of its own, a mount would stay.
+    let script = format!("trap 'umount \"$disk\" || true' EXIT\n{script}");
     Command::new("unshare")
-        .args(["--mount", "--map-root-user", "sh", "-euc", script])
+        .args(namespace())
+        .args(["sh", "-euc", &script])
         .env("steplake", env!("CARGO_BIN_EXE_steplake"))
         .env("disk", folder.path())
         .env("STEPLAKE_LAKE", folder.path().join("lake"))
