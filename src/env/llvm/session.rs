@@ -80,13 +80,9 @@ impl LlvmSession {
         let root = Arc::new(Root { program, bitcode, state, baselines });
         self.roots.push(Arc::clone(&root));
         let mut bytes: usize = self.roots.iter().map(|root| root.bitcode.len()).sum();
-        let surplus = self.roots.iter().take_while(|root| {
-            let is_surplus = bytes > ROOT_BYTES_MAX;
-            bytes -= root.bitcode.len();
-            is_surplus
-        });
-        let surplus = surplus.count();
-        self.roots.drain(..surplus);
+        while bytes > ROOT_BYTES_MAX {
+            bytes -= self.roots.remove(0).bitcode.len();
+        }
         Ok((root, Some(module)))
     }
 }

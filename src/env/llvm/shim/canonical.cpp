@@ -131,7 +131,6 @@ public:
 /// Raises all uses of globals and constants, and those of the locals of functions that `IsUnordered`.
 template <typename Predicate>
 void canonicaliseWhere(Module &M, Predicate IsUnordered) {
-  dropDeadConstants(M);
   UseLists Lists;
   for (Function &F : reverse(M)) {
     bool Locals = IsUnordered(F);

@@ -121,6 +121,7 @@ int steplake_llvm_module_adopt(SteplakeModule *Module,
 
 void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
   canonicaliseIntrinsics(*Module);
+  dropDeadConstants(*Module->IR);
   canonicaliseUseLists(*Module->IR);
   takeFingerprint(*Module->IR, Module->Types, Module->Print);
 }

@@ -45,6 +45,7 @@ void dropDeadConstants(llvm::Module &M);
 
 /// Puts every use-list into an order that follows from the module's content: ascending by the place of the
 /// user. Optimisers see use-lists, and bitcode does not hold their order.
+/// Dead constants must be gone: they are users too.
 void canonicaliseUseLists(llvm::Module &M);
 
 /// The same for a module that was canonical before `Changed` came about.
