@@ -7,9 +7,10 @@ CREATE TABLE lake (
   identity_digest TEXT NOT NULL              -- BLAKE3 of lake.json's content, hex
 ) STRICT;
 
--- Who wrote. The only rows of hot.sqlite that are ever updated.
+-- Who wrote. `finished` changes once.
 CREATE TABLE runs (
   run_id INTEGER PRIMARY KEY AUTOINCREMENT,  -- from 1, in the order in which runs were begun
+  uid TEXT NOT NULL UNIQUE,                  -- 128 random bits, hex: names the run across lakes
   arguments TEXT NOT NULL,                   -- what identifies the run, as its caller writes it
   started_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds
   finished INTEGER NOT NULL DEFAULT 0        -- 1 once the run did all that it was asked for
@@ -26,16 +27,43 @@ CREATE TABLE frames (
   body BLOB NOT NULL                         -- zstd of an Arrow IPC stream of one record batch
 ) STRICT;
 
--- The manifest: a Parquet file is part of the lake exactly when it stands here.
+-- The versions of the sealed part of the lake, from 1. Expired ones have no row any more; the newest
+-- always has one.
+CREATE TABLE snapshots (
+  snapshot_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge
+  created_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds; to be shown: the numbers are the order
+  detail TEXT NOT NULL                       -- one line for a person
+) STRICT;
+
+-- The manifest: a Parquet file is part of the lake exactly when it stands here, and of snapshot N when
+-- added_in <= N and not retired_in <= N.
 CREATE TABLE segments (
   segment_id INTEGER PRIMARY KEY AUTOINCREMENT,
   table_name TEXT NOT NULL,
-  path TEXT NOT NULL UNIQUE,                 -- relative to the lake
+  path TEXT NOT NULL,                        -- relative to the lake; once retired, the file is under retired/
   rows INTEGER NOT NULL,
   bytes INTEGER NOT NULL,
   digest TEXT NOT NULL,                      -- BLAKE3 of the file, hex
   key_min INTEGER,                           -- of the table's leading key column, where that is a number
-  key_max INTEGER
+  key_max INTEGER,
+  layer INTEGER,                             -- of a derived table: its layer; null otherwise
+  added_in INTEGER NOT NULL,                 -- the first snapshot that has it
+  retired_in INTEGER,                        -- the first snapshot that has it no more; null while the newest has it
+  counted_in INTEGER,                        -- of steps: the first snapshot whose layers count them; null before
+  UNIQUE (path, added_in)
+) STRICT;
+
+-- The newest snapshot has a file once. The same content may come back after it was retired.
+CREATE UNIQUE INDEX segments_now ON segments (path) WHERE retired_in IS NULL;
+
+-- What was taken back, and why.
+CREATE TABLE retractions (
+  retraction_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL,                        -- benchmark, run or action
+  value TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  snapshot_id INTEGER NOT NULL               -- the first one without it
 ) STRICT;
 
 -- What the derived tables were made from.

@@ -47,9 +47,20 @@ pub(super) enum Command {
     /// Move what is complete from the hot log into Parquet.
     Seal,
     /// Derive state transitions, conflicts and failures from the steps.
+    ///
+    /// What is complete is sealed first. While another process records, only what is sealed is counted.
     Dedup,
     /// Check every digest, every state id and every reference; re-run transitions on request.
     Verify(VerifyArgs),
+    /// List the lake's snapshots: every seal and every dedup makes one.
+    Snapshots(SnapshotsArgs),
+    /// Forget old snapshots, so that `gc` can delete what only they have.
+    Expire(ExpireArgs),
+    /// Delete the files that no snapshot has any more, and what a crash left.
+    ///
+    /// Nothing of any snapshot that `steplake snapshots` lists is touched: `steplake expire` comes first.
+    /// While somebody reads the lake, nothing is deleted.
+    Gc,
     /// Say what the lake holds.
     Info(InfoArgs),
     /// Ask the lake in SQL.
@@ -161,8 +172,45 @@ pub(super) enum Ir {
     None,
 }
 
+/// Which snapshot a command reads.
+#[derive(Debug, Clone, Copy, Args)]
+pub(super) struct SnapshotArgs {
+    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything is
+    /// read that is there now, also what is not sealed yet.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(super) snapshot: Option<i64>,
+}
+
+/// List the lake's snapshots: every seal and every dedup makes one.
+///
+/// `--snapshot N` of info, sql, query and verify reads one of them. The files that only older ones have
+/// lie in `retired/` in the lake, until `steplake expire` and `steplake gc`.
+#[derive(Debug, Args)]
+pub(super) struct SnapshotsArgs {
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Forget old snapshots, so that `gc` can delete what only they have.
+///
+/// The newest snapshot always stays. No file is deleted yet: who reads a forgotten snapshot reads on.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").required(true))]
+pub(super) struct ExpireArgs {
+    /// Keep the K newest.
+    #[arg(long, group = "which", value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(super) keep: Option<u64>,
+
+    /// Forget those with a number below N.
+    #[arg(long, group = "which", value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(super) before: Option<i64>,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
+    #[command(flatten)]
+    pub(super) snapshot: SnapshotArgs,
+
     /// Re-run N random transitions in the live environment and report how many agree.
     #[arg(long, value_name = "N")]
     pub(super) replay: Option<usize>,
@@ -174,6 +222,9 @@ pub(super) struct VerifyArgs {
 
 #[derive(Debug, Args)]
 pub(super) struct InfoArgs {
+    #[command(flatten)]
+    pub(super) snapshot: SnapshotArgs,
+
     /// How to print it.
     #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
     pub(super) format: InfoFormat,
@@ -224,6 +275,9 @@ pub(super) struct SqlArgs {
     pub(super) sql: String,
 
     #[command(flatten)]
+    pub(super) snapshot: SnapshotArgs,
+
+    #[command(flatten)]
     pub(super) output: OutputArgs,
 }
 
@@ -240,6 +294,9 @@ pub(super) struct QueryArgs {
     /// List the queries and their parameters.
     #[arg(long)]
     pub(super) list: bool,
+
+    #[command(flatten)]
+    pub(super) snapshot: SnapshotArgs,
 
     #[command(flatten)]
     pub(super) output: OutputArgs,

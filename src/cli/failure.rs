@@ -74,7 +74,11 @@ impl fmt::Display for Failed {
 
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
-        Self::of(Code::Lake, &error)
+        let code = match error {
+            StoreError::NoSnapshot { .. } => Code::Usage,
+            _ => Code::Lake,
+        };
+        Self::of(code, &error)
     }
 }
 

@@ -7,9 +7,9 @@ use serde_json::json;
 
 use super::args::{Cli, InfoArgs, InfoFormat};
 use super::failure::Failed;
-use super::{counted, print, progress};
+use super::{counted, print, progress, snapshot};
 use crate::dedup;
-use crate::store::{Lake, RunRow, Snapshot, Table};
+use crate::store::{Lake, RunRow, Snapshot, StoreError, Table};
 
 pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -32,13 +32,33 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
 
 pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
+    let mut maintenance = lake.maintenance()?;
+    // Only sealed steps are counted. Where somebody records, they seal when they see fit.
+    let waiting = match lake.writer() {
+        Ok(mut writer) => {
+            writer.seal()?;
+            0
+        }
+        Err(StoreError::Busy { .. }) => lake.snapshot()?.closed_hot_steps(),
+        Err(error) => return Err(error.into()),
+    };
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report =
-        dedup::dedup(&mut lake.writer()?, dedup::Settings::default(), &mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        })?;
+    let report = dedup::dedup(&mut maintenance, dedup::Settings::default(), &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    })?;
     bar.finish_and_clear();
+    if waiting > 0 {
+        tracing::warn!(
+            "another process is recording: {} of finished episodes not sealed yet and not counted; \
+             `steplake dedup` counts them later",
+            if waiting == 1 {
+                "1 step is".to_owned()
+            } else {
+                format!("{} steps are", HumanCount(waiting))
+            }
+        );
+    }
     let tables = [
         counted(report.transitions, "transition"),
         counted(report.conflicts, "conflict"),
@@ -52,7 +72,7 @@ pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
 }
 
 pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {
-    let snapshot = Lake::open(&cli.lake)?.snapshot()?;
+    let snapshot = snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
     match args.format {
         InfoFormat::Json => print(&format!("{:#}\n", info_json(&snapshot))),
         InfoFormat::Text => print(&info_text(&snapshot)),
@@ -85,6 +105,7 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
             .unwrap_or_else(|_no_json| run.arguments.clone().into());
         json!({
             "run_id": run.id.0,
+            "uid": run.uid,
             "started_at_ms": run.started_at_ms,
             "finished": run.finished,
             "arguments": arguments,
@@ -92,6 +113,7 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
     };
     json!({
         "path": snapshot.path(),
+        "snapshot": snapshot.id().0,
         "format_version": identity.format_version,
         "environment": identity.environment,
         "compiler": identity.compiler,
@@ -116,7 +138,8 @@ fn info_text(snapshot: &Snapshot) -> String {
          action space  {} ({} actions)\n\
          observations  {}\n\
          rewards       {}\n\
-         runs          {} ({finished} finished)\n\n\
+         runs          {} ({finished} finished)\n\
+         snapshot      {}{}\n\n\
          {:<18}{:>14}{:>12}{:>10}{:>12}\n",
         snapshot.path().display(),
         identity.environment,
@@ -127,6 +150,8 @@ fn info_text(snapshot: &Snapshot) -> String {
         names(observations),
         names(identity.rewards.iter().map(String::as_str).collect()),
         snapshot.runs().len(),
+        snapshot.id(),
+        if snapshot.has_hot_rows() { " and the hot log" } else { "" },
         "table",
         "rows",
         "of them hot",

@@ -7,6 +7,7 @@ mod benchmarks;
 mod datasets;
 mod failure;
 mod generate;
+mod history;
 mod lake;
 mod live;
 mod messages;
@@ -23,8 +24,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use indicatif::HumanCount;
 
-use self::args::{Cli, Command, EnvCommand};
+use self::args::{Cli, Command, EnvCommand, SnapshotArgs};
 use self::failure::Failed;
+use crate::store::{Lake, Snapshot, SnapshotId};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -42,6 +44,9 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Seal => lake::seal(cli),
         Command::Dedup => lake::dedup(cli),
         Command::Verify(args) => verify::run(cli, args),
+        Command::Snapshots(args) => history::snapshots(cli, args),
+        Command::Expire(args) => history::expire(cli, args),
+        Command::Gc => history::gc(cli),
         Command::Info(args) => lake::info(cli, args),
         Command::Sql(args) => rows::sql(cli, args),
         Command::Query(args) => rows::query(cli, args),
@@ -77,6 +82,14 @@ fn print(text: &str) -> Result<(), Failed> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
+}
+
+/// What a reading command reads.
+fn snapshot(lake: &Lake, args: SnapshotArgs) -> Result<Snapshot, Failed> {
+    Ok(match args.snapshot {
+        Some(number) => lake.snapshot_at(SnapshotId(number))?,
+        None => lake.snapshot()?,
+    })
 }
 
 /// A number with its noun: `1 file`, `1,200 files`.

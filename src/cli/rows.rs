@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::BufWriter;
 use std::sync::Arc;
 
-use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SqlArgs};
+use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::failure::Failed;
 use super::print;
 use crate::query::{
@@ -14,7 +14,7 @@ use crate::query::{
 use crate::store::Lake;
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
-    answer(cli, &args.output, async |engine| engine.sql(&args.sql).await)
+    answer(cli, &args.output, args.snapshot, async |engine| engine.sql(&args.sql).await)
 }
 
 pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
@@ -26,7 +26,7 @@ pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
         })?;
         values.push((name.to_owned(), value.to_owned()));
     }
-    answer(cli, &args.output, async |engine| engine.named(name, &values).await)
+    answer(cli, &args.output, args.snapshot, async |engine| engine.named(name, &values).await)
 }
 
 fn list() -> String {
@@ -42,13 +42,14 @@ fn list() -> String {
 }
 
 /// Asks and writes the answer where it belongs.
-fn answer(
+pub(super) fn answer(
     cli: &Cli,
     output: &OutputArgs,
+    snapshot: SnapshotArgs,
     ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
 ) -> Result<(), Failed> {
     let limits = limits(output)?;
-    let snapshot = Lake::open(&cli.lake)?.snapshot()?;
+    let snapshot = super::snapshot(&Lake::open(&cli.lake)?, snapshot)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let format = match output.format {
         RowFormat::Table => Format::Table,

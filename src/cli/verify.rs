@@ -8,23 +8,27 @@ use indicatif::HumanBytes;
 use super::args::{Cli, VerifyArgs};
 use super::benchmarks::{environment, workers};
 use super::failure::{Code, Failed};
-use super::{counted, print, progress};
+use super::{counted, print, progress, snapshot};
 use crate::model::{ActionSpace, Outcome};
 use crate::record::replay::{ReplayReport, draw, replay};
-use crate::store::{Lake, VerifyReport};
+use crate::store::{Lake, Snapshot, SnapshotId, VerifyReport};
 
 pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked");
-    let report = lake.verify(&mut |done, all| {
+    let mut show = |done, all| {
         bar.set_length(all);
         bar.set_position(done);
-    })?;
+    };
+    let report = match args.snapshot.snapshot {
+        Some(number) => lake.verify_at(SnapshotId(number), &mut show)?,
+        None => lake.verify(&mut show)?,
+    };
     bar.finish_and_clear();
     print(&findings(&report))?;
     let mut found = !report.is_sound();
     if let Some(count) = args.replay {
-        found |= !replay_some(cli, &lake, count, args.seed)?;
+        found |= !replay_some(cli, &snapshot(&lake, args.snapshot)?, count, args.seed)?;
     }
     if found {
         return Err(Failed::new(Code::Found, "verify found what is listed above"));
@@ -51,18 +55,17 @@ fn findings(report: &VerifyReport) -> String {
 }
 
 /// Replays `count` transitions; true when all agree whose action is not flagged.
-fn replay_some(cli: &Cli, lake: &Lake, count: usize, seed: i64) -> Result<bool, Failed> {
-    let snapshot = lake.snapshot()?;
+fn replay_some(cli: &Cli, snapshot: &Snapshot, count: usize, seed: i64) -> Result<bool, Failed> {
     let environment = environment(&snapshot.identity().environment)?;
     let workers = workers(environment.as_ref())?;
-    let edges = draw(&snapshot, count, seed)?;
+    let edges = draw(snapshot, count, seed)?;
     if edges.is_empty() {
         print("replay: there are no state transitions yet: run `steplake dedup` first\n")?;
         return Ok(true);
     }
     let bar = progress::bar(cli, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let report = replay(&workers, &snapshot, &edges, jobs, &|| bar.inc(1))?;
+    let report = replay(&workers, snapshot, &edges, jobs, &|| bar.inc(1))?;
     bar.finish_and_clear();
     let space = &snapshot.identity().action_space;
     let (text, agrees) = describe(&report, space);

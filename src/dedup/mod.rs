@@ -9,9 +9,10 @@
 //! - rows of `conflicts`, one for each next state, where there is more than one;
 //! - a row of `failures` where the compiler failed, with kind and detail of the first failure.
 //!
-//! The result depends on the closed episodes alone: not on what is sealed, nor on the order in
-//! which episodes were written, nor on how often dedup ran before. So [`dedup`] keeps a digest of
-//! the closed episodes beside the tables and does nothing while that and the tables' files stand.
+//! Only sealed steps are counted: seal first where all are to be. The result depends on the sealed
+//! episodes alone: not on the order in which they were written, nor on how often dedup ran before. So
+//! [`dedup`] keeps a digest of them beside the tables and does nothing while that and the tables' files
+//! stand.
 //!
 //! Memory is bounded: edges are taken in passes, each over a range of the first bytes of the state
 //! before, so that no pass sees more steps than fit.
@@ -26,13 +27,12 @@ use edges::Edges;
 use inputs::Inputs;
 use output::Output;
 
-use crate::store::{StoreError, Table, Writer};
+use crate::store::{LayerChange, LayerId, Maintenance, StoreError, Table};
 
 /// How a dedup goes about it. Nothing here changes the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory for the edges of one pass. Besides, the hot log is in memory, and an entry for each
-    /// closed episode.
+    /// Memory for the edges of one pass. Besides, there is an entry for each closed episode.
     pub memory_bytes_max: u64,
 }
 
@@ -61,7 +61,8 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// Makes the derived tables anew, in one transaction, unless they are up to date. `progress` is
+/// Makes the derived tables anew, in one transaction, unless they are up to date. A writer may go on
+/// meanwhile: what it seals is counted the next time. `progress` is
 /// told how many steps of how many are read.
 ///
 /// The digest of every file that is read is checked first.
@@ -71,17 +72,17 @@ pub struct Report {
 /// [`StoreError::Corrupt`] with the file that is damaged, [`StoreError::DiskFull`] and what else a
 /// disk does. The tables are then as before.
 pub fn dedup(
-    writer: &mut Writer,
+    maintenance: &mut Maintenance,
     settings: Settings,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Report, StoreError> {
     let begun = Instant::now();
-    let snapshot = writer.lake().snapshot()?;
+    let snapshot = maintenance.lake().sealed()?;
     let inputs = Inputs::read(&snapshot)?;
-    let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
-    let segments = derived.flat_map(|table| snapshot.segments(table));
+    let layers = snapshot.layers();
+    let mut segments = layers.values().flatten();
     if snapshot.dedup_inputs() == Some(inputs.digest())
-        && segments.clone().all(|segment| segment.check().is_ok())
+        && segments.all(|segment| segment.check().is_ok())
     {
         return Ok(Report {
             unchanged: true,
@@ -96,7 +97,7 @@ pub fn dedup(
     inputs.check_segments()?;
     let passes = inputs.passes(settings.memory_bytes_max)?;
     let total = inputs.rows() * passes.len() as u64;
-    let mut output = Output::new(&snapshot, writer.replacement());
+    let mut output = Output::new(&snapshot, maintenance.layer_writer(LayerId(1)));
     let (mut steps, mut done) = (0, 0);
     for pass in &passes {
         let mut edges = Edges::new(snapshot.identity().rewards.len());
@@ -107,8 +108,14 @@ pub fn dedup(
         steps += edges.steps();
         output.write(&edges, &inputs)?;
     }
-    let (replacement, counts) = output.finish()?;
-    writer.replace(replacement, inputs.digest())?;
+    let (layer, counts) = output.finish()?;
+    maintenance.publish(LayerChange {
+        retire: layers.into_values().flatten().cloned().collect(),
+        add: vec![layer],
+        counted: snapshot.segments(Table::Steps).to_vec(),
+        inputs: inputs.digest().to_owned(),
+        detail: format!("{steps} steps, {} state transitions", counts.transitions),
+    })?;
     Ok(Report {
         unchanged: false,
         steps,

@@ -10,7 +10,7 @@ use arrow::array::{
 use super::edges::{Edges, Key, Tally};
 use super::inputs::Inputs;
 use crate::model::{EpisodeId, StateId};
-use crate::store::{Replacement, Snapshot, StoreError, Table};
+use crate::store::{LayerWriter, Snapshot, StoreError, Table};
 
 /// Rows that are put together before they are written.
 const WRITE_ROWS: usize = 16_384;
@@ -26,7 +26,7 @@ pub(super) struct Counts {
 /// Writes the derived tables.
 pub(super) struct Output<'a> {
     snapshot: &'a Snapshot,
-    replacement: Replacement,
+    layer: LayerWriter,
     counts: Counts,
     transitions: Transitions,
     conflicts: Conflicts,
@@ -61,10 +61,10 @@ struct Failures {
 }
 
 impl<'a> Output<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, replacement: Replacement) -> Self {
+    pub(super) fn new(snapshot: &'a Snapshot, layer: LayerWriter) -> Self {
         Self {
             snapshot,
-            replacement,
+            layer,
             counts: Counts::default(),
             transitions: Transitions::default(),
             conflicts: Conflicts::default(),
@@ -97,9 +97,9 @@ impl<'a> Output<'a> {
     }
 
     /// Writes what is left and hands over the tables, and how many rows they have.
-    pub(super) fn finish(mut self) -> Result<(Replacement, Counts), StoreError> {
+    pub(super) fn finish(mut self) -> Result<(LayerWriter, Counts), StoreError> {
         self.flush(1)?;
-        Ok((self.replacement, self.counts))
+        Ok((self.layer, self.counts))
     }
 
     fn transition(&mut self, key: &Key, tally: &Tally, rewards: &[f64]) {
@@ -166,7 +166,7 @@ impl<'a> Output<'a> {
     fn put(&mut self, table: Table, columns: Vec<ArrayRef>) -> Result<(), StoreError> {
         let batch = RecordBatch::try_new(self.snapshot.schema(table), columns)
             .expect("the columns are made to the schema");
-        self.replacement.write(table, &batch)
+        self.layer.write(table, &batch)
     }
 }
 

@@ -9,13 +9,13 @@ use arrow::array::{
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 
 use crate::model::ActionFlags;
-use crate::store::{Identity, RunRow, Segment, Snapshot, Table};
+use crate::store::{Identity, RunRow, Segment, Snapshot, SnapshotRow, Table};
 
-/// `actions`, `runs` and `segments`, each as one batch.
+/// `actions`, `runs`, `segments` and `snapshots`, each as one batch.
 pub(super) fn tables(
     identity: &Identity,
     snapshot: &Snapshot,
-) -> Result<[(&'static str, RecordBatch); 3]> {
+) -> Result<[(&'static str, RecordBatch); 4]> {
     let segments: Vec<(Table, &Segment)> = Table::ALL
         .into_iter()
         .flat_map(|table| snapshot.segments(table).iter().map(move |segment| (table, segment)))
@@ -24,6 +24,7 @@ pub(super) fn tables(
         ("actions", actions(identity)?),
         ("runs", runs(snapshot.runs())?),
         ("segments", self::segments(&segments)?),
+        ("snapshots", snapshots(snapshot.history())?),
     ])
 }
 
@@ -63,17 +64,14 @@ fn runs(runs: &[RunRow]) -> Result<RecordBatch> {
         ),
         ("started_at", Arc::new(started.collect::<TimestampMillisecondArray>())),
         ("finished", Arc::new(runs.iter().map(|run| Some(run.finished)).collect::<BooleanArray>())),
+        ("uid", Arc::new(runs.iter().map(|run| Some(&run.uid)).collect::<StringArray>())),
     ])
 }
 
 /// The Parquet files that hold the sealed rows.
 fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
-    let number = |of: fn(&Segment) -> u64| -> Result<ArrayRef> {
-        let whole = |count: u64| i64::try_from(count).map_err(|e| exec_datafusion_err!("{e}"));
-        let numbers = segments.iter().map(|(_, segment)| whole(of(segment)));
-        Ok(Arc::new(Int64Array::from(numbers.collect::<Result<Vec<i64>>>()?)))
-    };
-    let files = segments.iter().map(|(_, segment)| segment.path.to_str());
+    let number = |of: fn(&Segment) -> u64| numbers(segments.iter().map(|(_, segment)| of(segment)));
+    let files = segments.iter().map(|(_, segment)| segment.place().to_str().map(str::to_owned));
     let text = |of: fn(&(Table, &Segment)) -> String| -> ArrayRef {
         Arc::new(segments.iter().map(|segment| Some(of(segment))).collect::<StringArray>())
     };
@@ -83,5 +81,36 @@ fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
         ("rows", number(|segment| segment.rows)?),
         ("bytes", number(|segment| segment.bytes)?),
         ("digest", text(|(_, segment)| segment.digest.clone())),
+        (
+            "layer",
+            Arc::new(
+                segments
+                    .iter()
+                    .map(|(_, segment)| segment.layer.map(|layer| layer.0))
+                    .collect::<Int64Array>(),
+            ),
+        ),
     ])
+}
+
+/// The versions of the sealed part of the lake that have not expired, be they newer than the one that is
+/// read.
+fn snapshots(rows: &[SnapshotRow]) -> Result<RecordBatch> {
+    let text = |of: fn(&SnapshotRow) -> &str| -> ArrayRef {
+        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
+    };
+    let created = rows.iter().map(|row| Some(row.created_at_ms));
+    batch(vec![
+        ("snapshot_id", Arc::new(rows.iter().map(|row| Some(row.id.0)).collect::<Int64Array>())),
+        ("kind", text(|row| row.kind.as_str())),
+        ("created_at", Arc::new(created.collect::<TimestampMillisecondArray>())),
+        ("rows_added", numbers(rows.iter().map(|row| row.rows_added))?),
+        ("bytes_added", numbers(rows.iter().map(|row| row.bytes_added))?),
+        ("detail", text(|row| &row.detail)),
+    ])
+}
+
+fn numbers(counts: impl Iterator<Item = u64>) -> Result<ArrayRef> {
+    let whole = |count: u64| i64::try_from(count).map_err(|e| exec_datafusion_err!("{e}"));
+    Ok(Arc::new(Int64Array::from(counts.map(whole).collect::<Result<Vec<i64>>>()?)))
 }

@@ -163,6 +163,8 @@ mod tests {
             bytes: 1,
             digest: String::new(),
             key_range,
+            layer: None,
+            is_counted: false,
         };
         let kept = |segment: &Segment| filters.iter().all(|filter| filter.may_be_in(segment));
         assert!(kept(&segment(Table::Observations, Some((7, 9)))));

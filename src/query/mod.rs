@@ -1,8 +1,8 @@
 //! Questions to a lake, in SQL.
 //!
 //! An [`Engine`] answers about one snapshot: every table holds its sealed rows and its hot rows
-//! together. Beside the tables of the lake there are `actions`, `runs` and `segments`, two views
-//! and the functions of the field; `SHOW TABLES` and `DESCRIBE <table>` list them.
+//! together. Beside the tables of the lake there are `actions`, `runs`, `segments` and `snapshots`,
+//! two views and the functions of the field; `SHOW TABLES` and `DESCRIBE <table>` list them.
 //!
 //! - The view `steps_with_actions` is the paper's `Steps` (arXiv 2109.08267, III-F): for each step
 //!   the actions that led to it as a list, and its rewards as a list in the order of the reward
@@ -25,6 +25,7 @@ mod drawing;
 mod engine;
 mod error;
 mod explain;
+mod files;
 mod functions;
 mod keys;
 mod literals;

@@ -21,6 +21,7 @@ use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
+use super::files::SegmentFiles;
 use super::keys::{KeyFilter, key_filters};
 use crate::store::{Segment, Snapshot, Table};
 
@@ -31,14 +32,16 @@ pub(super) struct LakeTable {
     schema: SchemaRef,
     segments: Vec<Segment>,
     hot: Vec<RecordBatch>,
+    snapshot: Arc<Snapshot>,
 }
 
 impl LakeTable {
-    pub(super) fn new(snapshot: &Snapshot, table: Table) -> Self {
+    pub(super) fn new(snapshot: &Arc<Snapshot>, table: Table) -> Self {
         Self {
             schema: snapshot.schema(table),
             segments: snapshot.segments(table).to_vec(),
             hot: snapshot.hot(table).to_vec(),
+            snapshot: Arc::clone(snapshot),
         }
     }
 
@@ -58,8 +61,9 @@ impl LakeTable {
             ..TableParquetOptions::default()
         };
         // Footers are read once an engine, not once a scan.
+        let files = SegmentFiles::new(runtime.object_store(&url)?, Arc::clone(&self.snapshot));
         let readers = CachedParquetFileReaderFactory::new(
-            runtime.object_store(&url)?,
+            Arc::new(files),
             runtime.cache_manager.get_file_metadata_cache(),
         );
         let mut source = ParquetSource::new(Arc::clone(&self.schema))

@@ -1,13 +1,12 @@
 //! `hot.sqlite`: the hot log and the manifest.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use super::frame::Frame;
-use super::{Disk, Identity, RunRow, Segment, StoreError, Table};
+use super::{Disk, Identity, RunRow, SnapshotKind, StoreError, Table, manifest};
 use crate::model::RunId;
 
 /// The name of the database in the lake.
@@ -234,6 +233,13 @@ fn migrate(
             if number == 1 {
                 let row = params![identity.format_version, identity.digest()];
                 transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
+                let now_ms = disk.now_ms();
+                manifest::begin_snapshot(
+                    &transaction,
+                    now_ms,
+                    SnapshotKind::Create,
+                    "an empty lake",
+                )?;
             }
             Ok(())
         };
@@ -241,61 +247,6 @@ fn migrate(
         disk.commit(transaction, path)?;
     }
     Ok(())
-}
-
-/// The manifest, in the order in which segments were added.
-pub(super) fn segments(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<Segment>> {
-    let sql = "SELECT table_name, path, rows, bytes, digest, key_min, key_max
-               FROM segments ORDER BY segment_id";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([], |row| {
-        let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
-        Ok(Segment {
-            table: table(&row.get::<_, String>(0)?)?,
-            path: lake.join(row.get::<_, String>(1)?),
-            rows: count(row, 2)?,
-            bytes: count(row, 3)?,
-            digest: row.get(4)?,
-            key_range: key.0.zip(key.1),
-        })
-    })?;
-    rows.collect()
-}
-
-/// Adds a segment to the manifest.
-pub(super) fn insert_segment(
-    connection: &Connection,
-    lake: &Path,
-    segment: &Segment,
-) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO segments (table_name, path, rows, bytes, digest, key_min, key_max)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-    let row = params![
-        segment.table.name(),
-        relative(lake, &segment.path),
-        signed(segment.rows),
-        signed(segment.bytes),
-        segment.digest,
-        segment.key_range.map(|range| range.0),
-        segment.key_range.map(|range| range.1),
-    ];
-    connection.execute(sql, row).map(drop)
-}
-
-/// The files of the manifest.
-pub(super) fn listed_paths(
-    connection: &Connection,
-    lake: &Path,
-) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement = connection.prepare("SELECT path FROM segments")?;
-    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
-    rows.collect()
-}
-
-/// A path as the manifest writes it.
-pub(super) fn relative(lake: &Path, path: &Path) -> String {
-    let path = path.strip_prefix(lake).expect("segments lie in their lake");
-    path.to_str().expect("the store names its files in ASCII").to_owned()
 }
 
 /// The frames of the log, oldest first.
@@ -350,7 +301,7 @@ pub(super) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
 
 /// The runs, in the order in which they were begun.
 pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
-    let sql = "SELECT run_id, arguments, started_at_ms, finished FROM runs ORDER BY run_id";
+    let sql = "SELECT run_id, arguments, started_at_ms, finished, uid FROM runs ORDER BY run_id";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
         Ok(RunRow {
@@ -358,6 +309,7 @@ pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
             arguments: row.get(1)?,
             started_at_ms: row.get(2)?,
             finished: row.get(3)?,
+            uid: row.get(4)?,
         })
     })?;
     rows.collect()
@@ -377,24 +329,17 @@ pub(super) fn is_unused(path: &Path) -> Result<bool, StoreError> {
     unused().map(|rows: u64| rows == 0).map_err(StoreError::sqlite(path))
 }
 
-/// What a derivation was made from, where it was made.
-pub(super) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
-    use rusqlite::OptionalExtension as _;
-    let sql = "SELECT inputs FROM derivations WHERE name = ?1";
-    connection.query_row(sql, [name], |row| row.get(0)).optional()
-}
-
 /// `SQLite` has signed numbers only.
-fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+pub(super) fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).ok().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
 }
 
-fn signed(count: u64) -> i64 {
+pub(super) fn signed(count: u64) -> i64 {
     i64::try_from(count).expect("counts stay far below 2^63")
 }
 
-fn table(name: &str) -> rusqlite::Result<Table> {
+pub(super) fn table(name: &str) -> rusqlite::Result<Table> {
     Table::from_name(name).ok_or_else(|| {
         let unknown = format!("there is no table called {name}");
         rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
@@ -419,7 +364,7 @@ mod tests {
         let mut writer = Catalog::open_for_writing(&lake, &identity(), &Disk::default()).unwrap();
         let transaction = writer.write().unwrap();
         transaction
-            .execute("INSERT INTO runs (arguments, started_at_ms) VALUES ('', 0)", [])
+            .execute("INSERT INTO runs (uid, arguments, started_at_ms) VALUES ('', '', 0)", [])
             .unwrap();
         transaction.commit().unwrap();
 

@@ -11,7 +11,7 @@ use super::ir::unpack;
 use super::seal::order;
 use super::verify::Findings;
 use super::writer::{state_id, state_ids};
-use super::{Lake, Segment, Table, catalog};
+use super::{Lake, LayerId, Segment, Table, catalog};
 use crate::model::{EpisodeId, EpisodeOutcome, StateId};
 
 /// What to do about rows that contradict each other.
@@ -35,6 +35,8 @@ pub(super) struct Checker<'a> {
     /// Whether the rows come in the order of the table's key, and the last of them.
     sorted: bool,
     last_key: Option<RowKey>,
+    /// The layer of that row.
+    layer: Option<LayerId>,
 }
 
 /// What an episode's row says, and whether its steps were seen.
@@ -78,6 +80,7 @@ impl<'a> Checker<'a> {
             chain: None,
             sorted: false,
             last_key: None,
+            layer: None,
         }
     }
 
@@ -85,6 +88,9 @@ impl<'a> Checker<'a> {
     pub(super) fn sealed(&mut self, segment: &Segment, batch: &RecordBatch) {
         let (table, path) = (segment.table, segment.path.as_path());
         self.sorted = true;
+        if self.layer != segment.layer {
+            (self.layer, self.last_key) = (segment.layer, None);
+        }
         *self.rows.entry(table).or_default() += batch.num_rows() as u64;
         match table {
             Table::Steps => {
@@ -102,8 +108,8 @@ impl<'a> Checker<'a> {
         if segment.table == Table::Steps {
             self.end_of_chain(&segment.path);
         }
-        // Only derived tables are sorted over all their segments.
-        if !segment.table.is_derived() {
+        // Only a layer is sorted over all its segments.
+        if segment.layer.is_none() {
             self.last_key = None;
         }
     }

@@ -1,24 +1,48 @@
-//! Derived tables: made from the others, and made anew as a whole.
+//! Derived tables: made from the others, layer by layer.
+
+use arrow::array::RecordBatch;
 
 use super::segment::{FinishedSegment, SegmentWriter};
-use super::{Lake, Segment, StoreError, Table, Writer, catalog};
-use arrow::array::RecordBatch;
+use super::{Lake, LayerId, Segment, StoreError, Table};
 
 /// Rows of a segment of a derived table.
 const SEGMENT_ROWS_MAX: u64 = 1 << 23;
 
-/// New content for the derived tables, written beside the old one.
+/// A new layer of the derived tables, written beside the old ones.
 ///
-/// Nothing of it is part of the lake before [`Writer::replace`]; dropped before that, it leaves
-/// files that the next writer removes.
+/// Nothing of it is part of the lake before [`Maintenance::publish`]; dropped before that, it leaves
+/// files that whoever maintains the lake next removes.
+///
+/// [`Maintenance::publish`]: super::Maintenance::publish
 #[derive(Debug)]
-pub struct Replacement {
+pub struct LayerWriter {
     lake: Lake,
+    layer: LayerId,
     open: Vec<SegmentWriter>,
     finished: Vec<FinishedSegment>,
 }
 
-impl Replacement {
+/// What a dedup pass changes, all at once.
+#[derive(Debug, Default)]
+pub struct LayerChange {
+    /// Segments of derived tables that go, as the newest snapshot has them.
+    pub retire: Vec<Segment>,
+    /// New layers.
+    pub add: Vec<LayerWriter>,
+    /// Segments of `steps` that the layers count from now on.
+    pub counted: Vec<Segment>,
+    /// The digest of what the layers were made from, as
+    /// [`Snapshot::dedup_inputs`](super::Snapshot::dedup_inputs) will give it.
+    pub inputs: String,
+    /// One line for the list of snapshots.
+    pub detail: String,
+}
+
+impl LayerWriter {
+    pub(super) fn new(lake: Lake, layer: LayerId) -> Self {
+        Self { lake, layer, open: Vec::new(), finished: Vec::new() }
+    }
+
     /// Adds rows to a derived table. They come in the order of the table's key.
     ///
     /// # Errors
@@ -48,59 +72,16 @@ impl Replacement {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), StoreError> {
+    /// Makes all of it durable.
+    pub(super) fn finish(mut self) -> Result<Vec<Segment>, StoreError> {
         for writer in self.open.drain(..) {
             self.finished.push(writer.finish()?);
         }
-        Ok(())
-    }
-}
-
-impl Writer {
-    /// Begins new content for all derived tables. A table that gets no rows will be empty.
-    pub fn replacement(&self) -> Replacement {
-        Replacement { lake: self.lake.clone(), open: Vec::new(), finished: Vec::new() }
-    }
-
-    /// Puts new content in the place of the old one, in all derived tables at once, in one
-    /// transaction that also keeps `inputs`, the digest of what it was made from. A snapshot has
-    /// either the old tables or the new ones. The old files go at once, since whoever reads
-    /// `state_transitions/*.parquet` would count their rows twice; a reader with an older snapshot
-    /// that has not opened them yet is told to ask again.
-    ///
-    /// # Errors
-    ///
-    /// [`StoreError::DiskFull`] and what else a disk does. The old content is then still there.
-    pub fn replace(
-        &mut self,
-        mut replacement: Replacement,
-        inputs: &str,
-    ) -> Result<Vec<Segment>, StoreError> {
-        replacement.finish()?;
-        let segments =
-            replacement.finished.into_iter().map(|finished| finished.segment).collect::<Vec<_>>();
-        let (path, lake) = (self.log(), self.lake.path.clone());
-        let transaction = self.catalog.write()?;
-        let before =
-            catalog::listed_paths(&transaction, &lake).map_err(StoreError::sqlite(&path))?;
-        let replace = || {
-            for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
-                transaction
-                    .execute("DELETE FROM segments WHERE table_name = ?1", [table.name()])?;
-            }
-            for segment in &segments {
-                catalog::insert_segment(&transaction, &lake, segment)?;
-            }
-            let keep = "INSERT OR REPLACE INTO derivations VALUES ('dedup', ?1)";
-            transaction.execute(keep, [inputs]).map(drop)
-        };
-        replace().map_err(StoreError::sqlite(&path))?;
-        self.lake.disk.commit(transaction, &path)?;
-        let after = self.catalog.reading(|log| catalog::listed_paths(log, &lake))?;
-        for replaced in before.difference(&after) {
-            // What cannot be removed now, the next writer removes.
-            let _ = self.lake.disk.remove(replaced);
-        }
-        Ok(segments)
+        let layer = Some(self.layer);
+        Ok(self
+            .finished
+            .into_iter()
+            .map(|finished| Segment { layer, ..finished.segment })
+            .collect())
     }
 }

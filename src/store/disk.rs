@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::StoreError;
 
@@ -20,7 +21,7 @@ pub enum Operation<'a> {
     Write(&'a Path, usize),
     /// Makes a file's content durable.
     SyncFile(&'a Path),
-    /// Gives a file its final name, in the same folder.
+    /// Gives a file another name.
     Rename(&'a Path, &'a Path),
     /// Makes the names in a folder durable.
     SyncDir(&'a Path),
@@ -43,11 +44,14 @@ pub enum Verdict {
 }
 
 type Faults = dyn Fn(Operation<'_>) -> Verdict + Send + Sync;
+type Clock = dyn Fn() -> i64 + Send + Sync;
 
-/// The disk as the store changes it: the real one, with faults on top where a test wants them.
+/// The disk as the store changes it, and the clock that it looks at: the real ones, with faults on top
+/// where a test wants them.
 #[derive(Clone, Default)]
 pub struct Disk {
     faults: Option<Arc<Faults>>,
+    clock: Option<Arc<Clock>>,
 }
 
 impl fmt::Debug for Disk {
@@ -59,7 +63,23 @@ impl fmt::Debug for Disk {
 impl Disk {
     /// A disk that asks `faults` before every operation.
     pub fn with_faults(faults: impl Fn(Operation<'_>) -> Verdict + Send + Sync + 'static) -> Self {
-        Self { faults: Some(Arc::new(faults)) }
+        Self { faults: Some(Arc::new(faults)), clock: None }
+    }
+
+    /// The same disk with another clock: Unix time in milliseconds.
+    #[must_use]
+    pub fn with_clock(self, clock: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
+        Self { clock: Some(Arc::new(clock)), ..self }
+    }
+
+    /// Unix time in milliseconds. Only shown to people: nothing is decided by it.
+    #[expect(clippy::disallowed_methods, reason = "the store's one look at the clock")]
+    pub(crate) fn now_ms(&self) -> i64 {
+        if let Some(clock) = &self.clock {
+            return clock();
+        }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 
     fn ask(&self, operation: Operation<'_>) -> io::Result<Option<usize>> {
@@ -100,12 +120,16 @@ impl Disk {
         })
     }
 
-    /// Gives `from` the name `to`, durably.
+    /// Gives `from` the name `to`, durably: a power cut leaves it under one of them, or under both.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), StoreError> {
         self.ask(Operation::Rename(from, to))
             .and_then(|_| fs::rename(from, to))
             .map_err(StoreError::io("rename", from))?;
-        to.parent().map_or(Ok(()), |parent| self.sync_dir(parent))
+        let (old, new) = (from.parent(), to.parent());
+        for folder in [new, old.filter(|&old| Some(old) != new)].into_iter().flatten() {
+            self.sync_dir(folder)?;
+        }
+        Ok(())
     }
 
     fn sync_dir(&self, path: &Path) -> Result<(), StoreError> {

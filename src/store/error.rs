@@ -1,6 +1,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::SnapshotId;
+
 /// What a lake, its disk or its reader can do wrong.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -68,6 +70,48 @@ pub enum StoreError {
         path: PathBuf,
         /// The process that holds the lock, where it could be read.
         pid: Option<u32>,
+    },
+    /// Somebody else maintains the lake.
+    #[error(
+        "another process{} is maintaining the lake at {} (dedup, expire, gc, retract or repair): \
+         wait for it to end",
+        .pid.map_or(String::new(), |pid| format!(" (pid {pid})")),
+        .path.display()
+    )]
+    BeingMaintained {
+        /// The lake.
+        path: PathBuf,
+        /// The process that holds the lock, where it could be read.
+        pid: Option<u32>,
+    },
+    /// Somebody reads the lake, so no file of it can go.
+    #[error(
+        "somebody is reading the lake at {}: nothing was deleted; call again when they are done",
+        .path.display()
+    )]
+    BeingRead {
+        /// The lake.
+        path: PathBuf,
+    },
+    /// There is no such snapshot, or none any more.
+    #[error(
+        "the lake at {} has {}: {}",
+        .path.display(),
+        if wanted > newest { format!("no snapshot {wanted} yet") }
+        else if wanted < oldest && wanted.0 > 0 { format!("snapshot {wanted} no more: it has expired") }
+        else { format!("no snapshot {wanted}") },
+        if oldest == newest { format!("there is only {newest}") }
+        else { format!("there are {oldest} to {newest}, `steplake snapshots` lists them") }
+    )]
+    NoSnapshot {
+        /// The lake.
+        path: PathBuf,
+        /// The number that was asked for.
+        wanted: SnapshotId,
+        /// The oldest one that there is.
+        oldest: SnapshotId,
+        /// The newest one.
+        newest: SnapshotId,
     },
     /// The place cannot be written to.
     #[error("{} cannot be written to: it is read-only for this user", .path.display())]

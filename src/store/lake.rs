@@ -3,9 +3,13 @@ use std::sync::Arc;
 
 use super::batch::Schemas;
 use super::catalog::{self, Catalog};
-use super::lock::{self, Lock};
+use super::lock::{self, Lock, ReadersLock, Right};
 use super::segment::SegmentPlace;
-use super::{Disk, Identity, Snapshot, StoreError, Table, VerifyReport, Writer, identity};
+use super::snapshot::Moment;
+use super::{
+    Disk, Identity, Maintenance, Snapshot, SnapshotId, StoreError, Table, VerifyReport, Writer,
+    identity,
+};
 
 /// A lake: a folder that holds the data of one environment. See the [module](super).
 #[derive(Debug, Clone)]
@@ -40,12 +44,13 @@ impl Lake {
         let path = path.as_ref();
         demand_empty(path)?;
         disk.create_dir(path)?;
-        let lock = Lock::take(path)?;
+        let lock = Lock::take(path, Right::Write)?;
         demand_empty(path)?;
         // One that was cut short may have been meant for another identity.
         for suffix in ["-journal", "", "-wal", "-shm"] {
             disk.remove(&path.join(format!("{}{suffix}", catalog::FILE_NAME)))?;
         }
+        ReadersLock::create(path)?;
         Catalog::create(path, identity, &disk)?;
         identity.write(path, &disk)?;
         drop(lock);
@@ -122,11 +127,29 @@ impl Lake {
     ///
     /// [`StoreError::Corrupt`] when a frame of the hot log is damaged.
     pub fn snapshot(&self) -> Result<Snapshot, StoreError> {
-        let catalog = Catalog::open_for_reading(&self.path, &self.identity)?;
-        Snapshot::read(self, &catalog)
+        Snapshot::read(self, Moment::Now)
     }
 
-    /// Takes the right to write, brings the hot log to this version, and removes what a crash left.
+    /// The sealed rows of this moment: the newest snapshot without the hot log.
+    ///
+    /// # Errors
+    ///
+    /// When the catalog cannot be read.
+    pub fn sealed(&self) -> Result<Snapshot, StoreError> {
+        Snapshot::read(self, Moment::Sealed)
+    }
+
+    /// The rows that were sealed in snapshot `id`.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::NoSnapshot`] when there is none of this number, or none any more.
+    pub fn snapshot_at(&self, id: SnapshotId) -> Result<Snapshot, StoreError> {
+        Snapshot::read(self, Moment::At(id))
+    }
+
+    /// Takes the right to write, brings the hot log to this version, and removes what a crash left of
+    /// recorded tables.
     ///
     /// # Errors
     ///
@@ -135,14 +158,38 @@ impl Lake {
         Writer::open(self)
     }
 
-    /// Checks everything that can be checked without a compiler. `progress` is told how many bytes
-    /// of how many are done.
+    /// Takes the right to maintain the lake, beside a writer or without one, brings files to their
+    /// places, and removes what a crash left of derived tables.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::BeingMaintained`] when another process has it, [`StoreError::ReadOnly`].
+    pub fn maintenance(&self) -> Result<Maintenance, StoreError> {
+        Maintenance::open(self)
+    }
+
+    /// Checks everything that can be checked without a compiler: the rows of this moment, and the digests
+    /// of the files that only older snapshots have. `progress` is told how many bytes of how many are
+    /// done.
     ///
     /// # Errors
     ///
     /// When the lake cannot be read at all. Damage is no error but a finding.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError> {
-        super::verify::verify(self, progress)
+        super::verify::verify(self, Moment::Now, progress)
+    }
+
+    /// Checks the rows that were sealed in snapshot `id`.
+    ///
+    /// # Errors
+    ///
+    /// As [`verify`](Self::verify), and [`StoreError::NoSnapshot`].
+    pub fn verify_at(
+        &self,
+        id: SnapshotId,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<VerifyReport, StoreError> {
+        super::verify::verify(self, Moment::At(id), progress)
     }
 
     pub(super) fn segment_place(&self) -> SegmentPlace {
@@ -175,7 +222,7 @@ fn demand_empty(path: &Path) -> Result<(), StoreError> {
             || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
         let ours = Table::from_name(&name).is_some() && empty_folder()
             || name.starts_with(catalog::FILE_NAME)
-            || name == lock::FILE_NAME
+            || lock::FILE_NAMES.contains(&name.as_str())
             || name == format!("{}.tmp", identity::FILE_NAME);
         if !ours {
             return Err(not_a_lake(format!("it holds {name} and has no lake.json")));

@@ -1,38 +1,63 @@
-//! `writer.lock`: one writer to a lake.
+//! The locks of a lake. The operating system takes each back when its holder ends, however it ends, so
+//! none is ever left behind.
+//!
+//! - `writer.lock`: one process appends and seals.
+//! - `maintenance.lock`: one process dedups, expires, collects, and changes what is sealed.
+//! - `readers.lock`: everybody who reads shares it; whoever deletes retired files has it alone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::StoreError;
 
-/// The name of the file in the lake.
-pub(super) const FILE_NAME: &str = "writer.lock";
+/// The names of the files in the lake.
+pub(super) const FILE_NAMES: [&str; 3] = ["writer.lock", "maintenance.lock", READERS];
+const READERS: &str = "readers.lock";
 
-/// The right to write to a lake. The operating system takes it back when the process ends, however
-/// it ends, so a lock is never left behind. The file holds the writer's process id, for messages
-/// only.
+/// What one process at a time may do to a lake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Right {
+    /// To append and to seal.
+    Write,
+    /// To change what is sealed.
+    Maintain,
+}
+
+impl Right {
+    fn path(self, lake: &Path) -> PathBuf {
+        let [writer, maintenance, _] = FILE_NAMES;
+        lake.join(match self {
+            Self::Write => writer,
+            Self::Maintain => maintenance,
+        })
+    }
+
+    fn taken(self, lake: &Path, pid: Option<u32>) -> StoreError {
+        let path = lake.to_owned();
+        match self {
+            Self::Write => StoreError::Busy { path, pid },
+            Self::Maintain => StoreError::BeingMaintained { path, pid },
+        }
+    }
+}
+
+/// A right that this process has. The file holds its process id, for messages only.
 #[derive(Debug)]
 pub(super) struct Lock(File);
 
 impl Lock {
-    pub(super) fn take(lake: &Path) -> Result<Self, StoreError> {
-        let path = lake.join(FILE_NAME);
-        let open =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(|error| match error.kind() {
-            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                StoreError::ReadOnly { path: lake.to_owned() }
-            }
-            _ => StoreError::io("open", &path)(error),
-        })?;
+    /// Takes a right, or says at once who has it.
+    pub(super) fn take(lake: &Path, right: Right) -> Result<Self, StoreError> {
+        let path = right.path(lake);
+        let mut file = open_for_writing(lake, &path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut text = String::new();
                 let pid =
                     file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(StoreError::Busy { path: lake.to_owned(), pid });
+                return Err(right.taken(lake, pid));
             }
             Err(TryLockError::Error(error)) => return Err(StoreError::io("lock", &path)(error)),
         }
@@ -51,4 +76,53 @@ impl Drop for Lock {
         // it until it executes its program, and would hold the lock that long.
         let _ = self.0.unlock();
     }
+}
+
+/// Says that somebody reads, or that nobody does.
+#[derive(Debug)]
+pub(super) struct ReadersLock(File);
+
+impl ReadersLock {
+    /// Makes the file, in a new lake.
+    pub(super) fn create(lake: &Path) -> Result<(), StoreError> {
+        open_for_writing(lake, &lake.join(READERS)).map(drop)
+    }
+
+    /// Keeps the files of all snapshots where they are while it lives; waits for a deletion under way.
+    /// None where the lock cannot be had: on a medium that cannot be written to nobody deletes.
+    pub(super) fn share(lake: &Path) -> Option<Self> {
+        let path = lake.join(READERS);
+        let open = File::open(&path).or_else(|_| open_for_writing(lake, &path));
+        let file = open.ok()?;
+        file.lock_shared().ok()?;
+        Some(Self(file))
+    }
+
+    /// Keeps everybody from reading while it lives, where nobody reads.
+    pub(super) fn alone(lake: &Path) -> Result<Self, StoreError> {
+        let path = lake.join(READERS);
+        let file = open_for_writing(lake, &path)?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self(file)),
+            Err(TryLockError::WouldBlock) => Err(StoreError::BeingRead { path: lake.to_owned() }),
+            Err(TryLockError::Error(error)) => Err(StoreError::io("lock", &path)(error)),
+        }
+    }
+}
+
+impl Drop for ReadersLock {
+    fn drop(&mut self) {
+        // As above.
+        let _ = self.0.unlock();
+    }
+}
+
+fn open_for_writing(lake: &Path, path: &Path) -> Result<File, StoreError> {
+    let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+    open.map_err(|error| match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+            StoreError::ReadOnly { path: lake.to_owned() }
+        }
+        _ => StoreError::io("open", path)(error),
+    })
 }

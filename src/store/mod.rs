@@ -4,8 +4,9 @@
 //! lake/
 //!   lake.json     what it is a lake of: written last when it is made, and never again
 //!   hot.sqlite    the hot log: rows not yet sealed, in frames; and the manifest of segments
-//!   writer.lock   held by the one process that writes
+//!   *.lock        held by who writes, who maintains, and who reads
 //!   steps/ ir/ …  segments: immutable Parquet files, named by the digest of their content
+//!   retired/      segments that only older snapshots have
 //! ```
 //!
 //! # What is durable when
@@ -13,17 +14,20 @@
 //! - [`Writer::append`] commits one transaction of the hot log and syncs it: after `Ok` its rows
 //!   survive a power cut, after `Err` none of them is there.
 //! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder.
-//!   Then *one* transaction lists them in the manifest and deletes the frames that they hold.
-//!   Before it, the rows are in the log; after it, in the segments; at no moment in both or in
-//!   neither.
-//! - A crash leaves at most files that the manifest does not list. The next writer removes them.
+//!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames that
+//!   they hold. Before it, the rows are in the log; after it, in the segments; at no moment in both or
+//!   in neither.
+//! - A segment that is replaced is not deleted but *retired*: the snapshots before have it still. Its
+//!   file is moved after the commit.
+//! - A crash leaves at most files that the manifest does not list, and retired files that were not moved
+//!   yet. The next writer removes those of recorded tables, the next [`Maintenance`] does the rest.
 //!
 //! # What a reader sees
 //!
 //! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
-//! then, once. Segments are never changed. A newer derivation removes the ones that it replaces: a
-//! snapshot from before that has not opened them yet then gets an error that says to ask again.
-//! Readers take no lock and stop nobody.
+//! then, once. [`Lake::snapshot_at`] reads what was sealed in an earlier one. Segments are never
+//! changed, and while a [`Snapshot`] lives, none is deleted: readers share a lock that nobody waits for
+//! but [`Maintenance::collect`], which gives up at once.
 //!
 //! # Open and closed episodes
 //!
@@ -43,6 +47,9 @@ mod identity;
 mod ir;
 mod lake;
 mod lock;
+mod maintenance;
+mod manifest;
+mod retired;
 mod rows;
 mod scan;
 mod seal;
@@ -52,11 +59,14 @@ mod table;
 mod verify;
 mod writer;
 
-pub use derived::Replacement;
+pub use derived::{LayerChange, LayerWriter};
 pub use disk::{Disk, Operation, Verdict};
 pub use error::StoreError;
 pub use identity::{Identity, RecordedObservation};
 pub use lake::Lake;
+pub use maintenance::{Collected, Expired, Keep, Maintenance};
+pub use manifest::{LayerId, SnapshotId, SnapshotKind, SnapshotRow};
+pub use retired::{Removed, retired_place};
 pub use rows::{BenchmarkRow, EpisodeRow, IrRow, Known, ObservationRow, Rows, RunRow, StepRow};
 pub use scan::{Scan, ScanColumns};
 pub use seal::{Prepared, SealReport, Sealer};

@@ -118,6 +118,8 @@ impl Rows {
 pub struct RunRow {
     /// Its number.
     pub id: RunId,
+    /// What names it across lakes: 128 random bits, hex.
+    pub uid: String,
     /// What identifies it, as its caller wrote it.
     pub arguments: String,
     /// When it was begun, Unix time in milliseconds.

@@ -58,6 +58,14 @@ impl Prepared {
         self.finished.iter().map(|finished| &finished.segment)
     }
 
+    /// One line for the list of snapshots.
+    pub(super) fn detail(&self) -> String {
+        let (rows, files) =
+            (self.segments().map(|segment| segment.rows).sum::<u64>(), self.finished.len());
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        format!("{rows} row{} in {files} file{}", plural(rows), plural(files as u64))
+    }
+
     pub(super) fn left_bytes(&self) -> u64 {
         self.untouched_bytes + self.leftovers.iter().map(|frame| frame.bytes).sum::<u64>()
     }

@@ -1,6 +1,5 @@
 //! Segments: immutable Parquet files, each named by its table and the digest of its content.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use parquet::schema::types::ColumnPath;
 
 use super::disk::{DiskFile, WriteFailure};
 use super::table::Each;
-use super::{Disk, Identity, StoreError, Table};
+use super::{Disk, Identity, LayerId, StoreError, Table, retired, retired_place};
 
 /// Bytes of a row group of `ir`, before which a new one is begun.
 const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
@@ -31,7 +30,8 @@ const IR_PAGE_ROWS_MAX: usize = 16;
 pub struct Segment {
     /// The table that it holds rows of.
     pub table: Table,
-    /// Where it lies.
+    /// Where it lies while the newest snapshot has it: the file's name for good. A retired one lies at
+    /// [`retired_place`](super::retired_place) of this, see [`place`](Self::place).
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
@@ -41,9 +41,19 @@ pub struct Segment {
     pub digest: String,
     /// The least and the greatest value of the leading key column, where that is a number.
     pub key_range: Option<(i64, i64)>,
+    /// Of a derived table: the layer that it belongs to.
+    pub layer: Option<LayerId>,
+    /// Of `steps`: whether the layers of the same snapshot count its steps.
+    pub is_counted: bool,
 }
 
 impl Segment {
+    /// Where its file lies at this moment.
+    pub fn place(&self) -> PathBuf {
+        let retired = retired_place(&self.path);
+        if !self.path.exists() && retired.exists() { retired } else { self.path.clone() }
+    }
+
     /// Reads the whole file and says whether it is what was written. No Parquet reader does: a
     /// flipped bit reads back as wrong data.
     ///
@@ -65,16 +75,10 @@ impl Segment {
         Err(StoreError::corrupt(&self.path, "its content does not match its digest"))
     }
 
+    /// Opens its file, wherever it lies.
     pub(super) fn open(&self) -> Result<File, StoreError> {
-        File::open(&self.path).map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                let what = if self.table.is_derived() {
-                    "it is missing (if `steplake dedup` has just run, ask again)"
-                } else {
-                    "it is missing"
-                };
-                StoreError::corrupt(&self.path, what)
-            }
+        retired::open(&self.path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => StoreError::corrupt(&self.path, "it is missing"),
             _ => StoreError::io("open", &self.path)(error),
         })
     }
@@ -177,7 +181,7 @@ pub(super) struct SegmentPlace {
 ///
 /// [`finish`](Self::finish) makes it durable under its final name; it belongs to the lake once the
 /// manifest lists it. Dropped before that, it leaves nothing; a crash leaves a file that the next
-/// writer removes.
+/// holder of the same right removes.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     table: Table,
@@ -275,6 +279,8 @@ impl SegmentWriter {
             bytes: file.bytes(),
             digest: digest.to_string(),
             key_range: self.key_range,
+            layer: None,
+            is_counted: false,
         };
         Ok(FinishedSegment { segment, fresh })
     }
@@ -311,31 +317,6 @@ pub(super) fn is_own_name(table: Table, name: &str) -> bool {
     let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let temporary = name.strip_prefix('.').and_then(|name| of_table(name, ".tmp"));
     finished || temporary.is_some_and(|text| number(&text))
-}
-
-/// Removes what writing left that the manifest does not list. Only files that bear our names go.
-pub(super) fn remove_orphans(
-    lake: &Path,
-    disk: &Disk,
-    keep: &HashSet<PathBuf>,
-) -> Result<u64, StoreError> {
-    let mut removed = 0;
-    for table in Table::ALL {
-        let folder = lake.join(table.name());
-        let Ok(entries) = std::fs::read_dir(&folder) else { continue };
-        for entry in entries {
-            let path = entry.map_err(StoreError::io("list", &folder))?.path();
-            let own = path
-                .file_name()
-                .and_then(|name| name.to_str())
-                .is_some_and(|name| is_own_name(table, name));
-            if own && !keep.contains(&path) {
-                disk.remove(&path)?;
-                removed += 1;
-            }
-        }
-    }
-    Ok(removed)
 }
 
 #[cfg(test)]

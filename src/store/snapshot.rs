@@ -1,20 +1,28 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::{Int64Type, SchemaRef};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::batch::Schemas;
 use super::catalog::{self, Catalog};
-use super::{Identity, Lake, RunRow, Scan, ScanColumns, Segment, StoreError, Table};
+use super::lock::ReadersLock;
+use super::{
+    Identity, Lake, LayerId, RunRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotRow,
+    StoreError, Table, manifest,
+};
 use crate::model::StateId;
 
 /// All rows of one moment: sealed ones by the files that hold them, hot ones in memory.
+///
+/// It is what it is, whatever writers do meanwhile: while it lives, no file of it is deleted.
 #[derive(Debug)]
 pub struct Snapshot {
     path: PathBuf,
+    id: SnapshotId,
+    history: Vec<SnapshotRow>,
     identity: Arc<Identity>,
     schemas: Schemas,
     segments: [Vec<Segment>; Table::ALL.len()],
@@ -25,16 +33,58 @@ pub struct Snapshot {
     pub(super) ir_footers: Vec<OnceLock<ArrowReaderMetadata>>,
     /// Where the hot rows of `ir` are: batch and row. Made at first need.
     pub(super) ir_hot: OnceLock<HashMap<StateId, (usize, usize)>>,
+    /// Keeps its files.
+    _readers: Option<ReadersLock>,
+}
+
+/// Which rows a snapshot is to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// All that there are now, hot ones too.
+    Now,
+    /// Those that are sealed now.
+    Sealed,
+    /// Those that were sealed then.
+    At(SnapshotId),
+}
+
+impl Moment {
+    /// The number of the snapshot, given those that there are.
+    pub(super) fn find(
+        self,
+        lake: &Path,
+        history: &[SnapshotRow],
+    ) -> Result<SnapshotId, StoreError> {
+        let (Some(oldest), Some(newest)) = (history.first(), history.last()) else {
+            let log = lake.join(catalog::FILE_NAME);
+            return Err(StoreError::corrupt(&log, "it lists no snapshot"));
+        };
+        let (oldest, newest) = (oldest.id, newest.id);
+        match self {
+            Self::Now | Self::Sealed => Ok(newest),
+            Self::At(id) if history.iter().any(|row| row.id == id) => Ok(id),
+            Self::At(wanted) => {
+                Err(StoreError::NoSnapshot { path: lake.to_owned(), wanted, oldest, newest })
+            }
+        }
+    }
 }
 
 impl Snapshot {
-    pub(super) fn read(lake: &Lake, catalog: &Catalog) -> Result<Self, StoreError> {
+    pub(super) fn read(lake: &Lake, moment: Moment) -> Result<Self, StoreError> {
+        // First, so that no file is deleted between the manifest and the lock.
+        let readers = ReadersLock::share(&lake.path);
+        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
         let transaction = catalog.read()?;
+        let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
+        let id = moment.find(&lake.path, &history)?;
         let read = || {
-            let segments = catalog::segments(&transaction, &lake.path)?;
+            let segments = manifest::segments(&transaction, &lake.path, id)?;
             let runs = catalog::runs(&transaction)?;
-            let dedup_inputs = catalog::derivation(&transaction, "dedup")?;
-            Ok((segments, runs, dedup_inputs, catalog::frames(&transaction)?))
+            let dedup_inputs = manifest::derivation(&transaction, "dedup")?;
+            let hot = moment == Moment::Now;
+            let frames = if hot { catalog::frames(&transaction)? } else { Vec::new() };
+            Ok((segments, runs, dedup_inputs, frames))
         };
         let (listed, runs, dedup_inputs, frames) = read().map_err(catalog.error())?;
         drop(transaction);
@@ -51,6 +101,8 @@ impl Snapshot {
         let ir_footers = segments[Table::Ir as usize].iter().map(|_| OnceLock::new()).collect();
         Ok(Self {
             path: lake.path.clone(),
+            id,
+            history,
             identity: Arc::clone(&lake.identity),
             schemas: lake.schemas.clone(),
             segments,
@@ -59,12 +111,23 @@ impl Snapshot {
             dedup_inputs,
             ir_footers,
             ir_hot: OnceLock::new(),
+            _readers: readers,
         })
     }
 
     /// Where the lake lies.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its number: of what is sealed in it.
+    pub fn id(&self) -> SnapshotId {
+        self.id
+    }
+
+    /// The snapshots of the lake that have not expired, oldest first, be they newer than this one.
+    pub fn history(&self) -> &[SnapshotRow] {
+        &self.history
     }
 
     /// What the lake is a lake of.
@@ -82,6 +145,11 @@ impl Snapshot {
         &self.segments[table as usize]
     }
 
+    /// Whether it has rows that were not sealed.
+    pub fn has_hot_rows(&self) -> bool {
+        self.hot.iter().flatten().next().is_some()
+    }
+
     /// A table's hot rows; those of open episodes are among them. They come in no order that says
     /// anything: a seal, and taking open episodes back, append what stays of a frame anew.
     pub fn hot(&self, table: Table) -> &[RecordBatch] {
@@ -94,12 +162,46 @@ impl Snapshot {
         sealed + self.hot(table).iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
     }
 
-    /// The runs, in the order in which they were begun.
+    /// The segments of the derived tables by their layers. Each layer's segments of one table are sorted
+    /// by its key, one after another.
+    pub fn layers(&self) -> BTreeMap<LayerId, Vec<&Segment>> {
+        let mut layers: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for segment in self.segments.iter().flatten() {
+            if let Some(layer) = segment.layer {
+                layers.entry(layer).or_default().push(segment);
+            }
+        }
+        layers
+    }
+
+    /// The segments of `steps` whose steps no layer counts yet.
+    pub fn uncounted(&self) -> impl Iterator<Item = &Segment> {
+        self.segments(Table::Steps).iter().filter(|segment| !segment.is_counted)
+    }
+
+    /// Hot steps with an action of closed episodes: dedup counts them once they are sealed.
+    pub fn closed_hot_steps(&self) -> u64 {
+        let episodes =
+            |batch: &RecordBatch| batch["episode_id"].as_primitive::<Int64Type>().clone();
+        let hot = self.hot(Table::Episodes).iter();
+        let closed: HashSet<i64> =
+            hot.flat_map(|batch| episodes(batch).values().to_vec()).collect();
+        let count = |batch: &RecordBatch| {
+            let of_closed =
+                episodes(batch).values().iter().map(|id| closed.contains(id)).collect::<Vec<_>>();
+            let with_action = |&row: &usize| of_closed[row] && batch["action"].is_valid(row);
+            (0..batch.num_rows()).filter(with_action).count() as u64
+        };
+        self.hot(Table::Steps).iter().map(count).sum()
+    }
+
+    /// The runs, in the order in which they were begun: those of the moment when this was read, not of the
+    /// moment when it was sealed.
     pub fn runs(&self) -> &[RunRow] {
         &self.runs
     }
 
-    /// The digest of what the derived tables were made from; none before the first dedup.
+    /// The digest of what the newest derived tables were made from; none before the first dedup.
     pub fn dedup_inputs(&self) -> Option<&str> {
         self.dedup_inputs.as_deref()
     }

@@ -9,9 +9,11 @@ use parquet::file::metadata::PageIndexPolicy;
 
 use super::catalog::{self, Catalog, PlacedFrame};
 use super::check::Checker;
+use super::lock::ReadersLock;
 use super::segment::footer_entries;
+use super::snapshot::Moment;
 use super::writer::{HotBatch, decode};
-use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table};
+use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table, manifest};
 
 /// One thing that is wrong with a lake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,36 +92,63 @@ const RESTORE: &str = "restore the file from a copy, or record again into anothe
 /// The same of a file that can be made again.
 const DERIVE: &str = "`steplake dedup` makes it anew";
 
+/// The same of a file that only older snapshots have.
+const EXPIRE: &str = "only older snapshots have it: `steplake expire` and `steplake gc` drop it";
+
+/// What is to be checked.
+struct Contents {
+    segments: Vec<Segment>,
+    /// Files whose digest alone is checked: no row of the moment is in them.
+    retired: Vec<Segment>,
+    frames: Vec<PlacedFrame>,
+}
+
+fn contents(
+    lake: &Lake,
+    catalog: &Catalog,
+    moment: Moment,
+    findings: &mut Findings,
+) -> Result<Contents, StoreError> {
+    let transaction = catalog.read()?;
+    let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
+    let id = moment.find(&lake.path, &history)?;
+    let read = || {
+        let damage = catalog::damage(&transaction)?;
+        let mut segments = manifest::segments(&transaction, &lake.path, id)?;
+        // Rows are sorted within a layer, and only there.
+        segments.sort_by_key(|segment| segment.layer);
+        let (mut retired, mut frames) = (Vec::new(), Vec::new());
+        if moment == Moment::Now {
+            retired = manifest::retired(&transaction, &lake.path)?;
+            frames = catalog::frames(&transaction)?;
+        }
+        Ok((damage, Contents { segments, retired, frames }))
+    };
+    let (damage, contents) = read().map_err(catalog.error())?;
+    if let Some(damage) = damage {
+        let what = || format!("the database is damaged ({damage}): {RESTORE}");
+        findings.add(catalog.path(), "database", what);
+    }
+    Ok(contents)
+}
+
 pub(super) fn verify(
     lake: &Lake,
+    moment: Moment,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<VerifyReport, StoreError> {
+    let _readers = ReadersLock::share(&lake.path);
     let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
     let mut findings = Findings::default();
-    let (segments, frames) = {
-        let transaction = catalog.read()?;
-        let read = || {
-            let damage = catalog::damage(&transaction)?;
-            Ok((
-                damage,
-                catalog::segments(&transaction, &lake.path)?,
-                catalog::frames(&transaction)?,
-            ))
-        };
-        let (damage, segments, frames) = read().map_err(catalog.error())?;
-        if let Some(damage) = damage {
-            let what = || format!("the database is damaged ({damage}): {RESTORE}");
-            findings.add(catalog.path(), "database", what);
-        }
-        (segments, frames)
-    };
+    let Contents { segments, retired, frames } = contents(lake, &catalog, moment, &mut findings)?;
     let mut report = VerifyReport {
-        segments: segments.len() as u64,
+        segments: (segments.len() + retired.len()) as u64,
         frames: frames.len() as u64,
         ..Default::default()
     };
     let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
-    let total = frame_bytes + segments.iter().map(|segment| segment.bytes).sum::<u64>();
+    let all = segments.iter().chain(&retired);
+    let total = frame_bytes + all.map(|segment| segment.bytes).sum::<u64>();
     progress(0, total);
     let hot = sound_frames(lake, frames, &mut findings);
     report.bytes = frame_bytes;
@@ -134,6 +163,13 @@ pub(super) fn verify(
         checker.hot(table, hot.iter().filter(|hot| hot.table == table).map(|hot| &hot.batch));
     }
     checker.finish();
+    for segment in &retired {
+        if let Err(error) = segment.check() {
+            add_error(checker.findings, &segment.place(), EXPIRE, error);
+        }
+        report.bytes += segment.bytes;
+        progress(report.bytes, total);
+    }
     (report.rows, report.ir) = (checker.rows, checker.ir);
     report.findings = findings.into_list();
     Ok(report)

@@ -1,5 +1,5 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{
@@ -11,9 +11,12 @@ use rusqlite::params;
 
 use super::catalog::{self, Catalog, PlacedFrame};
 use super::frame::Frame;
-use super::lock::Lock;
+use super::lock::{Lock, Right};
 use super::seal::{self, Prepared, SealReport, Sealer};
-use super::{Identity, Known, Lake, Rows, RunRow, ScanColumns, StoreError, Table, segment};
+use super::{
+    Identity, Known, Lake, Rows, RunRow, ScanColumns, SnapshotKind, StoreError, Table, manifest,
+    retired,
+};
 use crate::model::{EpisodeId, RunId, StateId};
 
 /// New bytes in the hot log after which a seal is worth its file.
@@ -35,7 +38,7 @@ pub struct Writer {
 
 impl Writer {
     pub(super) fn open(lake: &Lake) -> Result<Self, StoreError> {
-        let lock = Arc::new(Lock::take(&lake.path)?);
+        let lock = Arc::new(Lock::take(&lake.path, Right::Write)?);
         let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
         let mut writer = Self { lake: lake.clone(), catalog, lock, hot_bytes: 0, left_bytes: 0 };
         writer.recover()?;
@@ -48,12 +51,13 @@ impl Writer {
         &self.lake
     }
 
-    /// Removes the files that a crash left.
+    /// Removes the files that a crash left. Those of the derived tables are left to whoever maintains
+    /// the lake, who may be writing some at this moment.
     fn recover(&mut self) -> Result<(), StoreError> {
         let lake = &self.lake.path;
-        let keep = self.catalog.reading(|log| catalog::listed_paths(log, lake))?;
-        segment::remove_orphans(&self.lake.path, &self.lake.disk, &keep)?;
-        Ok(())
+        let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
+        let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
+        retired::remove_orphans(lake, &self.lake.disk, recorded, &keep).map(drop)
     }
 
     /// What the lake is a lake of.
@@ -61,17 +65,20 @@ impl Writer {
         &self.lake.identity
     }
 
-    /// Begins a run. `arguments` is what identifies it, in the caller's own form.
+    /// Begins a run. `arguments` is what identifies it, in the caller's own form. It gets a random name
+    /// besides, by which lakes that are merged tell runs apart.
     ///
     /// # Errors
     ///
     /// [`StoreError::DiskFull`] and what else a disk does.
     pub fn begin_run(&mut self, arguments: &str, started_at_ms: i64) -> Result<RunId, StoreError> {
         let path = self.log();
+        let uid = random_uid()?;
         let transaction = self.catalog.write()?;
-        let sql = "INSERT INTO runs (arguments, started_at_ms) VALUES (?1, ?2) RETURNING run_id";
+        let sql = "INSERT INTO runs (uid, arguments, started_at_ms) VALUES (?1, ?2, ?3)
+                   RETURNING run_id";
         let id = transaction
-            .query_row(sql, params![arguments, started_at_ms], |row| row.get(0))
+            .query_row(sql, params![uid, arguments, started_at_ms], |row| row.get(0))
             .map_err(StoreError::sqlite(&path))?;
         self.lake.disk.commit(transaction, &path)?;
         Ok(RunId(id))
@@ -166,8 +173,8 @@ impl Writer {
     }
 
     /// Makes a preparation part of the lake in one short transaction: the manifest lists its
-    /// segments, the frames that they hold are gone, and what those frames held besides is back in
-    /// the log.
+    /// segments in a snapshot of their own, the frames that they hold are gone, and what those frames
+    /// held besides is back in the log.
     ///
     /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open),
     /// another publish), it is thrown away and made again.
@@ -198,10 +205,20 @@ impl Writer {
         for frame in &prepared.leftovers {
             catalog::insert_frame(&transaction, frame).map_err(StoreError::sqlite(&path))?;
         }
-        for segment in prepared.segments() {
-            catalog::insert_segment(&transaction, &lake, segment)
-                .map_err(StoreError::sqlite(&path))?;
-        }
+        let seal = || {
+            if prepared.segments().next().is_none() {
+                return Ok(());
+            }
+            let id = manifest::begin_snapshot(
+                &transaction,
+                self.lake.disk.now_ms(),
+                SnapshotKind::Seal,
+                &prepared.detail(),
+            )?;
+            let mut segments = prepared.segments();
+            segments.try_for_each(|segment| manifest::insert(&transaction, &lake, segment, id))
+        };
+        seal().map_err(StoreError::sqlite(&path))?;
         let hot_bytes = catalog::hot_bytes(&transaction).map_err(StoreError::sqlite(&path))?;
         if !prepared.taken.is_empty() {
             self.lake.disk.commit(transaction, &path)?;
@@ -317,6 +334,15 @@ impl Writer {
     pub(super) fn log(&self) -> PathBuf {
         self.catalog.path().to_owned()
     }
+}
+
+/// 128 bits that the operating system draws, hex.
+fn random_uid() -> Result<String, StoreError> {
+    let mut bits = [0; 16];
+    getrandom::fill(&mut bits).map_err(|error| {
+        StoreError::io("draw a run's name from", Path::new("the operating system"))(error.into())
+    })?;
+    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// A frame, read.

@@ -1,0 +1,49 @@
+//! `snapshots`, `expire`, `gc`.
+
+use indicatif::HumanBytes;
+
+use super::args::{Cli, ExpireArgs, SnapshotArgs, SnapshotsArgs};
+use super::failure::Failed;
+use super::{counted, print, rows};
+use crate::store::{Keep, Lake, Removed, SnapshotId};
+
+pub(super) fn snapshots(cli: &Cli, args: &SnapshotsArgs) -> Result<(), Failed> {
+    let newest = SnapshotArgs { snapshot: None };
+    rows::answer(cli, &args.output, newest, async |engine| {
+        engine.sql("SELECT * FROM snapshots ORDER BY snapshot_id").await
+    })
+}
+
+pub(super) fn expire(cli: &Cli, args: &ExpireArgs) -> Result<(), Failed> {
+    let keep = match (args.keep.and_then(std::num::NonZeroU64::new), args.before) {
+        (Some(count), _) => Keep::Newest(count),
+        (None, Some(number)) => Keep::From(SnapshotId(number)),
+        (None, None) => return Err(Failed::usage("say which: --keep K or --before N")),
+    };
+    let expired = Lake::open(&cli.lake)?.maintenance()?.expire(keep)?;
+    let (oldest, newest) = (expired.oldest, expired.newest);
+    let left = if oldest == newest {
+        format!("{newest} is left")
+    } else {
+        format!("{oldest} to {newest} are left")
+    };
+    let mut text = format!("forgot {}; {left}", counted(expired.snapshots, "snapshot"));
+    if expired.freed.files > 0 {
+        text += &format!("; `steplake gc` now frees {}", described(expired.freed));
+    }
+    print(&(text + "\n"))
+}
+
+pub(super) fn gc(cli: &Cli) -> Result<(), Failed> {
+    let collected = Lake::open(&cli.lake)?.maintenance()?.collect()?;
+    if collected.writer_at_work {
+        tracing::warn!(
+            "another process is recording: what a crash may have left of recorded tables stays for now"
+        );
+    }
+    print(&format!("deleted {}\n", described(collected.removed)))
+}
+
+fn described(removed: Removed) -> String {
+    format!("{} ({})", counted(removed.files, "file"), HumanBytes(removed.bytes))
+}

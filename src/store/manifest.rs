@@ -1,0 +1,243 @@
+//! The manifest: which files the lake has, and which of them each snapshot has.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::catalog::{count, signed, table};
+use super::{Segment, Table};
+
+/// The number of a snapshot. Later ones have greater numbers; none is ever given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotId(pub i64);
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of a layer: the result of one dedup pass over some of the sealed steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayerId(pub i64);
+
+/// What made a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotKind {
+    /// The lake was made.
+    Create,
+    /// Recorded rows became segments.
+    Seal,
+    /// Steps were counted.
+    Dedup,
+    /// Rows were taken back.
+    Retract,
+    /// Damage was cut out.
+    Repair,
+    /// Other lakes were brought in.
+    Merge,
+}
+
+impl SnapshotKind {
+    const ALL: [Self; 6] =
+        [Self::Create, Self::Seal, Self::Dedup, Self::Retract, Self::Repair, Self::Merge];
+
+    /// Its name in the catalog and in SQL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Seal => "seal",
+            Self::Dedup => "dedup",
+            Self::Retract => "retract",
+            Self::Repair => "repair",
+            Self::Merge => "merge",
+        }
+    }
+}
+
+impl FromStr for SnapshotKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| format!("nothing called {text} makes a snapshot"))
+    }
+}
+
+/// A snapshot, as the list of them says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRow {
+    /// Its number.
+    pub id: SnapshotId,
+    /// What made it.
+    pub kind: SnapshotKind,
+    /// When, Unix time in milliseconds. Clocks jump: the order is that of the numbers.
+    pub created_at_ms: i64,
+    /// One line for a person.
+    pub detail: String,
+    /// Rows of the segments that it brought.
+    pub rows_added: u64,
+    /// Bytes of those.
+    pub bytes_added: u64,
+}
+
+/// Makes a snapshot. What changes with it is written in the same transaction.
+pub(super) fn begin_snapshot(
+    connection: &Connection,
+    now_ms: i64,
+    kind: SnapshotKind,
+    detail: &str,
+) -> rusqlite::Result<SnapshotId> {
+    let sql = "INSERT INTO snapshots (kind, created_at_ms, detail) VALUES (?1, ?2, ?3)
+               RETURNING snapshot_id";
+    connection
+        .query_row(sql, params![kind.as_str(), now_ms, detail], |row| row.get(0).map(SnapshotId))
+}
+
+/// The snapshots that have not expired, oldest first.
+pub(super) fn snapshots(connection: &Connection) -> rusqlite::Result<Vec<SnapshotRow>> {
+    let sql = "SELECT snapshot_id, kind, created_at_ms, detail,
+                 (SELECT coalesce(sum(rows), 0) FROM segments WHERE added_in = snapshot_id),
+                 (SELECT coalesce(sum(bytes), 0) FROM segments WHERE added_in = snapshot_id)
+               FROM snapshots ORDER BY snapshot_id";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| {
+        let kind: String = row.get(1)?;
+        Ok(SnapshotRow {
+            id: SnapshotId(row.get(0)?),
+            kind: kind.parse().map_err(|unknown: String| {
+                let text = rusqlite::types::Type::Text;
+                rusqlite::Error::FromSqlConversionFailure(1, text, unknown.into())
+            })?,
+            created_at_ms: row.get(2)?,
+            detail: row.get(3)?,
+            rows_added: count(row, 4)?,
+            bytes_added: count(row, 5)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// The segments of a snapshot, in the order in which they were added.
+pub(super) fn segments(
+    connection: &Connection,
+    lake: &Path,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
+}
+
+/// The segments that only snapshots before the newest have.
+pub(super) fn retired(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<Segment>> {
+    let now = "SELECT path FROM segments WHERE retired_in IS NULL";
+    let before = format!("retired_in IS NOT NULL AND path NOT IN ({now})");
+    select(connection, lake, &before, SnapshotId(0))
+}
+
+fn select(
+    connection: &Connection,
+    lake: &Path,
+    condition: &str,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    let sql = format!(
+        "SELECT table_name, path, rows, bytes, digest, key_min, key_max, layer,
+           coalesce(counted_in <= ?1, 0)
+         FROM segments WHERE {condition} ORDER BY segment_id"
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map([id.0], |row| {
+        let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
+        Ok(Segment {
+            table: table(&row.get::<_, String>(0)?)?,
+            path: lake.join(row.get::<_, String>(1)?),
+            rows: count(row, 2)?,
+            bytes: count(row, 3)?,
+            digest: row.get(4)?,
+            key_range: key.0.zip(key.1),
+            layer: row.get::<_, Option<i64>>(7)?.map(LayerId),
+            is_counted: row.get(8)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// Adds a segment to the manifest, from snapshot `id` on.
+pub(super) fn insert(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+    id: SnapshotId,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO segments
+                 (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    let row = params![
+        segment.table.name(),
+        relative(lake, &segment.path),
+        signed(segment.rows),
+        signed(segment.bytes),
+        segment.digest,
+        segment.key_range.map(|range| range.0),
+        segment.key_range.map(|range| range.1),
+        segment.layer.map(|layer| layer.0),
+        id.0,
+    ];
+    connection.execute(sql, row).map(drop)
+}
+
+/// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have it.
+pub(super) fn retire(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+    id: SnapshotId,
+) -> rusqlite::Result<bool> {
+    let sql = "UPDATE segments SET retired_in = ?1 WHERE path = ?2 AND retired_in IS NULL";
+    connection.execute(sql, params![id.0, relative(lake, &segment.path)]).map(|rows| rows == 1)
+}
+
+/// Says that the layers count the steps of a segment from snapshot `id` on; false where the newest does
+/// not have it.
+pub(super) fn mark_counted(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+    id: SnapshotId,
+) -> rusqlite::Result<bool> {
+    let sql = "UPDATE segments SET counted_in = coalesce(counted_in, ?1)
+               WHERE path = ?2 AND table_name = ?3 AND retired_in IS NULL";
+    let row = params![id.0, relative(lake, &segment.path), Table::Steps.name()];
+    connection.execute(sql, row).map(|rows| rows == 1)
+}
+
+/// Forgets the snapshots before `oldest`, and the segments that no later one has.
+pub(super) fn forget(connection: &Connection, oldest: SnapshotId) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM snapshots WHERE snapshot_id < ?1", [oldest.0])?;
+    connection.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
+}
+
+/// The files that some snapshot has.
+pub(super) fn listed_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    let mut statement = connection.prepare("SELECT path FROM segments")?;
+    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
+/// What a derivation was made from, where it was made.
+pub(super) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT inputs FROM derivations WHERE name = ?1";
+    connection.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// A path as the manifest writes it.
+fn relative(lake: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(lake).expect("segments lie in their lake");
+    path.to_str().expect("the store names its files in ASCII").to_owned()
+}
