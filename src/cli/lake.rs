@@ -50,7 +50,7 @@ pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
     bar.finish_and_clear();
     if waiting > 0 {
         tracing::warn!(
-            "another process is recording: {} of finished episodes not sealed yet and not counted; \
+            "another process is recording: {} of finished episodes, not sealed yet and not counted; \
              `steplake dedup` counts them later",
             if waiting == 1 {
                 "1 step is".to_owned()

@@ -144,8 +144,11 @@ fn assert_same(found: &[Derived], wanted: &[Derived]) {
     }
 }
 
+/// Seals, and counts what is sealed.
 fn run(writer: &mut Writer, memory_bytes_max: u64) -> Report {
-    dedup(writer, Settings { memory_bytes_max }, &mut |_, _| ()).unwrap()
+    writer.seal().unwrap();
+    let mut maintenance = writer.lake().maintenance().unwrap();
+    dedup(&mut maintenance, Settings { memory_bytes_max }, &mut |_, _| ()).unwrap()
 }
 
 fn lake_with(folder: &tempfile::TempDir, episodes: &[Vec<Taken>]) -> (Lake, Writer, Author) {
@@ -226,7 +229,8 @@ fn damaged_steps_are_refused_with_the_name_of_their_file() {
     let mut content = std::fs::read(&path).unwrap();
     content[100] ^= 1;
     std::fs::write(&path, content).unwrap();
-    let error = dedup(&mut writer, Settings::default(), &mut |_, _| ()).unwrap_err();
+    let mut maintenance = lake.maintenance().unwrap();
+    let error = dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap_err();
     assert!(matches!(&error, StoreError::Corrupt { path: named, .. } if *named == path), "{error}");
 }
 

@@ -117,7 +117,8 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
         let before = contents(together.path());
         let mut writer = performed.writer;
         writer.seal().unwrap();
-        let report = dedup(&mut writer, Settings::default(), &mut |_, _| ()).unwrap();
+        let mut maintenance = together.maintenance().unwrap();
+        let report = dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap();
         assert_eq!((report.steps, report.failures), (8 * 20, 0));
         assert_eq!(contents(together.path())[..5], before[..5]);
         assert!(together.verify(&mut |_, _| ()).unwrap().is_sound());

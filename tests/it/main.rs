@@ -15,6 +15,7 @@ mod query;
 mod record;
 mod resume;
 mod small_lake;
+mod snapshots;
 mod sql;
 mod store;
 mod store_faults;

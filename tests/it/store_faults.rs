@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Error, ErrorKind};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,7 +11,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use steplake::dedup::{Settings, dedup};
 use steplake::model::{EpisodeId, RunId, StateId};
-use steplake::store::{Disk, Lake, Operation, Rows, StoreError, Table, Verdict, Writer};
+use steplake::store::{Disk, Keep, Lake, Operation, Rows, StoreError, Table, Verdict, Writer};
 
 use crate::toy_lake::{Author, identity, read, sorted, state};
 
@@ -31,6 +32,9 @@ enum Act {
     SealBehind(Rows),
     DiscardOpen,
     Dedup,
+    /// Forgets all snapshots but two.
+    Expire,
+    Collect,
     Reopen,
 }
 
@@ -58,7 +62,7 @@ impl Model {
                 let named = rows.steps.iter().map(|row| &row.benchmark).collect::<HashSet<_>>();
                 rows.benchmarks.retain(|row| named.contains(&row.uri));
             }
-            Act::Seal | Act::Dedup | Act::Reopen => {}
+            Act::Seal | Act::Dedup | Act::Expire | Act::Collect | Act::Reopen => {}
         }
         Self(sorted(rows))
     }
@@ -89,10 +93,17 @@ impl Machine {
             }
             Act::DiscardOpen => writer.discard_open(RUN),
             Act::Dedup => {
-                dedup(writer, Settings { memory_bytes_max: 3000 }, &mut |_, _| ()).map(drop)
+                let settings = Settings { memory_bytes_max: 3000 };
+                dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
             }
+            Act::Expire => {
+                let keep = Keep::Newest(NonZeroU64::new(2).unwrap());
+                self.lake.maintenance()?.expire(keep).map(drop)
+            }
+            Act::Collect => self.lake.maintenance()?.collect().map(drop),
             Act::Reopen => {
                 self.writer = None;
+                self.lake.maintenance()?;
                 self.writer = Some(self.lake.writer()?);
                 Ok(())
             }
@@ -189,6 +200,7 @@ fn script() -> Vec<Act> {
     author.steps(episode(2), 0, 1, &[(1, Some(4)), (1, Some(9))]);
     author.episode(episode(3), 0, &[(1, Some(4)), (5, Some(5))]);
     acts.extend([Act::Append(author.take()), Act::DiscardOpen, Act::Seal, Act::Dedup, Act::Reopen]);
+    acts.extend([Act::Expire, Act::Collect, Act::Reopen]);
     acts
 }
 
@@ -217,9 +229,14 @@ fn unlisted(lake: &Lake) -> Vec<PathBuf> {
         .collect()
 }
 
+/// All that can be checked of the lake and of each of its snapshots.
 fn assert_sound(lake: &Lake) {
     let report = lake.verify(&mut |_, _| ()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
+    for row in lake.snapshot().unwrap().history() {
+        let report = lake.verify_at(row.id, &mut |_, _| ()).unwrap();
+        assert!(report.is_sound(), "snapshot {}: {:?}", row.id, report.findings);
+    }
 }
 
 #[test]
@@ -268,10 +285,8 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
         }
         assert_eq!(read(&machine.lake), models.last().unwrap().0, "after {operations} operations");
         assert_eq!(derived(&machine.lake), wanted, "after {operations} operations");
-        let left = unlisted(&machine.lake)
-            .into_iter()
-            .filter(|path| path.extension().is_some_and(|end| end == "tmp"));
-        assert_eq!(left.count(), 0);
+        assert_sound(&machine.lake);
+        assert_eq!(unlisted(&machine.lake), [PathBuf::new(); 0], "after {operations} operations");
         if played.is_ok() {
             return;
         }
@@ -310,7 +325,7 @@ fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
     let mut machine = Machine::start(disk, &folder.path().join("lake")).unwrap();
     let mut model = Model::default();
     for act in script() {
-        let changes = !matches!(act, Act::Reopen);
+        let changes = !matches!(act, Act::Collect | Act::Reopen);
         if changes {
             full.store(true, Ordering::Relaxed);
             let error = machine.act(&act).unwrap_err();
@@ -340,8 +355,14 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
     let path = vec((0_u16..4, 0_u32..9), 0..4);
     let play = (0_u32..8, path, any::<bool>(), proptest::bool::weighted(0.2))
         .prop_map(|(ordinal, path, end, behind)| Move::Play { ordinal, path, end, behind });
-    let other =
-        prop_oneof![Just(Act::Seal), Just(Act::DiscardOpen), Just(Act::Reopen), Just(Act::Dedup)];
+    let other = prop_oneof![
+        Just(Act::Seal),
+        Just(Act::DiscardOpen),
+        Just(Act::Reopen),
+        Just(Act::Dedup),
+        Just(Act::Expire),
+        Just(Act::Collect),
+    ];
     vec(prop_oneof![3 => play, 1 => other.prop_map(Move::Other)], 1..16)
 }
 
