@@ -40,10 +40,10 @@ impl Growing {
         Self { _folder: folder, lake, writer, author: Author::default(), episodes: 0 }
     }
 
-    /// Records an episode; the same steps again and again, and one of its own.
+    /// Records an episode: the same two steps again and again, and one of its own.
     fn record(&mut self) {
-        let own = 10 + self.episodes;
-        let path = [(1, Some(1)), (2, Some(2)), (3, Some(own))];
+        let own = u16::try_from(3 + self.episodes).unwrap();
+        let path = [(1, Some(1)), (2, Some(2)), (own, Some(u32::from(own)))];
         self.author.episode(EpisodeId::new(RUN, self.episodes), 0, &path);
         self.episodes += 1;
         self.writer.append(&self.author.take()).unwrap();

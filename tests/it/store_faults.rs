@@ -196,7 +196,7 @@ fn script() -> Vec<Act> {
     acts.push(Act::Append(author.take()));
     author.close(episode(1), 1, 2, false);
     author.reset(episode(2), 0);
-    acts.extend([Act::SealBehind(author.take()), Act::Dedup, Act::Reopen]);
+    acts.extend([Act::SealBehind(author.take()), Act::Seal, Act::Dedup, Act::Reopen]);
     author.steps(episode(2), 0, 1, &[(1, Some(4)), (1, Some(9))]);
     author.episode(episode(3), 0, &[(1, Some(4)), (5, Some(5))]);
     acts.extend([Act::Append(author.take()), Act::DiscardOpen, Act::Seal, Act::Dedup, Act::Reopen]);
