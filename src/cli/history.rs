@@ -29,7 +29,8 @@ pub(super) fn expire(cli: &Cli, args: &ExpireArgs) -> Result<(), Failed> {
     };
     let mut text = format!("forgot {}; {left}", counted(expired.snapshots, "snapshot"));
     if expired.freed.files > 0 {
-        text += &format!("; `steplake gc` now frees {}", described(expired.freed));
+        text += "; `steplake gc` now frees ";
+        text += &described(expired.freed);
     }
     print(&(text + "\n"))
 }

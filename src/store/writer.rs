@@ -342,7 +342,7 @@ fn random_uid() -> Result<String, StoreError> {
     getrandom::fill(&mut bits).map_err(|error| {
         StoreError::io("draw a run's name from", Path::new("the operating system"))(error.into())
     })?;
-    Ok(bits.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(format!("{:032x}", u128::from_le_bytes(bits)))
 }
 
 /// A frame, read.

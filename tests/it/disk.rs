@@ -91,14 +91,21 @@ fn a_read_only_lake_can_be_read_and_says_that_it_cannot_be_written() {
         $steplake sql "SELECT count(action) FROM steps" --format csv | tail -1
         $steplake info >/dev/null && echo info
         $steplake verify >/dev/null && echo verified
-        for command in seal dedup "generate $toy --steps 4000"; do
+        $steplake sql "SELECT count(*) FROM steps" --snapshot 1 --format csv | tail -1
+        for command in seal dedup gc "expire --keep 1" "generate $toy --steps 4000"; do
             code=0
             $steplake $command >/dev/null 2>&1 || code=$?
             echo "code $code"
         done
         $steplake seal 2>&1 | grep -o "read-only" | head -1
+        mount -o remount,rw "$disk"
+        rm "$disk/lake/readers.lock"
+        mount -o remount,ro "$disk"
+        $steplake info >/dev/null && echo info
         "#,
     );
-    let expected = ["3000", "info", "verified", "code 3", "code 3", "code 3", "read-only"];
+    let refused = ["code 3"; 5];
+    let expected =
+        [&["3000", "info", "verified", "0"], &refused[..], &["read-only", "info"]].concat();
     assert_eq!(lines(&output), expected);
 }

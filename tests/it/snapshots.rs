@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::TryStreamExt as _;
 use steplake::dedup::{Settings, dedup};
@@ -109,7 +110,10 @@ async fn ask(engine: &Engine, sql: &str) -> String {
 
 #[test]
 fn every_seal_and_every_dedup_makes_a_snapshot_that_can_be_read_later() {
-    let mut growing = Growing::on(Disk::default().with_clock(|| 1_700_000_000_000));
+    // A clock that runs backwards: nothing is decided by it.
+    let clock = AtomicI64::new(1_700_000_000_000);
+    let disk = Disk::default().with_clock(move || clock.fetch_sub(1000, Ordering::Relaxed));
+    let mut growing = Growing::on(disk);
     let lake = growing.lake.clone();
     let mut seen = BTreeMap::new();
     let mut look = |lake: &Lake| {
@@ -133,7 +137,11 @@ fn every_seal_and_every_dedup_makes_a_snapshot_that_can_be_read_later() {
     let history = snapshot.history();
     let kinds = history.iter().map(|row| row.kind.as_str()).collect::<Vec<_>>();
     assert_eq!(kinds, ["create", "seal", "dedup", "seal", "dedup", "seal", "dedup"]);
-    assert!(history.iter().all(|row| row.created_at_ms == 1_700_000_000_000));
+    assert_eq!(history[0].created_at_ms, 1_700_000_000_000);
+    assert!(
+        history
+            .is_sorted_by(|one, next| one.created_at_ms > next.created_at_ms && one.id < next.id)
+    );
     assert_eq!((history[0].rows_added, history[1].kind), (0, SnapshotKind::Seal));
     assert_eq!(history[1].rows_added, 1 + 1 + 4 + 4 + 4);
     for (id, rows_then) in &seen {

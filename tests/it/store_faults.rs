@@ -271,6 +271,10 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
         power.lock().unwrap().cut();
 
         let mut machine = Machine::start(Disk::default(), &path).unwrap();
+        // Whoever maintains next brings retired files to their place.
+        drop(machine.lake.maintenance().unwrap());
+        let left = unlisted(&machine.lake);
+        assert!(left.is_empty(), "after {operations} operations, act {done}: {left:?}");
         let found = read(&machine.lake);
         assert_sound(&machine.lake);
         let appended =
@@ -286,7 +290,8 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
         assert_eq!(read(&machine.lake), models.last().unwrap().0, "after {operations} operations");
         assert_eq!(derived(&machine.lake), wanted, "after {operations} operations");
         assert_sound(&machine.lake);
-        assert_eq!(unlisted(&machine.lake), [PathBuf::new(); 0], "after {operations} operations");
+        let left = unlisted(&machine.lake);
+        assert!(left.is_empty(), "after {operations} operations: {left:?}");
         if played.is_ok() {
             return;
         }
