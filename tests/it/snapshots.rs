@@ -16,7 +16,7 @@ use steplake::store::{
 
 use crate::sql::renderer;
 use crate::support::{contents, fail, run, steplake};
-use crate::toy_lake::{Author, identity, read};
+use crate::toy_lake::{Author, identity, int64, read};
 
 const RUN: RunId = RunId(1);
 
@@ -41,9 +41,9 @@ impl Growing {
         Self { _folder: folder, lake, writer, author: Author::default(), episodes: 0 }
     }
 
-    /// Records an episode: the same two steps again and again, and one of its own.
+    /// Records an episode: the same two steps again and again, and one that few others have.
     fn record(&mut self) {
-        let own = u16::try_from(3 + self.episodes).unwrap();
+        let own = u16::try_from(3 + self.episodes % 5).unwrap();
         let path = [(1, Some(1)), (2, Some(2)), (own, Some(u32::from(own)))];
         self.author.episode(EpisodeId::new(RUN, self.episodes), 0, &path);
         self.episodes += 1;
@@ -285,6 +285,56 @@ fn dedup_works_beside_a_writer_and_counts_what_is_sealed() {
     assert_eq!(growing.lake.snapshot_at(SnapshotId(2)).unwrap().uncounted().count(), 1);
     growing.dedup();
     assert_eq!(growing.lake.snapshot().unwrap().rows(Table::StateTransitions), 2 + 3);
+    assert!(growing.lake.verify(&mut |_, _| ()).unwrap().is_sound());
+}
+
+#[test]
+fn readers_and_maintenance_go_on_while_a_writer_seals() {
+    const EPISODES: u32 = 30;
+    let mut growing = Growing::new();
+    let lake = growing.lake.clone();
+    let writing = std::thread::spawn(move || {
+        (0..EPISODES).for_each(|_| growing.seal());
+        growing
+    });
+    let reading = std::thread::spawn({
+        let lake = lake.clone();
+        move || {
+            let mut seen = 0;
+            while seen < u64::from(EPISODES) {
+                let snapshot = lake.snapshot().unwrap();
+                assert!(snapshot.rows(Table::Episodes) >= seen);
+                seen = snapshot.rows(Table::Episodes);
+                assert_eq!(snapshot.rows(Table::Steps), 4 * seen, "whole episodes");
+                rows(&snapshot);
+            }
+        }
+    });
+    let mut maintenance = lake.maintenance().unwrap();
+    let mut last = false;
+    while !last {
+        last = writing.is_finished();
+        dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap();
+        maintenance.expire(newest(3)).unwrap();
+        match maintenance.collect() {
+            Ok(_) | Err(StoreError::BeingRead { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    let growing = writing.join().unwrap();
+    reading.join().unwrap();
+    maintenance.collect().unwrap();
+    let snapshot = growing.lake.sealed().unwrap();
+    let counts = snapshot.scan(Table::StateTransitions, ScanColumns::Named(&["count"]));
+    let counts = counts.flat_map(|batch| {
+        let batch = batch.unwrap();
+        (0..batch.num_rows()).map(|row| int64(&batch, "count", row)).collect::<Vec<_>>()
+    });
+    assert_eq!(counts.sum::<i64>(), 3 * i64::from(EPISODES));
+    assert_eq!(
+        (snapshot.rows(Table::Episodes), snapshot.history().len()),
+        (u64::from(EPISODES), 3)
+    );
     assert!(growing.lake.verify(&mut |_, _| ()).unwrap().is_sound());
 }
 
