@@ -114,48 +114,57 @@ public:
       raise(U.getOperandUse(N), Locals);
   }
 
-  void raise(Function &F, bool Locals) {
+  /// The uses that a function makes, those of its own values among them.
+  void raiseAll(Function &F) {
+    F.renumberBlocks();
     for (BasicBlock &B : reverse(F))
       for (Instruction &I : reverse(B))
-        raise(static_cast<User &>(I), Locals);
-    raise(static_cast<User &>(F), Locals);
+        raise(static_cast<User &>(I), true);
+    raise(static_cast<User &>(F), true);
   }
 
-  /// The same for all constants that were met on the way: they come before all other users.
-  void raiseConstants() {
+  /// The uses that a function makes of what belongs to no function, as a fingerprint has them.
+  void raiseShared(Function &F, ArrayRef<Use *> Shared) {
+    for (Use *Operand : reverse(Shared))
+      raise(*Operand, false);
+    raise(static_cast<User &>(F), false);
+  }
+
+  /// The same for all uses outside of functions, and then for all constants that were met on the way: they
+  /// come before all other users.
+  void raiseRest(Module &M) {
+    for (GlobalIFunc &G : reverse(M.ifuncs()))
+      raise(G, true);
+    for (GlobalAlias &G : reverse(M.aliases()))
+      raise(G, true);
+    for (GlobalVariable &G : reverse(M.globals()))
+      raise(G, true);
     for (size_t I = 0; I < Constants.size(); ++I)
       raise(static_cast<User &>(*Constants[I]), true);
   }
 };
 
-/// Raises all uses of globals and constants, and those of the locals of functions that `IsUnordered`.
-template <typename Predicate>
-void canonicaliseWhere(Module &M, Predicate IsUnordered) {
-  UseLists Lists;
-  for (Function &F : reverse(M)) {
-    bool Locals = IsUnordered(F);
-    if (Locals)
-      F.renumberBlocks();
-    Lists.raise(F, Locals);
-  }
-  for (GlobalIFunc &G : reverse(M.ifuncs()))
-    Lists.raise(G, true);
-  for (GlobalAlias &G : reverse(M.aliases()))
-    Lists.raise(G, true);
-  for (GlobalVariable &G : reverse(M.globals()))
-    Lists.raise(G, true);
-  Lists.raiseConstants();
-}
-
 } // namespace
 
 void canonicaliseUseLists(Module &M) {
-  canonicaliseWhere(M, [](Function &) { return true; });
+  UseLists Lists;
+  for (Function &F : reverse(M))
+    Lists.raiseAll(F);
+  Lists.raiseRest(M);
 }
 
-void canonicaliseUseLists(Module &M, const Difference &Changed) {
-  canonicaliseWhere(
-      M, [&](Function &F) { return Changed.Unordered.contains(&F); });
+void canonicaliseUseLists(Module &M, const Difference &Changed,
+                          const Fingerprint &Print) {
+  UseLists Lists;
+  size_t Index = Print.Functions.size();
+  for (Function &F : reverse(M)) {
+    --Index;
+    if (Changed.Unordered.contains(&F))
+      Lists.raiseAll(F);
+    else
+      Lists.raiseShared(F, Print.shared(Index));
+  }
+  Lists.raiseRest(M);
 }
 
 } // namespace steplake

@@ -73,7 +73,7 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
     return SteplakeChanged;
   // The content is the same, so canonical order is the order from before.
   if (Module->Changes.order())
-    canonicaliseUseLists(M, Module->Changes);
+    canonicaliseUseLists(M, Module->Changes, Module->Next);
   return SteplakeUnchanged;
 }
 

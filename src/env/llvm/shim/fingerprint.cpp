@@ -104,44 +104,20 @@ void hashOwnFields(Hasher &H, const Instruction &I, KnownTypes &Types) {
   }
 }
 
-/// The links of all uses give the order of the lists. Lists of what belongs to no function run through many;
-/// those that anyone looks at are taken in one place for all.
-void hashLink(Hasher &Order, const Use &Operand) {
-  const Value *V = Operand.get();
-  if (isa_and_nonnull<Instruction, Argument, BasicBlock>(V))
-    Order.pointer(Operand.getNext());
+bool isLocal(const Value *V) {
+  return isa_and_nonnull<Instruction, Argument, BasicBlock>(V);
 }
 
+/// The links of all uses give the order of the lists. Lists of what belongs to no function run through many;
+/// those that anyone looks at are taken in one place for all.
 uint64_t hashLocalUses(const Function &F) {
   Hasher Order;
   for (const BasicBlock &B : F)
     for (const Instruction &I : B)
       for (const Use &Operand : I.operands())
-        hashLink(Order, Operand);
+        if (isLocal(Operand.get()))
+          Order.pointer(Operand.getNext());
   return Order.finish();
-}
-
-void hashInstruction(Hasher &Content, Hasher &Order, const Instruction &I,
-                     KnownTypes &Types, Attachments &Nodes) {
-  Content.pointer(&I);
-  Types.add(I.getType());
-  Content.pointer(I.getType());
-  Content.word(static_cast<uint64_t>(I.getNumOperands()) << 32 |
-               subclassData(I) << 16 | I.getRawSubclassOptionalData() << 8 |
-               I.getOpcode());
-  for (const Use &Operand : I.operands()) {
-    Content.pointer(Operand.get());
-    hashLink(Order, Operand);
-  }
-  hashOwnFields(Content, I, Types);
-  if (I.hasMetadata()) {
-    Nodes.clear();
-    I.getAllMetadata(Nodes);
-    hashAttachments(Content, Nodes);
-  }
-  if (I.hasDbgRecords())
-    for (const DbgRecord &Record : I.getDbgRecordRange())
-      Content.pointer(&Record);
 }
 
 void hashGlobalValue(Hasher &H, const GlobalValue &G) {
@@ -176,30 +152,73 @@ void hashGlobalObject(Hasher &H, const GlobalObject &G, Attachments &Nodes) {
   }
 }
 
-FunctionPrint printFunction(const Function &F, KnownTypes &Types,
-                            Attachments &Nodes) {
-  Types.add(F.getFunctionType());
+/// Takes the prints of functions, one after the other.
+class FunctionPrinter {
+  KnownTypes &Types;
+  Attachments &Nodes;
+  std::vector<Use *> &Shared;
   Hasher Content, Order;
-  uint64_t Instructions = 0;
-  hashGlobalObject(Content, F, Nodes);
-  Content.pointer(F.getAttributes().getRawPointer());
-  Content.alignment(F.getAlign());
-  Content.word(F.getCallingConv());
-  if (F.hasGC())
-    Content.text(F.getGC());
-  // Personality, prefix and prologue; which of them there are stands in the sixteen bits.
-  Content.word(subclassData(F));
-  for (const Use &Operand : F.operands())
-    Content.pointer(Operand.get());
-  for (const BasicBlock &B : F) {
-    Content.pointer(&B);
-    for (const Instruction &I : B) {
-      ++Instructions;
-      hashInstruction(Content, Order, I, Types, Nodes);
+
+  void instruction(Instruction &I) {
+    Content.pointer(&I);
+    Types.add(I.getType());
+    Content.pointer(I.getType());
+    Content.word(static_cast<uint64_t>(I.getNumOperands()) << 32 |
+                 subclassData(I) << 16 | I.getRawSubclassOptionalData() << 8 |
+                 I.getOpcode());
+    for (Use &Operand : I.operands()) {
+      const Value *V = Operand.get();
+      Content.pointer(V);
+      if (isLocal(V))
+        Order.pointer(Operand.getNext());
+      else if (V && V->hasUseList())
+        Shared.push_back(&Operand);
     }
+    hashOwnFields(Content, I, Types);
+    if (I.hasMetadata()) {
+      Nodes.clear();
+      I.getAllMetadata(Nodes);
+      hashAttachments(Content, Nodes);
+    }
+    if (I.hasDbgRecords())
+      for (const DbgRecord &Record : I.getDbgRecordRange())
+        Content.pointer(&Record);
   }
-  return {&F, Content.finish(), Order.finish(), Instructions};
-}
+
+  void properties(const Function &F) {
+    Types.add(F.getFunctionType());
+    hashGlobalObject(Content, F, Nodes);
+    Content.pointer(F.getAttributes().getRawPointer());
+    Content.alignment(F.getAlign());
+    Content.word(F.getCallingConv());
+    if (F.hasGC())
+      Content.text(F.getGC());
+    // Personality, prefix and prologue; which of them there are stands in the sixteen bits.
+    Content.word(subclassData(F));
+    for (const Use &Operand : F.operands())
+      Content.pointer(Operand.get());
+  }
+
+public:
+  FunctionPrinter(KnownTypes &Types, Attachments &Nodes,
+                  std::vector<Use *> &Shared)
+      : Types(Types), Nodes(Nodes), Shared(Shared) {}
+
+  FunctionPrint print(Function &F) {
+    Content = Hasher();
+    Order = Hasher();
+    uint64_t Instructions = 0;
+    properties(F);
+    for (BasicBlock &B : F) {
+      Content.pointer(&B);
+      for (Instruction &I : B) {
+        ++Instructions;
+        instruction(I);
+      }
+    }
+    return {&F, Content.finish(), Order.finish(), Instructions, Shared.size()};
+  }
+};
 
 void hashVariable(Hasher &H, const GlobalVariable &G, Attachments &Nodes) {
   hashGlobalObject(H, G, Nodes);
@@ -314,8 +333,10 @@ void KnownTypes::addParts(const Type *T) {
 void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
   Attachments Nodes;
   Print.Functions.clear();
+  Print.Shared.clear();
+  FunctionPrinter Printer(Types, Nodes, Print.Shared);
   for (Function &F : M)
-    Print.Functions.push_back(printFunction(F, Types, Nodes));
+    Print.Functions.push_back(Printer.print(F));
   // After the functions, where types may turn up first.
   Print.Content = hashModule(M, Types, Nodes);
   hashGlobalUses(M, Print);

@@ -1,6 +1,7 @@
 /// Telling whether a pass changed a module, without writing it.
 #pragma once
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
@@ -19,6 +20,8 @@ struct FunctionPrint {
   uint64_t Content = 0;
   uint64_t Order = 0;
   uint64_t Instructions = 0;
+  /// Where its part of `Fingerprint::Shared` ends; it begins where that of the function before ends.
+  size_t SharedEnd = 0;
 };
 
 /// A module's fingerprint. It rests on addresses: two are comparable only if they were taken of the same
@@ -32,7 +35,15 @@ struct Fingerprint {
   /// The order of the use-lists of globals, and of constants that use globals.
   uint64_t Order = 0;
   std::vector<FunctionPrint> Functions;
+  /// The uses that instructions make of values that belong to no function, function by function, in order.
+  std::vector<llvm::Use *> Shared;
 
+  /// Those of the function at `Index`.
+  llvm::ArrayRef<llvm::Use *> shared(size_t Index) const {
+    size_t Begin = Index == 0 ? 0 : Functions[Index - 1].SharedEnd;
+    return llvm::ArrayRef(Shared).slice(Begin,
+                                        Functions[Index].SharedEnd - Begin);
+  }
   uint64_t instructions() const;
 };
 

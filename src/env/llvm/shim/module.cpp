@@ -146,7 +146,7 @@ void steplake_llvm_module_settle(SteplakeModule *Module) {
   bool Dropped = false;
   for (Function *F : Module->Changes.Functions)
     Dropped |= dropUnreadable(*F);
-  canonicaliseUseLists(*Module->IR, Module->Changes);
+  canonicaliseUseLists(*Module->IR, Module->Changes, Module->Next);
   if (Dropped) {
     takeFingerprint(*Module->IR, Module->Types, Module->Print);
     return;

@@ -48,8 +48,9 @@ void dropDeadConstants(llvm::Module &M);
 /// Dead constants must be gone: they are users too.
 void canonicaliseUseLists(llvm::Module &M);
 
-/// The same for a module that was canonical before `Changed` came about.
-void canonicaliseUseLists(llvm::Module &M, const Difference &Changed);
+/// The same for a module that was canonical before `Changed` came about, and whose content `Print` is of.
+void canonicaliseUseLists(llvm::Module &M, const Difference &Changed,
+                          const Fingerprint &Print);
 
 /// Drops attributes of `F` and of its calls that bitcode can hold but its reader does not take: alignments
 /// of 2^32, which inference arrives at for unreachable code. True if there were any.
