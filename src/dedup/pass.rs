@@ -9,8 +9,8 @@ use super::plan::Plan;
 use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
 use crate::store::{
-    EdgeShape, EdgeSource, Encoder, KeyRange, Lake, Layer, LayerEdges, LayerWriter, Maintenance,
-    Merge, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
+    EdgeShape, EdgeSource, Encoder, KeyRange, Lake, Layer, LayerEdges, LayerId, LayerWriter,
+    Maintenance, Merge, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
 };
 
 /// The layer that a pass wrote; its tables are not part of the lake yet.
@@ -89,17 +89,17 @@ pub(super) fn write(
     scattered: Scattered<'_>,
     layers: &[Layer],
     maintenance: &Maintenance,
-    layer: crate::store::LayerId,
+    id: LayerId,
 ) -> Result<Written, StoreError> {
     let Scattered { lake, snapshot, plan, shape, failed, partitions, .. } = scattered;
-    let ranges = ranges(partitions, &plan);
-    let work = |(partitions, keys): (Vec<Partition>, KeyRange)| {
+    let ranges = ranges(partitions, &plan).into_iter();
+    let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
+    let work = |(partitions, keys, mut writer): (Vec<Partition>, KeyRange, LayerWriter)| {
         let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
         sources.push(Box::new(FreshEdges::open(lake, &plan, shape, &failed, partitions)?));
         for layer in layers {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
         }
-        let mut writer = maintenance.layer_writer(layer);
         let mut rows = Rows::default();
         let mut encoder = Encoder::of(snapshot);
         Merge::new(sources, shape).encode(&mut encoder, &mut |table, batch| {
@@ -108,7 +108,7 @@ pub(super) fn write(
         })?;
         Ok((writer, rows))
     };
-    let results = in_threads(ranges, |range, _| work(range), &mut |_| ())?;
+    let results = in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())?;
     let mut written = Written { writers: Vec::new(), rows: Rows::default() };
     for (writer, rows) in results {
         written.writers.push(writer);
