@@ -43,7 +43,7 @@ pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
         Err(error) => return Err(error.into()),
     };
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report = dedup::dedup(&mut maintenance, &dedup::Settings::default(), &mut |done, all| {
+    let report = dedup::dedup(&mut maintenance, dedup::Settings::default(), &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
     })?;

@@ -105,7 +105,7 @@ pub struct Report {
 /// disk does. The tables are then as before.
 pub fn dedup(
     maintenance: &mut Maintenance,
-    settings: &Settings,
+    settings: Settings,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Report, StoreError> {
     let begun = Instant::now();
@@ -121,7 +121,7 @@ pub fn dedup(
         let rows = rows_of(layers.iter().map(|(_, layer)| layer));
         return Ok(report(true, 0, rows, layers.len(), begun));
     }
-    let mut job = Job { maintenance, snapshot: &snapshot, settings, inputs, uncounted: &uncounted };
+    let mut job = Job { maintenance, snapshot: &snapshot, settings: &settings, inputs, uncounted: &uncounted };
     let done = if is_known {
         match job.run(&uncounted, &layers, progress) {
             Err(StoreError::Corrupt { path, .. }) if is_derived(&layers, &path) => {

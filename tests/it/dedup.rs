@@ -121,14 +121,14 @@ fn settings(memory_bytes_max: u64) -> Settings {
 }
 
 /// Counts what is sealed.
-fn count(lake: &Lake, settings: &Settings) -> Report {
+fn count(lake: &Lake, settings: Settings) -> Report {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
 }
 
 /// Seals and counts.
 fn run(writer: &mut Writer, memory_bytes_max: u64) -> Report {
     writer.seal().unwrap();
-    count(writer.lake(), &settings(memory_bytes_max))
+    count(writer.lake(), settings(memory_bytes_max))
 }
 
 fn lake_with(folder: &tempfile::TempDir, episodes: &[Vec<Taken>]) -> (Lake, Writer, Author) {
@@ -182,13 +182,13 @@ fn a_pass_with_nothing_new_writes_nothing() {
     assert!(run(&mut writer, 1 << 20).unchanged);
     author.close(open, 0, 1, true);
     writer.append(&author.take()).unwrap();
-    assert!(count(&lake, &settings(1 << 20)).unchanged);
+    assert!(count(&lake, settings(1 << 20)).unchanged);
     let third = run(&mut writer, 1 << 20);
     assert_eq!((third.unchanged, third.steps, third.layers), (false, 1, 1));
     assert_same(&derived(&lake, &ALL), &expected(&lake));
     // The old file is elsewhere: whoever reads all files of the folder counts each row once.
     assert!(!before.0[0].path.exists() && !files(&lake).contains(&before.0[0]));
-    let full = count(&lake, &Settings { full: true, ..settings(1 << 20) });
+    let full = count(&lake, Settings { full: true, ..settings(1 << 20) });
     assert_eq!((full.unchanged, full.steps, full.layers), (false, 4, 1));
     assert_same(&derived(&lake, &ALL), &expected(&lake));
 }
@@ -215,7 +215,7 @@ fn damaged_steps_are_refused_with_the_name_of_their_file() {
     content[100] ^= 1;
     std::fs::write(&path, content).unwrap();
     let mut maintenance = lake.maintenance().unwrap();
-    let error = dedup(&mut maintenance, &Settings::default(), &mut |_, _| ()).unwrap_err();
+    let error = dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap_err();
     assert!(matches!(&error, StoreError::Corrupt { path: named, .. } if *named == path), "{error}");
 }
 
@@ -263,11 +263,11 @@ proptest! {
                 writer.seal().unwrap();
             }
             if dedups[at] {
-                count(&lake, &with(memories[at]));
+                count(&lake, with(memories[at]));
             }
         }
         writer.seal().unwrap();
-        count(&lake, &with(memories[0]));
+        count(&lake, with(memories[0]));
         let wanted = expected(&lake);
         assert_same(&derived(&lake, &ALL), &wanted);
         // The ranges of a table are the table.
@@ -283,7 +283,7 @@ proptest! {
         }
         let report = lake.verify(&mut |_, _| ()).unwrap();
         prop_assert!(report.is_sound(), "{:?}", report.findings);
-        let full = count(&lake, &Settings { full: true, ..settings(memories[1]) });
+        let full = count(&lake, Settings { full: true, ..settings(memories[1]) });
         prop_assert!(full.layers <= 1);
         assert_same(&derived(&lake, &ALL), &wanted);
     }
@@ -307,7 +307,7 @@ fn a_partition_that_is_too_large_is_sorted_in_pieces() {
     writer.seal().unwrap();
     let wanted = expected(&lake);
     for memory in [0, 10_000, 100_000, 1 << 30] {
-        let report = count(&lake, &Settings { full: true, ..settings(memory) });
+        let report = count(&lake, Settings { full: true, ..settings(memory) });
         assert_eq!(report.steps, 6000);
         assert_same(&derived(&lake, &ALL), &wanted);
     }
@@ -326,7 +326,7 @@ fn a_pass_goes_on_beside_a_writer() {
         let counting = scope.spawn(move || {
             let mut passes = 0;
             while heard.try_recv() != Err(std::sync::mpsc::TryRecvError::Disconnected) {
-                passes += u32::from(!count(lake, &settings(1 << 20)).unchanged);
+                passes += u32::from(!count(lake, settings(1 << 20)).unchanged);
                 lake.snapshot().unwrap();
             }
             passes
@@ -340,7 +340,7 @@ fn a_pass_goes_on_beside_a_writer() {
         drop(say);
         assert!(counting.join().unwrap() <= 60);
     });
-    count(&lake, &settings(1 << 20));
+    count(&lake, settings(1 << 20));
     assert_same(&derived(&lake, &ALL), &expected(&lake));
     assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
 }

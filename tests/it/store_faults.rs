@@ -93,7 +93,7 @@ impl Machine {
             }
             Act::DiscardOpen => writer.discard_open(RUN),
             Act::Dedup => {
-                let settings = Settings { memory_bytes_max: 3000 };
+                let settings = Settings::default();
                 dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
             }
             Act::Expire => {
@@ -131,7 +131,10 @@ impl Power {
 
     fn ask(&mut self, operation: Operation<'_>) -> Verdict {
         // A cut before a write differs from one before the sync that follows in lost content alone.
-        let counts = !matches!(operation, Operation::Write(..) | Operation::Create(_));
+        let counts = !matches!(
+            operation,
+            Operation::Write(..) | Operation::Create(_) | Operation::Scratch(..)
+        );
         if self.off || counts && self.operations_left == 0 {
             self.off = true;
             return Verdict::Fail(Error::other("the power is off"));
@@ -167,7 +170,7 @@ impl Power {
                 // A disk may take less than it was given.
                 return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
             }
-            Operation::CreateDir(_) => {}
+            Operation::CreateDir(_) | Operation::Scratch(..) => {}
         }
         Verdict::Proceed
     }
