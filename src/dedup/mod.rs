@@ -45,9 +45,6 @@ use crate::store::{
 /// Changes when the same steps would give other tables.
 const VERSION: u32 = 2;
 
-/// A layer is taken in when it has fewer rows than so many times what is there to be written.
-const TIER: u64 = 8;
-
 /// How a dedup goes about it. But for the number of layers, nothing here changes the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
@@ -60,6 +57,9 @@ pub struct Settings {
     pub full: bool,
     /// All layers become one while they have so few rows together.
     pub one_layer_rows_max: u64,
+    /// A layer is taken in when it has less than so many times the rows of what is written: the newest
+    /// first, until one has more. So a step is written again a few times, and there are few layers.
+    pub tier: u64,
 }
 
 impl Default for Settings {
@@ -69,6 +69,7 @@ impl Default for Settings {
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             full: false,
             one_layer_rows_max: 4_000_000,
+            tier: 8,
         }
     }
 }
@@ -182,7 +183,7 @@ impl Job<'_> {
         let lake = self.maintenance.lake().clone();
         let scattered = pass::scatter(&lake, snapshot, steps, &[], settings, progress)?;
         let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
-        let kept = kept_layers(scattered.edges, &sizes, settings.one_layer_rows_max);
+        let kept = kept_layers(scattered.edges, &sizes, settings);
         let (kept, taken) = layers.split_at(kept);
         let taken = taken.iter().map(|(_, layer)| layer.clone()).collect::<Vec<_>>();
         pass::check(&taken.iter().flat_map(Layer::segments).collect::<Vec<_>>(), settings)?;
@@ -211,13 +212,13 @@ impl Job<'_> {
 }
 
 /// How many of the layers, the oldest first, stay as they are when so many new rows come.
-fn kept_layers(new: u64, sizes: &[u64], one_layer_rows_max: u64) -> usize {
-    if new + sizes.iter().sum::<u64>() <= one_layer_rows_max {
+fn kept_layers(new: u64, sizes: &[u64], settings: &Settings) -> usize {
+    if new + sizes.iter().sum::<u64>() <= settings.one_layer_rows_max {
         return 0;
     }
     let mut together = new;
     for (kept, size) in sizes.iter().enumerate().rev() {
-        if *size >= TIER * together {
+        if *size >= settings.tier.saturating_mul(together) {
             return kept + 1;
         }
         together += size;
@@ -229,19 +230,23 @@ fn kept_layers(new: u64, sizes: &[u64], one_layer_rows_max: u64) -> usize {
 mod tests {
     use super::*;
 
+    fn below(one_layer_rows_max: u64) -> Settings {
+        Settings { one_layer_rows_max, ..Settings::default() }
+    }
+
     #[test]
     fn small_lakes_have_one_layer() {
-        assert_eq!(kept_layers(10, &[80, 10], 100), 0);
-        assert_eq!(kept_layers(10, &[], 0), 0);
+        assert_eq!(kept_layers(10, &[80, 10], &below(100)), 0);
+        assert_eq!(kept_layers(10, &[], &below(0)), 0);
     }
 
     #[test]
     fn a_layer_stays_while_it_is_much_larger_than_what_comes() {
-        assert_eq!(kept_layers(10, &[800, 80], 0), 2);
-        assert_eq!(kept_layers(10, &[800, 79], 0), 1);
-        assert_eq!(kept_layers(10, &[700, 79], 0), 0);
-        assert_eq!(kept_layers(1, &[1000, 100, 10], 0), 3);
-        assert_eq!(kept_layers(2, &[1000, 100, 10], 0), 2);
+        assert_eq!(kept_layers(10, &[800, 80], &below(0)), 2);
+        assert_eq!(kept_layers(10, &[800, 79], &below(0)), 1);
+        assert_eq!(kept_layers(10, &[700, 79], &below(0)), 0);
+        assert_eq!(kept_layers(1, &[1000, 100, 10], &below(0)), 3);
+        assert_eq!(kept_layers(2, &[1000, 100, 10], &below(0)), 2);
     }
 
     /// Rows that are written in all, over the rows that came: what tiers are for.
@@ -249,7 +254,7 @@ mod tests {
     fn a_row_is_written_a_few_times_however_often_rows_come() {
         let (mut layers, mut written, passes) = (Vec::new(), 0, 20_000);
         for _ in 0..passes {
-            let kept = kept_layers(1, &layers, 0);
+            let kept = kept_layers(1, &layers, &below(0));
             let size = 1 + layers.drain(kept..).sum::<u64>();
             written += size;
             layers.push(size);

@@ -240,6 +240,7 @@ proptest! {
         dedups in vec(proptest::bool::weighted(0.4), 12),
         memories in vec(prop_oneof![Just(0_u64), 1_u64..8000, Just(1 << 30)], 12),
         one_layer_rows_max in prop_oneof![Just(0_u64), 0_u64..20, Just(4_000_000)],
+        tier in 0_u64..4,
         order in Just((0_u32..12).collect::<Vec<_>>()).prop_shuffle(),
         cut in any::<i64>(),
     ) {
@@ -247,7 +248,7 @@ proptest! {
         let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
         let mut writer = lake.writer().unwrap();
         let mut author = Author::default();
-        let with = |memory| Settings { one_layer_rows_max, ..settings(memory) };
+        let with = |memory| Settings { one_layer_rows_max, tier, ..settings(memory) };
         // The last one stays open.
         let closed = episodes.len().saturating_sub(1);
         for (at, path) in episodes.iter().enumerate() {
