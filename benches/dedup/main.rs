@@ -16,7 +16,10 @@ use synthetic::Synthetic;
 
 fn line(what: &str, steps: u64, elapsed: Duration) {
     let per_second = steps as f64 / elapsed.as_secs_f64();
-    println!("  {what:<30} {steps:>12} steps {:>9.2} s {per_second:>12.0} /s", elapsed.as_secs_f64());
+    println!(
+        "  {what:<30} {steps:>12} steps {:>9.2} s {per_second:>12.0} /s",
+        elapsed.as_secs_f64()
+    );
 }
 
 fn count(lake: &Synthetic, full: bool) -> Result<Report, StoreError> {

@@ -103,8 +103,12 @@ impl Synthetic {
     }
 
     /// A number by Zipf's law: equally many visits for each doubling of the number.
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss,
-        reason = "a draw of a number, nothing that is counted")]
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a draw of a number, nothing that is counted"
+    )]
     fn zipf(&self, random: u64) -> u64 {
         let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
         (self.states as f64).powf(even) as u64 - 1

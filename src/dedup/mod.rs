@@ -122,7 +122,13 @@ pub fn dedup(
         let rows = rows_of(layers.iter().map(|(_, layer)| layer));
         return Ok(report(true, 0, rows, layers.len(), begun));
     }
-    let mut job = Job { maintenance, snapshot: &snapshot, settings: &settings, inputs, uncounted: &uncounted };
+    let mut job = Job {
+        maintenance,
+        snapshot: &snapshot,
+        settings: &settings,
+        inputs,
+        uncounted: &uncounted,
+    };
     let done = if is_known {
         match job.run(&uncounted, &layers, progress) {
             Err(StoreError::Corrupt { path, .. }) if is_derived(&layers, &path) => {

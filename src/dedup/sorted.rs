@@ -184,8 +184,7 @@ impl Run {
         stride: usize,
         buffer_rows: usize,
     ) -> Result<Self, StoreError> {
-        let mut run =
-            Self { scratch, left: stretch, rows: Vec::new(), at: 0, stride, buffer_rows };
+        let mut run = Self { scratch, left: stretch, rows: Vec::new(), at: 0, stride, buffer_rows };
         run.fill()?;
         Ok(run)
     }

@@ -202,8 +202,11 @@ impl<'a> Chain<'a> {
     #[cold]
     fn does_not_follow(&self, episode: i64, index: i32) -> StoreError {
         let id = EpisodeId(episode);
-        let what =
-            format!("step {index} of episode {} of run {} does not follow", id.ordinal(), id.run().0);
+        let what = format!(
+            "step {index} of episode {} of run {} does not follow",
+            id.ordinal(),
+            id.run().0
+        );
         StoreError::Corrupt { path: self.segment.path.clone(), what }
     }
 }

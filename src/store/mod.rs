@@ -67,11 +67,11 @@ pub use disk::{Disk, Operation, Verdict};
 pub use error::StoreError;
 pub use identity::{Identity, RecordedObservation};
 pub use lake::Lake;
-pub use layers::{KeyRange, Layer, LayeredTable};
 pub(crate) use layers::{
-    Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, StateWords, Wanted,
-    absorb, key_of_place, rewards_of,
+    Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, StateWords,
+    Wanted, absorb, key_of_place, rewards_of,
 };
+pub use layers::{KeyRange, Layer, LayeredTable};
 pub use maintenance::{Collected, Expired, Keep, Maintenance};
 pub use manifest::{LayerId, SnapshotId, SnapshotKind, SnapshotRow};
 pub(crate) use parts::Part;

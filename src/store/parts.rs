@@ -76,9 +76,9 @@ impl Snapshot {
             let what = "it has other columns than lake.json says";
             return Err(StoreError::corrupt(&segment.path, what));
         }
-        let places = columns.iter().map(|name| {
-            schema.index_of(name).expect("a scan asks for columns that are there")
-        });
+        let places = columns
+            .iter()
+            .map(|name| schema.index_of(name).expect("a scan asks for columns that are there"));
         let mask = ProjectionMask::roots(footer.parquet_schema(), places);
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
             .with_projection(mask)

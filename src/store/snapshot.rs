@@ -10,8 +10,8 @@ use super::batch::Schemas;
 use super::catalog::{self, Catalog};
 use super::lock::ReadersLock;
 use super::{
-    Identity, KeyRange, Lake, Layer, LayerId, LayeredTable, RunRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotRow,
-    StoreError, Table, manifest,
+    Identity, KeyRange, Lake, Layer, LayerId, LayeredTable, RunRow, Scan, ScanColumns, Segment,
+    SnapshotId, SnapshotRow, StoreError, Table, manifest,
 };
 use crate::model::StateId;
 

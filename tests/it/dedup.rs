@@ -39,21 +39,22 @@ fn expected(lake: &Lake) -> Vec<Derived> {
             edges.entry((from.key(), from, action, pair[1].state)).or_default().push(&pair[1]);
         }
     }
-    let row = |table, (_, from, action, to): (i64, StateId, u16, Option<StateId>), steps: &[&StepRow]| {
-        let first = steps[0];
-        let time = steps.iter().map(|step| step.wall_time).sum::<Duration>();
-        let time = u64::try_from(time.as_micros()).unwrap();
-        let episode = closed[&first.episode];
-        Derived {
-            table,
-            from,
-            action,
-            led: to.map(|to| (to, first.rewards.as_ref().unwrap().to_vec(), time)),
-            failed: to.is_none().then(|| (episode.outcome.to_string(), episode.detail.clone())),
-            count: steps.len() as u64,
-            first: (first.episode, first.index),
-        }
-    };
+    let row =
+        |table, (_, from, action, to): (i64, StateId, u16, Option<StateId>), steps: &[&StepRow]| {
+            let first = steps[0];
+            let time = steps.iter().map(|step| step.wall_time).sum::<Duration>();
+            let time = u64::try_from(time.as_micros()).unwrap();
+            let episode = closed[&first.episode];
+            Derived {
+                table,
+                from,
+                action,
+                led: to.map(|to| (to, first.rewards.as_ref().unwrap().to_vec(), time)),
+                failed: to.is_none().then(|| (episode.outcome.to_string(), episode.detail.clone())),
+                count: steps.len() as u64,
+                first: (first.episode, first.index),
+            }
+        };
     let (mut transitions, mut conflicts, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     let edges = edges.into_iter().collect::<Vec<_>>();
     for group in edges.chunk_by(|(one, _), (other, _)| (one.1, one.2) == (other.1, other.2)) {
@@ -89,8 +90,7 @@ fn derived(lake: &Lake, range: &KeyRange) -> Vec<Derived> {
                     let rewards = vec![reward("reward_Size"), reward("reward_SizeNorm")];
                     (to, rewards, int64(&batch, "wall_time_us", row).try_into().unwrap())
                 });
-                let detail =
-                    || batch["detail"].is_valid(row).then(|| text(&batch, "detail", row));
+                let detail = || batch["detail"].is_valid(row).then(|| text(&batch, "detail", row));
                 let failed =
                     (table == Table::Failures).then(|| (text(&batch, "kind", row), detail()));
                 let episode = EpisodeId(int64(&batch, "first_episode_id", row));

@@ -57,8 +57,7 @@ async fn rows(answer: Answer) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for batch in answer.try_collect::<Vec<_>>().await.unwrap() {
         let columns = batch.columns().iter();
-        let columns =
-            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap());
+        let columns = columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap());
         let columns = columns.collect::<Vec<_>>();
         rows.extend((0..batch.num_rows()).map(|row| {
             columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>()

@@ -64,7 +64,8 @@ impl Model {
                 let named = rows.steps.iter().map(|row| &row.benchmark).collect::<HashSet<_>>();
                 rows.benchmarks.retain(|row| named.contains(&row.uri));
             }
-            Act::Seal | Act::Dedup | Act::DedupApart | Act::Expire | Act::Collect | Act::Reopen => {}
+            Act::Seal | Act::Dedup | Act::DedupApart | Act::Expire | Act::Collect | Act::Reopen => {
+            }
         }
         Self(sorted(rows))
     }

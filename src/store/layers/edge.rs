@@ -242,14 +242,16 @@ mod tests {
             0..i32::MAX,
             0..1_i64 << 40,
         )
-            .prop_map(move |(from, action, to, first_episode, first_index, time)| EdgeHead {
-                from: of(from),
-                action,
-                to: to.map(of),
-                first_episode,
-                first_index,
-                wall_time_us: time,
-                count: time / 3 + 1,
+            .prop_map(move |(from, action, to, first_episode, first_index, time)| {
+                EdgeHead {
+                    from: of(from),
+                    action,
+                    to: to.map(of),
+                    first_episode,
+                    first_index,
+                    wall_time_us: time,
+                    count: time / 3 + 1,
+                }
             })
     }
 

@@ -13,9 +13,9 @@ use arrow::datatypes::SchemaRef;
 use super::FailureText;
 use super::edge::{Edge, EdgeShape};
 use crate::model::StateId;
-use crate::store::{Snapshot, Table};
 use crate::store::batch::Schemas;
 use crate::store::table::STATE_ID_LEN;
+use crate::store::{Snapshot, Table};
 
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 16_384;

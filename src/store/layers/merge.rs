@@ -42,7 +42,8 @@ impl Layer {
 
     /// Whether its files are there and have their lengths.
     pub fn is_whole(&self) -> bool {
-        let length = |segment: &Segment| segment.open().ok()?.metadata().ok().map(|file| file.len());
+        let length =
+            |segment: &Segment| segment.open().ok()?.metadata().ok().map(|file| file.len());
         self.segments().all(|segment| length(segment) == Some(segment.bytes))
     }
 
@@ -184,10 +185,7 @@ pub(crate) struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    pub(crate) fn new(
-        sources: Vec<Box<dyn EdgeSource + 'a>>,
-        shape: EdgeShape,
-    ) -> Self {
+    pub(crate) fn new(sources: Vec<Box<dyn EdgeSource + 'a>>, shape: EdgeShape) -> Self {
         let heap = (0..sources.len()).filter(|&at| sources[at].row().is_some()).collect::<Vec<_>>();
         let row = Vec::with_capacity(shape.words());
         let mut merge = Self { sources, heap, row, text: None };

@@ -16,8 +16,8 @@ mod scan;
 
 pub(crate) use edge::{Edge, EdgeHead, EdgeShape, StateWords, absorb, key_of_place, rewards_of};
 pub(crate) use encode::Encoder;
-pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
 pub use merge::Layer;
+pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
 pub use read::LayeredTable;
 pub use scan::KeyRange;
 
