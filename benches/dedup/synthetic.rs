@@ -131,8 +131,8 @@ impl Synthetic {
                 let action = random % ACTIONS;
                 let edge = mixed((at << 6) | action);
                 failed = edge % FAILURES_ONE_IN == 1;
-                if edge % CHANGES_ONE_IN == 0 {
-                    let other = edge % CONFLICTS_ONE_IN == 0 && random >> 63 == 1;
+                if edge.is_multiple_of(CHANGES_ONE_IN) {
+                    let other = edge.is_multiple_of(CONFLICTS_ONE_IN) && random >> 63 == 1;
                     at = self.zipf(mixed(edge + u64::from(other)));
                 }
                 (action, edge)

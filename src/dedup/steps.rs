@@ -78,7 +78,7 @@ impl<'a> Steps<'a> {
         for batch in self.snapshot.scan_part(part, &names)? {
             let batch = batch?;
             let columns = StepColumns::new(&batch, &self.columns[5..]);
-            if skip > 0 && columns.episodes.len() > 0 {
+            if skip > 0 && !columns.episodes.is_empty() {
                 chain.begin_behind(&columns);
             }
             for row in skip..columns.episodes.len() {

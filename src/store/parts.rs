@@ -70,7 +70,10 @@ impl Snapshot {
     ) -> Result<PartScan<'a>, StoreError> {
         let segment = &part.segment;
         let file = segment.open()?;
-        let footer = segment.footer(&file, PageIndexPolicy::Skip)?;
+        // With an index, only the last page of the row group before is read.
+        let is_first = part.rows_before == 0;
+        let index = if is_first { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
+        let footer = segment.footer(&file, index)?;
         let schema = self.schema(segment.table);
         if footer.schema().fields() != schema.fields() {
             let what = "it has other columns than lake.json says";
@@ -83,7 +86,7 @@ impl Snapshot {
         let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
             .with_projection(mask)
             .with_batch_size(BATCH_ROWS);
-        let builder = if part.rows_before == 0 {
+        let builder = if is_first {
             builder.with_row_groups(part.groups.clone().collect())
         } else {
             let rows = |group| builder.metadata().row_group(group).num_rows();

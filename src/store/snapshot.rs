@@ -178,7 +178,9 @@ impl Snapshot {
     pub fn layers_by_age(&self) -> Vec<(LayerId, Layer)> {
         let layer = |(id, segments): (LayerId, Vec<&Segment>)| {
             let mut layer = Layer::default();
-            segments.into_iter().for_each(|segment| layer.push(segment.clone()));
+            for segment in segments {
+                layer.push(segment.clone());
+            }
             (id, layer)
         };
         self.layers().into_iter().map(layer).collect()

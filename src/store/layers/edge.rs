@@ -119,11 +119,11 @@ pub(crate) fn key_of_place(place: u64) -> i64 {
 pub(crate) struct Edge<'a>(pub(crate) &'a [u64]);
 
 impl<'a> Edge<'a> {
-    pub(crate) fn from_key(self) -> i64 {
+    pub(crate) fn key_before(self) -> i64 {
         (self.0[0] ^ SIGN).cast_signed()
     }
 
-    pub(crate) fn from_id(self) -> [u8; StateId::LEN] {
+    pub(crate) fn id_before(self) -> [u8; StateId::LEN] {
         StateWords([self.0[0] ^ SIGN, self.0[1], self.0[2] >> 32]).bytes()
     }
 
@@ -137,11 +137,11 @@ impl<'a> Edge<'a> {
         self.0[2] & 1 == 1
     }
 
-    pub(crate) fn to_key(self) -> i64 {
+    pub(crate) fn key_after(self) -> i64 {
         self.0[3].cast_signed()
     }
 
-    pub(crate) fn to_id(self) -> [u8; StateId::LEN] {
+    pub(crate) fn id_after(self) -> [u8; StateId::LEN] {
         StateWords([self.0[3], self.0[4], self.0[5] >> 32]).bytes()
     }
 
@@ -260,13 +260,13 @@ mod tests {
         fn an_edge_gives_back_what_it_was_made_of(head in head()) {
             let row = row(&head);
             let edge = Edge(&row);
-            let from = StateId(edge.from_id());
+            let from = StateId(edge.id_before());
             prop_assert_eq!(StateWords::of(&from.0), head.from);
-            prop_assert_eq!(edge.from_key(), from.key());
+            prop_assert_eq!(edge.key_before(), from.key());
             prop_assert_eq!((edge.action(), edge.led()), (head.action, head.to.is_some()));
             if let Some(to) = head.to {
-                prop_assert_eq!(StateWords::of(&edge.to_id()), to);
-                prop_assert_eq!(edge.to_key(), StateId(edge.to_id()).key());
+                prop_assert_eq!(StateWords::of(&edge.id_after()), to);
+                prop_assert_eq!(edge.key_after(), StateId(edge.id_after()).key());
                 prop_assert_eq!(edge.wall_time_us(), head.wall_time_us);
             }
             prop_assert_eq!(edge.first(), (head.first_episode, head.first_index));
@@ -277,8 +277,8 @@ mod tests {
         fn edges_are_in_the_order_of_their_keys(one in head(), other in head()) {
             let key = |row: &[u64]| {
                 let edge = Edge(row);
-                let from = StateId(edge.from_id());
-                (from.key(), from, edge.action(), edge.led().then(|| edge.to_id()))
+                let from = StateId(edge.id_before());
+                (from.key(), from, edge.action(), edge.led().then(|| edge.id_after()))
             };
             let (one, other) = (row(&one), row(&other));
             prop_assert_eq!(Edge(&one).order(Edge(&other)), key(&one).cmp(&key(&other)));

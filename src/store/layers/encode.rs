@@ -177,12 +177,12 @@ impl Rows {
             self.from.reserve_exact(BATCH_ROWS * StateId::LEN);
             self.to.reserve_exact(BATCH_ROWS * StateId::LEN);
         }
-        self.from.extend_from_slice(&edge.from_id());
-        self.from_key.push(edge.from_key());
+        self.from.extend_from_slice(&edge.id_before());
+        self.from_key.push(edge.key_before());
         self.action.push(edge.action());
         if edge.led() {
-            self.to.extend_from_slice(&edge.to_id());
-            self.to_key.push(edge.to_key());
+            self.to.extend_from_slice(&edge.id_after());
+            self.to_key.push(edge.key_after());
             self.rewards.extend(edge.rewards());
             self.wall_time_us.push(edge.wall_time_us());
         }

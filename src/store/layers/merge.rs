@@ -1,6 +1,7 @@
 //! Sorted edges from several places, taken together.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use super::FailureText;
 use super::edge::{Edge, EdgeShape, absorb};
@@ -106,7 +107,7 @@ impl LayerEdges {
             if !is_wanted || segments.is_empty() {
                 return Ok(None);
             }
-            let schema = schemas.get(table).clone();
+            let schema = Arc::clone(schemas.get(table));
             TableCursor::open(schema, table, segments.to_vec(), range.clone(), shape).map(Some)
         };
         let (led, failed) = (wanted != Wanted::Failures, wanted != Wanted::Led);
@@ -175,6 +176,9 @@ impl EdgeSource for LayerEdges {
     }
 }
 
+/// An edge, and how it failed where it did.
+type EdgeRow<'a> = (&'a [u64], Option<FailureText<'a>>);
+
 /// Several sources as one.
 pub(crate) struct Merge<'a> {
     sources: Vec<Box<dyn EdgeSource + 'a>>,
@@ -228,7 +232,7 @@ impl<'a> Merge<'a> {
     }
 
     /// The next edge with all its steps; none at the end.
-    pub(crate) fn next(&mut self) -> Result<Option<(&[u64], Option<FailureText<'_>>)>, StoreError> {
+    pub(crate) fn next(&mut self) -> Result<Option<EdgeRow<'_>>, StoreError> {
         let Some(&least) = self.heap.first() else { return Ok(None) };
         let owned = |text: FailureText<'_>| (text.kind.to_owned(), text.detail.map(str::to_owned));
         self.row.clear();

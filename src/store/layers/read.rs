@@ -60,12 +60,11 @@ impl LayeredTable {
             if self.is_over {
                 return Ok(None);
             }
-            match self.merge.next()? {
-                Some((row, text)) => self.encoder.push(row, text),
-                None => {
-                    self.encoder.end();
-                    self.is_over = true;
-                }
+            if let Some((row, text)) = self.merge.next()? {
+                self.encoder.push(row, text);
+            } else {
+                self.encoder.end();
+                self.is_over = true;
             }
         }
     }
