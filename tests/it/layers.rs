@@ -42,7 +42,7 @@ fn record(path: &Path, layers: u32) -> Lake {
                     (action, Some((ordinal * ordinal + 3 * at) % (11 + layer)))
                 })
                 .collect::<Vec<_>>();
-            path.extend((ordinal % 3 == 0).then_some((7, None)));
+            path.extend(ordinal.is_multiple_of(3).then_some((7, None)));
             author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
         }
         writer.append(&author.take()).unwrap();
