@@ -1,15 +1,22 @@
 -- The state transitions as SQL defines them, computed afresh from the steps of closed episodes
 -- This is what the table `state_transitions` is defined to hold. Of several next states the most
--- frequent one counts, among equals the one with the smallest id; `count` and the mean time are
--- over the steps that led to it; the rewards are those of the first of these steps.
+-- frequent one counts, among equals the one with the smallest id; `count` and the time are of the
+-- steps that led to it; the rewards are those of the first of these steps. It is plain SQL over
+-- `steps` and `episodes`, so that other engines can be asked the same.
 WITH taken AS (
-  SELECT t.*
-  FROM transitions_taken AS t
-  LEFT SEMI JOIN episodes AS e ON e.episode_id = t.episode_id
-  WHERE t.state_id IS NOT NULL AND t.next_state_id IS NOT NULL
+  SELECT *
+  FROM (
+    SELECT s.* EXCLUDE (benchmark_uri, end_of_episode, state_id, state_key),
+           lag(s.state_id) OVER (PARTITION BY s.episode_id ORDER BY s.step_index) AS state_id,
+           lag(s.state_key) OVER (PARTITION BY s.episode_id ORDER BY s.step_index) AS state_key,
+           s.state_id AS next_state_id, s.state_key AS next_state_key
+    FROM steps AS s
+    WHERE s.episode_id IN (SELECT episode_id FROM episodes)
+  ) AS moves
+  WHERE action IS NOT NULL AND next_state_id IS NOT NULL
 ), counted AS (
   SELECT state_id, action, next_state_id, count(*) AS count,
-         avg(wall_time_us) AS mean_wall_time_us
+         CAST(sum(wall_time_us) AS BIGINT) AS wall_time_us
   FROM taken
   GROUP BY state_id, action, next_state_id
 ), ranked AS (
@@ -21,9 +28,10 @@ WITH taken AS (
                                ORDER BY episode_id, step_index) AS place
   FROM taken
 )
-SELECT f.* EXCLUDE (episode_id, step_index, benchmark_uri, end_of_episode, wall_time_us, changed,
-                    place),
-       r.count, r.mean_wall_time_us
+SELECT f.state_id, f.state_key, f.action, f.next_state_id, f.next_state_key,
+       f.* EXCLUDE (state_id, state_key, action, next_state_id, next_state_key, wall_time_us,
+                    episode_id, step_index, place),
+       r.count, r.wall_time_us, f.episode_id AS first_episode_id, f.step_index AS first_step_index
 FROM ranked AS r
 JOIN firsts AS f
   ON f.state_id = r.state_id AND f.action = r.action AND f.next_state_id = r.next_state_id

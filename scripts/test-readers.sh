@@ -1,8 +1,12 @@
 #!/usr/bin/env bash
-# Makes a small lake and has DuckDB and PyArrow read it.
+# Makes two small lakes and has DuckDB and PyArrow read them.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
+folder=$(mktemp --directory)
+trap 'rm --recursive --force "$folder"' EXIT
+export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked
+cargo test --locked --test it layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py

@@ -49,7 +49,7 @@ pub(super) enum Command {
     /// Derive state transitions, conflicts and failures from the steps.
     ///
     /// What is complete is sealed first. While another process records, only what is sealed is counted.
-    Dedup,
+    Dedup(DedupArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
     Verify(VerifyArgs),
     /// List the lake's snapshots: every seal and every dedup makes one.
@@ -204,6 +204,21 @@ pub(super) struct ExpireArgs {
     /// Forget those with a number below N.
     #[arg(long, group = "which", value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub(super) before: Option<i64>,
+}
+
+/// Derive state transitions, conflicts and failures from the steps.
+///
+/// What costs time is steps that are new since the last time. While another process records, what it has
+/// sealed is counted.
+#[derive(Debug, Args)]
+pub(super) struct DedupArgs {
+    /// Make all of it anew from all steps.
+    #[arg(long)]
+    pub(super) full: bool,
+
+    /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
+    #[arg(long, default_value = "1G", value_name = "BYTES")]
+    pub(super) memory: super::dedup::Bytes,
 }
 
 #[derive(Debug, Args)]

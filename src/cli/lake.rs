@@ -1,4 +1,4 @@
-//! `seal`, `dedup`, `info`.
+//! `seal`, `info`.
 
 use std::fmt::Write;
 
@@ -7,9 +7,8 @@ use serde_json::json;
 
 use super::args::{Cli, InfoArgs, InfoFormat};
 use super::failure::Failed;
-use super::{counted, print, progress, snapshot};
-use crate::dedup;
-use crate::store::{Lake, RunRow, Snapshot, StoreError, Table};
+use super::{counted, print, snapshot};
+use crate::store::{Lake, RunRow, Snapshot, Table};
 
 pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -28,47 +27,6 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     }
     text.push('\n');
     print(&text)
-}
-
-pub(super) fn dedup(cli: &Cli) -> Result<(), Failed> {
-    let lake = Lake::open(&cli.lake)?;
-    let mut maintenance = lake.maintenance()?;
-    // Only sealed steps are counted. Where somebody records, they seal when they see fit.
-    let waiting = match lake.writer() {
-        Ok(mut writer) => {
-            writer.seal()?;
-            0
-        }
-        Err(StoreError::Busy { .. }) => lake.snapshot()?.closed_hot_steps(),
-        Err(error) => return Err(error.into()),
-    };
-    let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report = dedup::dedup(&mut maintenance, dedup::Settings::default(), &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    })?;
-    bar.finish_and_clear();
-    if waiting > 0 {
-        tracing::warn!(
-            "another process is recording: {} of finished episodes, not sealed yet and not counted; \
-             `steplake dedup` counts them later",
-            if waiting == 1 {
-                "1 step is".to_owned()
-            } else {
-                format!("{} steps are", HumanCount(waiting))
-            }
-        );
-    }
-    let tables = [
-        counted(report.transitions, "transition"),
-        counted(report.conflicts, "conflict"),
-        counted(report.failures, "failure"),
-    ];
-    let tables = tables.join(", ");
-    if report.unchanged {
-        return print(&format!("nothing new since the last time: {tables}\n"));
-    }
-    print(&format!("{}: {tables}\n", counted(report.steps, "step")))
 }
 
 pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {

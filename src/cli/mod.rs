@@ -5,6 +5,7 @@
 mod args;
 mod benchmarks;
 mod datasets;
+mod dedup;
 mod failure;
 mod generate;
 mod history;
@@ -42,7 +43,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
     match &cli.command {
         Command::Generate(args) => generate::run(cli, args),
         Command::Seal => lake::seal(cli),
-        Command::Dedup => lake::dedup(cli),
+        Command::Dedup(args) => dedup::dedup(cli, args),
         Command::Verify(args) => verify::run(cli, args),
         Command::Snapshots(args) => history::snapshots(cli, args),
         Command::Expire(args) => history::expire(cli, args),

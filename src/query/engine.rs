@@ -17,6 +17,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
 use super::explain::{Known, explain};
+use super::layered::LayeredLakeTable;
 use super::literals::{StateComparisons, StateLists};
 use super::named::Query;
 use super::tables::LakeTable;
@@ -70,7 +71,12 @@ impl Engine {
             segments: HashMap::new(),
         };
         for table in Table::ALL {
-            engine.register(table.name(), Arc::new(LakeTable::new(&snapshot, table)))?;
+            let in_layers = table.is_derived() && snapshot.layers().len() > 1;
+            if in_layers {
+                engine.register(table.name(), Arc::new(LayeredLakeTable::new(&snapshot, table)))?;
+            } else {
+                engine.register(table.name(), Arc::new(LakeTable::new(&snapshot, table)))?;
+            }
             engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
         }
         for (name, batch) in catalog::tables(&identity, &snapshot).map_err(failed)? {

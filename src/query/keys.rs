@@ -34,6 +34,16 @@ impl KeyFilter {
         }
     }
 
+    /// The column that is one of the keys.
+    pub(super) fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// The keys.
+    pub(super) fn keys(&self) -> &BTreeSet<i64> {
+        &self.keys
+    }
+
     /// Whether `segment` can have such rows, by the range of its leading key in the manifest.
     pub(super) fn may_be_in(&self, segment: &Segment) -> bool {
         let leads = segment.table.key().first() == Some(&self.column);

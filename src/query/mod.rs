@@ -28,6 +28,7 @@ mod explain;
 mod files;
 mod functions;
 mod keys;
+mod layered;
 mod literals;
 mod named;
 mod near;

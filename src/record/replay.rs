@@ -13,7 +13,7 @@ use arrow::datatypes::Int16Type;
 use super::generate::Dice;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Outcome, Provenance, StateId};
-use crate::store::{ScanColumns, Snapshot, StoreError, Table};
+use crate::store::{Snapshot, StoreError, Table};
 
 /// A transition as it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +75,9 @@ pub enum ReplayError {
 ///
 /// What the store says.
 pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, StoreError> {
-    let columns = ScanColumns::Named(&["state_id", "action", "next_state_id"]);
     let mut drawn: Vec<(u64, Edge)> = Vec::new();
     let mut dice = Dice::new(seed, 0);
-    for batch in snapshot.scan(Table::StateTransitions, columns) {
+    for batch in snapshot.scan_layers(Table::StateTransitions, &(i64::MIN..=i64::MAX))? {
         let batch = batch?;
         let column = |name| batch.column_by_name(name).expect("it was asked for");
         let (states, nexts) = (column("state_id"), column("next_state_id"));

@@ -27,6 +27,9 @@ pub enum Operation<'a> {
     SyncDir(&'a Path),
     /// Removes a file.
     Remove(&'a Path),
+    /// Writes so many bytes to a file without a name, for work on the lake of this path. Nothing of it
+    /// outlives the process.
+    Scratch(&'a Path, usize),
     /// Commits a transaction of the hot log. Durable on return.
     Commit(&'a Path),
 }
@@ -82,7 +85,7 @@ impl Disk {
         i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
     }
 
-    fn ask(&self, operation: Operation<'_>) -> io::Result<Option<usize>> {
+    pub(super) fn ask(&self, operation: Operation<'_>) -> io::Result<Option<usize>> {
         match self.faults.as_ref().map_or(Verdict::Proceed, |faults| faults(operation)) {
             Verdict::Proceed => Ok(None),
             Verdict::Short(bytes) => Ok(Some(bytes)),

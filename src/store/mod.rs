@@ -46,12 +46,15 @@ mod frame;
 mod identity;
 mod ir;
 mod lake;
+mod layers;
 mod lock;
 mod maintenance;
 mod manifest;
+mod parts;
 mod retired;
 mod rows;
 mod scan;
+mod scratch;
 mod seal;
 mod segment;
 mod snapshot;
@@ -64,11 +67,18 @@ pub use disk::{Disk, Operation, Verdict};
 pub use error::StoreError;
 pub use identity::{Identity, RecordedObservation};
 pub use lake::Lake;
+pub(crate) use layers::{
+    Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, StateWords,
+    Wanted, absorb, key_of_place, rewards_of,
+};
+pub use layers::{KeyRange, Layer, LayeredTable};
 pub use maintenance::{Collected, Expired, Keep, Maintenance};
 pub use manifest::{LayerId, SnapshotId, SnapshotKind, SnapshotRow};
+pub(crate) use parts::Part;
 pub use retired::{Removed, retired_place};
 pub use rows::{BenchmarkRow, EpisodeRow, IrRow, Known, ObservationRow, Rows, RunRow, StepRow};
 pub use scan::{Scan, ScanColumns};
+pub(crate) use scratch::{Scratch, Stretch};
 pub use seal::{Prepared, SealReport, Sealer};
 pub use segment::Segment;
 pub use snapshot::Snapshot;

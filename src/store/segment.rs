@@ -22,6 +22,15 @@ use super::{Disk, Identity, LayerId, StoreError, Table, retired, retired_place};
 
 /// Bytes of a row group of `ir`, before which a new one is begun.
 const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
+/// Columns of derived tables of which most values differ, or come in short runs.
+const DERIVED_VARIOUS: [&str; 6] = [
+    "state_id",
+    "state_key",
+    "next_state_id",
+    "next_state_key",
+    "wall_time_us",
+    "first_episode_id",
+];
 /// Rows of a page of `ir`: what is read for the IR of one state.
 const IR_PAGE_ROWS_MAX: usize = 16;
 
@@ -161,10 +170,14 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
             .set_column_compression(bitcode.clone(), Compression::UNCOMPRESSED)
             .set_column_statistics_enabled(bitcode, EnabledStatistics::None);
     }
-    if matches!(table, Table::Ir | Table::Observations) {
-        for unique in ["state_id", "state_key"] {
-            properties = properties.set_column_dictionary_enabled(unique.into(), false);
-        }
+    // Where most values of a row group differ, a dictionary costs time and room.
+    let various: &[&str] = match table {
+        Table::Ir | Table::Observations => &["state_id", "state_key"],
+        Table::StateTransitions | Table::Conflicts | Table::Failures => &DERIVED_VARIOUS,
+        _ => &[],
+    };
+    for column in various {
+        properties = properties.set_column_dictionary_enabled((*column).into(), false);
     }
     properties.build()
 }

@@ -10,8 +10,8 @@ use super::batch::Schemas;
 use super::catalog::{self, Catalog};
 use super::lock::ReadersLock;
 use super::{
-    Identity, Lake, LayerId, RunRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotRow,
-    StoreError, Table, manifest,
+    Identity, KeyRange, Lake, Layer, LayerId, LayeredTable, RunRow, Scan, ScanColumns, Segment,
+    SnapshotId, SnapshotRow, StoreError, Table, manifest,
 };
 use crate::model::StateId;
 
@@ -172,6 +172,37 @@ impl Snapshot {
             }
         }
         layers
+    }
+
+    /// The layers of the derived tables, the oldest first.
+    pub fn layers_by_age(&self) -> Vec<(LayerId, Layer)> {
+        let layer = |(id, segments): (LayerId, Vec<&Segment>)| {
+            let mut layer = Layer::default();
+            for segment in segments {
+                layer.push(segment.clone());
+            }
+            (id, layer)
+        };
+        self.layers().into_iter().map(layer).collect()
+    }
+
+    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded number
+    /// of rows at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] when a file cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// When the table is not a derived one.
+    pub fn scan_layers(&self, table: Table, range: &KeyRange) -> Result<LayeredTable, StoreError> {
+        let layers = self.layers_by_age().into_iter().map(|(_, layer)| layer).collect::<Vec<_>>();
+        LayeredTable::open(table, &layers, &self.identity, &self.schemas, range)
+    }
+
+    pub(super) fn schemas(&self) -> &Schemas {
+        &self.schemas
     }
 
     /// The segments of `steps` whose steps no layer counts yet.

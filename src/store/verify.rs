@@ -90,7 +90,7 @@ const ORDER: [Table; Table::ALL.len()] = [
 /// What to do about a file that is not what was written.
 const RESTORE: &str = "restore the file from a copy, or record again into another lake";
 /// The same of a file that can be made again.
-const DERIVE: &str = "`steplake dedup` makes it anew";
+const DERIVE: &str = "`steplake dedup --full` makes it anew";
 
 /// The same of a file that only older snapshots have.
 const EXPIRE: &str = "only older snapshots have it: `steplake expire` and `steplake gc` drop it";

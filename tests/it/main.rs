@@ -10,6 +10,7 @@ mod demo;
 mod disk;
 mod failed_start;
 mod kill;
+mod layers;
 mod llvm;
 mod query;
 mod record;

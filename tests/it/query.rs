@@ -325,27 +325,37 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
 async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
     let taken = "(SELECT t.* FROM transitions_taken AS t \
                  LEFT SEMI JOIN episodes AS e ON e.episode_id = t.episode_id) AS taken";
+    let first = |column: &str| {
+        format!("first_value(\"{column}\" ORDER BY episode_id, step_index) AS \"{column}\"")
+    };
+    let rewards = [first("reward_IrInstructionCount"), first("reward_IrInstructionCountNorm")];
+    let firsts = "min(episode_id) AS first_episode_id, \
+         first_value(step_index ORDER BY episode_id, step_index) AS first_step_index";
     let conflicts = format!(
-        "SELECT state_id, state_key, action, next_state_id, next_state_key, count FROM \
-         (SELECT state_id, state_key, action, next_state_id, next_state_key, count(*) AS count, \
+        "SELECT * EXCLUDE (results) FROM \
+         (SELECT state_id, state_key, action, next_state_id, next_state_key, {}, \
+         count(*) AS count, sum(wall_time_us) AS wall_time_us, {firsts}, \
          count(*) OVER (PARTITION BY state_id, action) AS results FROM {taken} \
          WHERE next_state_id IS NOT NULL \
          GROUP BY state_id, state_key, action, next_state_id, next_state_key) AS counted \
-         WHERE results > 1 ORDER BY state_key, state_id, action, next_state_id"
+         WHERE results > 1 ORDER BY state_key, state_id, action, next_state_id",
+        rewards.join(", ")
     );
-    let failures = "SELECT state_id, state_key, action, \
-         first_value(outcome ORDER BY t.episode_id) AS kind, \
-         first_value(detail ORDER BY t.episode_id) AS detail, count(*) AS count \
-         FROM transitions_taken AS t JOIN episodes AS e ON e.episode_id = t.episode_id \
-         WHERE next_state_id IS NULL \
-         GROUP BY state_id, state_key, action ORDER BY state_key, state_id, action";
+    let failures = format!(
+        "SELECT state_id, state_key, action, \
+         first_value(outcome ORDER BY episode_id) AS kind, \
+         first_value(detail ORDER BY episode_id) AS detail, count(*) AS count, {firsts} \
+         FROM (SELECT t.*, e.outcome, e.detail FROM transitions_taken AS t \
+         JOIN episodes AS e ON e.episode_id = t.episode_id WHERE t.next_state_id IS NULL) AS failed \
+         GROUP BY state_id, state_key, action ORDER BY state_key, state_id, action"
+    );
     for kept in Kept::ALL {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(&small_lake::record(&folder.path().join("lake"), kept)).await;
         for (table, definition, rows) in [
             ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql(), 10),
             ("conflicts", conflicts.as_str(), 4),
-            ("failures", failures, 1),
+            ("failures", failures.as_str(), 1),
         ] {
             let order = Table::from_name(table).unwrap().key().join(", ");
             let stored = format!("SELECT * FROM {table} ORDER BY {order}");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::{Error, ErrorKind};
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -32,6 +32,8 @@ enum Act {
     SealBehind(Rows),
     DiscardOpen,
     Dedup,
+    /// Counts into a layer of its own.
+    DedupApart,
     /// Forgets all snapshots but two.
     Expire,
     Collect,
@@ -62,7 +64,8 @@ impl Model {
                 let named = rows.steps.iter().map(|row| &row.benchmark).collect::<HashSet<_>>();
                 rows.benchmarks.retain(|row| named.contains(&row.uri));
             }
-            Act::Seal | Act::Dedup | Act::Expire | Act::Collect | Act::Reopen => {}
+            Act::Seal | Act::Dedup | Act::DedupApart | Act::Expire | Act::Collect | Act::Reopen => {
+            }
         }
         Self(sorted(rows))
     }
@@ -93,7 +96,18 @@ impl Machine {
             }
             Act::DiscardOpen => writer.discard_open(RUN),
             Act::Dedup => {
-                let settings = Settings { memory_bytes_max: 3000 };
+                let settings = Settings::default();
+                dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
+            }
+            Act::DedupApart => {
+                // So little memory that most of it goes to temporary files, in one thread all the same.
+                let settings = Settings {
+                    one_layer_rows_max: 0,
+                    tier: 0,
+                    memory_bytes_max: 100,
+                    threads: NonZeroUsize::MIN,
+                    ..Settings::default()
+                };
                 dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
             }
             Act::Expire => {
@@ -131,7 +145,10 @@ impl Power {
 
     fn ask(&mut self, operation: Operation<'_>) -> Verdict {
         // A cut before a write differs from one before the sync that follows in lost content alone.
-        let counts = !matches!(operation, Operation::Write(..) | Operation::Create(_));
+        let counts = !matches!(
+            operation,
+            Operation::Write(..) | Operation::Create(_) | Operation::Scratch(..)
+        );
         if self.off || counts && self.operations_left == 0 {
             self.off = true;
             return Verdict::Fail(Error::other("the power is off"));
@@ -167,7 +184,7 @@ impl Power {
                 // A disk may take less than it was given.
                 return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
             }
-            Operation::CreateDir(_) => {}
+            Operation::CreateDir(_) | Operation::Scratch(..) => {}
         }
         Verdict::Proceed
     }
@@ -196,7 +213,7 @@ fn script() -> Vec<Act> {
     acts.push(Act::Append(author.take()));
     author.close(episode(1), 1, 2, false);
     author.reset(episode(2), 0);
-    acts.extend([Act::SealBehind(author.take()), Act::Seal, Act::Dedup, Act::Reopen]);
+    acts.extend([Act::SealBehind(author.take()), Act::Seal, Act::DedupApart, Act::Reopen]);
     author.steps(episode(2), 0, 1, &[(1, Some(4)), (1, Some(9))]);
     author.episode(episode(3), 0, &[(1, Some(4)), (5, Some(5))]);
     acts.extend([Act::Append(author.take()), Act::DiscardOpen, Act::Seal, Act::Dedup, Act::Reopen]);
@@ -365,6 +382,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         Just(Act::DiscardOpen),
         Just(Act::Reopen),
         Just(Act::Dedup),
+        Just(Act::DedupApart),
         Just(Act::Expire),
         Just(Act::Collect),
     ];

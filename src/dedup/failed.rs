@@ -1,0 +1,69 @@
+//! How the compiler failed, by episode.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use arrow::array::{Array as _, AsArray as _};
+use arrow::datatypes::{Int32Type, Int64Type};
+
+use crate::model::{EpisodeId, EpisodeOutcome, FailureKind};
+use crate::store::{Edge, FailureText, ScanColumns, Segment, Snapshot, StoreError, Table};
+
+/// The failures that steps of a pass may have ended in.
+pub(super) struct Failed {
+    lake: PathBuf,
+    episodes: HashMap<i64, (FailureKind, Option<Box<str>>)>,
+}
+
+impl Failed {
+    /// Reads the episodes that `steps` may have rows of: sealing puts both into files of about the same
+    /// range.
+    pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, StoreError> {
+        let meets = |episodes: &&Segment| {
+            steps.iter().any(|steps| match (episodes.key_range, steps.key_range) {
+                (Some((one, two)), Some((least, greatest))) => one <= greatest && least <= two,
+                _ => true,
+            })
+        };
+        let mut episodes = HashMap::new();
+        for segment in snapshot.segments(Table::Episodes).iter().filter(meets) {
+            segment.check()?;
+            let columns = ScanColumns::Named(&["episode_id", "steps", "outcome", "detail"]);
+            for batch in snapshot.scan_segment(segment, columns) {
+                let batch = batch?;
+                let ids = batch["episode_id"].as_primitive::<Int64Type>();
+                let lengths = batch["steps"].as_primitive::<Int32Type>();
+                let outcomes = batch["outcome"].as_string::<i32>();
+                let details = batch["detail"].as_string::<i32>();
+                for (row, outcome) in outcomes.iter().enumerate() {
+                    // A failed start has no step.
+                    if lengths.value(row) > 0
+                        && let Some(Ok(EpisodeOutcome::Failed(kind))) = outcome.map(str::parse)
+                    {
+                        let detail = details.is_valid(row).then(|| details.value(row).into());
+                        episodes.insert(ids.value(row), (kind, detail));
+                    }
+                }
+            }
+        }
+        Ok(Self { lake: snapshot.path().to_owned(), episodes })
+    }
+
+    /// How the first step of a failure failed.
+    pub(super) fn text(&self, edge: Edge<'_>) -> Option<FailureText<'_>> {
+        let (kind, detail) = self.episodes.get(&edge.first_episode())?;
+        Some(FailureText { kind: kind.as_str(), detail: detail.as_deref() })
+    }
+
+    /// Says that an episode ends in a failure of which its row says nothing.
+    pub(super) fn unexplained(&self, edge: Edge<'_>) -> StoreError {
+        let (episode, index) = edge.first();
+        let id = EpisodeId(episode);
+        let what = format!(
+            "episode {} of run {} has no state after step {index}, and its row no failure",
+            id.ordinal(),
+            id.run().0
+        );
+        StoreError::Corrupt { path: self.lake.clone(), what }
+    }
+}

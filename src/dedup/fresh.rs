@@ -1,0 +1,92 @@
+//! The new edges of a range of partitions, one after another.
+
+use super::failed::Failed;
+use super::plan::Plan;
+use super::scatter::Partition;
+use super::sorted::{Sorted, sort_partition};
+use crate::store::{Edge, EdgeShape, EdgeSource, FailureText, Lake, Merge, StoreError};
+
+/// The edges of partitions that follow one another, each sorted when it is its turn.
+pub(super) struct FreshEdges<'a> {
+    lake: &'a Lake,
+    plan: &'a Plan,
+    shape: EdgeShape,
+    failed: &'a Failed,
+    partitions: std::vec::IntoIter<Partition>,
+    sorted: Sorted,
+    at: usize,
+    /// Of a partition that is too large to be sorted in memory, and its present edge.
+    merge: Option<(Merge<'static>, Vec<u64>)>,
+}
+
+impl<'a> FreshEdges<'a> {
+    pub(super) fn open(
+        lake: &'a Lake,
+        plan: &'a Plan,
+        shape: EdgeShape,
+        failed: &'a Failed,
+        partitions: Vec<Partition>,
+    ) -> Result<Self, StoreError> {
+        let mut fresh = Self {
+            lake,
+            plan,
+            shape,
+            failed,
+            partitions: partitions.into_iter(),
+            sorted: Sorted::new(shape, plan),
+            at: 0,
+            merge: None,
+        };
+        fresh.find()?;
+        Ok(fresh)
+    }
+
+    /// Goes on to the next partition that has an edge, where the present one has none left.
+    fn find(&mut self) -> Result<(), StoreError> {
+        while self.row().is_none() {
+            let Some(partition) = self.partitions.next() else { return Ok(()) };
+            self.at = 0;
+            self.merge =
+                sort_partition(self.lake, partition, self.plan, self.shape, &mut self.sorted)?
+                    .map(|merge| (merge, Vec::new()));
+            self.step_merge()?;
+        }
+        // What cannot be told is found out here, where there can be an error.
+        match self.row().map(Edge) {
+            Some(edge) if !edge.led() && self.failed.text(edge).is_none() => {
+                Err(self.failed.unexplained(edge))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn step_merge(&mut self) -> Result<(), StoreError> {
+        if let Some((merge, present)) = &mut self.merge {
+            present.clear();
+            if let Some((row, _)) = merge.next()? {
+                present.extend_from_slice(row);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EdgeSource for FreshEdges<'_> {
+    fn row(&self) -> Option<&[u64]> {
+        match &self.merge {
+            Some((_, present)) => (!present.is_empty()).then_some(present.as_slice()),
+            None => self.sorted.edge(self.at),
+        }
+    }
+
+    fn text(&self) -> Option<FailureText<'_>> {
+        let edge = Edge(self.row()?);
+        if edge.led() { None } else { self.failed.text(edge) }
+    }
+
+    fn advance(&mut self) -> Result<(), StoreError> {
+        self.at += 1;
+        self.step_merge()?;
+        self.find()
+    }
+}

@@ -1,0 +1,179 @@
+//! One pass: new steps and some layers become one layer.
+
+use std::sync::mpsc::Sender;
+
+use super::Settings;
+use super::failed::Failed;
+use super::fresh::FreshEdges;
+use super::plan::Plan;
+use super::scatter::{Partition, Scatter};
+use super::steps::Steps;
+use crate::store::{
+    EdgeShape, EdgeSource, Encoder, KeyRange, Lake, Layer, LayerEdges, LayerId, LayerWriter,
+    Maintenance, Merge, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
+};
+
+/// The layer that a pass wrote; its tables are not part of the lake yet.
+pub(super) struct Written {
+    /// Ranges of it, in the order of their keys.
+    pub(super) writers: Vec<LayerWriter>,
+    pub(super) rows: Rows,
+}
+
+/// How many rows there are, by table.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Rows {
+    pub(super) transitions: u64,
+    pub(super) conflicts: u64,
+    pub(super) failures: u64,
+}
+
+impl Rows {
+    pub(super) fn add(&mut self, table: Table, rows: u64) {
+        match table {
+            Table::StateTransitions => self.transitions += rows,
+            Table::Conflicts => self.conflicts += rows,
+            Table::Failures => self.failures += rows,
+            other => panic!("{other} is no derived table"),
+        }
+    }
+}
+
+/// The new edges, scattered by the state that they leave from.
+pub(super) struct Scattered<'a> {
+    lake: &'a Lake,
+    snapshot: &'a Snapshot,
+    plan: Plan,
+    shape: EdgeShape,
+    failed: Failed,
+    partitions: Vec<Partition>,
+    /// Steps with an action.
+    pub(super) steps: u64,
+    /// Edges, of which some may be equal: at least as many as there are different ones.
+    pub(super) edges: u64,
+}
+
+/// Reads steps. `progress` is told how many rows of how many are read.
+pub(super) fn scatter<'a>(
+    lake: &'a Lake,
+    snapshot: &'a Snapshot,
+    segments: &[Segment],
+    retracted: &[i16],
+    settings: &Settings,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Scattered<'a>, StoreError> {
+    let shape = EdgeShape::new(snapshot.identity().rewards.len());
+    let total = segments.iter().map(|segment| segment.rows).sum();
+    let plan = Plan::new(total, shape, settings);
+    let failed = Failed::read(snapshot, segments)?;
+    let steps = Steps::new(snapshot, segments, retracted)?;
+    let work = |read: &Sender<u64>| {
+        let mut scatter = Scatter::new(lake, plan, shape);
+        let count = steps.scatter(&mut scatter, read)?;
+        Ok((scatter, count))
+    };
+    let mut done = 0;
+    let results = in_threads(vec![(); plan.threads], |(), read| work(read), &mut |rows| {
+        done += rows;
+        progress(done, total);
+    })?;
+    let (scatters, counts): (Vec<_>, Vec<u64>) = results.into_iter().unzip();
+    let partitions = Scatter::gather(scatters, &plan);
+    let edges = partitions.iter().map(|partition| partition.edges).sum();
+    let steps = counts.into_iter().sum();
+    Ok(Scattered { lake, snapshot, plan, shape, failed, partitions, steps, edges })
+}
+
+/// Writes the new edges and those of `layers` as one layer, with one writer for each thread.
+pub(super) fn write(
+    scattered: Scattered<'_>,
+    layers: &[Layer],
+    maintenance: &Maintenance,
+    id: LayerId,
+) -> Result<Written, StoreError> {
+    let Scattered { lake, snapshot, plan, shape, failed, partitions, .. } = scattered;
+    let ranges = ranges(partitions, &plan).into_iter();
+    let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
+    let work = |(partitions, keys, mut writer): (Vec<Partition>, KeyRange, LayerWriter)| {
+        let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
+        sources.push(Box::new(FreshEdges::open(lake, &plan, shape, &failed, partitions)?));
+        for layer in layers {
+            sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
+        }
+        let mut rows = Rows::default();
+        let mut encoder = Encoder::of(snapshot);
+        Merge::new(sources, shape).encode(&mut encoder, &mut |table, batch| {
+            rows.add(table, batch.num_rows() as u64);
+            writer.write(table, &batch)
+        })?;
+        Ok((writer, rows))
+    };
+    let results = in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())?;
+    let mut written = Written { writers: Vec::new(), rows: Rows::default() };
+    for (writer, rows) in results {
+        written.writers.push(writer);
+        written.rows.add(Table::StateTransitions, rows.transitions);
+        written.rows.add(Table::Conflicts, rows.conflicts);
+        written.rows.add(Table::Failures, rows.failures);
+    }
+    Ok(written)
+}
+
+/// Deals the partitions out to the threads: ranges with about as many edges each.
+fn ranges(partitions: Vec<Partition>, plan: &Plan) -> Vec<(Vec<Partition>, KeyRange)> {
+    let all = partitions.iter().map(|partition| partition.edges).sum::<u64>();
+    let share = all / plan.threads as u64 + 1;
+    let mut ranges: Vec<(Vec<Partition>, KeyRange)> = Vec::new();
+    let (mut open, mut edges, mut first) = (Vec::new(), 0, 0);
+    let count = partitions.len();
+    for (place, partition) in partitions.into_iter().enumerate() {
+        edges += partition.edges;
+        open.push(partition);
+        let is_last = place + 1 == count;
+        if is_last || edges >= share && ranges.len() + 1 < plan.threads {
+            let (low, high) = (plan.first_place(first), plan.last_place(place));
+            ranges.push((std::mem::take(&mut open), key_of_place(low)..=key_of_place(high)));
+            (edges, first) = (0, place + 1);
+        }
+    }
+    ranges
+}
+
+/// Does each piece of work in a thread of its own; what they say meanwhile is told to `hear`.
+fn in_threads<W: Send, T: Send>(
+    pieces: Vec<W>,
+    work: impl Fn(W, &Sender<u64>) -> Result<T, StoreError> + Sync,
+    hear: &mut dyn FnMut(u64),
+) -> Result<Vec<T>, StoreError> {
+    let (say, heard) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let work = &work;
+        let begin = |piece| {
+            let say = say.clone();
+            scope.spawn(move || work(piece, &say))
+        };
+        let threads = pieces.into_iter().map(begin).collect::<Vec<_>>();
+        drop(say);
+        heard.iter().for_each(hear);
+        let done = threads.into_iter().map(|thread| match thread.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        });
+        done.collect()
+    })
+}
+
+/// Reads files whole and says whether they are what was written, several at a time.
+pub(super) fn check(segments: &[&Segment], settings: &Settings) -> Result<(), StoreError> {
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let work = || {
+        while let Some(segment) =
+            segments.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+        {
+            segment.check()?;
+        }
+        Ok(())
+    };
+    let threads = settings.threads.get().min(segments.len());
+    in_threads(vec![(); threads], |(), _| work(), &mut |_| ()).map(drop)
+}

@@ -1,0 +1,121 @@
+//! How memory is shared out.
+
+use super::Settings;
+use crate::store::EdgeShape;
+
+/// Bytes of a word.
+const WORD: u64 = 8;
+/// Partitions at most: each is a place that rows are scattered to, and a piece of a temporary file.
+const PARTITION_BITS_MAX: u32 = 10;
+/// Bytes of a partition that are sorted quickly: about what the second cache of a core holds a few
+/// times over.
+const PARTITION_BYTES: u64 = 8 << 20;
+/// Rows of a partition that are sorted at once at most: their numbers have 24 bits.
+const SORT_ROWS_MAX: u64 = (1 << 24) - 1;
+/// Slots of the table of edges seen lately.
+const RECENT_SLOTS_MAX: u64 = 1 << 19;
+
+/// What each thread may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Threads that read steps, and that write ranges of states.
+    pub(super) threads: usize,
+    /// The states are partitioned by so many first bits of their place.
+    pub(super) bits: u32,
+    /// Words that a thread gathers of a partition before it writes them out.
+    pub(super) buffer_words_max: usize,
+    /// Rows of a partition that a thread sorts at once.
+    pub(super) sort_rows_max: usize,
+    /// Slots of a thread's table of edges seen lately.
+    pub(super) recent_slots: usize,
+}
+
+impl Plan {
+    /// For at most so many new edges.
+    ///
+    /// Half of the memory is for what was read and is not yet sorted, a quarter for what is being
+    /// sorted. The last quarter is for Parquet: pages that are read, row groups that are written.
+    pub(super) fn new(edges: u64, shape: EdgeShape, settings: &Settings) -> Self {
+        let row_bytes = shape.words() as u64 * WORD;
+        let bytes = edges.saturating_mul(row_bytes);
+        let memory = settings.memory_bytes_max;
+        // What fits many times over is not worth a second thread, and leaves fewer files.
+        let threads = if bytes <= memory / 16 { 1 } else { settings.threads.get() as u64 };
+        let gathered = memory / 2 / threads;
+        let wanted = (bytes / PARTITION_BYTES).max(1).next_power_of_two();
+        // Few rows at a time make small writes.
+        let afforded = (gathered / (16 * row_bytes)).max(1);
+        let bits = wanted.ilog2().min(afforded.ilog2()).min(PARTITION_BITS_MAX);
+        let buffer_rows = (gathered >> bits) / row_bytes;
+        let sorted = memory / 4 / threads;
+        let recent = edges.next_power_of_two().min(RECENT_SLOTS_MAX).min(gathered / 128);
+        Self {
+            threads: small(threads),
+            bits,
+            buffer_words_max: small(buffer_rows.max(1)) * shape.words(),
+            sort_rows_max: small((sorted / (row_bytes + WORD)).clamp(2, SORT_ROWS_MAX)),
+            recent_slots: 1 << small(recent.max(1)).ilog2(),
+        }
+    }
+
+    pub(super) fn partitions(&self) -> usize {
+        1 << self.bits
+    }
+
+    /// The least place of a partition's states.
+    pub(super) fn first_place(&self, partition: usize) -> u64 {
+        (partition as u64).checked_shl(u64::BITS - self.bits).unwrap_or(0)
+    }
+
+    /// The greatest place of a partition's states.
+    pub(super) fn last_place(&self, partition: usize) -> u64 {
+        self.first_place(partition) | u64::MAX.checked_shr(self.bits).unwrap_or(0)
+    }
+
+    /// The partition of the edges from the state at this place.
+    #[inline]
+    pub(super) fn partition_of(&self, place: u64) -> usize {
+        let first_bits = place.checked_shr(u64::BITS - self.bits).unwrap_or(0);
+        usize::try_from(first_bits).expect("there are few partitions")
+    }
+}
+
+fn small(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+
+    use super::*;
+
+    fn settings(memory_bytes_max: u64) -> Settings {
+        let threads = NonZeroUsize::new(2).unwrap();
+        Settings { memory_bytes_max, threads, ..Settings::default() }
+    }
+
+    #[test]
+    fn no_thread_holds_more_than_its_share() {
+        for memory in [0, 1, 1000, 1 << 20, 1 << 26, 1 << 30, 1 << 40] {
+            for edges in [0, 1, 1000, 1_000_000, 100_000_000, 10_000_000_000] {
+                let shape = EdgeShape::new(4);
+                let plan = Plan::new(edges, shape, &settings(memory));
+                let row = shape.words() as u64 * WORD;
+                let gathered = plan.partitions() * plan.buffer_words_max * plan.threads;
+                let floor = row * plan.threads as u64;
+                assert!(gathered as u64 * WORD <= (memory / 2).max(floor), "{memory} {plan:?}");
+                let sorted = plan.sort_rows_max as u64 * (row + WORD) * plan.threads as u64;
+                assert!(sorted <= (memory / 4).max(4 * floor), "{memory} {plan:?}");
+                assert!(plan.recent_slots as u64 * WORD * plan.threads as u64 <= memory / 16 + 16);
+            }
+        }
+    }
+
+    #[test]
+    fn a_hundred_million_steps_are_cut_so_that_each_partition_is_sorted_in_memory() {
+        let plan = Plan::new(100_000_000, EdgeShape::new(4), &settings(1 << 30));
+        assert!(100_000_000 / plan.partitions() * 2 < plan.sort_rows_max, "{plan:?}");
+        assert_eq!(plan.threads, 2);
+    }
+}

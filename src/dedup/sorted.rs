@@ -1,0 +1,220 @@
+//! A partition's edges in their order, each once.
+
+use std::sync::Arc;
+
+use super::plan::Plan;
+use super::scatter::Partition;
+use crate::store::{
+    Edge, EdgeShape, EdgeSource, FailureText, Lake, Merge, Scratch, StoreError, Stretch, absorb,
+};
+
+/// Bits of a row's number in a partition.
+const NUMBER_BITS: u32 = 24;
+const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
+
+/// Rows in memory and the order of those that stand for an edge.
+pub(super) struct Sorted {
+    pub(super) rows: Vec<u64>,
+    pub(super) order: Vec<u64>,
+    stride: usize,
+    /// First bits that all rows share: they tell nothing apart.
+    bits: u32,
+}
+
+impl Sorted {
+    pub(super) fn new(shape: EdgeShape, plan: &Plan) -> Self {
+        Self { rows: Vec::new(), order: Vec::new(), stride: shape.words(), bits: plan.bits }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.rows.clear();
+        self.order.clear();
+    }
+
+    pub(super) fn edge(&self, at: usize) -> Option<&[u64]> {
+        let start = place(*self.order.get(at)?) * self.stride;
+        Some(&self.rows[start..start + self.stride])
+    }
+
+    /// Puts the rows in order and counts equal ones together. What is sorted are single words: the first
+    /// bits of the state that are not shared by the partition, and the row's number. Rows are looked at
+    /// where those are equal.
+    pub(super) fn sort(&mut self) {
+        let Self { rows, order, stride, bits } = self;
+        let stride = *stride;
+        let numbered = rows.chunks_exact(stride).zip(0_u64..);
+        order.clear();
+        order.extend(numbered.map(|(row, number)| {
+            debug_assert!(number <= NUMBER, "a partition is sorted in pieces that are numbered");
+            ((row[0] << *bits) & !NUMBER) | number
+        }));
+        order.sort_unstable();
+        let row = |at: u64| Edge(&rows[place(at) * stride..][..stride]);
+        for equal in order.chunk_by_mut(|one, other| one & !NUMBER == other & !NUMBER) {
+            if equal.len() > 1 {
+                equal.sort_unstable_by(|&one, &other| row(one).order(row(other)));
+            }
+        }
+        let mut kept = 0;
+        for at in 0..order.len() {
+            let next = place(order[at]) * stride;
+            if kept > 0 {
+                let last = place(order[kept - 1]) * stride;
+                let [last, next] = rows
+                    .get_disjoint_mut([last..last + stride, next..next + stride])
+                    .expect("these are two rows");
+                if Edge(last).is_same(Edge(next)) {
+                    absorb(last, next);
+                    continue;
+                }
+            }
+            order[kept] = order[at];
+            kept += 1;
+        }
+        order.truncate(kept);
+    }
+}
+
+fn place(at: u64) -> usize {
+    usize::try_from(at & NUMBER).expect("24 bits")
+}
+
+/// Sorts a partition of any size: in memory, or in pieces that are then merged. Returns the merge where
+/// it takes one; the rows are in `sorted` otherwise.
+pub(super) fn sort_partition(
+    lake: &Lake,
+    partition: Partition,
+    plan: &Plan,
+    shape: EdgeShape,
+    sorted: &mut Sorted,
+) -> Result<Option<Merge<'static>>, StoreError> {
+    let stride = shape.words();
+    let words_max = plan.sort_rows_max * stride;
+    let mut pieces = Pieces { scratch: None, runs: Vec::new(), row: Vec::new() };
+    sorted.clear();
+    for rows in partition.rows {
+        for rows in rows.chunks(stride) {
+            if sorted.rows.len() == words_max {
+                pieces.write(lake, sorted)?;
+            }
+            sorted.rows.extend_from_slice(rows);
+        }
+    }
+    for (scratch, stretch) in partition.written {
+        let (mut start, mut left) = (stretch.start, stretch.words);
+        while left > 0 {
+            if sorted.rows.len() == words_max {
+                pieces.write(lake, sorted)?;
+            }
+            let words = left.min(words_max - sorted.rows.len());
+            scratch.read(Stretch { start, words }, &mut sorted.rows)?;
+            start += words as u64;
+            left -= words;
+        }
+    }
+    if pieces.runs.is_empty() {
+        sorted.sort();
+        return Ok(None);
+    }
+    pieces.write(lake, sorted)?;
+    let scratch = Arc::new(pieces.scratch.expect("the pieces lie in it"));
+    let buffer_rows = (plan.sort_rows_max / pieces.runs.len()).max(1);
+    let run = |stretch: Stretch| {
+        let run = Run::open(Arc::clone(&scratch), stretch, stride, buffer_rows)?;
+        Ok(Box::new(run) as Box<dyn EdgeSource>)
+    };
+    let runs = pieces.runs.into_iter().map(run).collect::<Result<Vec<_>, StoreError>>()?;
+    // Their buffers take the place of the rows.
+    sorted.rows = Vec::new();
+    sorted.order = Vec::new();
+    Ok(Some(Merge::new(runs, shape)))
+}
+
+/// Sorted pieces of a partition that is too large to be sorted at once.
+struct Pieces {
+    scratch: Option<Scratch>,
+    runs: Vec<Stretch>,
+    row: Vec<u64>,
+}
+
+impl Pieces {
+    /// Rows that are put together for one write.
+    const WRITE_WORDS: usize = 1 << 13;
+
+    /// Sorts what is in memory and writes it out.
+    fn write(&mut self, lake: &Lake, sorted: &mut Sorted) -> Result<(), StoreError> {
+        sorted.sort();
+        let scratch = match &mut self.scratch {
+            Some(scratch) => scratch,
+            none => none.insert(Scratch::create(lake)?),
+        };
+        let mut run: Option<Stretch> = None;
+        self.row.clear();
+        for at in 0..sorted.order.len() {
+            self.row.extend_from_slice(sorted.edge(at).expect("it is in the order"));
+            if self.row.len() >= Self::WRITE_WORDS || at + 1 == sorted.order.len() {
+                let written = scratch.append(&self.row)?;
+                run = Some(run.map_or(written, |run| Stretch {
+                    start: run.start,
+                    words: run.words + written.words,
+                }));
+                self.row.clear();
+            }
+        }
+        self.runs.extend(run);
+        sorted.clear();
+        Ok(())
+    }
+}
+
+/// A sorted piece, read a little at a time.
+struct Run {
+    scratch: Arc<Scratch>,
+    left: Stretch,
+    rows: Vec<u64>,
+    at: usize,
+    stride: usize,
+    buffer_rows: usize,
+}
+
+impl Run {
+    fn open(
+        scratch: Arc<Scratch>,
+        stretch: Stretch,
+        stride: usize,
+        buffer_rows: usize,
+    ) -> Result<Self, StoreError> {
+        let mut run = Self { scratch, left: stretch, rows: Vec::new(), at: 0, stride, buffer_rows };
+        run.fill()?;
+        Ok(run)
+    }
+
+    fn fill(&mut self) -> Result<(), StoreError> {
+        let words = self.left.words.min(self.buffer_rows * self.stride);
+        self.rows.clear();
+        self.at = 0;
+        self.scratch.read(Stretch { start: self.left.start, words }, &mut self.rows)?;
+        self.left.start += words as u64;
+        self.left.words -= words;
+        Ok(())
+    }
+}
+
+impl EdgeSource for Run {
+    fn row(&self) -> Option<&[u64]> {
+        self.rows.get(self.at..self.at + self.stride)
+    }
+
+    /// A failure's text is looked up once all its steps are counted.
+    fn text(&self) -> Option<FailureText<'_>> {
+        None
+    }
+
+    fn advance(&mut self) -> Result<(), StoreError> {
+        self.at += self.stride;
+        if self.at >= self.rows.len() {
+            self.fill()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,307 @@
+//! An edge as a row of 64-bit words: as many as the lake has rewards, and nine.
+//!
+//! ```text
+//! word  high 32 bits            low 32 bits
+//! 0     state before, bytes 0..8, top bit flipped: the order of `state_key`
+//! 1     state before, bytes 8..16
+//! 2     state before, 16..20    action (16 bits, top bit flipped), 1 where a state came out
+//! 3, 4  state after, bytes 0..16; 0 where the compiler failed
+//! 5     state after, 16..20     step index of the first step
+//! 6     episode of the first step
+//! 7     wall time of all steps; 0 where the compiler failed
+//! 8     count of the steps
+//! 9…    rewards of the first step, NaN for none
+//! ```
+//!
+//! Words 0 to 4 and the upper half of 5 are the *key*, and compared as numbers they are in the
+//! order in which edges are written: by state key, state, action, failure first, state after.
+
+use std::cmp::Ordering;
+
+use crate::model::StateId;
+
+/// Words of an edge before its rewards.
+const HEAD: usize = 9;
+const SIGN: u64 = 1 << 63;
+const LOW: u64 = 0xffff_ffff;
+
+/// The width of the edges of one lake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EdgeShape {
+    rewards: usize,
+}
+
+impl EdgeShape {
+    pub(crate) fn new(rewards: usize) -> Self {
+        Self { rewards }
+    }
+
+    /// Words of an edge.
+    pub(crate) fn words(self) -> usize {
+        HEAD + self.rewards
+    }
+
+    pub(crate) fn rewards(self) -> usize {
+        self.rewards
+    }
+}
+
+/// A state id as words of the order of its bytes: 8, 8 and 4 of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StateWords(pub(crate) [u64; 3]);
+
+impl StateWords {
+    /// # Panics
+    ///
+    /// When there are not 20 bytes.
+    #[inline]
+    pub(crate) fn of(id: &[u8]) -> Self {
+        let id: &[u8; StateId::LEN] = id.try_into().expect("an id has 20 bytes");
+        let (first, rest) = id.split_first_chunk::<8>().expect("20 bytes");
+        let (second, rest) = rest.split_first_chunk::<8>().expect("12 bytes");
+        let third = rest.first_chunk::<4>().expect("4 bytes");
+        Self([
+            u64::from_le_bytes(*first).swap_bytes(),
+            u64::from_le_bytes(*second).swap_bytes(),
+            u64::from(u32::from_le_bytes(*third).swap_bytes()),
+        ])
+    }
+
+    #[inline]
+    fn bytes(self) -> [u8; StateId::LEN] {
+        let mut id = [0; StateId::LEN];
+        id[..8].copy_from_slice(&self.0[0].swap_bytes().to_le_bytes());
+        id[8..16].copy_from_slice(&self.0[1].swap_bytes().to_le_bytes());
+        id[16..].copy_from_slice(&(self.0[2] << 32).swap_bytes().to_le_bytes()[..4]);
+        id
+    }
+}
+
+/// What a new edge is made of, but for its rewards.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EdgeHead {
+    pub(crate) from: StateWords,
+    pub(crate) action: i16,
+    pub(crate) to: Option<StateWords>,
+    pub(crate) first_episode: i64,
+    pub(crate) first_index: i32,
+    pub(crate) wall_time_us: i64,
+    pub(crate) count: i64,
+}
+
+impl EdgeHead {
+    /// Writes all but the rewards, which follow behind.
+    #[inline]
+    pub(crate) fn write(&self, row: &mut [u64]) {
+        let StateWords(from) = self.from;
+        let to = self.to.map_or([0; 3], |to| to.0);
+        let led = u64::from(self.to.is_some());
+        let action = u64::from(self.action.cast_unsigned() ^ 0x8000);
+        row[0] = from[0] ^ SIGN;
+        row[1] = from[1];
+        row[2] = (from[2] << 32) | (action << 16) | led;
+        row[3] = to[0];
+        row[4] = to[1];
+        row[5] = (to[2] << 32) | u64::from(self.first_index.cast_unsigned());
+        row[6] = self.first_episode.cast_unsigned();
+        row[7] = if led == 1 { self.wall_time_us.cast_unsigned() } else { 0 };
+        row[8] = self.count.cast_unsigned();
+    }
+}
+
+/// The state key of the edges of which word 0 is `place`.
+pub(crate) fn key_of_place(place: u64) -> i64 {
+    (place ^ SIGN).cast_signed()
+}
+
+/// An edge to be read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Edge<'a>(pub(crate) &'a [u64]);
+
+impl<'a> Edge<'a> {
+    pub(crate) fn key_before(self) -> i64 {
+        (self.0[0] ^ SIGN).cast_signed()
+    }
+
+    pub(crate) fn id_before(self) -> [u8; StateId::LEN] {
+        StateWords([self.0[0] ^ SIGN, self.0[1], self.0[2] >> 32]).bytes()
+    }
+
+    pub(crate) fn action(self) -> i16 {
+        let low = u16::try_from((self.0[2] >> 16) & 0xffff).expect("masked to 16 bits");
+        (low ^ 0x8000).cast_signed()
+    }
+
+    /// True where a state came out, false where the compiler failed.
+    pub(crate) fn led(self) -> bool {
+        self.0[2] & 1 == 1
+    }
+
+    pub(crate) fn key_after(self) -> i64 {
+        self.0[3].cast_signed()
+    }
+
+    pub(crate) fn id_after(self) -> [u8; StateId::LEN] {
+        StateWords([self.0[3], self.0[4], self.0[5] >> 32]).bytes()
+    }
+
+    pub(crate) fn first_episode(self) -> i64 {
+        self.0[6].cast_signed()
+    }
+
+    pub(crate) fn first_index(self) -> i32 {
+        u32::try_from(self.0[5] & LOW).expect("masked to 32 bits").cast_signed()
+    }
+
+    pub(crate) fn first(self) -> (i64, i32) {
+        (self.first_episode(), self.first_index())
+    }
+
+    pub(crate) fn wall_time_us(self) -> i64 {
+        self.0[7].cast_signed()
+    }
+
+    pub(crate) fn count(self) -> i64 {
+        self.0[8].cast_signed()
+    }
+
+    pub(crate) fn rewards(self) -> impl Iterator<Item = f64> + 'a {
+        self.0[HEAD..].iter().map(|&bits| f64::from_bits(bits))
+    }
+
+    /// Whether both leave the same state by the same action.
+    #[inline]
+    pub(crate) fn leaves_as(self, other: Edge<'_>) -> bool {
+        self.0[..2] == other.0[..2] && self.0[2] >> 16 == other.0[2] >> 16
+    }
+
+    #[inline]
+    pub(crate) fn is_same(self, other: Edge<'_>) -> bool {
+        self.0[..5] == other.0[..5] && self.0[5] >> 32 == other.0[5] >> 32
+    }
+
+    #[inline]
+    pub(crate) fn order(self, other: Edge<'_>) -> Ordering {
+        self.0[..5].cmp(&other.0[..5]).then_with(|| (self.0[5] >> 32).cmp(&(other.0[5] >> 32)))
+    }
+
+    /// A number of which equal edges have the same and others mostly another.
+    #[inline]
+    pub(crate) fn hash(self) -> u64 {
+        // State ids are hashes already.
+        let mixed = self.0[0] ^ self.0[2].rotate_left(32) ^ self.0[3].rotate_left(17);
+        mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    }
+}
+
+/// Where the rewards of a row begin.
+#[inline]
+pub(crate) fn rewards_of(row: &mut [u64]) -> &mut [u64] {
+    &mut row[HEAD..]
+}
+
+/// Takes the steps of `other`, the same edge, into `row`. True when the first step is now that of
+/// `other`. In whatever order edges are taken together, the result is the same.
+#[inline]
+pub(crate) fn absorb(row: &mut [u64], other: &[u64]) -> bool {
+    let (mine, theirs) = (Edge(row), Edge(other));
+    debug_assert!(mine.is_same(theirs), "only equal edges are counted together");
+    let count = mine.count() + theirs.count();
+    let wall_time_us = mine.wall_time_us().saturating_add(theirs.wall_time_us());
+    let earlier = theirs.first() < mine.first();
+    row[8] = count.cast_unsigned();
+    row[7] = wall_time_us.cast_unsigned();
+    if earlier {
+        row[5] = other[5];
+        row[6] = other[6];
+        row[HEAD..].copy_from_slice(&other[HEAD..]);
+    }
+    earlier
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn row(head: &EdgeHead) -> Vec<u64> {
+        let mut row = vec![0; EdgeShape::new(1).words()];
+        head.write(&mut row);
+        rewards_of(&mut row)[0] = f64::from_bits(head.count.cast_unsigned()).to_bits();
+        row
+    }
+
+    fn head() -> impl Strategy<Value = EdgeHead> {
+        let state = || prop_oneof![any::<[u8; 20]>(), any::<u8>().prop_map(|byte| [byte; 20])];
+        let of = |id: [u8; 20]| StateWords::of(&id);
+        (
+            state(),
+            any::<i16>(),
+            proptest::option::of(state()),
+            any::<i64>(),
+            0..i32::MAX,
+            0..1_i64 << 40,
+        )
+            .prop_map(move |(from, action, to, first_episode, first_index, time)| {
+                EdgeHead {
+                    from: of(from),
+                    action,
+                    to: to.map(of),
+                    first_episode,
+                    first_index,
+                    wall_time_us: time,
+                    count: time / 3 + 1,
+                }
+            })
+    }
+
+    proptest! {
+        #[test]
+        fn an_edge_gives_back_what_it_was_made_of(head in head()) {
+            let row = row(&head);
+            let edge = Edge(&row);
+            let from = StateId(edge.id_before());
+            prop_assert_eq!(StateWords::of(&from.0), head.from);
+            prop_assert_eq!(edge.key_before(), from.key());
+            prop_assert_eq!((edge.action(), edge.led()), (head.action, head.to.is_some()));
+            if let Some(to) = head.to {
+                prop_assert_eq!(StateWords::of(&edge.id_after()), to);
+                prop_assert_eq!(edge.key_after(), StateId(edge.id_after()).key());
+                prop_assert_eq!(edge.wall_time_us(), head.wall_time_us);
+            }
+            prop_assert_eq!(edge.first(), (head.first_episode, head.first_index));
+            prop_assert_eq!(edge.count(), head.count);
+        }
+
+        #[test]
+        fn edges_are_in_the_order_of_their_keys(one in head(), other in head()) {
+            let key = |row: &[u64]| {
+                let edge = Edge(row);
+                let from = StateId(edge.id_before());
+                (from.key(), from, edge.action(), edge.led().then(|| edge.id_after()))
+            };
+            let (one, other) = (row(&one), row(&other));
+            prop_assert_eq!(Edge(&one).order(Edge(&other)), key(&one).cmp(&key(&other)));
+            prop_assert_eq!(Edge(&one).is_same(Edge(&other)), key(&one) == key(&other));
+        }
+
+        #[test]
+        fn taking_edges_together_asks_for_no_order(head in head(), firsts in proptest::collection::vec((any::<i64>(), 0..i32::MAX), 3)) {
+            let [a, b, c] = [0, 1, 2].map(|at| row(&EdgeHead {
+                first_episode: firsts[at].0, first_index: firsts[at].1, count: 1 + head.count % 7, ..head
+            }));
+            let together = |rows: [&Vec<u64>; 3]| {
+                let mut left = rows[0].clone();
+                absorb(&mut left, rows[1]);
+                absorb(&mut left, rows[2]);
+                let mut right = rows[1].clone();
+                absorb(&mut right, rows[2]);
+                let mut whole = rows[0].clone();
+                absorb(&mut whole, &right);
+                assert_eq!(left, whole);
+                left
+            };
+            prop_assert_eq!(together([&a, &b, &c]), together([&c, &a, &b]));
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Derived tables in several layers, as SQL sees them, and as plain SQL defines them.
+
+use std::path::{Path, PathBuf};
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::TryStreamExt as _;
+use steplake::dedup::{Settings, dedup};
+use steplake::model::{EpisodeId, RunId};
+use steplake::query::{Answer, Engine};
+use steplake::store::{Lake, Table};
+
+use crate::sql::engine;
+use crate::toy_lake::{Author, identity, state};
+
+/// Where another program wants the lake that is tested here: see scripts/test-readers.sh.
+const LAKE: &str = "STEPLAKE_TEST_LAKE";
+
+/// Never takes layers together.
+const APART: Settings = Settings {
+    memory_bytes_max: 1 << 30,
+    threads: std::num::NonZeroUsize::MIN,
+    full: false,
+    one_layer_rows_max: 0,
+    tier: 0,
+};
+
+fn count(lake: &Lake, settings: Settings) -> usize {
+    dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap().layers
+}
+
+/// A lake with conflicts and failures within layers and between them.
+fn record(path: &Path, layers: u32) -> Lake {
+    let lake = Lake::create(path, &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    let mut author = Author::default();
+    for layer in 0..layers {
+        for ordinal in 0..12 {
+            let ordinal = 100 * (layers - layer) + ordinal;
+            let mut path = (0..9)
+                .map(|at| {
+                    let action = u16::try_from((at + ordinal) % 5).unwrap();
+                    (action, Some((ordinal * ordinal + 3 * at) % (11 + layer)))
+                })
+                .collect::<Vec<_>>();
+            path.extend(ordinal.is_multiple_of(3).then_some((7, None)));
+            author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
+        }
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+        assert_eq!(count(&lake, APART), layer as usize + 1);
+    }
+    lake
+}
+
+async fn rows(answer: Answer) -> Vec<Vec<String>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in answer.try_collect::<Vec<_>>().await.unwrap() {
+        let columns = batch.columns().iter();
+        let columns = columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap());
+        let columns = columns.collect::<Vec<_>>();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>()
+        }));
+    }
+    rows
+}
+
+async fn ask(engine: &Engine, sql: &str) -> Vec<Vec<String>> {
+    rows(engine.sql(sql).await.unwrap()).await
+}
+
+const ORDERED: [&str; 3] = [
+    "SELECT * FROM state_transitions ORDER BY state_key, state_id, action",
+    "SELECT * FROM conflicts ORDER BY state_key, state_id, action, next_state_id",
+    "SELECT * FROM failures ORDER BY state_key, state_id, action",
+];
+
+/// Questions that reach the scan in other ways, with the number of rows that they give.
+fn questions() -> Vec<(String, Option<usize>)> {
+    let mut questions = vec![
+        ("SELECT count(*), sum(count), sum(wall_time_us) FROM state_transitions".to_owned(), None),
+        ("SELECT count(*), count(DISTINCT state_id) FROM conflicts".to_owned(), None),
+        ("SELECT action, kind FROM failures ORDER BY action, kind".to_owned(), None),
+        ("SELECT * FROM (SELECT count FROM state_transitions LIMIT 5)".to_owned(), Some(5)),
+    ];
+    for number in [0, 3, 7] {
+        let id = state(number);
+        questions.push((
+            format!("SELECT * FROM state_transitions WHERE state_id = '{id}' ORDER BY action"),
+            None,
+        ));
+        let other = state(number + 1);
+        questions.push((
+            format!(
+                "SELECT state_id, action, next_state_id, count FROM conflicts \
+                 WHERE state_id IN ('{id}', '{other}') ORDER BY 1, 2, 3"
+            ),
+            None,
+        ));
+    }
+    questions
+}
+
+#[tokio::test]
+async fn tables_in_layers_answer_as_those_of_one_layer() {
+    for layers in 1..=6 {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = record(&folder.path().join("lake"), layers);
+        assert_eq!(lake.snapshot().unwrap().layers().len(), layers as usize);
+        let apart = engine(&lake).await;
+        let defined = rows(apart.named("dedup", &[]).await.unwrap()).await;
+        assert_eq!(ask(&apart, ORDERED[0]).await, defined, "{layers} layers");
+        assert_eq!(count(&lake, Settings { full: true, ..APART }), 1);
+        let whole = engine(&lake).await;
+        for table in ORDERED {
+            let found = ask(&apart, table).await;
+            assert!(!found.is_empty());
+            assert_eq!(found, ask(&whole, table).await, "{layers} layers: {table}");
+        }
+        for (question, count) in questions() {
+            let found = ask(&apart, &question).await;
+            match count {
+                Some(count) => assert_eq!(found.len(), count, "{question}"),
+                None => assert_eq!(found, ask(&whole, &question).await, "{question}"),
+            }
+        }
+    }
+}
+
+/// The lake that this leaves is read by DuckDB in tests/python.
+#[tokio::test]
+async fn the_table_is_what_plain_sql_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = std::env::var_os(LAKE).map_or(folder.path().join("lake"), PathBuf::from);
+    let lake = record(&path, 3);
+    let layers = count(&lake, Settings { full: true, ..APART });
+    assert_eq!(layers, 1);
+    let engine = engine(&lake).await;
+    let defined = rows(engine.named("dedup", &[]).await.unwrap()).await;
+    assert_eq!(ask(&engine, ORDERED[0]).await, defined);
+    let snapshot = lake.snapshot().unwrap();
+    for table in [Table::Conflicts, Table::Failures] {
+        assert!(snapshot.rows(table) > 0, "{table}");
+    }
+}
