@@ -57,6 +57,7 @@ fn record_many_states(path: &Path) -> Lake {
             benchmark: benchmark.clone(),
             action: (index > 0).then_some(ActionIndex(0)),
             state: Some(numbered(index)),
+            keyframe: true,
             end_of_episode: false,
             rewards: None,
             wall_time: Duration::ZERO,

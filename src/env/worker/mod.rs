@@ -31,9 +31,10 @@ pub use child::serve;
 
 use self::process::{Death, Process};
 use self::wire::{Reply, Request, WireStart, WireValue};
-use super::{Environment, Session, SessionError, Start, Started, Visit, Watch};
+use super::{Environment, KeyframeCount, Session, SessionError, Start, Started, Visit, Watch, flags};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
+    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
+    Value,
 };
 
 /// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
@@ -186,6 +187,8 @@ struct Episode {
     watch: Watch,
     actions: Vec<u16>,
     state: StateId,
+    /// Of the keyframes since the start, or since this session was forked.
+    count: KeyframeCount,
     /// Values of the present state that came along unasked.
     observed: Vec<(ObservationIndex, Value)>,
 }
@@ -247,7 +250,9 @@ impl WorkerSession {
             other => return Err(unexpected(&other).into()),
         };
         let process = worker.process(environment)?;
-        process.send(&Request::Steps { session: self.number, actions: episode.actions.clone() });
+        // Whoever watches has seen these states: they are to be new to nobody, and sent to nobody.
+        let (session, actions) = (self.number, episode.actions.clone());
+        process.send(&Request::Steps { session, actions, changes: None });
         loop {
             match process.receive() {
                 Ok(Reply::Step { step, .. }) => {
@@ -300,14 +305,16 @@ impl WorkerSession {
         let shared = Arc::clone(&self.worker);
         let mut worker = lock(&shared);
         let actions = pending.iter().copied().collect();
-        worker.process(environment)?.send(&Request::Steps { session: self.number, actions });
+        let changes = self.episode.as_ref().map(|episode| episode.count.changes());
+        let request = Request::Steps { session: self.number, actions, changes };
+        worker.process(environment)?.send(&request);
         while let Some(process) = &mut worker.process {
             match process.receive() {
                 Ok(Reply::Step { step, observed }) => {
                     let (step, observed) = (Step::from(step), values(observed));
-                    let state = step.outcome.state();
+                    let outcome = step.outcome.clone();
                     let flow = visit(step, &mut |space| take(&observed, space));
-                    self.account(pending.pop_front().unwrap_or(u16::MAX), state, observed);
+                    self.account(pending.pop_front().unwrap_or(u16::MAX), &outcome, observed);
                     if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                         // The rest of the batch is of no use, and the worker is still at it.
                         worker.process = None;
@@ -340,14 +347,18 @@ impl WorkerSession {
     fn account(
         &mut self,
         action: u16,
-        state: Option<StateId>,
+        outcome: &Outcome,
         observed: Vec<(ObservationIndex, Value)>,
     ) {
-        let Some(state) = state else {
+        let &Outcome::State { id: state, changed, .. } = outcome else {
             self.episode = None;
             return;
         };
         if let Some(episode) = &mut self.episode {
+            if let Some(every) = episode.watch.keyframes {
+                let flags = flags(&self.spec, &episode.action_space, ActionIndex(action));
+                episode.count.step(every, changed, flags);
+            }
             episode.actions.push(action);
             if state != episode.state || !observed.is_empty() {
                 episode.observed = observed;
@@ -396,6 +407,7 @@ impl Session for WorkerSession {
             watch: start.watch.clone(),
             actions: Vec::new(),
             state,
+            count: KeyframeCount::default(),
             observed: values(observed),
         });
         Ok(Started { state, baselines })
@@ -457,7 +469,10 @@ impl Session for WorkerSession {
                 worker: Arc::clone(&self.worker),
                 number,
                 generation: self.generation,
-                episode: self.episode.clone(),
+                episode: self
+                    .episode
+                    .clone()
+                    .map(|episode| Episode { count: KeyframeCount::default(), ..episode }),
             })),
             other => Err(unexpected(&other)),
         }
