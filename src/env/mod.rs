@@ -27,8 +27,8 @@ use std::ops::ControlFlow;
 pub use self::keyframes::KeyframeCount;
 
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec, Failure,
-    ObservationIndex, RewardTracker, StateId, Step, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
+    Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
 /// The environment that is meant where none is named.

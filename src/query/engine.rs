@@ -97,13 +97,9 @@ impl Engine {
             engine.register(name, Arc::new(table))?;
         }
         let state = engine.context.state_ref();
-        let source = functions::IrSource {
-            snapshot,
-            rebuilder: options.rebuilder.clone(),
-            renderer,
-        };
-        functions::register(&mut *state.write(), &identity, source)
-            .map_err(failed)?;
+        let source =
+            functions::IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
+        functions::register(&mut *state.write(), &identity, source).map_err(failed)?;
         for view in views(&identity) {
             let plan = engine.context.state().create_logical_plan(&view.sql).await;
             let plan = plan.map_err(failed)?;

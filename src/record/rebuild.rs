@@ -253,8 +253,11 @@ impl Guide<'_> {
                 Some(astray) => Err(astray.clone()),
             };
             let start = self.start;
-            let result = result.map(Some).map_err(|Astray { action, found }| {
-                Obstacle::Elsewhere { state, start, action, found }
+            let result = result.map(Some).map_err(|Astray { action, found }| Obstacle::Elsewhere {
+                state,
+                start,
+                action,
+                found,
             });
             results.insert(state, result);
         }
@@ -271,7 +274,8 @@ impl Guide<'_> {
                 return Ok(ControlFlow::Continue(()));
             };
             let spec = self.snapshot.identity().action_space.actions.get(usize::from(action.0));
-            let name = spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
+            let name =
+                spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
             astray = Some(Astray { action: format!("`{name}`"), found });
             Ok(ControlFlow::Break(()))
         })?;
@@ -293,7 +297,9 @@ impl Guide<'_> {
 fn left(outcome: &Outcome, expected: StateId) -> Option<String> {
     match outcome {
         Outcome::State { id, .. } => (*id != expected).then(|| format!("state {id}")),
-        Outcome::Crashed(failure) => Some(format!("a failure ({}: {})", failure.kind, failure.detail)),
+        Outcome::Crashed(failure) => {
+            Some(format!("a failure ({}: {})", failure.kind, failure.detail))
+        }
     }
 }
 

@@ -209,7 +209,10 @@ fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
     report
 }
 
-pub(super) fn demand_same(environment: &dyn Environment, snapshot: &Snapshot) -> Result<(), ReplayError> {
+pub(super) fn demand_same(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+) -> Result<(), ReplayError> {
     let (spec, identity) = (environment.spec(), snapshot.identity());
     if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
         return Ok(());

@@ -231,7 +231,10 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
         .push("action", Arc::new(actions.collect::<Int16Array>()))
         .push("state_id", ids)
         .push("state_key", keys)
-        .push("keyframe", Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.keyframe)))))
+        .push(
+            "keyframe",
+            Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.keyframe)))),
+        )
         .push(
             "end_of_episode",
             Arc::new(rows.iter().map(|row| Some(row.end_of_episode)).collect::<BooleanArray>()),

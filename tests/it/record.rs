@@ -1,5 +1,6 @@
 //! The recorder: it returns what its session returns, and writes what happened.
 
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
 

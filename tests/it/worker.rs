@@ -23,7 +23,8 @@ fn workers() -> WorkerEnvironment {
 }
 
 fn start(session: &mut dyn Session, benchmark: &Benchmark) -> StateId {
-    let watch = Watch { spaces: vec![ObservationIndex(0), ObservationIndex(2)], asker: 1, keyframes: None };
+    let watch =
+        Watch { spaces: vec![ObservationIndex(0), ObservationIndex(2)], asker: 1, keyframes: None };
     let start = Start { benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
     session.start(&start).unwrap().state
 }

@@ -108,9 +108,11 @@ fn look(
     if !sent.observed.contains(&state) {
         spaces.extend_from_slice(&served.watch.spaces);
     }
-    spaces.extend(whole.filter(|space| {
-        !served.watch.spaces.contains(space) && !sent.keyframes.contains(&state)
-    }));
+    spaces.extend(
+        whole.filter(|space| {
+            !served.watch.spaces.contains(space) && !sent.keyframes.contains(&state)
+        }),
+    );
     if spaces.is_empty() {
         return Ok(Vec::new());
     }

@@ -31,7 +31,9 @@ pub use child::serve;
 
 use self::process::{Death, Process};
 use self::wire::{Reply, Request, WireStart, WireValue};
-use super::{Environment, KeyframeCount, Session, SessionError, Start, Started, Visit, Watch, flags};
+use super::{
+    Environment, KeyframeCount, Session, SessionError, Start, Started, Visit, Watch, flags,
+};
 use crate::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
     Value,

@@ -20,13 +20,28 @@ const FRAME_BYTES_MAX: u32 = 1 << 30;
 /// What a supervisor asks of a session, by the number it gave it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    Start { session: u32, start: WireStart },
+    Start {
+        session: u32,
+        start: WireStart,
+    },
     /// `changes` is how many changes of state there were since the last keyframe; without it, nothing is
     /// observed.
-    Steps { session: u32, actions: Vec<u16>, changes: Option<u32> },
-    Observe { session: u32, space: u8 },
-    Fork { session: u32, fork: u32 },
-    End { session: u32 },
+    Steps {
+        session: u32,
+        actions: Vec<u16>,
+        changes: Option<u32>,
+    },
+    Observe {
+        session: u32,
+        space: u8,
+    },
+    Fork {
+        session: u32,
+        fork: u32,
+    },
+    End {
+        session: u32,
+    },
 }
 
 /// [`crate::env::Start`], owned.
