@@ -399,7 +399,8 @@ fn a_worker_sends_keyframes_and_no_other_state_also_after_it_was_killed() {
     let first = session.start(&begin).unwrap().state;
     session.observe(whole).unwrap();
     let mut fork = session.fork().unwrap();
-    let actions: Vec<ActionIndex> = (0..300).map(|step| ActionIndex((step / 3 + step * 5) % 7)).collect();
+    let actions: Vec<ActionIndex> =
+        (0..300).map(|step| ActionIndex((step / 3 + step * 5) % 7)).collect();
     let (mut sent, mut seen) = (HashSet::from([first]), HashSet::from([first]));
     for session in [&mut session, &mut fork] {
         let (mut count, mut number) = (KeyframeCount::default(), 0);
