@@ -16,6 +16,7 @@
 //! limit on wall time catches what sleeps.
 
 mod child;
+mod episode;
 mod flight;
 mod process;
 mod wire;
@@ -29,14 +30,14 @@ use std::time::Duration;
 
 pub use child::serve;
 
+use self::episode::Episode;
 use self::process::{Death, Process};
 use self::wire::{Reply, Request, WireStart, WireValue};
 use super::{
     Environment, KeyframeCount, Session, SessionError, Start, Started, Visit, Watch, flags,
 };
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Step,
-    Value,
+    ActionIndex, Baselines, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
 };
 
 /// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
@@ -180,33 +181,6 @@ impl From<WorkerTrouble> for SessionError {
     }
 }
 
-/// What it takes to play an episode again.
-#[derive(Debug, Clone)]
-struct Episode {
-    benchmark: Benchmark,
-    action_space: String,
-    baselines: Baselines,
-    watch: Watch,
-    actions: Vec<u16>,
-    state: StateId,
-    /// Of the keyframes since the start, or since this session was forked.
-    count: KeyframeCount,
-    /// Values of the present state that came along unasked.
-    observed: Vec<(ObservationIndex, Value)>,
-}
-
-impl Episode {
-    fn start_request(&self, session: u32) -> Request {
-        let start = Start {
-            benchmark: &self.benchmark,
-            action_space: &self.action_space,
-            baselines: Some(&self.baselines),
-            watch: &self.watch,
-        };
-        Request::Start { session, start: WireStart::new(&start) }
-    }
-}
-
 #[derive(Debug)]
 struct WorkerSession {
     spec: Arc<EnvironmentSpec>,
@@ -316,7 +290,10 @@ impl WorkerSession {
                     let (step, observed) = (Step::from(step), values(observed));
                     let outcome = step.outcome.clone();
                     let flow = visit(step, &mut |space| take(&observed, space));
-                    self.account(pending.pop_front().unwrap_or(u16::MAX), &outcome, observed);
+                    let action = ActionIndex(pending.pop_front().unwrap_or(u16::MAX));
+                    let before = self.episode.take();
+                    self.episode = before
+                        .and_then(|episode| episode.after(action, &outcome, observed, &self.spec));
                     if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                         // The rest of the batch is of no use, and the worker is still at it.
                         worker.process = None;
@@ -343,30 +320,6 @@ impl WorkerSession {
         }
         tracing::debug!(detail = death.failure.detail, "a worker died over an action");
         Ok(Step::failed(death.failure, self.spec.reward_spaces.len(), Duration::ZERO))
-    }
-
-    /// Takes one step of a batch into the account of the episode.
-    fn account(
-        &mut self,
-        action: u16,
-        outcome: &Outcome,
-        observed: Vec<(ObservationIndex, Value)>,
-    ) {
-        let &Outcome::State { id: state, changed, .. } = outcome else {
-            self.episode = None;
-            return;
-        };
-        if let Some(episode) = &mut self.episode {
-            if let Some(every) = episode.watch.keyframes {
-                let flags = flags(&self.spec, &episode.action_space, ActionIndex(action));
-                episode.count.step(every, changed, flags);
-            }
-            episode.actions.push(action);
-            if state != episode.state || !observed.is_empty() {
-                episode.observed = observed;
-            }
-            episode.state = state;
-        }
     }
 }
 
@@ -471,10 +424,7 @@ impl Session for WorkerSession {
                 worker: Arc::clone(&self.worker),
                 number,
                 generation: self.generation,
-                episode: self
-                    .episode
-                    .clone()
-                    .map(|episode| Episode { count: KeyframeCount::default(), ..episode }),
+                episode: self.episode.as_ref().map(Episode::fork),
             })),
             other => Err(unexpected(&other)),
         }
