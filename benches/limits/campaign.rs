@@ -58,13 +58,12 @@ impl Loaded {
 
     /// A few of the programs of each dataset and package, spread over their names.
     pub(crate) fn some(&self, each: usize) -> Self {
-        let mut groups: BTreeMap<&str, Vec<BenchmarkUri>> = BTreeMap::new();
-        for uri in self.0.keys() {
+        let mut groups: BTreeMap<String, Vec<BenchmarkUri>> = BTreeMap::new();
+        for uri in self.uris() {
             let group = uri.as_str().rsplit_once('/').map_or("", |(group, _)| group);
-            groups.entry(group).or_default().push(uri.clone());
+            groups.entry(group.to_owned()).or_default().push(uri);
         }
-        let spread = |mut uris: Vec<BenchmarkUri>| {
-            uris.sort();
+        let spread = |uris: Vec<BenchmarkUri>| {
             let stride = (uris.len() / each).max(1);
             uris.into_iter().step_by(stride).take(each)
         };

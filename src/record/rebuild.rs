@@ -170,12 +170,11 @@ pub(super) fn rebuild(
                 }
                 continue;
             };
-            let session = match session {
-                Some(session) => session,
-                None => {
-                    demand_same(environment, snapshot)?;
-                    session.insert(environment.session()?)
-                }
+            demand_same(environment, snapshot)?;
+            let session = if let Some(session) = session {
+                session
+            } else {
+                session.insert(environment.session()?)
             };
             let mut guide = Guide { environment, session: session.as_mut(), snapshot, start };
             for leg in legs(trails) {

@@ -233,7 +233,7 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
         .push("state_key", keys)
         .push(
             "keyframe",
-            Arc::new(BooleanArray::from_iter(rows.iter().map(|row| Some(row.keyframe)))),
+            Arc::new(rows.iter().map(|row| Some(row.keyframe)).collect::<BooleanArray>()),
         )
         .push(
             "end_of_episode",

@@ -50,14 +50,18 @@ impl Snapshot {
         for segment in self.segments(Table::Steps) {
             if self.has_any(segment, &keys)? {
                 for batch in self.scan_segment(segment, ScanColumns::Named(&COLUMNS)) {
-                    steps(&batch?).for_each(|step| walk.step(&step));
+                    for step in steps(&batch?) {
+                        walk.step(&step);
+                    }
                 }
             }
             walk.at = None;
         }
         let mut hot: Vec<Step> = self.hot(Table::Steps).iter().flat_map(steps).collect();
         hot.sort_unstable_by_key(|step| (step.episode, step.index));
-        hot.iter().for_each(|step| walk.step(step));
+        for step in &hot {
+            walk.step(step);
+        }
         Ok(walk.found)
     }
 
@@ -201,7 +205,7 @@ mod tests {
     #[test]
     fn an_episode_without_keyframes_is_followed_from_its_beginning_and_not_for_ever() {
         assert_eq!(trails(3, &[1, 2, 3]), [(1, vec![2, 3])]);
-        let long: Vec<u8> = (0..2 * TRAIL_STEPS_MAX).map(|index| (index % 2) as u8).collect();
+        let long = [0, 1].repeat(TRAIL_STEPS_MAX);
         assert_eq!(trails(9, &[long.as_slice(), &[9]].concat()), []);
         assert_eq!(trails(9, &[long.as_slice(), &[102, 9]].concat()), [(2, vec![9])]);
     }

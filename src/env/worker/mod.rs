@@ -33,9 +33,7 @@ pub use child::serve;
 use self::episode::Episode;
 use self::process::{Death, Process};
 use self::wire::{Reply, Request, WireStart, WireValue};
-use super::{
-    Environment, KeyframeCount, Session, SessionError, Start, Started, Visit, Watch, flags,
-};
+use super::{Environment, KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
     ActionIndex, Baselines, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
 };
