@@ -1,6 +1,7 @@
 //! Runs of `generate` for the benchmarks, and how one and two jobs compare.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -55,6 +56,21 @@ impl Loaded {
         uris
     }
 
+    /// A few of the programs of each dataset and package, spread over their names.
+    pub(crate) fn some(&self, each: usize) -> Self {
+        let mut groups: BTreeMap<String, Vec<BenchmarkUri>> = BTreeMap::new();
+        for uri in self.uris() {
+            let group = uri.as_str().rsplit_once('/').map_or("", |(group, _)| group);
+            groups.entry(group.to_owned()).or_default().push(uri);
+        }
+        let spread = |uris: Vec<BenchmarkUri>| {
+            let stride = (uris.len() / each).max(1);
+            uris.into_iter().step_by(stride).take(each)
+        };
+        let chosen = groups.into_values().flat_map(spread);
+        Self(chosen.map(|uri| (uri.clone(), self.0[&uri].clone())).collect())
+    }
+
     pub(crate) fn get(&self, uri: &str) -> &Benchmark {
         &self.0[&uri.parse::<BenchmarkUri>().expect("it comes from a lake")]
     }
@@ -75,6 +91,17 @@ impl Measured {
 
 /// Records random episodes of 50 steps over `programs` into a new lake, sealed at its end, with workers.
 pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize) -> Measured {
+    record_keyframes(path, programs, episodes, jobs, Some(1))
+}
+
+/// The same with the IR of keyframes, so many changes of state apart; without any IR where there are none.
+pub(crate) fn record_keyframes(
+    path: &Path,
+    programs: &Loaded,
+    episodes: u64,
+    jobs: usize,
+    every: Option<u32>,
+) -> Measured {
     let llvm = LlvmEnvironment::new();
     let space = llvm.spec().action_space(ACTION_SPACE).expect("it is LLVM's default");
     let everything = identity(llvm.spec(), space, &Choice::default()).expect("nothing is chosen");
@@ -95,7 +122,8 @@ pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize)
     let ((), cpu) = cpu_of(|| {
         let mut writer = lake.writer().expect("nobody else writes");
         let run = writer.begin_run("{}", 0).expect("the disk takes a row");
-        let options = RecordingOptions::default();
+        let keyframes = every.and_then(NonZeroU32::new);
+        let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
         let recording = Recording::begin(writer, environment.spec(), run, &options)
             .expect("the lake is of this environment");
         let (past, never) = (Past::default(), AtomicBool::new(false));

@@ -1,5 +1,5 @@
 //! What steplake costs, as ratios measured in one run: `make bench`, or
-//! `cargo bench --bench limits -- [floor] [peer] [recorder] [jobs] [memory]`.
+//! `cargo bench --bench limits -- [floor] [peer] [recorder] [jobs] [keyframes] [memory]`.
 //!
 //! CPU time is user and system time of this process and of its workers. Nothing is asserted here:
 //! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` keeps the figures.
@@ -9,6 +9,7 @@
 
 mod campaign;
 mod floor;
+mod keyframes;
 mod memory;
 mod recorder;
 
@@ -55,6 +56,7 @@ fn main() {
         ("floor", floor::run),
         ("peer", floor::run_peer),
         ("jobs", campaign::run_jobs),
+        ("keyframes", keyframes::run),
         ("memory", memory::run),
     ] {
         if is_wanted(name) {

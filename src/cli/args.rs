@@ -1,10 +1,14 @@
 //! The command line, as clap reads it.
 
+use std::fmt;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use crate::record::generate::Policy;
+use crate::store::TRAIL_STEPS_MAX;
 
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
@@ -136,8 +140,9 @@ pub(super) struct GenerateArgs {
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<std::num::NonZeroUsize>,
 
-    /// Keep the IR of all states, or of none.
-    #[arg(long, value_enum, default_value_t = Ir::All)]
+    /// Keep the IR of `all` states, of `none`, or by `keyframes=K`: of the first state of an episode and of
+    /// every K-th change of state along it; the IR of the others is rebuilt when it is asked for.
+    #[arg(long, default_value_t = Ir(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
     pub(super) ir: Ir,
 
     /// The observation spaces to record, when this run makes the lake: a comma-separated list. All that
@@ -163,13 +168,36 @@ pub(super) struct GenerateArgs {
     pub(super) worker_memory_mib: u64,
 }
 
-/// Whether the IR of states is kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum Ir {
-    /// Of all states.
-    All,
-    /// Of none.
-    None,
+/// Of which states the IR is kept: how many changes of state apart; of none otherwise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ir(pub(super) Option<NonZeroU32>);
+
+impl FromStr for Ir {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let keyframes = || {
+            let every: NonZeroU32 = text.strip_prefix("keyframes=")?.parse().ok()?;
+            (every.get() as usize <= TRAIL_STEPS_MAX).then_some(every)
+        };
+        match text {
+            "all" => Ok(Self(Some(NonZeroU32::MIN))),
+            "none" => Ok(Self(None)),
+            _ => keyframes().map(|every| Self(Some(every))).ok_or_else(|| {
+                format!("write `all`, `none`, or `keyframes=K` with K from 1 to {TRAIL_STEPS_MAX}")
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Ir {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("none"),
+            Some(NonZeroU32::MIN) => f.write_str("all"),
+            Some(every) => write!(f, "keyframes={every}"),
+        }
+    }
 }
 
 /// Which snapshot a command reads.

@@ -8,6 +8,7 @@ use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::query::QueryError;
 use crate::record::generate::{GenerateError, ProgramError};
+use crate::record::rebuild::RebuildError;
 use crate::record::replay::ReplayError;
 use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
@@ -162,6 +163,15 @@ impl From<ReplayError> for Failed {
         match error {
             ReplayError::Store(error) => error.into(),
             ReplayError::Session(error) => error.into(),
+            other => Self::of(Code::Lake, &other),
+        }
+    }
+}
+
+impl From<RebuildError> for Failed {
+    fn from(error: RebuildError) -> Self {
+        match error {
+            RebuildError::Store(error) => error.into(),
             other => Self::of(Code::Lake, &other),
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::args::{Cli, GenerateArgs, Ir};
+use super::args::{Cli, GenerateArgs};
 use super::benchmarks::{Catalogue, action_space, environment};
 use super::failure::{Code, Failed};
 use super::progress::RunBar;
@@ -50,7 +50,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         return print("the run of these arguments is complete: nothing is left to do\n");
     };
     let episodes_before = past.episodes();
-    let options = RecordingOptions { ir: args.ir == Ir::All, ..RecordingOptions::default() };
+    let options = RecordingOptions { keyframes: args.ir.0, ..RecordingOptions::default() };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
     let environment = live(&spec, args)?;
@@ -147,7 +147,7 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
         "stop": { stop: count },
         "episode_length": plan.episode_length,
         "seed": plan.seed,
-        "ir": args.ir == Ir::All,
+        "ir": args.ir.to_string(),
         "step_cpu_seconds": args.step_cpu_seconds,
         "worker_memory_mib": args.worker_memory_mib,
     })

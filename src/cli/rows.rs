@@ -3,15 +3,19 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
+use super::benchmarks::{environment, workers};
 use super::failure::Failed;
 use super::print;
+use crate::model::StateId;
 use crate::query::{
-    Answer, Engine, EngineOptions, Format, IrRenderer, Query, QueryError, TableLimits, write,
+    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
+    write,
 };
-use crate::store::Lake;
+use crate::record::rebuild::Rebuilder;
+use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
     answer(cli, &args.output, args.snapshot, async |engine| engine.sql(&args.sql).await)
@@ -60,7 +64,10 @@ pub(super) fn answer(
     };
     runtime.block_on(async {
         let renderer = renderer(&snapshot.identity().environment);
-        let engine = Engine::new(snapshot, renderer, &EngineOptions::default()).await?;
+        let rebuilder = Live::new(&snapshot.identity().environment);
+        let options =
+            EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
+        let engine = Engine::new(snapshot, renderer, &options).await?;
         let answer = ask(&engine).await?;
         format.check(&answer.schema())?;
         let written = match &output.output {
@@ -107,4 +114,34 @@ fn renderer(environment: &str) -> IrRenderer {
         });
     }
     Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// Rebuilds the states that a lake does not store, in worker processes; the environment is opened when the
+/// first of them is asked for.
+#[derive(Debug)]
+struct Live {
+    environment: String,
+    rebuilder: OnceLock<Result<Rebuilder, String>>,
+}
+
+impl Live {
+    fn new(environment: &str) -> Self {
+        Self { environment: environment.to_owned(), rebuilder: OnceLock::new() }
+    }
+
+    fn open(&self) -> Result<Rebuilder, Failed> {
+        Ok(Rebuilder::new(Box::new(workers(environment(&self.environment)?.as_ref())?)))
+    }
+}
+
+impl IrRebuilder for Live {
+    fn rebuild(
+        &self,
+        snapshot: &Snapshot,
+        states: &[StateId],
+    ) -> Result<Vec<Option<Vec<u8>>>, String> {
+        let opened = self.rebuilder.get_or_init(|| self.open().map_err(|error| error.to_string()));
+        let rebuilder = opened.as_ref().map_err(Clone::clone)?;
+        rebuilder.rebuild(snapshot, states).map_err(|error| Failed::from(error).to_string())
+    }
 }

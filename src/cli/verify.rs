@@ -44,11 +44,18 @@ fn findings(report: &VerifyReport) -> String {
     let (files, frames) = (counted(report.segments, "file"), counted(report.frames, "frame"));
     let (bytes, states) = (HumanBytes(report.bytes), counted(report.ir, "state"));
     let ids = if report.ir == 1 { "its id" } else { "their ids" };
+    let without = match (report.rebuilt, report.without_ir) {
+        (0, 0) => String::new(),
+        (rebuilt, without) => {
+            let rebuilt = counted(rebuilt, "other state");
+            format!("; {rebuilt} can be rebuilt, and {without} have no IR")
+        }
+    };
     let verdict = if report.is_sound() { "sound" } else { "not sound" };
     writeln!(
         text,
         "verify: {verdict}; checked {files} and {frames} of the hot log ({bytes}), and \
-         the IR of {states} against {ids}"
+         the IR of {states} against {ids}{without}"
     )
     .expect("a string takes it");
     text
@@ -84,15 +91,22 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
         write!(text, "; {} more have no IR in the lake", report.without_ir)
             .expect("a string takes it");
     }
+    if report.rebuilt > 0 {
+        write!(text, "; the states of {} were rebuilt first", report.rebuilt)
+            .expect("a string takes it");
+    }
     text.push('\n');
+    for obstacle in &report.lost {
+        writeln!(text, "  {obstacle}").expect("a string takes it");
+    }
     let mut by_action: BTreeMap<u16, Vec<_>> = BTreeMap::new();
     for disagreement in &report.disagreements {
         by_action.entry(disagreement.edge.action.0).or_default().push(disagreement);
     }
-    let mut agrees = true;
+    let mut agrees = report.lost.is_empty();
     for (action, disagreements) in by_action {
         let spec = space.actions.get(usize::from(action));
-        let replayable = spec.is_none_or(|spec| spec.flags.replayable && !spec.flags.crashes);
+        let replayable = spec.is_none_or(|spec| spec.flags.is_dependable());
         agrees &= !replayable;
         let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
         let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };

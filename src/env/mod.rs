@@ -16,15 +16,19 @@
 //! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
 
+mod keyframes;
 pub mod llvm;
 pub mod toy;
 pub mod worker;
 
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 
+pub use self::keyframes::KeyframeCount;
+
 use crate::model::{
-    ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec, Failure,
-    ObservationIndex, RewardTracker, StateId, Step, Value,
+    ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
+    Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
 /// The environment that is meant where none is named.
@@ -78,6 +82,9 @@ pub struct Start<'a> {
 pub struct Watch {
     /// The observation spaces.
     pub spaces: Vec<ObservationIndex>,
+    /// Where [keyframes](KeyframeCount) are to be observed too, in the space that serialises a state: after
+    /// how many changes of state there is one at the latest.
+    pub keyframes: Option<NonZeroU32>,
     /// Who is asking. What was sent to another asker counts as new again.
     pub asker: u64,
 }
@@ -119,7 +126,7 @@ pub trait Session: Send {
     /// Applies actions one after another and hands each step to `visit`, until they are used up, the
     /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
     /// it knows the watched spaces of every state that is new to the asker (the initial one is new at
-    /// the start), others only where the session need not go back for them.
+    /// the start), keyframes by themselves, others only where the session need not go back for them.
     ///
     /// An invalid action ends the batch there, with the steps before it visited. After a break the
     /// session's state is that of the last step visited *or a later one of the batch*: break only to
@@ -184,6 +191,12 @@ fn action(space: &ActionSpace, index: ActionIndex) -> Result<&ActionSpec, Sessio
         space: space.name.clone(),
         len: space.actions.len(),
     })
+}
+
+/// What is known of an action of the space called `space`.
+fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlags {
+    let action = spec.action_space(space).and_then(|space| space.get(action));
+    action.map_or(ActionFlags::UNREMARKABLE, |action| action.flags)
 }
 
 /// The rewards of an episode of a program with these baselines, whose first state costs `cost`.

@@ -20,6 +20,12 @@ impl ActionFlags {
     /// What is assumed of an action that no probe has seen: a pure function of the state.
     pub const UNREMARKABLE: Self =
         Self { replayable: true, crashes: false, slow: false, never_changes: false };
+
+    /// Whether the action can be counted on to lead to the same next state when it is run again in the same
+    /// state.
+    pub fn is_dependable(self) -> bool {
+        self.replayable && !self.crashes
+    }
 }
 
 /// One action: what users call it and what the compiler is asked to do.

@@ -23,11 +23,28 @@ use super::named::Query;
 use super::tables::LakeTable;
 use super::views::views;
 use super::{QueryError, catalog, functions, statements};
+use crate::model::StateId;
 use crate::store::{Identity, Segment, Snapshot, Table};
 
 /// Shows bitcode as text. Given by the caller, since the query layer knows no compiler; an `Err` is
 /// one line that says why this bitcode cannot be shown.
 pub type IrRenderer = Arc<dyn Fn(&[u8]) -> Result<String, String> + Send + Sync>;
+
+/// Makes the IR of states again that the lake does not store. Given by the caller, since the query layer
+/// knows no compiler.
+pub trait IrRebuilder: Send + Sync + fmt::Debug {
+    /// The bitcode of each of these states, in order; none where the lake was never to hold it. It is called
+    /// from the threads that work on a query, a few dozen states at a time, and may take long.
+    ///
+    /// # Errors
+    ///
+    /// One line that says which state cannot be had, why, and what to do.
+    fn rebuild(
+        &self,
+        snapshot: &Snapshot,
+        states: &[StateId],
+    ) -> Result<Vec<Option<Vec<u8>>>, String>;
+}
 
 /// Rows of a batch in a query that asks for IR.
 const IR_BATCH_ROWS: usize = 64;
@@ -40,6 +57,8 @@ pub struct EngineOptions {
     pub memory_bytes_max: Option<NonZeroUsize>,
     /// Parts that a query is worked on in at once. `None`: as many as there are cores.
     pub threads: Option<NonZeroUsize>,
+    /// Where the IR of states comes from that the lake does not store. `None`: such states have none.
+    pub rebuilder: Option<Arc<dyn IrRebuilder>>,
 }
 
 /// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
@@ -84,8 +103,9 @@ impl Engine {
             engine.register(name, Arc::new(table))?;
         }
         let state = engine.context.state_ref();
-        functions::register(&mut *state.write(), &identity, &snapshot, &renderer)
-            .map_err(failed)?;
+        let source =
+            functions::IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
+        functions::register(&mut *state.write(), &identity, source).map_err(failed)?;
         for view in views(&identity) {
             let plan = engine.context.state().create_logical_plan(&view.sql).await;
             let plan = plan.map_err(failed)?;

@@ -17,7 +17,8 @@
 //! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
 //!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
-//! text of an IR comes from an [`IrRenderer`] that the caller gives.
+//! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
+//! from an [`IrRebuilder`].
 
 mod answer;
 mod catalog;
@@ -39,7 +40,7 @@ mod views;
 
 pub use answer::Answer;
 pub use drawing::TableLimits;
-pub use engine::{Engine, EngineOptions, IrRenderer};
+pub use engine::{Engine, EngineOptions, IrRebuilder, IrRenderer};
 pub use error::{Position, QueryError};
 pub use named::{Parameter, ParameterKind, Query};
 pub use output::{Format, Written, write};

@@ -19,7 +19,6 @@ pub(super) struct Claims {
     known: Mutex<Known>,
     /// A claim was met or given back.
     settled: Condvar,
-    keeps_ir: bool,
     /// States whose observations were added.
     states_new: AtomicU64,
 }
@@ -56,8 +55,8 @@ pub(super) struct BenchmarkClaim<'a> {
 }
 
 impl Claims {
-    /// Nothing is claimed of what the lake lacks; IR only counts if it `keeps_ir`.
-    pub(super) fn new(known: store::Known, keeps_ir: bool) -> Self {
+    /// Nothing is claimed yet of what the lake lacks.
+    pub(super) fn new(known: store::Known) -> Self {
         let known = Known {
             observed: known.observed,
             ir: known.ir,
@@ -66,7 +65,7 @@ impl Claims {
             benchmarks_claimed: HashSet::new(),
         };
         let (known, states_new) = (Mutex::new(known), AtomicU64::new(0));
-        Self { known, settled: Condvar::new(), keeps_ir, states_new }
+        Self { known, settled: Condvar::new(), states_new }
     }
 
     /// A thread that panicked has left whole values behind: each is changed in one step.
@@ -83,14 +82,15 @@ impl Claims {
         self.states_new.load(Ordering::Relaxed)
     }
 
-    /// Claims what the lake does not have of `state` yet. Waits while another holds such a claim.
-    pub(super) fn state(&self, state: StateId) -> Claim<'_> {
+    /// Claims what the lake does not have of `state` yet, its IR only where that is wanted: it may be
+    /// wanted later, at a place where the state is a keyframe. Waits while another holds such a claim.
+    pub(super) fn state(&self, state: StateId, wants_ir: bool) -> Claim<'_> {
         let mut known = self.known();
         while known.claimed.contains(&state) {
             known = self.wait(known);
         }
         let observations = known.observed.insert(state);
-        let ir = self.keeps_ir && known.ir.insert(state);
+        let ir = wants_ir && known.ir.insert(state);
         if observations || ir {
             known.claimed.insert(state);
         }
@@ -195,7 +195,7 @@ mod tests {
     const URI: &str = "generator://toy-v0/1";
 
     fn claims() -> Claims {
-        Claims::new(store::Known::default(), true)
+        Claims::new(store::Known::default())
     }
 
     fn some_are_held(claims: &Claims) -> bool {
@@ -208,13 +208,13 @@ mod tests {
         let claims = claims();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _benchmark = claims.benchmark(URI, "a").unwrap().unwrap();
-            let _state = claims.state(STATE);
+            let _state = claims.state(STATE, true);
             assert!(!some_are_held(&claims), "two are held, so this panics");
         }));
         assert!(panicked.is_err());
         assert!(!some_are_held(&claims));
         // Everything is still to be done, under another digest too: no row of the first one was written.
-        let claim = claims.state(STATE);
+        let claim = claims.state(STATE, true);
         assert!(claim.observations && claim.ir);
         assert!(claims.benchmark(URI, "b").unwrap().is_some());
         assert_eq!(claims.states_new(), 0);
@@ -223,11 +223,11 @@ mod tests {
     #[test]
     fn what_was_met_is_claimed_once() {
         let claims = claims();
-        claims.state(STATE).meet();
+        claims.state(STATE, true).meet();
         claims.benchmark(URI, "a").unwrap().unwrap().meet();
         for _ in 0..2 {
             // A claim of nothing gives nothing back.
-            let again = claims.state(STATE);
+            let again = claims.state(STATE, true);
             assert!(!again.observations && !again.ir);
         }
         assert!(claims.benchmark(URI, "a").unwrap().is_none());
@@ -237,18 +237,38 @@ mod tests {
     }
 
     #[test]
+    fn what_was_seen_without_its_ir_can_still_bring_it() {
+        let claims = claims();
+        let seen = claims.state(STATE, false);
+        assert!(seen.observations && !seen.ir);
+        seen.meet();
+        let again = claims.state(STATE, false);
+        assert!(!again.observations && !again.ir);
+        drop(again);
+        // Given back, it is still wanted.
+        for _ in 0..2 {
+            let keyframe = claims.state(STATE, true);
+            assert!(!keyframe.observations && keyframe.ir);
+        }
+        claims.state(STATE, true).meet();
+        assert!(!claims.state(STATE, true).ir);
+        assert_eq!(claims.states_new(), 1);
+        assert!(!some_are_held(&claims));
+    }
+
+    #[test]
     fn others_wait_until_what_was_claimed_is_in_the_buffer() {
         for _ in 0..50 {
             let (claims, pushed) = (claims(), AtomicBool::new(false));
             let (benchmark, state) =
-                (claims.benchmark(URI, "a").unwrap().unwrap(), claims.state(STATE));
+                (claims.benchmark(URI, "a").unwrap().unwrap(), claims.state(STATE, true));
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     assert!(claims.benchmark(URI, "a").unwrap().is_none());
                     assert!(pushed.load(Ordering::Relaxed), "the benchmark's row comes first");
                 });
                 scope.spawn(|| {
-                    assert!(!claims.state(STATE).observations);
+                    assert!(!claims.state(STATE, true).observations);
                     assert!(pushed.load(Ordering::Relaxed), "the state's row comes first");
                 });
                 std::thread::yield_now();

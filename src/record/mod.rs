@@ -22,6 +22,7 @@ mod buffer;
 mod claims;
 pub mod generate;
 mod identity;
+pub mod rebuild;
 mod recorder;
 mod recording;
 pub mod replay;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::claims::Claim;
 use super::recording::Shared;
-use crate::env::{Observe, Session, SessionError, Start, Started, Visit};
+use crate::env::{KeyframeCount, Observe, Session, SessionError, Start, Started, Visit};
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
     Outcome, StateId, Step, Value,
@@ -73,6 +73,7 @@ struct Open {
     parent: Option<(EpisodeId, u32)>,
     state: StateId,
     steps: u32,
+    count: KeyframeCount,
     end: Option<(EpisodeOutcome, Option<String>)>,
 }
 
@@ -184,13 +185,15 @@ impl Recorder {
         benchmark_row: Option<BenchmarkRow>,
     ) -> Result<(), SessionError> {
         let plan = self.plan.clone();
-        let open = Open { id, plan, benchmark, parent, state, steps: 0, end: None };
+        let count = KeyframeCount::default();
+        let open = Open { id, plan, benchmark, parent, state, steps: 0, count, end: None };
         let step = StepRow {
             episode: id,
             index: 0,
             benchmark: open.benchmark.clone(),
             action: None,
             state: Some(state),
+            keyframe: self.shared.keyframes.is_some(),
             end_of_episode: false,
             rewards: None,
             wall_time: std::time::Duration::ZERO,
@@ -221,7 +224,7 @@ impl Writing<'_> {
         let Some(state) = step.state else {
             return put(shared, step, benchmark, Fresh::default());
         };
-        let claim = shared.claims.state(state);
+        let claim = shared.claims.state(state, step.keyframe);
         let fresh = self.look(state, &claim, observe)?;
         put(shared, step, benchmark, fresh)?;
         claim.meet();
@@ -240,10 +243,10 @@ impl Writing<'_> {
             let values = values.collect::<Result<_, _>>()?;
             observations = Some(ObservationRow { state, values });
         }
-        let Some(space) = self.shared.ir.filter(|_| claim.ir) else {
+        if !claim.ir {
             return Ok(Fresh { observations, ir: None });
-        };
-        let Value::Bytes(bytes) = observe(space)? else {
+        }
+        let Value::Bytes(bytes) = observe(self.shared.state_space)? else {
             return Err(SessionError::Visit("a serialised state must be bytes".into()));
         };
         let failed = |error: &dyn std::fmt::Display| {
@@ -288,8 +291,9 @@ fn count(rows: &Rows) -> usize {
 
 impl Open {
     /// The row of the step that has just been made.
-    fn advance(&mut self, action: ActionIndex, step: &Step, rewards: &[usize]) -> StepRow {
+    fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRow {
         self.steps += 1;
+        let keyframe = shared.is_keyframe(&mut self.count, action, &step.outcome);
         match &step.outcome {
             Outcome::State { id, end_of_episode, .. } => {
                 self.state = *id;
@@ -309,8 +313,10 @@ impl Open {
             benchmark: self.benchmark.clone(),
             action: Some(action),
             state,
+            keyframe,
             end_of_episode: step.outcome.ends_episode(),
-            rewards: state.map(|_| rewards.iter().map(|&space| step.rewards[space]).collect()),
+            rewards: state
+                .map(|_| shared.rewards.iter().map(|&space| step.rewards[space]).collect()),
             wall_time: step.wall_time,
         }
     }
@@ -334,7 +340,7 @@ impl Session for Recorder {
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let row = open.advance(action, &step, &self.shared.rewards);
+        let row = open.advance(action, &step, &self.shared);
         let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
         let inner = &mut self.inner;
         writing.write(row, None, &mut |space| inner.observe(space))?;
@@ -356,7 +362,7 @@ impl Session for Recorder {
         let mut taken = actions.iter();
         self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
-            let row = open.advance(action, &step, &shared.rewards);
+            let row = open.advance(action, &step, shared);
             let writing = Writing { shared, compressor: &mut *compressor };
             writing.write(row, None, observe)?;
             visit(step, observe)

@@ -1,5 +1,6 @@
 //! One run's recording: what is recorded, what is known already, and the thread that commits.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -8,15 +9,19 @@ use std::time::Duration;
 use super::buffer::{Buffer, Taken, WriterFailed};
 use super::claims::Claims;
 use super::recorder::Recorder;
-use crate::env::{Session, SessionError, Watch};
-use crate::model::{EnvironmentSpec, EpisodeId, ObservationIndex, RunId};
+use crate::env::{KeyframeCount, Session, SessionError, Watch};
+use crate::model::{
+    ActionFlags, ActionIndex, EnvironmentSpec, EpisodeId, ObservationIndex, Outcome, RunId,
+};
 use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
 
 /// What is recorded, and how.
 #[derive(Debug, Clone)]
 pub struct RecordingOptions {
-    /// Whether the serialised state itself is kept (`ir`).
-    pub ir: bool,
+    /// Of which states the serialised state itself is kept (`ir`): of [keyframes](crate::env::KeyframeCount),
+    /// of which there is one after so many changes of state at the latest. After every one by default: then
+    /// it is kept of all states.
+    pub keyframes: Option<NonZeroU32>,
     /// The bound of what a kill or a power cut may take. See the [module](super).
     pub flush_interval: Duration,
     /// Whether the hot log is sealed in the background when it has grown.
@@ -25,7 +30,8 @@ pub struct RecordingOptions {
 
 impl Default for RecordingOptions {
     fn default() -> Self {
-        Self { ir: true, flush_interval: Duration::from_secs(1), seal: true }
+        let keyframes = Some(NonZeroU32::MIN);
+        Self { keyframes, flush_interval: Duration::from_secs(1), seal: true }
     }
 }
 
@@ -68,7 +74,11 @@ pub(super) struct Shared {
     pub(super) observed: Vec<ObservationIndex>,
     /// The places of the recorded reward spaces among those of the environment.
     pub(super) rewards: Vec<usize>,
-    pub(super) ir: Option<ObservationIndex>,
+    pub(super) keyframes: Option<NonZeroU32>,
+    /// The space that serialises a state.
+    pub(super) state_space: ObservationIndex,
+    /// What is known of each action.
+    flags: Vec<ActionFlags>,
     pub(super) claims: Claims,
     ordinal_next: AtomicU32,
     asker: u64,
@@ -101,14 +111,17 @@ impl Recording {
             position.ok_or_else(|| missing(name))
         };
         let rewards = identity.rewards.iter().map(reward).collect::<Result<_, _>>()?;
+        let flags = identity.action_space.actions.iter().map(|action| action.flags).collect();
         let known = writer.known_states()?;
         let shared = Arc::new(Shared {
             run,
             buffer: Buffer::default(),
             observed,
             rewards,
-            ir: options.ir.then(|| spec.state_index()),
-            claims: Claims::new(known, options.ir),
+            keyframes: options.keyframes,
+            state_space: spec.state_index(),
+            flags,
+            claims: Claims::new(known),
             ordinal_next: AtomicU32::new(0),
             asker: ASKERS.fetch_add(1, Ordering::Relaxed),
         });
@@ -198,12 +211,25 @@ impl Shared {
     /// What sessions should send along: `wished` by the caller, and what is recorded.
     pub(super) fn watch(&self, wished: &Watch) -> Watch {
         let mut spaces = wished.spaces.clone();
-        for space in self.observed.iter().chain(&self.ir) {
+        for space in &self.observed {
             if !spaces.contains(space) {
                 spaces.push(*space);
             }
         }
-        Watch { spaces, asker: self.asker }
+        Watch { spaces, keyframes: self.keyframes, asker: self.asker }
+    }
+
+    /// Takes a step into account: whether the state that it led to is a keyframe.
+    pub(super) fn is_keyframe(
+        &self,
+        count: &mut KeyframeCount,
+        action: ActionIndex,
+        outcome: &Outcome,
+    ) -> bool {
+        let &Outcome::State { changed, .. } = outcome else { return false };
+        let flags = self.flags.get(usize::from(action.0)).copied();
+        let flags = flags.unwrap_or(ActionFlags::UNREMARKABLE);
+        self.keyframes.is_some_and(|every| count.step(every, changed, flags))
     }
 }
 

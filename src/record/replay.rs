@@ -11,6 +11,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int16Type;
 
 use super::generate::Dice;
+use super::rebuild::{Obstacle, Rebuilt, rebuild};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Outcome, Provenance, StateId};
 use crate::store::{Snapshot, StoreError, Table};
@@ -42,8 +43,12 @@ pub struct ReplayReport {
     pub replayed: usize,
     /// Those that came out otherwise, in the order in which they were drawn.
     pub disagreements: Vec<Disagreement>,
-    /// How many were drawn of which the lake has no IR.
+    /// How many of them began in a state whose IR had to be rebuilt first.
+    pub rebuilt: usize,
+    /// How many were drawn of which the lake has no IR, and was never to have any.
     pub without_ir: usize,
+    /// States that should have been rebuilt and could not be: each once, with why.
+    pub lost: Vec<Obstacle>,
 }
 
 /// Why replaying did not come to its end.
@@ -115,18 +120,29 @@ pub fn replay(
     demand_same(environment, snapshot)?;
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || -> Result<(), ReplayError> {
-        let mut session = environment.session()?;
+        let mut session = Some(environment.session()?);
         loop {
-            let place = next.fetch_add(1, Ordering::Relaxed);
-            let Some(edge) = edges.get(place) else { return Ok(()) };
-            let outcome = match snapshot.ir(&[edge.state])?.pop().flatten() {
-                Some(bitcode) => {
-                    Some(run(environment, session.as_mut(), snapshot, edge, &bitcode)?)
-                }
-                None => None,
+            let place = next.fetch_add(EDGES_AT_ONCE, Ordering::Relaxed);
+            let Some(rest) = edges.get(place..).filter(|rest| !rest.is_empty()) else {
+                return Ok(());
             };
-            found.lock().unwrap_or_else(PoisonError::into_inner).insert(place, outcome);
-            progress();
+            let some = &rest[..rest.len().min(EDGES_AT_ONCE)];
+            for (edge, (beginning, rebuilt)) in
+                (place..).zip(beginnings(environment, &mut session, snapshot, some)?)
+            {
+                let came_to = match beginning {
+                    Err(obstacle) => CameTo::Lost(obstacle),
+                    Ok(None) => CameTo::WithoutIr,
+                    Ok(Some(program)) => {
+                        let session = session.as_mut().expect("it was opened above").as_mut();
+                        let edge = &edges[edge];
+                        let outcome = run(environment, session, snapshot, edge, &program)?;
+                        CameTo::Outcome { outcome, rebuilt }
+                    }
+                };
+                found.lock().unwrap_or_else(PoisonError::into_inner).insert(edge, came_to);
+                progress();
+            }
         }
     };
     std::thread::scope(|scope| {
@@ -135,23 +151,67 @@ pub fn replay(
             worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     })?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(report(edges, found))
+}
+
+/// Transitions whose states are looked up together.
+const EDGES_AT_ONCE: usize = 16;
+
+/// What came of one transition.
+enum CameTo {
+    Outcome { outcome: Outcome, rebuilt: bool },
+    WithoutIr,
+    Lost(Obstacle),
+}
+
+/// The serialised states that transitions begin in, and whether each was rebuilt.
+fn beginnings(
+    environment: &dyn Environment,
+    session: &mut Option<Box<dyn Session>>,
+    snapshot: &Snapshot,
+    edges: &[Edge],
+) -> Result<Vec<(Rebuilt, bool)>, ReplayError> {
+    let states: Vec<StateId> = edges.iter().map(|edge| edge.state).collect();
+    let stored = snapshot.ir(&states)?;
+    let missing = states.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
+    let missing: Vec<StateId> = missing.map(|(&state, _)| state).collect();
+    let mut rebuilt = if missing.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        rebuild(environment, session, snapshot, &missing)?.into_iter()
+    };
+    let either = |stored: Option<Vec<u8>>| match stored {
+        Some(program) => (Ok(Some(program)), false),
+        None => (rebuilt.next().unwrap_or(Ok(None)), true),
+    };
+    Ok(stored.into_iter().map(either).collect())
+}
+
+fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
     let mut report = ReplayReport::default();
-    for (place, outcome) in found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    for (place, came_to) in found {
         let edge = edges[place];
-        match outcome {
-            None => report.without_ir += 1,
-            Some(found) => {
+        match came_to {
+            CameTo::WithoutIr => report.without_ir += 1,
+            CameTo::Lost(obstacle) if report.lost.contains(&obstacle) => {}
+            CameTo::Lost(obstacle) => report.lost.push(obstacle),
+            CameTo::Outcome { outcome: found, rebuilt } => {
                 report.replayed += 1;
+                report.rebuilt += usize::from(rebuilt);
                 if found.state() != Some(edge.next) {
                     report.disagreements.push(Disagreement { edge, found });
                 }
             }
         }
     }
-    Ok(report)
+    report
 }
 
-fn demand_same(environment: &dyn Environment, snapshot: &Snapshot) -> Result<(), ReplayError> {
+pub(super) fn demand_same(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+) -> Result<(), ReplayError> {
     let (spec, identity) = (environment.spec(), snapshot.identity());
     if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
         return Ok(());
@@ -170,13 +230,29 @@ fn run(
     edge: &Edge,
     state: &[u8],
 ) -> Result<Outcome, SessionError> {
+    match begin(environment, session, snapshot, edge.state, state)? {
+        Outcome::State { id, .. } if id == edge.state => Ok(session.apply(edge.action)?.outcome),
+        // The state does not even come back as itself: that is what is to be reported.
+        other => Ok(other),
+    }
+}
+
+/// Starts an episode in a state, given its serialisation: the state that it begins in, which should be the
+/// same one, or how the compiler failed over it.
+pub(super) fn begin(
+    environment: &dyn Environment,
+    session: &mut dyn Session,
+    snapshot: &Snapshot,
+    state: StateId,
+    serialised: &[u8],
+) -> Result<Outcome, SessionError> {
     let spec = environment.spec();
     // Rewards do not matter here, and finding out the baselines would cost most of the time.
     let of_benchmark = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
     let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());
     let uri: BenchmarkUri =
-        format!("benchmark://state/{}", edge.state).parse().expect("digits make a path");
-    let (program, provenance) = (state.into(), Provenance::default());
+        format!("benchmark://state/{state}").parse().expect("digits make a path");
+    let (program, provenance) = (serialised.into(), Provenance::default());
     let benchmark = Benchmark { uri, program, provenance };
     let started = session.start(&Start {
         benchmark: &benchmark,
@@ -184,18 +260,13 @@ fn run(
         baselines: Some(&baselines),
         watch: &Watch::default(),
     });
-    let started = match started {
-        Err(SessionError::StartFailed { failure, .. }) => return Ok(Outcome::Crashed(failure)),
-        started => started?,
-    };
-    if started.state != edge.state {
-        // The state does not even come back as itself: that is what is to be reported.
-        return Ok(Outcome::State {
-            id: started.state,
+    match started {
+        Err(SessionError::StartFailed { failure, .. }) => Ok(Outcome::Crashed(failure)),
+        started => Ok(Outcome::State {
+            id: started?.state,
             changed: true,
             end_of_episode: false,
             action_space_changed: false,
-        });
+        }),
     }
-    Ok(session.apply(edge.action)?.outcome)
 }

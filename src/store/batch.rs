@@ -232,6 +232,10 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
         .push("state_id", ids)
         .push("state_key", keys)
         .push(
+            "keyframe",
+            Arc::new(rows.iter().map(|row| Some(row.keyframe)).collect::<BooleanArray>()),
+        )
+        .push(
             "end_of_episode",
             Arc::new(rows.iter().map(|row| Some(row.end_of_episode)).collect::<BooleanArray>()),
         );

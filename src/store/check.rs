@@ -30,6 +30,8 @@ pub(super) struct Checker<'a> {
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
+    /// States without IR, and whether one of the recorded ways to them begins in a state that has it.
+    without_ir: HashMap<StateId, bool>,
     episodes: HashMap<i64, Episode>,
     chain: Option<Chain>,
     /// Whether the rows come in the order of the table's key, and the last of them.
@@ -51,6 +53,8 @@ struct Chain {
     episode: i64,
     index: i32,
     alive: bool,
+    /// Whether the IR of the last keyframe, or of the first state, is there.
+    rebuilds: bool,
 }
 
 /// The place of a row in a table that is sorted by state.
@@ -63,6 +67,7 @@ struct Step {
     has_action: bool,
     state: Option<StateId>,
     key: Option<i64>,
+    keyframe: bool,
 }
 
 impl<'a> Checker<'a> {
@@ -76,6 +81,7 @@ impl<'a> Checker<'a> {
             benchmarks: HashSet::new(),
             observed: HashSet::new(),
             with_ir: HashSet::new(),
+            without_ir: HashMap::new(),
             episodes: HashMap::new(),
             chain: None,
             sorted: false,
@@ -279,12 +285,41 @@ impl<'a> Checker<'a> {
         if !follows
             || step.has_action == (step.index == 0)
             || step.key != step.state.map(|state| state.key())
+            || (step.keyframe && step.state.is_none())
         {
             let subject = || format!("step {} of episode {}", step.index, named(step.episode));
             self.report(path, "does not follow", subject);
         }
-        self.chain =
-            Some(Chain { episode: step.episode, index: step.index, alive: step.state.is_some() });
+        let rebuilds = self.chain.as_ref().is_some_and(|chain| continues && chain.rebuilds);
+        let rebuilds = self.rebuilds(path, step, rebuilds);
+        let alive = step.state.is_some();
+        self.chain = Some(Chain { episode: step.episode, index: step.index, alive, rebuilds });
+    }
+
+    /// Checks that the IR of a keyframe is there, and notes which states can be rebuilt: whether the states
+    /// after this step can, given whether this one can.
+    fn rebuilds(&mut self, path: &Path, step: &Step, rebuilds: bool) -> bool {
+        let Some(state) = step.state else { return false };
+        let is_stored = self.with_ir.contains(&state);
+        if !is_stored {
+            *self.without_ir.entry(state).or_default() |= rebuilds;
+            if step.keyframe {
+                self.findings.add(path, "keyframe", || {
+                    format!(
+                        "state {state} is a keyframe and its IR is not there, so that neither this state \
+                         nor those after it can be had: restore `ir` from a copy, or record again into \
+                         another lake"
+                    )
+                });
+            }
+        }
+        if step.keyframe || step.index == 0 { is_stored } else { rebuilds }
+    }
+
+    /// States without IR: how many can be rebuilt, and how many cannot.
+    pub(super) fn without_ir(&self) -> (u64, u64) {
+        let rebuilt = self.without_ir.values().filter(|&&rebuilds| rebuilds).count() as u64;
+        (rebuilt, self.without_ir.len() as u64 - rebuilt)
     }
 
     fn end_of_chain(&mut self, path: &Path) {
@@ -308,11 +343,13 @@ fn steps(batch: &RecordBatch) -> impl Iterator<Item = Step> + '_ {
     let indexes = batch["step_index"].as_primitive::<Int32Type>();
     let actions = &batch["action"];
     let keys = batch["state_key"].as_primitive::<Int64Type>();
+    let keyframes = batch["keyframe"].as_boolean();
     state_ids(batch, "state_id").enumerate().map(|(row, state)| Step {
         episode: episodes.value(row),
         index: indexes.value(row),
         has_action: actions.is_valid(row),
         state,
         key: keys.is_valid(row).then(|| keys.value(row)),
+        keyframe: keyframes.value(row),
     })
 }

@@ -59,6 +59,7 @@ mod seal;
 mod segment;
 mod snapshot;
 mod table;
+mod trails;
 mod verify;
 mod writer;
 
@@ -83,6 +84,7 @@ pub use seal::{Prepared, SealReport, Sealer};
 pub use segment::Segment;
 pub use snapshot::Snapshot;
 pub use table::{Column, ColumnType, Each, Table};
+pub use trails::{TRAIL_STEPS_MAX, Trail};
 pub use verify::{Finding, VerifyReport};
 pub use writer::Writer;
 

@@ -55,6 +55,8 @@ pub struct StepRow {
     pub action: Option<ActionIndex>,
     /// The state; none where the compiler failed.
     pub state: Option<StateId>,
+    /// True where the IR of the state is kept because of this step: see [`Rows`].
+    pub keyframe: bool,
     /// True when the environment takes no further action.
     pub end_of_episode: bool,
     /// One for each reward column of the lake, in its order. NaN stands for none.
@@ -86,8 +88,10 @@ pub struct IrRow {
 /// Rows to append in one transaction.
 ///
 /// The order in which rows come matters twice: an episode's row comes with its last step or later,
-/// and a state's rows in `observations` and `ir` come with the first step that holds the state or
-/// earlier. So a seal never finds a step that is closed without its state at hand.
+/// and a state's row in `observations` comes with the first step that holds the state or earlier, its row in
+/// `ir` with the first such step that is a keyframe. So a seal never finds a step that is closed without its
+/// state at hand. IR that no keyframe refers to has no part in the lake: it is not sealed, and goes when open
+/// episodes are taken back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
     /// New programs; a program comes once in a lake.

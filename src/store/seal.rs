@@ -189,13 +189,33 @@ pub(super) fn benchmark_mask(batch: &RecordBatch, kept: &HashSet<&str>) -> Boole
     uris.iter().map(|uri| Some(uri.is_some_and(|uri| kept.contains(uri)))).collect()
 }
 
+/// For each row of a batch of `observations` or `ir`, whether its state is one of `kept`.
+pub(super) fn state_mask(batch: &RecordBatch, kept: &HashSet<StateId>) -> BooleanArray {
+    let is_kept = |state: Option<StateId>| Some(state.is_some_and(|state| kept.contains(&state)));
+    state_ids(batch, "state_id").map(is_kept).collect()
+}
+
+/// The states of a batch of `steps` that are keyframes of episodes that `count`: their IR belongs to the lake.
+pub(super) fn keyframes<'a>(
+    batch: &'a RecordBatch,
+    counts: impl Fn(i64) -> bool + 'a,
+) -> impl Iterator<Item = StateId> + 'a {
+    let keyframes = batch["keyframe"].as_boolean();
+    let episodes = batch["episode_id"].as_primitive::<Int64Type>().values();
+    let states = state_ids(batch, "state_id").enumerate();
+    states
+        .filter(move |&(row, _)| keyframes.value(row) && counts(episodes[row]))
+        .filter_map(|(_, state)| state)
+}
+
 /// For each batch, which of its rows are to be sealed.
 fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
     let closed = closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
     let benchmarks = closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
     let episodes = |batch: &RecordBatch| batch["episode_id"].as_primitive::<Int64Type>().clone();
-    let mut states = HashSet::new();
+    let (mut states, mut whole) = (HashSet::new(), HashSet::new());
     for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
+        whole.extend(keyframes(&hot.batch, |episode| closed.contains(&episode)));
         let mut last = None;
         for (&episode, state) in
             episodes(&hot.batch).values().iter().zip(state_ids(&hot.batch, "state_id"))
@@ -212,9 +232,8 @@ fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
         Table::Steps => {
             episodes(&hot.batch).values().iter().map(|id| Some(closed.contains(id))).collect()
         }
-        Table::Observations | Table::Ir => state_ids(&hot.batch, "state_id")
-            .map(|state| Some(state.is_some_and(|state| states.contains(&state))))
-            .collect(),
+        Table::Observations => state_mask(&hot.batch, &states),
+        Table::Ir => state_mask(&hot.batch, &whole),
         Table::Benchmarks => benchmark_mask(&hot.batch, &benchmarks),
         _ => std::iter::repeat_n(Some(true), hot.batch.num_rows()).collect(),
     };

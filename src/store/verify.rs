@@ -45,6 +45,10 @@ pub struct VerifyReport {
     pub rows: BTreeMap<Table, u64>,
     /// States whose IR was decompressed and hashed.
     pub ir: u64,
+    /// States without IR that a recorded way leads to from a state that has it.
+    pub rebuilt: u64,
+    /// States without IR that cannot be rebuilt: no IR was to be kept where they were recorded, or it is lost.
+    pub without_ir: u64,
 }
 
 impl VerifyReport {
@@ -170,6 +174,7 @@ pub(super) fn verify(
         report.bytes += segment.bytes;
         progress(report.bytes, total);
     }
+    (report.rebuilt, report.without_ir) = checker.without_ir();
     (report.rows, report.ir) = (checker.rows, checker.ir);
     report.findings = findings.into_list();
     Ok(report)

@@ -269,8 +269,8 @@ impl Writer {
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
 
-    /// Takes back the hot steps of the open episodes of `run`, and the hot observations and IR of
-    /// states, and benchmarks, that then no hot row refers to any more. What this changes in
+    /// Takes back the hot steps of the open episodes of `run`, and the hot observations of states, IR of
+    /// keyframes, and benchmarks, that then no hot row refers to any more. What this changes in
     /// [`known_states`](Self::known_states) has to be read anew.
     ///
     /// # Errors
@@ -281,7 +281,7 @@ impl Writer {
         let closed = seal::closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
         let stays = |episode: i64| EpisodeId(episode).run() != run || closed.contains(&episode);
         let mut benchmarks = seal::closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
-        let mut held = HashSet::new();
+        let (mut held, mut whole) = (HashSet::new(), HashSet::new());
         for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
             let uris = hot.batch["benchmark_uri"].as_dictionary::<Int32Type>();
             let uris = uris.downcast_dict::<StringArray>().expect("the names are strings");
@@ -293,6 +293,7 @@ impl Writer {
             held.extend(
                 states.filter(|&(_, &episode)| stays(episode)).filter_map(|(state, _)| state),
             );
+            whole.extend(seal::keyframes(&hot.batch, stays));
         }
         let path = self.log();
         let transaction = self.catalog.write()?;
@@ -302,9 +303,8 @@ impl Writer {
                     let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>();
                     episodes.values().iter().map(|&episode| Some(stays(episode))).collect()
                 }
-                Table::Observations | Table::Ir => state_ids(&hot.batch, "state_id")
-                    .map(|state| Some(state.is_some_and(|state| held.contains(&state))))
-                    .collect(),
+                Table::Observations => seal::state_mask(&hot.batch, &held),
+                Table::Ir => seal::state_mask(&hot.batch, &whole),
                 Table::Benchmarks => seal::benchmark_mask(&hot.batch, &benchmarks),
                 _ => continue,
             };
@@ -402,6 +402,7 @@ mod tests {
             benchmark: benchmark.clone(),
             action: None,
             state: Some(state()),
+            keyframe: false,
             end_of_episode: false,
             rewards: None,
             wall_time: std::time::Duration::ZERO,

@@ -164,6 +164,18 @@ fn a_killed_run_of_llvm_ends_as_an_undisturbed_one() {
 }
 
 #[test]
+fn a_killed_run_that_keeps_keyframes_ends_as_an_undisturbed_one() {
+    let llvm = ["--benchmark", "benchmark://steplake-v0/*", "--states", "400", "--seed", "14"];
+    let toy = ["--env", "toy-v0", "--benchmark", "generator://toy-v0/0..6", "--steps", "60000"];
+    for (name, plan, kills, instant_ms) in
+        [("llvm by keyframes", &llvm[..], kills(4), 900), ("toy by keyframes", &toy, kills(8), 120)]
+    {
+        let how = ["--episode-length", "25", "--jobs", "2", "--ir", "keyframes=4"];
+        compare(name, &[&["generate"][..], plan, &how].concat(), kills, instant_ms);
+    }
+}
+
+#[test]
 fn a_killed_run_that_explores_ends_as_an_undisturbed_one() {
     let arguments = [
         "generate",

@@ -9,6 +9,7 @@ mod dedup;
 mod demo;
 mod disk;
 mod failed_start;
+mod keyframes;
 mod kill;
 mod layers;
 mod llvm;

@@ -57,6 +57,7 @@ fn record_many_states(path: &Path) -> Lake {
             benchmark: benchmark.clone(),
             action: (index > 0).then_some(ActionIndex(0)),
             state: Some(numbered(index)),
+            keyframe: true,
             end_of_episode: false,
             rewards: None,
             wall_time: Duration::ZERO,
@@ -278,6 +279,7 @@ async fn little_memory_means_spilling_or_a_clear_error() {
     let options = EngineOptions {
         memory_bytes_max: NonZeroUsize::new(32 << 20),
         threads: NonZeroUsize::new(1),
+        ..EngineOptions::default()
     };
     let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
     let numbers = |count| format!("(SELECT unnest(range(0, {count})) AS n)");

@@ -1,5 +1,6 @@
 //! The recorder: it returns what its session returns, and writes what happened.
 
+use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -160,8 +161,9 @@ fn a_flush_makes_durable_what_was_recorded_before_it() {
 fn ir_is_kept_when_it_is_asked_for_and_later_for_states_that_lack_it() {
     let (folder, lake) = toy_lake();
     let path = folder.path().join("lake");
-    for (ir, expected) in [(false, 0), (true, 2)] {
-        let recording = recording(&lake, &RecordingOptions { ir, ..RecordingOptions::default() });
+    for (keyframes, expected) in [(None, 0), (NonZeroU32::new(1), 2)] {
+        let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
+        let recording = recording(&lake, &options);
         let mut session = recording.recorder(ToyEnvironment::default().session().unwrap());
         start(&mut session, &toy::benchmark(5));
         session.apply(ActionIndex(0)).unwrap();

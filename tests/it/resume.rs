@@ -27,6 +27,7 @@ fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> 
         benchmark: benchmark.clone(),
         action: (index > 0).then_some(ActionIndex(3)),
         state: Some(state(index)),
+        keyframe: true,
         end_of_episode: false,
         rewards: (index > 0).then(|| [1.0, 2.0, 3.0].into()),
         wall_time: Duration::ZERO,

@@ -226,6 +226,7 @@ fn episodes(run: RunId, played: &[(u32, u32, &str, &[Played], bool)]) -> Rows {
             benchmark: benchmark(program),
             action,
             state: reached.map(state),
+            keyframe: reached.is_some_and(|reached| reached != STATES[STATES.len() - 1]),
             end_of_episode: reached.is_none(),
             rewards: reward.map(|reward| vec![reward, reward / SCALE].into()),
             wall_time: Duration::from_micros(

@@ -113,6 +113,7 @@ impl Author {
             benchmark: uri(first),
             action: action.map(ActionIndex),
             state: to.map(state),
+            keyframe: to.is_some(),
             end_of_episode: false,
             // Other rewards in each episode, so that a test sees whose were kept.
             rewards: action
@@ -252,6 +253,7 @@ fn steps(batch: &RecordBatch) -> Vec<StepRow> {
         benchmark: uris.as_string::<i32>().value(row).parse().unwrap(),
         action: batch["action"].is_valid(row).then(|| ActionIndex(int16(batch, "action", row))),
         state: batch["state_id"].is_valid(row).then(|| id(batch, "state_id", row)),
+        keyframe: batch["keyframe"].as_boolean().value(row),
         end_of_episode: batch["end_of_episode"].as_boolean().value(row),
         rewards: batch["reward_Size"].is_valid(row).then(|| rewards(row).into()),
         wall_time: Duration::from_micros(int64(batch, "wall_time_us", row).try_into().unwrap()),

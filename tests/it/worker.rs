@@ -23,7 +23,8 @@ fn workers() -> WorkerEnvironment {
 }
 
 fn start(session: &mut dyn Session, benchmark: &Benchmark) -> StateId {
-    let watch = Watch { spaces: vec![ObservationIndex(0), ObservationIndex(2)], asker: 1 };
+    let watch =
+        Watch { spaces: vec![ObservationIndex(0), ObservationIndex(2)], asker: 1, keyframes: None };
     let start = Start { benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
     session.start(&start).unwrap().state
 }
@@ -45,7 +46,7 @@ fn play(session: &mut dyn Session, actions: &[ActionIndex]) -> Vec<Step> {
 }
 
 /// The workers that were given so many bytes of memory: a number by which a test knows its own.
-fn workers_with(memory_bytes: u64) -> Vec<Pid> {
+pub(crate) fn workers_with(memory_bytes: u64) -> Vec<Pid> {
     let word = memory_bytes.to_string();
     let command = |pid: i32| std::fs::read_to_string(format!("/proc/{pid}/cmdline"));
     let processes = std::fs::read_dir("/proc").unwrap().flatten();

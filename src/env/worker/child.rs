@@ -10,8 +10,8 @@ use nix::sys::resource::{Resource, setrlimit};
 
 use super::flight::{Flight, Phase};
 use super::wire::{self, Reply, Request, WireStart, WireValue};
-use crate::env::{Environment, Session, SessionError, Start, Watch};
-use crate::model::{ActionIndex, ObservationIndex, StateId};
+use crate::env::{Environment, KeyframeCount, Session, SessionError, Start, Watch, flags};
+use crate::model::{ActionIndex, ObservationIndex, Outcome, StateId};
 
 /// How many states a worker remembers to have sent. Beyond it forgets all and sends some again.
 const SENT_STATES_MAX: usize = 1 << 20;
@@ -21,14 +21,29 @@ const SUPERVISOR_CHECK: Duration = Duration::from_millis(500);
 
 struct Served {
     session: Box<dyn Session>,
-    watch: Vec<ObservationIndex>,
+    action_space: String,
+    watch: Watch,
+}
+
+/// The states whose watched values were sent, and those that were sent themselves.
+#[derive(Default)]
+struct Sent {
+    observed: HashSet<StateId>,
+    keyframes: HashSet<StateId>,
+}
+
+impl Sent {
+    fn forget(&mut self) {
+        self.observed.clear();
+        self.keyframes.clear();
+    }
 }
 
 struct Worker<'a> {
     environment: &'a dyn Environment,
     flight: Flight,
     sessions: HashMap<u32, Served>,
-    sent: HashSet<StateId>,
+    sent: Sent,
     asker: u64,
     out: UnixStream,
 }
@@ -51,7 +66,7 @@ pub fn serve(
         environment,
         flight: Flight::open(flight)?,
         sessions: HashMap::new(),
-        sent: HashSet::new(),
+        sent: Sent::default(),
         asker: 0,
         out: stream.try_clone()?,
     };
@@ -80,25 +95,39 @@ fn end_with_supervisor() {
     });
 }
 
-/// The watched values of the state that a session has come to, where they were not sent before.
+/// The watched values of the state that a session has come to, and of a keyframe (`whole` is the space that
+/// serialises it) the state itself, where they were not sent before.
 fn look(
     flight: &Flight,
-    sent: &mut HashSet<StateId>,
+    sent: &mut Sent,
     served: &mut Served,
     state: StateId,
+    whole: Option<ObservationIndex>,
 ) -> Result<Vec<(u8, WireValue)>, SessionError> {
-    if served.watch.is_empty() || sent.contains(&state) {
+    let mut spaces = Vec::new();
+    if !sent.observed.contains(&state) {
+        spaces.extend_from_slice(&served.watch.spaces);
+    }
+    spaces.extend(
+        whole.filter(|space| {
+            !served.watch.spaces.contains(space) && !sent.keyframes.contains(&state)
+        }),
+    );
+    if spaces.is_empty() {
         return Ok(Vec::new());
     }
     flight.phase(Phase::Observing);
-    let mut observed = Vec::with_capacity(served.watch.len());
-    for &space in &served.watch {
+    let mut observed = Vec::with_capacity(spaces.len());
+    for space in spaces {
         observed.push((space.0, served.session.observe(space)?.into()));
     }
-    if sent.len() == SENT_STATES_MAX {
-        sent.clear();
+    if sent.observed.len() == SENT_STATES_MAX {
+        sent.forget();
     }
-    sent.insert(state);
+    sent.observed.insert(state);
+    if whole.is_some() {
+        sent.keyframes.insert(state);
+    }
     Ok(observed)
 }
 
@@ -106,8 +135,8 @@ impl Worker<'_> {
     fn answer(&mut self, request: Request) -> io::Result<()> {
         let reply = match request {
             Request::Start { session, start } => self.start(session, &start),
-            Request::Steps { session, actions } => {
-                self.steps(session, &wire::actions(&actions)).map(|()| Reply::Done)
+            Request::Steps { session, actions, changes } => {
+                self.steps(session, &wire::actions(&actions), changes).map(|()| Reply::Done)
             }
             Request::Observe { session, space } => self.observe(session, ObservationIndex(space)),
             Request::Fork { session, fork } => self.fork(session, fork),
@@ -123,18 +152,21 @@ impl Worker<'_> {
         let benchmark = start.benchmark()?;
         self.flight.begin(benchmark.uri.as_str());
         if self.asker != start.asker {
-            self.sent.clear();
+            self.sent.forget();
             self.asker = start.asker;
         }
-        let watch = Watch { spaces: wire::spaces(&start.watch), asker: start.asker };
+        let (spaces, asker) = (wire::spaces(&start.watch), start.asker);
+        let watch = Watch { spaces, keyframes: start.keyframes, asker };
         let served = match self.sessions.entry(session) {
             std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
             std::collections::hash_map::Entry::Vacant(entry) => {
                 let session = self.environment.session()?;
-                entry.insert(Served { session, watch: Vec::new() })
+                let (action_space, watch) = (String::new(), Watch::default());
+                entry.insert(Served { session, action_space, watch })
             }
         };
-        served.watch.clone_from(&watch.spaces);
+        served.watch.clone_from(&watch);
+        served.action_space.clone_from(&start.action_space);
         let baselines = start.baselines();
         let started = served.session.start(&Start {
             benchmark: &benchmark,
@@ -142,21 +174,35 @@ impl Worker<'_> {
             baselines: baselines.as_ref(),
             watch: &watch,
         })?;
-        let observed = look(&self.flight, &mut self.sent, served, started.state)?;
+        let whole = watch.keyframes.map(|_| self.environment.spec().state_index());
+        let observed = look(&self.flight, &mut self.sent, served, started.state, whole)?;
         Ok(Reply::started(started, observed))
     }
 
     /// Sends a frame a step as soon as it is made, so that the supervisor can record it whatever the
     /// next action does.
-    fn steps(&mut self, session: u32, actions: &[ActionIndex]) -> Result<(), SessionError> {
+    fn steps(
+        &mut self,
+        session: u32,
+        actions: &[ActionIndex],
+        changes: Option<u32>,
+    ) -> Result<(), SessionError> {
+        let spec = self.environment.spec();
+        let mut count = KeyframeCount::since(changes.unwrap_or(0));
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
         for &action in actions {
             self.flight.act(action.0);
             let step = served.session.apply(action)?;
             let ends = step.outcome.ends_episode();
-            let observed = match step.outcome.state() {
-                Some(state) => look(&self.flight, &mut self.sent, served, state)?,
-                None => Vec::new(),
+            let observed = match step.outcome {
+                Outcome::State { id, changed, .. } if changes.is_some() => {
+                    let flags = flags(spec, &served.action_space, action);
+                    let is_keyframe = |every| count.step(every, changed, flags);
+                    let whole = served.watch.keyframes.is_some_and(is_keyframe);
+                    let whole = whole.then(|| spec.state_index());
+                    look(&self.flight, &mut self.sent, served, id, whole)?
+                }
+                _ => Vec::new(),
             };
             wire::send(&mut self.out, &Reply::Step { step: step.into(), observed })
                 .map_err(|error| SessionError::Worker(error.to_string()))?;
@@ -176,7 +222,8 @@ impl Worker<'_> {
     fn fork(&mut self, session: u32, fork: u32) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Forking);
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
-        let forked = Served { session: served.session.fork()?, watch: served.watch.clone() };
+        let (action_space, watch) = (served.action_space.clone(), served.watch.clone());
+        let forked = Served { session: served.session.fork()?, action_space, watch };
         self.sessions.insert(fork, forked);
         Ok(Reply::Done)
     }

@@ -16,6 +16,7 @@
 //! limit on wall time catches what sleeps.
 
 mod child;
+mod episode;
 mod flight;
 mod process;
 mod wire;
@@ -29,11 +30,12 @@ use std::time::Duration;
 
 pub use child::serve;
 
+use self::episode::Episode;
 use self::process::{Death, Process};
 use self::wire::{Reply, Request, WireStart, WireValue};
-use super::{Environment, Session, SessionError, Start, Started, Visit, Watch};
+use super::{Environment, KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
+    ActionIndex, Baselines, EnvironmentSpec, ObservationIndex, StateId, Step, Value,
 };
 
 /// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
@@ -177,31 +179,6 @@ impl From<WorkerTrouble> for SessionError {
     }
 }
 
-/// What it takes to play an episode again.
-#[derive(Debug, Clone)]
-struct Episode {
-    benchmark: Benchmark,
-    action_space: String,
-    baselines: Baselines,
-    watch: Watch,
-    actions: Vec<u16>,
-    state: StateId,
-    /// Values of the present state that came along unasked.
-    observed: Vec<(ObservationIndex, Value)>,
-}
-
-impl Episode {
-    fn start_request(&self, session: u32) -> Request {
-        let start = Start {
-            benchmark: &self.benchmark,
-            action_space: &self.action_space,
-            baselines: Some(&self.baselines),
-            watch: &self.watch,
-        };
-        Request::Start { session, start: WireStart::new(&start) }
-    }
-}
-
 #[derive(Debug)]
 struct WorkerSession {
     spec: Arc<EnvironmentSpec>,
@@ -247,7 +224,9 @@ impl WorkerSession {
             other => return Err(unexpected(&other).into()),
         };
         let process = worker.process(environment)?;
-        process.send(&Request::Steps { session: self.number, actions: episode.actions.clone() });
+        // Whoever watches has seen these states: they are to be new to nobody, and sent to nobody.
+        let (session, actions) = (self.number, episode.actions.clone());
+        process.send(&Request::Steps { session, actions, changes: None });
         loop {
             match process.receive() {
                 Ok(Reply::Step { step, .. }) => {
@@ -300,14 +279,19 @@ impl WorkerSession {
         let shared = Arc::clone(&self.worker);
         let mut worker = lock(&shared);
         let actions = pending.iter().copied().collect();
-        worker.process(environment)?.send(&Request::Steps { session: self.number, actions });
+        let changes = self.episode.as_ref().map(|episode| episode.count.changes());
+        let request = Request::Steps { session: self.number, actions, changes };
+        worker.process(environment)?.send(&request);
         while let Some(process) = &mut worker.process {
             match process.receive() {
                 Ok(Reply::Step { step, observed }) => {
                     let (step, observed) = (Step::from(step), values(observed));
-                    let state = step.outcome.state();
+                    let outcome = step.outcome.clone();
                     let flow = visit(step, &mut |space| take(&observed, space));
-                    self.account(pending.pop_front().unwrap_or(u16::MAX), state, observed);
+                    let action = ActionIndex(pending.pop_front().unwrap_or(u16::MAX));
+                    let before = self.episode.take();
+                    self.episode = before
+                        .and_then(|episode| episode.after(action, &outcome, observed, &self.spec));
                     if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                         // The rest of the batch is of no use, and the worker is still at it.
                         worker.process = None;
@@ -334,26 +318,6 @@ impl WorkerSession {
         }
         tracing::debug!(detail = death.failure.detail, "a worker died over an action");
         Ok(Step::failed(death.failure, self.spec.reward_spaces.len(), Duration::ZERO))
-    }
-
-    /// Takes one step of a batch into the account of the episode.
-    fn account(
-        &mut self,
-        action: u16,
-        state: Option<StateId>,
-        observed: Vec<(ObservationIndex, Value)>,
-    ) {
-        let Some(state) = state else {
-            self.episode = None;
-            return;
-        };
-        if let Some(episode) = &mut self.episode {
-            episode.actions.push(action);
-            if state != episode.state || !observed.is_empty() {
-                episode.observed = observed;
-            }
-            episode.state = state;
-        }
     }
 }
 
@@ -396,6 +360,7 @@ impl Session for WorkerSession {
             watch: start.watch.clone(),
             actions: Vec::new(),
             state,
+            count: KeyframeCount::default(),
             observed: values(observed),
         });
         Ok(Started { state, baselines })
@@ -457,7 +422,7 @@ impl Session for WorkerSession {
                 worker: Arc::clone(&self.worker),
                 number,
                 generation: self.generation,
-                episode: self.episode.clone(),
+                episode: self.episode.as_ref().map(Episode::fork),
             })),
             other => Err(unexpected(&other)),
         }

@@ -2,6 +2,7 @@
 //! and a postcard body. Both ends are the same binary, so the format carries no version.
 
 use std::io::{self, Read, Write};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
@@ -19,11 +20,28 @@ const FRAME_BYTES_MAX: u32 = 1 << 30;
 /// What a supervisor asks of a session, by the number it gave it.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    Start { session: u32, start: WireStart },
-    Steps { session: u32, actions: Vec<u16> },
-    Observe { session: u32, space: u8 },
-    Fork { session: u32, fork: u32 },
-    End { session: u32 },
+    Start {
+        session: u32,
+        start: WireStart,
+    },
+    /// `changes` is how many changes of state there were since the last keyframe; without it, nothing is
+    /// observed.
+    Steps {
+        session: u32,
+        actions: Vec<u16>,
+        changes: Option<u32>,
+    },
+    Observe {
+        session: u32,
+        space: u8,
+    },
+    Fork {
+        session: u32,
+        fork: u32,
+    },
+    End {
+        session: u32,
+    },
 }
 
 /// [`crate::env::Start`], owned.
@@ -35,6 +53,7 @@ pub(super) struct WireStart {
     pub(super) action_space: String,
     baselines: Option<Vec<(String, i64)>>,
     pub(super) watch: Vec<u8>,
+    pub(super) keyframes: Option<NonZeroU32>,
     pub(super) asker: u64,
 }
 
@@ -46,6 +65,7 @@ impl WireStart {
             action_space: start.action_space.to_owned(),
             baselines: start.baselines.map(|baselines| baselines.0.clone()),
             watch: start.watch.spaces.iter().map(|space| space.0).collect(),
+            keyframes: start.watch.keyframes,
             asker: start.watch.asker,
         }
     }

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 
 use super::arguments::{apply, state_ids};
 use crate::model::StateId;
-use crate::query::{IrRenderer, QueryError};
+use crate::query::{IrRebuilder, IrRenderer, QueryError};
 use crate::store::Snapshot;
 
 /// What the function is called.
@@ -22,17 +22,41 @@ const LOOKUP_STATES_MAX: usize = 64;
 /// Bytes of text in one batch; Arrow's string columns end at 2 GiB.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
+/// Where the IR of states comes from.
+pub(in crate::query) struct IrSource {
+    pub(in crate::query) snapshot: Arc<Snapshot>,
+    pub(in crate::query) rebuilder: Option<Arc<dyn IrRebuilder>>,
+    pub(in crate::query) renderer: IrRenderer,
+}
+
+impl IrSource {
+    /// The bitcode of each state, stored or rebuilt, in order; none where none is kept.
+    fn bitcode(&self, states: &[StateId]) -> Result<Vec<Option<Vec<u8>>>> {
+        let mut found = self.snapshot.ir(states).map_err(boxed)?;
+        let missing: Vec<usize> = (0..states.len()).filter(|&at| found[at].is_none()).collect();
+        let Some(rebuilder) = self.rebuilder.as_ref().filter(|_| !missing.is_empty()) else {
+            return Ok(found);
+        };
+        let wanted: Vec<StateId> = missing.iter().map(|&at| states[at]).collect();
+        let rebuilt = rebuilder.rebuild(&self.snapshot, &wanted);
+        let rebuilt = rebuilt.map_err(DataFusionError::Execution)?;
+        for (place, bitcode) in missing.into_iter().zip(rebuilt) {
+            found[place] = bitcode;
+        }
+        Ok(found)
+    }
+}
+
 /// `ir(state_id)`.
 pub(super) struct Ir {
     signature: Signature,
-    snapshot: Arc<Snapshot>,
-    renderer: IrRenderer,
+    source: IrSource,
 }
 
 impl Ir {
-    pub(super) fn new(snapshot: Arc<Snapshot>, renderer: IrRenderer) -> Self {
+    pub(super) fn new(source: IrSource) -> Self {
         // Not immutable: an answer in the plan would be computed before any limit is known.
-        Self { signature: Signature::any(1, Volatility::Stable), snapshot, renderer }
+        Self { signature: Signature::any(1, Volatility::Stable), source }
     }
 
     /// The text of each state, in order. A state is looked up once, however often it occurs.
@@ -43,10 +67,10 @@ impl Ir {
         distinct.dedup();
         let mut known: HashMap<StateId, String> = HashMap::with_capacity(distinct.len());
         for some in distinct.chunks(LOOKUP_STATES_MAX) {
-            let bitcode = self.snapshot.ir(some).map_err(boxed)?;
+            let bitcode = self.source.bitcode(some)?;
             for (state, bitcode) in some.iter().zip(bitcode) {
                 let Some(bitcode) = bitcode else { continue };
-                let text = (self.renderer)(&bitcode).map_err(|detail| {
+                let text = (self.source.renderer)(&bitcode).map_err(|detail| {
                     exec_datafusion_err!("the IR of state {state} cannot be shown: {detail}")
                 })?;
                 known.insert(*state, text);
@@ -94,7 +118,7 @@ impl fmt::Debug for Ir {
 
 impl PartialEq for Ir {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.snapshot, &other.snapshot)
+        Arc::ptr_eq(&self.source.snapshot, &other.source.snapshot)
     }
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `state('<40 hex digits>')` | a state id |
 //! | `hex(bytes)` | lower-case hexadecimal digits |
-//! | `ir(state_id)` | the IR of a state as text; null where none is kept |
+//! | `ir(state_id)` | the IR of a state as text, rebuilt where it is not stored; null where none is kept |
 //! | `feature(vector, 'name')` | one number of an observation vector, by its name |
 //! | `action_name(action)` | the name of an action |
 //! | `commandline(actions)` | one action or a list as a command line |
@@ -25,20 +25,19 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 
-use super::IrRenderer;
-use crate::store::{Identity, Snapshot};
+pub(super) use self::ir::IrSource;
+use crate::store::Identity;
 
 /// Makes the functions known to `registry`.
 pub(super) fn register(
     registry: &mut dyn FunctionRegistry,
     identity: &Arc<Identity>,
-    snapshot: &Arc<Snapshot>,
-    renderer: &IrRenderer,
+    source: IrSource,
 ) -> Result<()> {
     let scalars = [
         ScalarUDF::from(states::State::new()),
         ScalarUDF::from(states::Hex::new()),
-        ScalarUDF::from(ir::Ir::new(Arc::clone(snapshot), Arc::clone(renderer))),
+        ScalarUDF::from(ir::Ir::new(source)),
         ScalarUDF::from(feature::Feature::new(Arc::clone(identity))),
         ScalarUDF::from(actions::ActionName::new(Arc::clone(identity))),
         ScalarUDF::from(actions::CommandLine::new(Arc::clone(identity))),
