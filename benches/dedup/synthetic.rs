@@ -144,6 +144,7 @@ impl Synthetic {
                 benchmark: benchmark.clone(),
                 action: taken.map(|(action, _)| ActionIndex(u16::try_from(action).unwrap_or(0))),
                 state: (!failed).then(|| state(at)),
+                keyframe: false,
                 end_of_episode: failed,
                 rewards: taken.filter(|_| !failed).map(|taken| {
                     REWARDS.iter().zip(1..).map(|(_, by)| reward(taken) / f64::from(by)).collect()
