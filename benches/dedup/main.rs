@@ -9,10 +9,19 @@ mod synthetic;
 
 use std::time::{Duration, Instant};
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use steplake::dedup::{Report, Settings, dedup};
 use steplake::store::StoreError;
 
 use synthetic::Synthetic;
+
+/// User and system time of this process.
+fn cpu_time() -> Duration {
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can always be had");
+    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
+    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+}
 
 fn line(what: &str, steps: u64, elapsed: Duration) {
     let per_second = steps as f64 / elapsed.as_secs_f64();
@@ -24,7 +33,10 @@ fn line(what: &str, steps: u64, elapsed: Duration) {
 
 fn count(lake: &Synthetic, full: bool) -> Result<Report, StoreError> {
     let mut maintenance = lake.writer.lake().maintenance()?;
-    dedup(&mut maintenance, Settings { full, ..Settings::default() }, &mut |_, _| ())
+    let before = cpu_time();
+    let report = dedup(&mut maintenance, Settings { full, ..Settings::default() }, &mut |_, _| ())?;
+    println!("    {:.2} s of CPU: {report:?}", (cpu_time() - before).as_secs_f64());
+    Ok(report)
 }
 
 fn measure(steps: u64) -> Result<(), StoreError> {
@@ -36,11 +48,9 @@ fn measure(steps: u64) -> Result<(), StoreError> {
     line("recorded and sealed", steps, begun.elapsed());
     let whole = count(&lake, true)?;
     line("counted whole", whole.steps, whole.elapsed);
-    println!("    {whole:?}");
     lake.grow(steps / 100)?;
     let more = count(&lake, false)?;
     line("1% more counted", more.steps, more.elapsed);
-    println!("    {more:?}");
     if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
         let peak = status.lines().filter(|line| line.starts_with("VmHWM"));
         peak.for_each(|line| println!("    {line}"));
