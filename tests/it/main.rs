@@ -9,6 +9,8 @@ mod dedup;
 mod demo;
 mod disk;
 mod failed_start;
+mod faults;
+mod fuzz;
 mod kill;
 mod llvm;
 mod query;
