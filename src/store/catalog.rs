@@ -318,7 +318,8 @@ pub(super) fn delete_frame(connection: &Connection, seq: i64) -> rusqlite::Resul
 /// What `SQLite` itself finds wrong with the database.
 pub(super) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    Ok((verdict != "ok").then_some(verdict))
+    // A line that names the database comes before what is wrong.
+    Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
 }
 
 /// Bytes of all frames, decompressed.

@@ -28,7 +28,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use child::serve;
-#[doc(hidden)]
 pub use wire::{fuzz_messages, fuzz_seeds};
 
 use self::process::{Death, Process};
