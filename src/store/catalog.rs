@@ -315,9 +315,10 @@ pub(super) fn delete_frame(connection: &Connection, seq: i64) -> rusqlite::Resul
         .map(|rows| rows == 1)
 }
 
-/// What `SQLite` itself finds wrong with the database.
+/// What `SQLite` itself finds wrong with the database, its indexes included.
 pub(super) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    let verdict: String =
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     // A line that names the database comes before what is wrong.
     Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
 }

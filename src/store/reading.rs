@@ -150,7 +150,7 @@ impl ChunkReader for SegmentFile {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
-        let end = start.checked_add(length as u64).unwrap_or(u64::MAX);
+        let end = start.saturating_add(length as u64);
         Ok(self.read_or_keep(start..end)?)
     }
 }

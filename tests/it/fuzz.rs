@@ -66,7 +66,9 @@ fn fuzz(target: &str, run: fn(&[u8]), changes: usize) {
     let mut seeds = committed(target);
     assert!(seeds.len() > 3, "{target} has too few seeds: {}", seeds.len());
     seeds.extend(targets::seeds(target).into_iter().map(|(_, content)| content));
-    seeds.iter().for_each(|seed| run(seed));
+    for seed in &seeds {
+        run(seed);
+    }
     let times = std::env::var("STEPLAKE_FUZZ_TIMES").ok().and_then(|text| text.parse().ok());
     let times: usize = times.unwrap_or(1);
     let (mut random, changes) = (Changes(times as u64), changes * times);

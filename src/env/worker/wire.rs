@@ -247,7 +247,9 @@ pub fn fuzz_messages(content: &[u8]) {
         match reply {
             Reply::Step { step, observed } => {
                 let _ = Step::from(step);
-                observed.into_iter().for_each(|(_, value)| drop(Value::from(value)));
+                for (_, value) in observed {
+                    drop(Value::from(value));
+                }
             }
             Reply::Value(value) => drop(Value::from(value)),
             Reply::Error(error) => drop(error.into_session_error("toy-v0").to_string()),
