@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test bench lint fmt docs clean
+.PHONY: help install demo test fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,11 @@ demo: install ## Build, then record, seal, dedup, verify and query a first lake
 test: install ## Run every test
 	cargo test --locked
 	@scripts/test-readers.sh
+
+fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
+	@for target in manifest frames sql parquet; do \
+	  cargo +nightly fuzz run "$$target" -- -max_total_time=$${TIME:-60}; \
+	done
 
 bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench limits

@@ -51,6 +51,7 @@ CREATE TABLE segments (
   added_in INTEGER NOT NULL,                 -- the first snapshot that has it
   retired_in INTEGER,                        -- the first snapshot that has it no more; null while the newest has it
   counted_in INTEGER,                        -- of steps: the first snapshot whose layers count them; null before
+  blocks BLOB NOT NULL,                      -- BLAKE3 of each 65,536 bytes of the file, 32 bytes each
   UNIQUE (path, added_in)
 ) STRICT;
 
@@ -71,3 +72,9 @@ CREATE TABLE derivations (
   name TEXT PRIMARY KEY,                     -- e.g. dedup
   inputs TEXT NOT NULL                       -- digest of the inputs, hex
 ) STRICT, WITHOUT ROWID;
+
+-- One row: BLAKE3 of what all other tables hold, but for the bodies of frames, which have digests of their
+-- own. SQLite has no checksums of its pages. Every transaction brings it up to date.
+CREATE TABLE content (
+  digest BLOB NOT NULL
+) STRICT;

@@ -27,7 +27,6 @@ impl Failed {
         };
         let mut episodes = HashMap::new();
         for segment in snapshot.segments(Table::Episodes).iter().filter(meets) {
-            segment.check()?;
             let columns = ScanColumns::Named(&["episode_id", "steps", "outcome", "detail"]);
             for batch in snapshot.scan_segment(segment, columns) {
                 let batch = batch?;

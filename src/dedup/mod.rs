@@ -99,7 +99,7 @@ pub struct Report {
 /// Counts the steps that are sealed and not counted yet, in one transaction. `progress` is told how many
 /// rows of how many are read.
 ///
-/// The digest of every file that is read is checked first. Where a derived file is missing, or is found
+/// All that is read of a file is checked against its digests. Where a derived file is missing, or is found
 /// to be damaged, all are made anew. Where nothing is new, nothing is written.
 ///
 /// # Errors
@@ -187,14 +187,12 @@ impl Job<'_> {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Done, StoreError> {
         let (settings, snapshot) = (self.settings, self.snapshot);
-        pass::check(&steps.iter().collect::<Vec<_>>(), settings)?;
         let lake = self.maintenance.lake().clone();
         let scattered = pass::scatter(&lake, snapshot, steps, &[], settings, progress)?;
         let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
         let kept = kept_layers(scattered.edges, &sizes, settings);
         let (kept, taken) = layers.split_at(kept);
         let taken = taken.iter().map(|(_, layer)| layer.clone()).collect::<Vec<_>>();
-        pass::check(&taken.iter().flat_map(Layer::segments).collect::<Vec<_>>(), settings)?;
         let known = snapshot.layers_by_age();
         let id = LayerId(known.last().map_or(0, |(id, _)| id.0) + 1);
         let counted = scattered.steps;

@@ -162,18 +162,3 @@ fn in_threads<W: Send, T: Send>(
         done.collect()
     })
 }
-
-/// Reads files whole and says whether they are what was written, several at a time.
-pub(super) fn check(segments: &[&Segment], settings: &Settings) -> Result<(), StoreError> {
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || {
-        while let Some(segment) =
-            segments.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
-        {
-            segment.check()?;
-        }
-        Ok(())
-    };
-    let threads = settings.threads.get().min(segments.len());
-    in_threads(vec![(); threads], |(), _| work(), &mut |_| ()).map(drop)
-}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
+use parquet::errors::ParquetError;
 
 use super::error::{Position, QueryError, one_line};
 use super::near::near;
@@ -49,6 +50,10 @@ fn explain_at(error: DataFusionError, known: &Known, position: Option<Position>)
         DataFusionError::ResourcesExhausted(message) => QueryError::Memory(one_line(&message)),
         DataFusionError::Execution(message) => QueryError::Failed(one_line(&message)),
         DataFusionError::External(error) => external(error, known),
+        DataFusionError::ParquetError(error) => match *error {
+            ParquetError::External(error) => external(error, known),
+            error => other(&DataFusionError::ParquetError(Box::new(error)), known),
+        },
         error => other(&error, known),
     }
 }

@@ -122,7 +122,7 @@ fn number_of(value: &ScalarValue) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Table;
+    use crate::store::{Disk, Table};
     use arrow::datatypes::{DataType, Field};
     use datafusion::logical_expr::col;
 
@@ -175,6 +175,8 @@ mod tests {
             key_range,
             layer: None,
             is_counted: false,
+            blocks: [].into(),
+            disk: Disk::default(),
         };
         let kept = |segment: &Segment| filters.iter().all(|filter| filter.may_be_in(segment));
         assert!(kept(&segment(Table::Observations, Some((7, 9)))));

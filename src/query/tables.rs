@@ -12,7 +12,6 @@ use datafusion::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::parquet::CachedParquetFileReaderFactory;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::utils::conjunction;
@@ -21,8 +20,8 @@ use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::files::SegmentFiles;
 use super::keys::{KeyFilter, key_filters};
+use super::readers::SegmentReaders;
 use crate::store::{Segment, Snapshot, Table};
 
 /// One table of one snapshot. A scan reads the segments that may hold what the filters ask for, and
@@ -32,7 +31,7 @@ pub(super) struct LakeTable {
     schema: SchemaRef,
     segments: Vec<Segment>,
     hot: Vec<RecordBatch>,
-    snapshot: Arc<Snapshot>,
+    readers: SegmentReaders,
 }
 
 impl LakeTable {
@@ -41,7 +40,7 @@ impl LakeTable {
             schema: snapshot.schema(table),
             segments: snapshot.segments(table).to_vec(),
             hot: snapshot.hot(table).to_vec(),
-            snapshot: Arc::clone(snapshot),
+            readers: SegmentReaders::new(Arc::clone(snapshot)),
         }
     }
 
@@ -55,20 +54,13 @@ impl LakeTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let url = ObjectStoreUrl::local_filesystem();
-        let runtime = state.runtime_env();
         let options = TableParquetOptions {
             global: state.config_options().execution.parquet.clone(),
             ..TableParquetOptions::default()
         };
-        // Footers are read once an engine, not once a scan.
-        let files = SegmentFiles::new(runtime.object_store(&url)?, Arc::clone(&self.snapshot));
-        let readers = CachedParquetFileReaderFactory::new(
-            Arc::new(files),
-            runtime.cache_manager.get_file_metadata_cache(),
-        );
         let mut source = ParquetSource::new(Arc::clone(&self.schema))
             .with_table_parquet_options(options)
-            .with_parquet_file_reader_factory(Arc::new(readers));
+            .with_parquet_file_reader_factory(Arc::new(self.readers.clone()));
         if let Some(filter) = conjunction(keys.iter().map(KeyFilter::expr)) {
             let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
@@ -150,7 +142,8 @@ fn groups(segments: &[&Segment], partitions: usize) -> Result<Vec<FileGroup>> {
     let count = groups.len();
     for (index, segment) in by_size.into_iter().enumerate() {
         let path = StorePath::from_absolute_path(&segment.path)?;
-        let mut file = PartitionedFile::new("", segment.bytes);
+        let mut file =
+            PartitionedFile::new("", segment.bytes).with_extension(Segment::clone(segment));
         file.object_meta.location = path;
         groups[index % count].push(file);
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use super::frame::Frame;
-use super::{Disk, Identity, RunRow, SnapshotKind, StoreError, Table, manifest};
+use super::{Disk, Identity, RunRow, SnapshotKind, StoreError, Table, content, manifest, wal};
 use crate::model::RunId;
 
 /// The name of the database in the lake.
@@ -51,8 +51,13 @@ impl Catalog {
         disk: &Disk,
     ) -> Result<Self, StoreError> {
         let path = existing(lake)?;
+        wal::demand_whole(&log_path(&path), disk)?;
         let connection = open_shared(&path).map_err(StoreError::sqlite(&path))?;
         demand_content(&connection, &path)?;
+        // SQLite would write over a page that a damaged list calls free.
+        if let Some(damage) = damage(&connection).map_err(StoreError::sqlite(&path))? {
+            return Err(StoreError::corrupt(&path, damage));
+        }
         drop(connection);
         Self::open_and_migrate(path, lake, identity, disk)
     }
@@ -77,18 +82,27 @@ impl Catalog {
     /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
     /// write-ahead log share. Then nobody on this machine writes either, and the database is read
     /// as it stands, or from a copy where a log is left beside it.
-    pub(super) fn open_for_reading(lake: &Path, identity: &Identity) -> Result<Self, StoreError> {
+    pub(super) fn open_for_reading(
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, StoreError> {
         let path = existing(lake)?;
+        wal::demand_whole(&log_path(&path), disk)?;
         let catalog = match open_shared(&path) {
             Ok(connection) => Self { connection, path, _copy: None },
-            Err(error) if is_denied(&error) => Self::open_unshared(path, error)?,
+            Err(error) if is_denied(&error) => Self::open_unshared(path, error, disk)?,
             Err(error) => return Err(StoreError::sqlite(&path)(error)),
         };
         catalog.demand(lake, identity)?;
         Ok(catalog)
     }
 
-    fn open_unshared(path: PathBuf, error: rusqlite::Error) -> Result<Self, StoreError> {
+    fn open_unshared(
+        path: PathBuf,
+        error: rusqlite::Error,
+        disk: &Disk,
+    ) -> Result<Self, StoreError> {
         let log = log_path(&path);
         if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
             // The first error says more than that of this last try.
@@ -100,7 +114,7 @@ impl Catalog {
             tempfile::tempdir().map_err(StoreError::io("make a folder for a copy of", &path))?;
         let target = copy.path().join(FILE_NAME);
         for (from, to) in [(&path, &target), (&log, &log_path(&target))] {
-            std::fs::copy(from, to).map_err(StoreError::io("copy", from))?;
+            disk.copy(from, to).map_err(StoreError::io("copy", from))?;
         }
         let connection = open_shared(&target).map_err(StoreError::sqlite(&path))?;
         Ok(Self { connection, path, _copy: Some(copy) })
@@ -118,11 +132,16 @@ impl Catalog {
             .connection
             .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
             .map_err(self.error())?;
-        if digest == identity.digest() {
+        if digest != identity.digest() {
+            let path = lake.join(super::identity::FILE_NAME);
+            let what = "it is not the one that this lake was made with";
+            return Err(StoreError::corrupt(&path, what));
+        }
+        let transaction = self.read()?;
+        if content::is_intact(&transaction).map_err(self.error())? {
             return Ok(());
         }
-        let path = lake.join(super::identity::FILE_NAME);
-        Err(StoreError::corrupt(&path, "it is not the one that this lake was made with"))
+        Err(StoreError::corrupt(&self.path, "its tables are not what was written"))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -151,6 +170,13 @@ impl Catalog {
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
         read(&self.connection).map_err(self.error())
+    }
+
+    /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs the old
+    /// pages: damage to the log then cannot take back what segments are there.
+    pub(super) fn settle(&self) -> Result<(), StoreError> {
+        let sql = "PRAGMA wal_checkpoint(PASSIVE)";
+        self.connection.query_row(sql, [], |_| Ok(())).map_err(self.error())
     }
 
     /// Gives pages that no frame needs any more back to the file system.
@@ -207,8 +233,9 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
 /// brought home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
 fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "page_size", signed(wal::PAGE_BYTES as u64))?;
     connection.execute_batch(
-        "PRAGMA page_size = 16384; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+        "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
          PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1024;
          PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384;",
     )
@@ -288,10 +315,12 @@ pub(super) fn delete_frame(connection: &Connection, seq: i64) -> rusqlite::Resul
         .map(|rows| rows == 1)
 }
 
-/// What `SQLite` itself finds wrong with the database.
+/// What `SQLite` itself finds wrong with the database, its indexes included.
 pub(super) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
-    Ok((verdict != "ok").then_some(verdict))
+    let verdict: String =
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    // A line that names the database comes before what is wrong.
+    Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
 }
 
 /// Bytes of all frames, decompressed.
@@ -371,13 +400,16 @@ mod tests {
         // With a log beside it: from a copy, log included.
         let path = lake.join(FILE_NAME);
         assert!(log_path(&path).exists());
-        let copied = Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery).unwrap();
+        let copied =
+            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
+                .unwrap();
         assert_eq!(runs_at(&path, &copied.connection).len(), 1);
         // Without: as it stands.
         drop(writer);
         assert!(!log_path(&path).exists());
         let immutable =
-            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery).unwrap();
+            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
+                .unwrap();
         assert_eq!(runs_at(&path, &immutable.connection).len(), 1);
     }
 
@@ -387,12 +419,13 @@ mod tests {
         Catalog::create(folder.path(), &identity(), &Disk::default()).unwrap();
         let mut other = identity();
         other.compiler.push('x');
-        let error = Catalog::open_for_reading(folder.path(), &other).unwrap_err();
+        let error = Catalog::open_for_reading(folder.path(), &other, &Disk::default()).unwrap_err();
         assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
 
         let path = folder.path().join(FILE_NAME);
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        let error = Catalog::open_for_reading(folder.path(), &identity()).unwrap_err();
+        let error =
+            Catalog::open_for_reading(folder.path(), &identity(), &Disk::default()).unwrap_err();
         assert!(matches!(error, StoreError::Format { found: 99, .. }), "{error}");
     }
 }

@@ -1,16 +1,21 @@
-//! Every change that the store makes to the disk passes here, so that a test can make any of them
-//! the last one, and see what a power cut would leave.
+//! Every change that the store makes to the disk passes here, and every reading of its files but those of
+//! `SQLite`: so a test can make any change the last one, and see what a power cut would leave, and make any
+//! reading fail.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::StoreError;
+use super::{StoreError, content};
 
-/// One change that the store is about to make.
+/// How much of a segment has a digest of its own in the manifest: what is read to read one byte.
+pub(crate) const BLOCK_BYTES: usize = 1 << 16;
+
+/// One thing that the store is about to do with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Makes a folder.
@@ -32,6 +37,10 @@ pub enum Operation<'a> {
     Scratch(&'a Path, usize),
     /// Commits a transaction of the hot log. Durable on return.
     Commit(&'a Path),
+    /// Opens a file to read it.
+    Open(&'a Path),
+    /// Reads so many bytes of a file.
+    Read(&'a Path, usize),
 }
 
 /// What a fault makes of an [`Operation`].
@@ -39,8 +48,8 @@ pub enum Operation<'a> {
 pub enum Verdict {
     /// It is done.
     Proceed,
-    /// Of a write, only so many bytes are done, as a disk may choose to. Of anything else: it is
-    /// done.
+    /// Of a write, only so many bytes are done, as a disk may choose to. Of a read, the file ends after so
+    /// many. Of anything else: it is done.
     Short(usize),
     /// It is not done, and the caller is told so.
     Fail(io::Error),
@@ -49,8 +58,8 @@ pub enum Verdict {
 type Faults = dyn Fn(Operation<'_>) -> Verdict + Send + Sync;
 type Clock = dyn Fn() -> i64 + Send + Sync;
 
-/// The disk as the store changes it, and the clock that it looks at: the real ones, with faults on top
-/// where a test wants them.
+/// The disk as the store uses it, and the clock that it looks at: the real ones, with faults on top where a
+/// test wants them.
 #[derive(Clone, Default)]
 pub struct Disk {
     faults: Option<Arc<Faults>>,
@@ -93,6 +102,27 @@ impl Disk {
         }
     }
 
+    /// Opens a file to read it.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<DiskReader> {
+        self.ask(Operation::Open(path))?;
+        Ok(DiskReader { disk: self.clone(), file: File::open(path)?, path: path.to_owned() })
+    }
+
+    /// Reads a whole file.
+    pub(crate) fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        let file = self.open(path)?;
+        let mut content = vec![0; usize::try_from(file.bytes()?).map_err(io::Error::other)?];
+        let read = file.read_at(&mut content, 0)?;
+        content.truncate(read);
+        Ok(content)
+    }
+
+    /// Copies a file of the lake to another place.
+    pub(crate) fn copy(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.ask(Operation::Open(from))?;
+        fs::copy(from, to).map(drop)
+    }
+
     /// Makes a folder, where there is none yet, and its name durable.
     pub(crate) fn create_dir(&self, path: &Path) -> Result<(), StoreError> {
         if path.is_dir() {
@@ -118,6 +148,7 @@ impl Disk {
             file,
             path,
             digest: blake3::Hasher::new(),
+            blocks: Blocks::default(),
             bytes: 0,
             failure,
         })
@@ -168,8 +199,53 @@ impl Disk {
         transaction: rusqlite::Transaction<'_>,
         path: &Path,
     ) -> Result<(), StoreError> {
+        content::keep(&transaction).map_err(StoreError::sqlite(path))?;
         self.ask(Operation::Commit(path)).map_err(StoreError::io("commit to", path))?;
         transaction.commit().map_err(StoreError::sqlite(path))
+    }
+}
+
+/// Two disks are the same when one thing breaks both.
+impl PartialEq for Disk {
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.faults, &other.faults) {
+            (None, None) => true,
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Disk {}
+
+/// A file that is open for reading.
+#[derive(Debug)]
+pub(crate) struct DiskReader {
+    disk: Disk,
+    file: File,
+    path: PathBuf,
+}
+
+impl DiskReader {
+    /// How long the file is.
+    pub(crate) fn bytes(&self) -> io::Result<u64> {
+        self.file.metadata().map(|metadata| metadata.len())
+    }
+
+    /// Fills the buffer from a place in the file, as far as the file goes; says how far that is.
+    pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let short = self.disk.ask(Operation::Read(&self.path, buffer.len()))?;
+        let wanted = short.unwrap_or(buffer.len()).min(buffer.len());
+        let mut done = 0;
+        while done < wanted {
+            match self.file.read_at(&mut buffer[done..wanted], offset + done as u64) {
+                Ok(0) => break,
+                Ok(read) => done += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
     }
 }
 
@@ -180,8 +256,37 @@ pub(crate) struct DiskFile {
     file: File,
     path: PathBuf,
     digest: blake3::Hasher,
+    blocks: Blocks,
     bytes: u64,
     failure: WriteFailure,
+}
+
+/// The digests of the blocks of what is being written.
+#[derive(Debug, Default)]
+struct Blocks {
+    done: Vec<u8>,
+    open: blake3::Hasher,
+    bytes: usize,
+}
+
+impl Blocks {
+    fn update(&mut self, mut content: &[u8]) {
+        while !content.is_empty() {
+            let (block, rest) = content.split_at((BLOCK_BYTES - self.bytes).min(content.len()));
+            self.open.update(block);
+            self.bytes += block.len();
+            if self.bytes == BLOCK_BYTES {
+                self.close();
+            }
+            content = rest;
+        }
+    }
+
+    fn close(&mut self) {
+        self.done.extend_from_slice(self.open.finalize().as_bytes());
+        self.open.reset();
+        self.bytes = 0;
+    }
 }
 
 /// What went wrong in a file that somebody else writes to and that reports it in words alone.
@@ -222,6 +327,14 @@ impl DiskFile {
         self.digest.finalize()
     }
 
+    /// BLAKE3 of each block of [`BLOCK_BYTES`] of what was written, the last of which may be shorter.
+    pub(crate) fn blocks(mut self) -> Vec<u8> {
+        if self.blocks.bytes > 0 {
+            self.blocks.close();
+        }
+        self.blocks.done
+    }
+
     /// How much was written.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
@@ -241,6 +354,7 @@ impl Write for DiskFile {
             }
         })?;
         self.digest.update(&buffer[..written]);
+        self.blocks.update(&buffer[..written]);
         self.bytes += written as u64;
         Ok(written)
     }

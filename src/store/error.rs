@@ -194,7 +194,9 @@ impl StoreError {
                 Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull { path, wanted: None },
                 Some(rusqlite::ErrorCode::ReadOnly) => Self::ReadOnly { path },
                 Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
-                    Self::Corrupt { path, what: source.to_string() }
+                    // SQLite quotes the whole of a statement that it cannot read.
+                    let what = source.to_string().lines().next().unwrap_or_default().to_owned();
+                    Self::Corrupt { path, what }
                 }
                 _ => Self::Sqlite { path, source },
             }

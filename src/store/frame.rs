@@ -8,10 +8,15 @@ use arrow::datatypes::Schema;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
 
+use super::reading::guarded;
 use super::{StoreError, Table};
 
 /// The cheapest level that still halves steps; a higher one costs more than the disk does.
 const ZSTD_LEVEL: i32 = 1;
+
+/// What a frame may take in memory at most: Arrow's text columns end at 2 GiB. Room is made for as much as a
+/// frame says that it takes.
+const FRAME_BYTES_MAX: usize = 1 << 32;
 
 /// A frame as it stands in the log.
 #[derive(Debug, Clone)]
@@ -53,12 +58,14 @@ impl Frame {
             return Err(corrupt("its digest does not match"));
         }
         let bytes = usize::try_from(self.bytes).map_err(|error| corrupt(&error.to_string()))?;
+        if bytes > FRAME_BYTES_MAX {
+            return Err(corrupt("it says that it is larger than any frame"));
+        }
         let stream = zstd::bulk::decompress(&self.body, bytes)
             .map_err(|error| corrupt(&error.to_string()))?;
         let mut stream = Buffer::from_vec(stream);
-        let batch = StreamDecoder::new()
-            .decode(&mut stream)
-            .map_err(|error| corrupt(&error.to_string()))?;
+        let batch = guarded(|| StreamDecoder::new().decode(&mut stream))
+            .map_err(|error| corrupt(&error))?;
         let batch = batch.ok_or_else(|| corrupt("it holds no batch"))?;
         if batch.schema().fields() != schema.fields() {
             return Err(corrupt("it has other columns than lake.json says"));
@@ -74,4 +81,31 @@ fn digest(table: Table, body: &[u8]) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     hasher.update(table.name().as_bytes()).update(body);
     hasher.finalize().into()
+}
+
+/// Reads what a damaged hot log may hold, for the fuzzer: the table's number, the decompressed bytes divided by
+/// 256, and the body, under a digest that is right.
+#[doc(hidden)]
+pub fn fuzz_frame(lake: &super::Lake, content: &[u8]) {
+    let Some((&[table, high, low], body)) = content.split_first_chunk::<3>() else { return };
+    let table = Table::ALL[usize::from(table) % Table::ALL.len()];
+    let bytes = (u64::from(high) << 16) | (u64::from(low) << 8);
+    let digest = digest(table, body);
+    for rows in 0..4 {
+        let frame = Frame { table, rows, bytes, digest, body: body.to_vec() };
+        let _ = frame.decode(lake.schemas.get(table), 1, &lake.path);
+    }
+}
+
+/// The frames of a lake as [`fuzz_frame`] takes them.
+#[doc(hidden)]
+pub fn fuzz_frames(lake: &super::Lake) -> Result<Vec<Vec<u8>>, StoreError> {
+    let catalog =
+        super::catalog::Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+    let frames = catalog.reading(super::catalog::frames)?.into_iter().map(|placed| {
+        let units = placed.frame.bytes.div_ceil(256).to_le_bytes();
+        let number = u8::try_from(placed.frame.table as usize).expect("few tables");
+        [&[number, units[1], units[0]][..], &placed.frame.body].concat()
+    });
+    Ok(frames.collect())
 }

@@ -55,14 +55,11 @@ impl Identity {
     }
 
     /// Reads the lake's `lake.json`.
-    pub(super) fn read(lake: &Path) -> Result<Self, StoreError> {
+    pub(super) fn read(lake: &Path, disk: &Disk) -> Result<Self, StoreError> {
         let path = lake.join(FILE_NAME);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
-                return Err(StoreError::corrupt(&path, "it is not text"));
-            }
-            Err(error) => return Err(missing(lake, &path, error)),
+        let content = disk.read(&path).map_err(|error| missing(lake, &path, error))?;
+        let Ok(text) = String::from_utf8(content) else {
+            return Err(StoreError::corrupt(&path, "it is not text"));
         };
         let damaged = |error: serde_json::Error| StoreError::corrupt(&path, error.to_string());
         let Version { format_version: found } = serde_json::from_str(&text).map_err(damaged)?;
@@ -273,7 +270,7 @@ pub(super) mod tests {
     fn an_identity_survives_its_file() {
         let folder = tempfile::tempdir().unwrap();
         identity().write(folder.path(), &Disk::default()).unwrap();
-        assert_eq!(Identity::read(folder.path()).unwrap(), identity());
+        assert_eq!(Identity::read(folder.path(), &Disk::default()).unwrap(), identity());
     }
 
     #[test]
@@ -298,7 +295,7 @@ pub(super) mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(FILE_NAME), r#"{"format_version": 99, "news": []}"#)
             .unwrap();
-        let error = Identity::read(folder.path()).unwrap_err();
+        let error = Identity::read(folder.path(), &Disk::default()).unwrap_err();
         assert!(matches!(error, StoreError::Format { found: 99, known: FORMAT_VERSION, .. }));
         assert!(error.to_string().contains("format 99"));
     }

@@ -1,7 +1,6 @@
 //! The IR of single states: from the hot rows, or from the few pages of a segment that can hold it.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
 use std::sync::OnceLock;
 
 use arrow::array::{AsArray as _, RecordBatch};
@@ -10,10 +9,12 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
+use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use sha1::{Digest as _, Sha1};
 
+use super::reading::{SegmentFile, guarded};
 use super::writer::{state_id, state_ids};
 use super::{Segment, Snapshot, StoreError, Table};
 use crate::model::StateId;
@@ -85,7 +86,7 @@ fn read_from(
     };
     let spans = candidate_pages(footer.metadata(), wanted);
     for (group, spans) in spans {
-        for batch in read_pages(segment, &file, &footer, group, &spans)? {
+        for batch in read_pages(&file, &footer, group, &spans)? {
             let ids = batch["state_id"].as_fixed_size_binary();
             for row in 0..batch.num_rows() {
                 let state = state_id(ids, row);
@@ -101,8 +102,7 @@ fn read_from(
 }
 
 fn read_pages(
-    segment: &Segment,
-    file: &File,
+    file: &SegmentFile,
     footer: &ArrowReaderMetadata,
     group: usize,
     spans: &[(usize, usize)],
@@ -114,14 +114,16 @@ fn read_pages(
         selectors.push(RowSelector::select(rows));
         at = first + rows;
     }
-    let file = file.try_clone().map_err(StoreError::io("open", &segment.path))?;
-    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer.clone())
-        .with_row_groups(vec![group])
-        .with_row_selection(RowSelection::from(selectors))
-        .with_projection(ProjectionMask::all())
-        .build()
-        .map_err(|error| segment.unreadable(&error))?;
-    reader.map(|batch| batch.map_err(|error| segment.unreadable(&error))).collect()
+    let read = || {
+        let reader =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer.clone())
+                .with_row_groups(vec![group])
+                .with_row_selection(RowSelection::from(selectors))
+                .with_projection(ProjectionMask::all())
+                .build()?;
+        reader.collect::<Result<Vec<_>, _>>().map_err(ParquetError::from)
+    };
+    guarded(read).map_err(|error| file.unreadable(&error))
 }
 
 /// The pages whose keys may be among those wanted: by the page index where there is one, else whole

@@ -73,7 +73,7 @@ impl Lake {
     /// As [`open`](Self::open).
     pub fn open_on(disk: Disk, path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        Ok(Self::new(path, Identity::read(path)?, disk))
+        Ok(Self::new(path, Identity::read(path, &disk)?, disk))
     }
 
     /// Opens a lake of this identity, or makes one.

@@ -75,7 +75,7 @@ impl Maintenance {
     }
 
     fn retired(&self) -> Result<Vec<Segment>, StoreError> {
-        self.catalog.reading(|log| manifest::retired(log, &self.lake.path))
+        self.catalog.reading(|log| manifest::retired(log, &self.lake))
     }
 
     /// The lake.
@@ -132,6 +132,8 @@ impl Maintenance {
         };
         let id = publish().map_err(StoreError::sqlite(&path))?;
         self.lake.disk.commit(transaction, &path)?;
+        // The transaction is durable either way.
+        let _ = self.catalog.settle();
         // It is published, whatever becomes of the files.
         let settled = self.retired().and_then(|all| retired::settle(&lake, &self.lake.disk, &all));
         if let Err(error) = settled {
@@ -154,7 +156,7 @@ impl Maintenance {
         let transaction = self.catalog.write()?;
         let forget = || {
             let all = manifest::snapshots(&transaction)?;
-            let before = manifest::retired(&transaction, &lake)?;
+            let before = manifest::retired(&transaction, &self.lake)?;
             let first = match keep {
                 Keep::Newest(count) => {
                     let left = usize::try_from(count.get()).unwrap_or(usize::MAX);

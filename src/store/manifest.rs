@@ -8,7 +8,7 @@ use std::str::FromStr;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalog::{count, signed, table};
-use super::{Segment, Table};
+use super::{Lake, Segment, Table};
 
 /// The number of a snapshot. Later ones have greater numbers; none is ever given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -124,42 +124,44 @@ pub(super) fn snapshots(connection: &Connection) -> rusqlite::Result<Vec<Snapsho
 /// The segments of a snapshot, in the order in which they were added.
 pub(super) fn segments(
     connection: &Connection,
-    lake: &Path,
+    lake: &Lake,
     id: SnapshotId,
 ) -> rusqlite::Result<Vec<Segment>> {
     select(connection, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
 }
 
 /// The segments that only snapshots before the newest have.
-pub(super) fn retired(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<Segment>> {
-    let now = "SELECT path FROM segments WHERE retired_in IS NULL";
+pub(super) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
+    let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
     let before = format!("retired_in IS NOT NULL AND path NOT IN ({now})");
     select(connection, lake, &before, SnapshotId(0))
 }
 
 fn select(
     connection: &Connection,
-    lake: &Path,
+    lake: &Lake,
     condition: &str,
     id: SnapshotId,
 ) -> rusqlite::Result<Vec<Segment>> {
     let sql = format!(
         "SELECT table_name, path, rows, bytes, digest, key_min, key_max, layer,
-           coalesce(counted_in <= ?1, 0)
-         FROM segments WHERE {condition} ORDER BY segment_id"
+           coalesce(counted_in <= ?1, 0), blocks
+         FROM segments NOT INDEXED WHERE {condition} ORDER BY segment_id"
     );
     let mut statement = connection.prepare(&sql)?;
     let rows = statement.query_map([id.0], |row| {
         let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
         Ok(Segment {
             table: table(&row.get::<_, String>(0)?)?,
-            path: lake.join(row.get::<_, String>(1)?),
+            path: lake.path.join(row.get::<_, String>(1)?),
             rows: count(row, 2)?,
             bytes: count(row, 3)?,
             digest: row.get(4)?,
             key_range: key.0.zip(key.1),
             layer: row.get::<_, Option<i64>>(7)?.map(LayerId),
             is_counted: row.get(8)?,
+            blocks: row.get::<_, Vec<u8>>(9)?.into(),
+            disk: lake.disk.clone(),
         })
     })?;
     rows.collect()
@@ -173,8 +175,8 @@ pub(super) fn insert(
     id: SnapshotId,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT INTO segments
-                 (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                 (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in, blocks)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
     let row = params![
         segment.table.name(),
         relative(lake, &segment.path),
@@ -185,6 +187,7 @@ pub(super) fn insert(
         segment.key_range.map(|range| range.1),
         segment.layer.map(|layer| layer.0),
         id.0,
+        &segment.blocks[..],
     ];
     connection.execute(sql, row).map(drop)
 }
@@ -220,12 +223,13 @@ pub(super) fn forget(connection: &Connection, oldest: SnapshotId) -> rusqlite::R
     connection.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
 }
 
-/// The files that some snapshot has.
+/// The files that some snapshot has. As all that says which files may go, this is not read from an index:
+/// those have no digest.
 pub(super) fn listed_paths(
     connection: &Connection,
     lake: &Path,
 ) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement = connection.prepare("SELECT path FROM segments")?;
+    let mut statement = connection.prepare("SELECT path FROM segments NOT INDEXED")?;
     let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
     rows.collect()
 }

@@ -39,6 +39,7 @@
 mod batch;
 mod catalog;
 mod check;
+mod content;
 mod derived;
 mod disk;
 mod error;
@@ -51,6 +52,7 @@ mod lock;
 mod maintenance;
 mod manifest;
 mod parts;
+mod reading;
 mod retired;
 mod rows;
 mod scan;
@@ -61,11 +63,14 @@ mod snapshot;
 mod table;
 mod trails;
 mod verify;
+mod wal;
 mod writer;
 
 pub use derived::{LayerChange, LayerWriter};
 pub use disk::{Disk, Operation, Verdict};
 pub use error::StoreError;
+#[doc(hidden)]
+pub use frame::{fuzz_frame, fuzz_frames};
 pub use identity::{Identity, RecordedObservation};
 pub use lake::Lake;
 pub(crate) use layers::{
@@ -76,6 +81,9 @@ pub use layers::{KeyRange, Layer, LayeredTable};
 pub use maintenance::{Collected, Expired, Keep, Maintenance};
 pub use manifest::{LayerId, SnapshotId, SnapshotKind, SnapshotRow};
 pub(crate) use parts::Part;
+pub use reading::SegmentFile;
+#[doc(hidden)]
+pub use reading::fuzz_segment;
 pub use retired::{Removed, retired_place};
 pub use rows::{BenchmarkRow, EpisodeRow, IrRow, Known, ObservationRow, Rows, RunRow, StepRow};
 pub use scan::{Scan, ScanColumns};

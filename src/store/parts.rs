@@ -9,7 +9,8 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::{Segment, Snapshot, StoreError};
+use super::reading::guarded;
+use super::{Segment, SegmentFile, Snapshot, StoreError};
 
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 8192;
@@ -25,8 +26,8 @@ pub(crate) struct Part {
 
 /// The rows of a part, behind the one row that stands before them where there is one.
 #[derive(Debug)]
-pub(crate) struct PartScan<'a> {
-    segment: &'a Segment,
+pub(crate) struct PartScan {
+    file: SegmentFile,
     reader: ParquetRecordBatchReader,
 }
 
@@ -63,11 +64,7 @@ impl Snapshot {
     /// # Panics
     ///
     /// When the table has no column of one of these names.
-    pub(crate) fn scan_part<'a>(
-        &self,
-        part: &'a Part,
-        columns: &[&str],
-    ) -> Result<PartScan<'a>, StoreError> {
+    pub(crate) fn scan_part(&self, part: &Part, columns: &[&str]) -> Result<PartScan, StoreError> {
         let segment = &part.segment;
         let file = segment.open()?;
         // With an index, only the last page of the row group before is read.
@@ -83,7 +80,7 @@ impl Snapshot {
             .iter()
             .map(|name| schema.index_of(name).expect("a scan asks for columns that are there"));
         let mask = ProjectionMask::roots(footer.parquet_schema(), places);
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
             .with_projection(mask)
             .with_batch_size(BATCH_ROWS);
         let builder = if is_first {
@@ -100,16 +97,16 @@ impl Snapshot {
                 .with_row_groups((part.groups.start - 1..part.groups.end).collect())
                 .with_row_selection(selection)
         };
-        let reader = builder.build().map_err(|error| segment.unreadable(&error))?;
-        Ok(PartScan { segment, reader })
+        let reader = guarded(|| builder.build()).map_err(|error| file.unreadable(&error))?;
+        Ok(PartScan { file, reader })
     }
 }
 
-impl Iterator for PartScan<'_> {
+impl Iterator for PartScan {
     type Item = Result<RecordBatch, StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.reader.next()?;
-        Some(batch.map_err(|error| self.segment.unreadable(&error)))
+        let batch = guarded(|| self.reader.next().transpose());
+        batch.map_err(|error| self.file.unreadable(&error)).transpose()
     }
 }

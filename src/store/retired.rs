@@ -6,10 +6,10 @@
 //! between, by the next one to maintain the lake. So a reader looks in both places.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::disk::DiskReader;
 use super::segment::is_own_name;
 use super::{Disk, Segment, StoreError, Table};
 
@@ -29,11 +29,11 @@ pub fn retired_place(path: &Path) -> PathBuf {
 
 /// Opens the file of a segment, wherever it lies. It may be retired between two looks, and the same
 /// content may come back, so the first place is looked at twice.
-pub(super) fn open(path: &Path) -> io::Result<File> {
-    let mut last = File::open(path);
+pub(super) fn open(path: &Path, disk: &Disk) -> io::Result<DiskReader> {
+    let mut last = disk.open(path);
     for place in [&retired_place(path), path] {
         match last {
-            Err(error) if error.kind() == ErrorKind::NotFound => last = File::open(place),
+            Err(error) if error.kind() == ErrorKind::NotFound => last = disk.open(place),
             other => return other,
         }
     }

@@ -4,6 +4,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::PageIndexPolicy;
 
+use super::reading::{SegmentFile, guarded};
 use super::{Segment, StoreError};
 
 /// Rows of a batch of a scan at most.
@@ -24,7 +25,7 @@ pub struct Scan<'a> {
     schema: &'a SchemaRef,
     places: Vec<usize>,
     segments: std::slice::Iter<'a, Segment>,
-    reader: Option<(&'a Segment, ParquetRecordBatchReader)>,
+    reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
     hot: std::slice::Iter<'a, RecordBatch>,
 }
 
@@ -48,7 +49,10 @@ impl<'a> Scan<'a> {
         Self { schema, places, segments: segments.iter(), reader: None, hot: hot.iter() }
     }
 
-    fn open(&self, segment: &'a Segment) -> Result<ParquetRecordBatchReader, StoreError> {
+    fn open(
+        &self,
+        segment: &Segment,
+    ) -> Result<(SegmentFile, ParquetRecordBatchReader), StoreError> {
         let file = segment.open()?;
         let footer = segment.footer(&file, PageIndexPolicy::Skip)?;
         if footer.schema().fields() != self.schema.fields() {
@@ -58,25 +62,26 @@ impl<'a> Scan<'a> {
             ));
         }
         let mask = ProjectionMask::roots(footer.parquet_schema(), self.places.iter().copied());
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
-            .with_projection(mask)
-            .with_batch_size(SCAN_ROWS_MAX)
-            .build()
-            .map_err(|error| segment.unreadable(&error))
+        let build = || {
+            ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
+                .with_projection(mask)
+                .with_batch_size(SCAN_ROWS_MAX)
+                .build()
+        };
+        let reader = guarded(build).map_err(|error| file.unreadable(&error))?;
+        Ok((file, reader))
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>, StoreError> {
         loop {
-            if let Some((segment, reader)) = &mut self.reader {
-                match reader.next() {
-                    Some(batch) => {
-                        return batch.map(Some).map_err(|error| segment.unreadable(&error));
-                    }
-                    None => self.reader = None,
+            if let Some((file, reader)) = &mut self.reader {
+                match guarded(|| reader.next().transpose()) {
+                    Ok(None) => self.reader = None,
+                    batch => return batch.map_err(|error| file.unreadable(&error)),
                 }
             }
             match self.segments.next() {
-                Some(segment) => self.reader = Some((segment, self.open(segment)?)),
+                Some(segment) => self.reader = Some(self.open(segment)?),
                 None => break,
             }
         }

@@ -101,7 +101,8 @@ impl Sealer {
     /// a disk does. Nothing of the lake is changed in any case.
     pub fn prepare(&self) -> Result<Prepared, StoreError> {
         let frames = {
-            let catalog = Catalog::open_for_reading(&self.lake.path, &self.lake.identity)?;
+            let catalog =
+                Catalog::open_for_reading(&self.lake.path, &self.lake.identity, &self.lake.disk)?;
             catalog.reading(catalog::frames)?
         };
         let hot = decode(&self.lake, frames)?;

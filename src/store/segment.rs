@@ -1,6 +1,5 @@
 //! Segments: immutable Parquet files, each named by its table and the digest of its content.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +15,8 @@ use parquet::file::metadata::{KeyValue, PageIndexPolicy, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
-use super::disk::{DiskFile, WriteFailure};
+use super::disk::{BLOCK_BYTES, DiskFile, WriteFailure};
+use super::reading::{SegmentFile, guarded};
 use super::table::Each;
 use super::{Disk, Identity, LayerId, StoreError, Table, retired, retired_place};
 
@@ -54,6 +54,10 @@ pub struct Segment {
     pub layer: Option<LayerId>,
     /// Of `steps`: whether the layers of the same snapshot count its steps.
     pub is_counted: bool,
+    /// BLAKE3 of each block of its content, one after another.
+    pub(crate) blocks: Arc<[u8]>,
+    /// The disk that it lies on.
+    pub(crate) disk: Disk,
 }
 
 impl Segment {
@@ -71,46 +75,46 @@ impl Segment {
     /// [`StoreError::Corrupt`] when it is not, [`StoreError::Io`] when it cannot be read.
     pub fn check(&self) -> Result<(), StoreError> {
         let file = self.open()?;
-        let bytes = file.metadata().map_err(StoreError::io("read", &self.path))?.len();
-        if bytes != self.bytes {
-            let what = format!("it has {bytes} bytes and should have {}", self.bytes);
-            return Err(StoreError::corrupt(&self.path, what));
-        }
         let mut hasher = blake3::Hasher::new();
-        hasher.update_reader(file).map_err(StoreError::io("read", &self.path))?;
+        for block in 0..self.bytes.div_ceil(BLOCK_BYTES as u64) {
+            let start = block * BLOCK_BYTES as u64;
+            hasher.update(&file.read(start..self.bytes.min(start + BLOCK_BYTES as u64))?);
+        }
         if hasher.finalize().to_hex().as_str() == self.digest {
             return Ok(());
         }
         Err(StoreError::corrupt(&self.path, "its content does not match its digest"))
     }
 
-    /// Opens its file, wherever it lies.
-    pub(super) fn open(&self) -> Result<File, StoreError> {
-        retired::open(&self.path).map_err(|error| match error.kind() {
+    /// Opens the file to read it, wherever it lies. What is read is checked against the manifest first.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] when it is missing or of another length, [`StoreError::Io`] when it cannot
+    /// be opened.
+    pub fn open(&self) -> Result<SegmentFile, StoreError> {
+        let file = retired::open(&self.path, &self.disk).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => StoreError::corrupt(&self.path, "it is missing"),
             _ => StoreError::io("open", &self.path)(error),
-        })
+        })?;
+        SegmentFile::new(self, file)
     }
 
     /// The footer, with the page index where it is asked for. The row count is checked.
     pub(super) fn footer(
         &self,
-        file: &File,
+        file: &SegmentFile,
         pages: PageIndexPolicy,
     ) -> Result<ArrowReaderMetadata, StoreError> {
         let options = ArrowReaderOptions::new().with_page_index_policy(pages);
-        let footer =
-            ArrowReaderMetadata::load(file, options).map_err(|error| self.unreadable(&error))?;
+        let footer = guarded(|| ArrowReaderMetadata::load(file, options))
+            .map_err(|error| file.unreadable(&error))?;
         let rows = u64::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0);
         if rows != self.rows {
             let what = format!("its footer says {rows} rows and the manifest {}", self.rows);
             return Err(StoreError::corrupt(&self.path, what));
         }
         Ok(footer)
-    }
-
-    pub(super) fn unreadable(&self, error: &dyn std::error::Error) -> StoreError {
-        StoreError::corrupt(&self.path, format!("it cannot be read as Parquet ({error})"))
     }
 }
 
@@ -294,6 +298,8 @@ impl SegmentWriter {
             key_range: self.key_range,
             layer: None,
             is_counted: false,
+            blocks: file.blocks().into(),
+            disk: self.disk.clone(),
         };
         Ok(FinishedSegment { segment, fresh })
     }

@@ -74,12 +74,12 @@ impl Snapshot {
     pub(super) fn read(lake: &Lake, moment: Moment) -> Result<Self, StoreError> {
         // First, so that no file is deleted between the manifest and the lock.
         let readers = ReadersLock::share(&lake.path);
-        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
+        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         let id = moment.find(&lake.path, &history)?;
         let read = || {
-            let segments = manifest::segments(&transaction, &lake.path, id)?;
+            let segments = manifest::segments(&transaction, lake, id)?;
             let runs = catalog::runs(&transaction)?;
             let dedup_inputs = manifest::derivation(&transaction, "dedup")?;
             let hot = moment == Moment::Now;

@@ -118,12 +118,12 @@ fn contents(
     let id = moment.find(&lake.path, &history)?;
     let read = || {
         let damage = catalog::damage(&transaction)?;
-        let mut segments = manifest::segments(&transaction, &lake.path, id)?;
+        let mut segments = manifest::segments(&transaction, lake, id)?;
         // Rows are sorted within a layer, and only there.
         segments.sort_by_key(|segment| segment.layer);
         let (mut retired, mut frames) = (Vec::new(), Vec::new());
         if moment == Moment::Now {
-            retired = manifest::retired(&transaction, &lake.path)?;
+            retired = manifest::retired(&transaction, lake)?;
             frames = catalog::frames(&transaction)?;
         }
         Ok((damage, Contents { segments, retired, frames }))
@@ -142,7 +142,7 @@ pub(super) fn verify(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<VerifyReport, StoreError> {
     let _readers = ReadersLock::share(&lake.path);
-    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity)?;
+    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
     let mut findings = Findings::default();
     let Contents { segments, retired, frames } = contents(lake, &catalog, moment, &mut findings)?;
     let mut report = VerifyReport {
@@ -239,4 +239,12 @@ fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: 
         },
     };
     findings.add(path, advice, || format!("{what}: {advice}"));
+}
+
+/// Checks a segment that is no part of the lake. For the fuzzer.
+pub(super) fn fuzz_segment(lake: &Lake, segment: &Segment) {
+    let mut findings = Findings::default();
+    let mut checker = Checker::new(lake, &mut findings);
+    verify_segment(lake, segment, &mut checker);
+    checker.finish();
 }

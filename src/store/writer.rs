@@ -186,6 +186,8 @@ impl Writer {
         let mut prepared = prepared;
         loop {
             if let Some(report) = self.try_publish(&prepared)? {
+                // The transaction is durable either way.
+                let _ = self.catalog.settle();
                 return Ok(report);
             }
             prepared.discard();

@@ -10,6 +10,8 @@ mod demo;
 mod disk;
 mod failed_start;
 mod keyframes;
+mod faults;
+mod fuzz;
 mod kill;
 mod layers;
 mod llvm;

@@ -15,17 +15,17 @@ use steplake::store::{Disk, Keep, Lake, Operation, Rows, StoreError, Table, Verd
 
 use crate::toy_lake::{Author, identity, read, sorted, state};
 
-const RUN: RunId = RunId(1);
+pub(crate) const RUN: RunId = RunId(1);
 
 /// A folder in memory where there is one: the power is cut by the test, so nothing has to be
 /// durable.
-fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
 /// Something that a writer does.
 #[derive(Debug, Clone)]
-enum Act {
+pub(crate) enum Act {
     Append(Rows),
     Seal,
     /// Prepares a seal, appends, publishes the seal.
@@ -42,10 +42,10 @@ enum Act {
 
 /// What a lake holds, as it should be.
 #[derive(Debug, Clone, Default)]
-struct Model(Rows);
+pub(crate) struct Model(pub(crate) Rows);
 
 impl Model {
-    fn after(&self, act: &Act) -> Self {
+    pub(crate) fn after(&self, act: &Act) -> Self {
         let mut rows = self.0.clone();
         match act {
             Act::Append(new) | Act::SealBehind(new) => {
@@ -72,19 +72,19 @@ impl Model {
 }
 
 /// A lake with its writer, on a disk that may fail.
-struct Machine {
-    lake: Lake,
+pub(crate) struct Machine {
+    pub(crate) lake: Lake,
     writer: Option<Writer>,
 }
 
 impl Machine {
-    fn start(disk: Disk, path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn start(disk: Disk, path: &Path) -> Result<Self, StoreError> {
         let lake = Lake::open_or_create_on(disk, path, &identity())?;
         let writer = Some(lake.writer()?);
         Ok(Self { lake, writer })
     }
 
-    fn act(&mut self, act: &Act) -> Result<(), StoreError> {
+    pub(crate) fn act(&mut self, act: &Act) -> Result<(), StoreError> {
         let writer = self.writer.as_mut().unwrap();
         match act {
             Act::Append(rows) => writer.append(rows),
@@ -127,9 +127,11 @@ impl Machine {
 
 /// A disk whose power is cut before its `n`-th operation.
 #[derive(Debug, Default)]
-struct Power {
+pub(crate) struct Power {
     operations_left: usize,
-    off: bool,
+    /// Whether it may be cut before a write or a creation too.
+    amid_writes: bool,
+    pub(crate) off: bool,
     /// Files with content that was never synced.
     unsynced: BTreeSet<PathBuf>,
     /// Names that were given and never synced: the new one, and the old one.
@@ -137,18 +139,20 @@ struct Power {
 }
 
 impl Power {
-    fn disk(operations: usize) -> (Disk, Arc<Mutex<Self>>) {
-        let power = Arc::new(Mutex::new(Self { operations_left: operations, ..Self::default() }));
+    pub(crate) fn disk(operations: usize, amid_writes: bool) -> (Disk, Arc<Mutex<Self>>) {
+        let power = Self { operations_left: operations, amid_writes, ..Self::default() };
+        let power = Arc::new(Mutex::new(power));
         let shared = Arc::clone(&power);
         (Disk::with_faults(move |operation| shared.lock().unwrap().ask(operation)), power)
     }
 
     fn ask(&mut self, operation: Operation<'_>) -> Verdict {
         // A cut before a write differs from one before the sync that follows in lost content alone.
-        let counts = !matches!(
-            operation,
-            Operation::Write(..) | Operation::Create(_) | Operation::Scratch(..)
-        );
+        let counts = match operation {
+            Operation::Open(_) | Operation::Read(..) | Operation::Scratch(..) => false,
+            Operation::Write(..) | Operation::Create(_) => self.amid_writes,
+            _ => true,
+        };
         if self.off || counts && self.operations_left == 0 {
             self.off = true;
             return Verdict::Fail(Error::other("the power is off"));
@@ -184,13 +188,16 @@ impl Power {
                 // A disk may take less than it was given.
                 return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
             }
-            Operation::CreateDir(_) | Operation::Scratch(..) => {}
+            Operation::CreateDir(_)
+            | Operation::Scratch(..)
+            | Operation::Open(_)
+            | Operation::Read(..) => {}
         }
         Verdict::Proceed
     }
 
     /// What was not synced is lost: names, and half of each file.
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         for (to, from) in &self.unsynced_names {
             std::fs::rename(to, from).unwrap();
         }
@@ -202,7 +209,7 @@ impl Power {
     }
 }
 
-fn script() -> Vec<Act> {
+pub(crate) fn script() -> Vec<Act> {
     let mut author = Author::default();
     let episode = |ordinal| EpisodeId::new(RUN, ordinal);
     let mut acts = Vec::new();
@@ -275,7 +282,7 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
     for operations in 0.. {
         let folder = scratch();
         let path = folder.path().join("lake");
-        let (disk, power) = Power::disk(operations);
+        let (disk, power) = Power::disk(operations, false);
         let mut done = 0;
         let played = Machine::start(disk, &path).and_then(|mut machine| {
             for act in &acts {

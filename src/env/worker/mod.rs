@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 pub use child::serve;
+pub use wire::{fuzz_messages, fuzz_seeds};
 
 use self::episode::Episode;
 use self::process::{Death, Process};

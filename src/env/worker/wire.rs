@@ -251,9 +251,88 @@ pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result
     if length > FRAME_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame beyond any sensible size"));
     }
-    let mut body = vec![0; length as usize];
-    source.read_exact(&mut body)?;
+    // What the length says may be wrong: memory is taken as bytes come.
+    let mut body = Vec::new();
+    if source.take(length.into()).read_to_end(&mut body)? < length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     postcard::from_bytes(&body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Reads what a damaged worker or supervisor may send, for the fuzzer.
+#[doc(hidden)]
+pub fn fuzz_messages(content: &[u8]) {
+    let mut source = content;
+    while let Ok(reply) = receive::<Reply>(&mut source) {
+        match reply {
+            Reply::Step { step, observed } => {
+                let _ = Step::from(step);
+                for (_, value) in observed {
+                    drop(Value::from(value));
+                }
+            }
+            Reply::Value(value) => drop(Value::from(value)),
+            Reply::Error(error) => drop(error.into_session_error("toy-v0").to_string()),
+            Reply::Ready | Reply::Started { .. } | Reply::Done => {}
+        }
+    }
+    let mut source = content;
+    while let Ok(request) = receive::<Request>(&mut source) {
+        if let Request::Start { start, .. } = request {
+            let _ = (start.benchmark(), start.baselines(), spaces(&start.watch));
+        }
+    }
+}
+
+/// Messages of every kind, for the fuzzer to begin with.
+#[doc(hidden)]
+pub fn fuzz_seeds() -> Vec<Vec<u8>> {
+    fn sent(messages: &[impl Serialize]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for message in messages {
+            send(&mut bytes, message).expect("memory takes what it is given");
+        }
+        bytes
+    }
+    let state = |changed| WireOutcome::State {
+        id: [7; 20],
+        changed,
+        end_of_episode: false,
+        action_space_changed: false,
+    };
+    let step = |outcome| {
+        let step = WireStep { outcome, rewards: Box::new([1.5, -0.0]), wall_time_ns: 17 };
+        Reply::Step { step, observed: vec![(3, WireValue::Vector(Box::new([1, -2])))] }
+    };
+    let crash = WireOutcome::Crashed { kind: "crash".into(), detail: "SIGSEGV".into() };
+    let space = "toy-v0".to_owned();
+    let replies = [
+        Reply::Ready,
+        Reply::Started { state: [1; 20], baselines: vec![("Size".into(), 5)], observed: vec![] },
+        step(state(true)),
+        step(crash),
+        Reply::Value(WireValue::Text("text".into())),
+        Reply::Value(WireValue::Bytes(vec![0; 40])),
+        Reply::Error(WireError::InvalidAction { index: 3, space, len: 2 }),
+        Reply::Done,
+    ];
+    let start = WireStart {
+        uri: "generator://toy-v0/1".into(),
+        program: b"program".to_vec(),
+        action_space: "toy-v0".into(),
+        baselines: Some(vec![("Size".into(), 5)]),
+        watch: vec![0, 1],
+        keyframes: NonZeroU32::new(4),
+        asker: 4,
+    };
+    let requests = [
+        Request::Start { session: 0, start },
+        Request::Steps { session: 0, actions: vec![1, 2, 300], changes: Some(2) },
+        Request::Observe { session: 0, space: 1 },
+        Request::Fork { session: 0, fork: 1 },
+        Request::End { session: 1 },
+    ];
+    vec![sent(&replies), sent(&requests)]
 }
 
 #[cfg(test)]

@@ -15,7 +15,8 @@ use parquet::file::statistics::Statistics;
 
 use super::FailureText;
 use super::edge::{EdgeHead, EdgeShape, StateWords, rewards_of};
-use crate::store::{Segment, StoreError, Table};
+use crate::store::reading::guarded;
+use crate::store::{Segment, SegmentFile, StoreError, Table};
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 4096;
@@ -28,18 +29,18 @@ struct RangeScan {
     schema: SchemaRef,
     segments: std::vec::IntoIter<Segment>,
     range: KeyRange,
-    reader: Option<(Segment, ParquetRecordBatchReader)>,
+    reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
 }
 
 impl RangeScan {
     fn next(&mut self) -> Result<Option<RecordBatch>, StoreError> {
         loop {
-            while let Some((segment, reader)) = &mut self.reader {
-                let Some(batch) = reader.next() else {
+            while let Some((file, reader)) = &mut self.reader {
+                let batch = guarded(|| reader.next().transpose());
+                let Some(batch) = batch.map_err(|error| file.unreadable(&error))? else {
                     self.reader = None;
                     break;
                 };
-                let batch = batch.map_err(|error| segment.unreadable(&error))?;
                 let keys = batch["state_key"].as_primitive::<Int64Type>().values();
                 let first = keys.partition_point(|key| key < self.range.start());
                 let end = keys.partition_point(|key| key <= self.range.end());
@@ -52,13 +53,15 @@ impl RangeScan {
                 greatest < *self.range.start() || least > *self.range.end()
             });
             if !apart {
-                let reader = self.open(&segment)?;
-                self.reader = Some((segment, reader));
+                self.reader = Some(self.open(&segment)?);
             }
         }
     }
 
-    fn open(&self, segment: &Segment) -> Result<ParquetRecordBatchReader, StoreError> {
+    fn open(
+        &self,
+        segment: &Segment,
+    ) -> Result<(SegmentFile, ParquetRecordBatchReader), StoreError> {
         let file = segment.open()?;
         let footer = segment.footer(&file, PageIndexPolicy::Skip)?;
         if footer.schema().fields() != self.schema.fields() {
@@ -66,11 +69,11 @@ impl RangeScan {
             return Err(StoreError::corrupt(&segment.path, what));
         }
         let groups = self.groups(&footer);
-        ParquetRecordBatchReaderBuilder::new_with_metadata(file, footer)
+        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
             .with_row_groups(groups)
-            .with_batch_size(BATCH_ROWS)
-            .build()
-            .map_err(|error| segment.unreadable(&error))
+            .with_batch_size(BATCH_ROWS);
+        let reader = guarded(|| builder.build()).map_err(|error| file.unreadable(&error))?;
+        Ok((file, reader))
     }
 
     /// The row groups that may hold keys of the range.

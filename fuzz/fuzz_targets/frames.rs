@@ -1,0 +1,8 @@
+//! Frames of the hot log, and messages between a worker and its supervisor.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+// The store catches what Arrow and Parquet panic over; the fuzzer's own hook would end the process first.
+libfuzzer_sys::fuzz_target!(init: std::panic::set_hook(Box::new(|_| ())), |content: &[u8]| targets::frames(content));

@@ -1,0 +1,8 @@
+//! A lake's `lake.json` and `hot.sqlite`.
+#![no_main]
+
+#[path = "../targets.rs"]
+mod targets;
+
+// The store catches what Arrow and Parquet panic over; the fuzzer's own hook would end the process first.
+libfuzzer_sys::fuzz_target!(init: std::panic::set_hook(Box::new(|_| ())), |content: &[u8]| targets::manifest(content));

@@ -1,0 +1,142 @@
+//! How DataFusion reads segments: through the store, which hands out nothing that is not what was written.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::{
+    ParquetFileMetrics, ParquetFileReaderFactory,
+};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+
+use crate::store::{Segment, SegmentFile, Snapshot, StoreError};
+
+/// Opens the segments of a table. Their footers are read once, not once a scan.
+#[derive(Debug, Clone)]
+pub(super) struct SegmentReaders {
+    /// None of its files is deleted while this lives.
+    _snapshot: Arc<Snapshot>,
+    footers: Footers,
+}
+
+type Footers = Arc<Mutex<HashMap<PathBuf, Arc<ParquetMetaData>>>>;
+
+impl SegmentReaders {
+    pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
+        Self { _snapshot: snapshot, footers: Footers::default() }
+    }
+}
+
+impl ParquetFileReaderFactory for SegmentReaders {
+    fn create_reader(
+        &self,
+        partition_index: usize,
+        file: PartitionedFile,
+        _metadata_size_hint: Option<usize>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<Box<dyn AsyncFileReader + Send>> {
+        let location = file.object_meta.location.as_ref();
+        let metrics = ParquetFileMetrics::new(partition_index, location, metrics);
+        let segment = file
+            .extension::<Segment>()
+            .ok_or_else(|| exec_datafusion_err!("{location} is no segment of the lake"))?;
+        let (segment, footers) = (segment.clone(), Arc::clone(&self.footers));
+        Ok(Box::new(SegmentReader { segment, file: None, footers, metrics }))
+    }
+}
+
+/// A segment under one scan.
+struct SegmentReader {
+    segment: Segment,
+    file: Option<SegmentFile>,
+    footers: Footers,
+    metrics: ParquetFileMetrics,
+}
+
+impl SegmentReader {
+    /// The open file: the same one for the whole scan, since it may be retired meanwhile.
+    fn open(&mut self) -> Result<SegmentFile, ParquetError> {
+        if let Some(file) = &self.file {
+            return Ok(file.clone());
+        }
+        let file = self.segment.open().map_err(boxed)?;
+        Ok(self.file.insert(file).clone())
+    }
+}
+
+impl AsyncFileReader for SegmentReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        async move {
+            let mut parts = self.get_byte_ranges(vec![range]).await?;
+            parts.pop().ok_or_else(|| ParquetError::General("a range was not read".into()))
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(
+        &mut self,
+        ranges: Vec<Range<u64>>,
+    ) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        let bytes = ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+        self.metrics.bytes_scanned.add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        async move {
+            let file = self.open()?;
+            blocking(move || {
+                ranges.into_iter().map(|range| file.read(range).map_err(boxed)).collect()
+            })
+            .await
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        async move {
+            let policy =
+                options.map_or(PageIndexPolicy::Skip, ArrowReaderOptions::column_index_policy);
+            let known = lock(&self.footers).get(&self.segment.path).cloned();
+            if let Some(known) = known
+                && (known.column_index().is_some() || policy == PageIndexPolicy::Skip)
+            {
+                return Ok(known);
+            }
+            let file = self.open()?;
+            let read = blocking(move || {
+                let reader = ParquetMetaDataReader::new().with_page_index_policy(policy);
+                reader.parse_and_finish(&file).map(Arc::new)
+            });
+            let footer = read.await?;
+            lock(&self.footers).insert(self.segment.path.clone(), Arc::clone(&footer));
+            Ok(footer)
+        }
+        .boxed()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs what waits for the disk where it keeps no other part of the query waiting.
+async fn blocking<T: Send + 'static>(
+    read: impl FnOnce() -> parquet::errors::Result<T> + Send + 'static,
+) -> parquet::errors::Result<T> {
+    tokio::task::spawn_blocking(read).await.map_err(|error| ParquetError::External(error.into()))?
+}
+
+/// The store's error on its way through DataFusion.
+fn boxed(error: StoreError) -> ParquetError {
+    ParquetError::External(Box::new(error))
+}
