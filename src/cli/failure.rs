@@ -11,6 +11,7 @@ use crate::record::generate::{GenerateError, ProgramError};
 use crate::record::replay::ReplayError;
 use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
+use crate::store::merge::MergeError;
 
 /// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,10 +76,19 @@ impl fmt::Display for Failed {
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         let code = match error {
-            StoreError::NoSnapshot { .. } => Code::Usage,
+            StoreError::NoSnapshot { .. } | StoreError::NothingToRetract { .. } => Code::Usage,
             _ => Code::Lake,
         };
         Self::of(code, &error)
+    }
+}
+
+impl From<MergeError> for Failed {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Store(error) => error.into(),
+            other => Self::of(Code::Lake, &other),
+        }
     }
 }
 

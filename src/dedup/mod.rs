@@ -189,7 +189,14 @@ impl Job<'_> {
         let (settings, snapshot) = (self.settings, self.snapshot);
         pass::check(&steps.iter().collect::<Vec<_>>(), settings)?;
         let lake = self.maintenance.lake().clone();
-        let scattered = pass::scatter(&lake, snapshot, steps, &[], settings, progress)?;
+        let scattered = pass::scatter(
+            &lake,
+            snapshot,
+            steps,
+            &snapshot.retracted_actions(),
+            settings,
+            progress,
+        )?;
         let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
         let kept = kept_layers(scattered.edges, &sizes, settings);
         let (kept, taken) = layers.split_at(kept);
