@@ -19,7 +19,7 @@ const RUN: RunId = RunId(1);
 
 /// A folder in memory where there is one: the power is cut by the test, so nothing has to be
 /// durable.
-fn scratch() -> tempfile::TempDir {
+pub(crate) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
@@ -127,9 +127,9 @@ impl Machine {
 
 /// A disk whose power is cut before its `n`-th operation.
 #[derive(Debug, Default)]
-struct Power {
+pub(crate) struct Power {
     operations_left: usize,
-    off: bool,
+    pub(crate) off: bool,
     /// Files with content that was never synced.
     unsynced: BTreeSet<PathBuf>,
     /// Names that were given and never synced: the new one, and the old one.
@@ -137,7 +137,7 @@ struct Power {
 }
 
 impl Power {
-    fn disk(operations: usize) -> (Disk, Arc<Mutex<Self>>) {
+    pub(crate) fn disk(operations: usize) -> (Disk, Arc<Mutex<Self>>) {
         let power = Arc::new(Mutex::new(Self { operations_left: operations, ..Self::default() }));
         let shared = Arc::clone(&power);
         (Disk::with_faults(move |operation| shared.lock().unwrap().ask(operation)), power)
@@ -190,7 +190,7 @@ impl Power {
     }
 
     /// What was not synced is lost: names, and half of each file.
-    fn cut(&self) {
+    pub(crate) fn cut(&self) {
         for (to, from) in &self.unsynced_names {
             std::fs::rename(to, from).unwrap();
         }
