@@ -52,6 +52,7 @@ CREATE TABLE segments (
   retired_in INTEGER,                        -- the first snapshot that has it no more; null while the newest has it
   counted_in INTEGER,                        -- of steps: the first snapshot whose layers count them; null before
   blocks BLOB NOT NULL,                      -- BLAKE3 of each 65,536 bytes of the file, 32 bytes each
+  lost INTEGER NOT NULL DEFAULT 0,           -- 1 once a repair found the file damaged: only older snapshots have it
   UNIQUE (path, added_in)
 ) STRICT;
 
@@ -65,6 +66,23 @@ CREATE TABLE retractions (
   value TEXT NOT NULL,
   reason TEXT NOT NULL,
   snapshot_id INTEGER NOT NULL               -- the first one without it
+) STRICT;
+
+-- The runs that lost episodes to a retraction. None of them is gone on with: it would record them again.
+CREATE TABLE retracted_runs (
+  retraction_id INTEGER NOT NULL,
+  run_id INTEGER NOT NULL,
+  PRIMARY KEY (retraction_id, run_id)
+) STRICT, WITHOUT ROWID;
+
+-- What repairs had to drop.
+CREATE TABLE losses (
+  loss_id INTEGER PRIMARY KEY AUTOINCREMENT,
+  table_name TEXT NOT NULL,
+  path TEXT NOT NULL,                        -- the file, or the hot log
+  rows INTEGER NOT NULL,
+  what TEXT NOT NULL,                        -- one line for a person
+  snapshot_id INTEGER NOT NULL               -- the first one without them
 ) STRICT;
 
 -- What the derived tables were made from.

@@ -65,6 +65,10 @@ pub(super) enum Command {
     /// Nothing of any snapshot that `steplake snapshots` lists is touched: `steplake expire` comes first.
     /// While somebody reads the lake, nothing is deleted.
     Gc,
+    /// Merge lakes into a new one.
+    Merge(MergeArgs),
+    /// Take a benchmark, a run or an action back.
+    Retract(RetractArgs),
     /// Say what the lake holds.
     Info(InfoArgs),
     /// Ask the lake in SQL.
@@ -249,6 +253,50 @@ pub(super) struct DedupArgs {
     pub(super) memory: super::dedup::Bytes,
 }
 
+/// Merge lakes into a new one.
+///
+/// The lakes are of one environment, and are only read. A run that several of them have is taken once;
+/// runs are numbered anew. Episodes that are not over are left out. The new lake is deduplicated, and
+/// what it has by way of conflicts that none of the lakes has alone is reported.
+#[derive(Debug, Args)]
+pub(super) struct MergeArgs {
+    /// The folders of the lakes.
+    #[arg(required = true, value_name = "LAKE", value_hint = ValueHint::DirPath)]
+    pub(super) lakes: Vec<PathBuf>,
+
+    /// The folder of the new lake: empty or not there yet.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(super) into: PathBuf,
+
+    /// How to print what was done.
+    #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
+    pub(super) format: InfoFormat,
+}
+
+/// Take a benchmark, a run or an action back, and say why.
+///
+/// The rows of a benchmark or a run go, in a new snapshot; those of an action stay, but its transitions go.
+/// Older snapshots have them still, until `steplake expire` and `steplake gc`. No number is given again.
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("subject").required(true))]
+pub(super) struct RetractArgs {
+    /// The benchmark's URI: its row goes, and all episodes about it.
+    #[arg(long, group = "subject", value_name = "URI")]
+    pub(super) benchmark: Option<String>,
+
+    /// The run's number: all its episodes go.
+    #[arg(long, group = "subject", value_name = "N")]
+    pub(super) run: Option<i32>,
+
+    /// The action's name: dedup leaves its transitions out from now on.
+    #[arg(long, group = "subject", value_name = "NAME", allow_hyphen_values = true)]
+    pub(super) action: Option<String>,
+
+    /// Why, in one line. It stays with the lake.
+    #[arg(long, required = true, value_name = "TEXT")]
+    pub(super) reason: String,
+}
+
 #[derive(Debug, Args)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
@@ -261,6 +309,11 @@ pub(super) struct VerifyArgs {
     /// What the choice of transitions is drawn from.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
+
+    /// Drop what is damaged, say what, and make the derived tables anew; then check. Nobody may record
+    /// meanwhile. Try to restore damaged files from a copy first: what is dropped does not come back.
+    #[arg(long, conflicts_with_all = ["snapshot", "replay"])]
+    pub(super) repair: bool,
 }
 
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use super::args::{Cli, DedupArgs};
 use super::failure::Failed;
 use super::{counted, print, progress};
 use crate::dedup::{self, Report, Settings};
-use crate::store::{Lake, StoreError};
+use crate::store::{Lake, Maintenance, StoreError};
 
 pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -24,12 +24,7 @@ pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
     };
     let settings =
         Settings { full: args.full, memory_bytes_max: args.memory.0, ..Settings::default() };
-    let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report = dedup::dedup(&mut maintenance, settings, &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    })?;
-    bar.finish_and_clear();
+    let report = derive(cli, &mut maintenance, settings)?;
     if waiting > 0 {
         tracing::warn!(
             "another process is recording: {} of finished episodes not sealed yet and not counted; \
@@ -42,6 +37,21 @@ pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
         );
     }
     print(&said(&report))
+}
+
+/// Brings the derived tables up to date.
+pub(super) fn derive(
+    cli: &Cli,
+    maintenance: &mut Maintenance,
+    settings: Settings,
+) -> Result<Report, Failed> {
+    let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
+    let report = dedup::dedup(maintenance, settings, &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    })?;
+    bar.finish_and_clear();
+    Ok(report)
 }
 
 fn said(report: &Report) -> String {

@@ -12,6 +12,7 @@ use crate::record::rebuild::RebuildError;
 use crate::record::replay::ReplayError;
 use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
+use crate::store::merge::MergeError;
 
 /// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,10 +77,19 @@ impl fmt::Display for Failed {
 impl From<StoreError> for Failed {
     fn from(error: StoreError) -> Self {
         let code = match error {
-            StoreError::NoSnapshot { .. } => Code::Usage,
+            StoreError::NoSnapshot { .. } | StoreError::NothingToRetract { .. } => Code::Usage,
             _ => Code::Lake,
         };
         Self::of(code, &error)
+    }
+}
+
+impl From<MergeError> for Failed {
+    fn from(error: MergeError) -> Self {
+        match error {
+            MergeError::Store(error) => error.into(),
+            other => Self::of(Code::Lake, &other),
+        }
     }
 }
 

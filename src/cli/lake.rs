@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{Cli, InfoArgs, InfoFormat};
 use super::failure::Failed;
 use super::{counted, print, snapshot};
-use crate::store::{Lake, RunRow, Snapshot, Table};
+use crate::store::{Lake, RetractionRow, RunRow, Snapshot, Table};
 
 pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -69,6 +69,15 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
             "arguments": arguments,
         })
     };
+    let retraction = |row: &RetractionRow| {
+        json!({
+            "kind": row.kind.as_str(),
+            "value": row.value,
+            "reason": row.reason,
+            "snapshot": row.snapshot.0,
+            "runs": row.runs.iter().map(|run| run.0).collect::<Vec<_>>(),
+        })
+    };
     json!({
         "path": snapshot.path(),
         "snapshot": snapshot.id().0,
@@ -82,6 +91,7 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
         "rewards": identity.rewards,
         "tables": Table::ALL.into_iter().map(table).collect::<serde_json::Map<_, _>>(),
         "runs": snapshot.runs().iter().map(run).collect::<Vec<_>>(),
+        "retractions": snapshot.retractions().iter().map(retraction).collect::<Vec<_>>(),
     })
 }
 
@@ -127,6 +137,12 @@ fn info_text(snapshot: &Snapshot) -> String {
             HumanBytes(sealed_bytes(snapshot, table)).to_string(),
         )
         .expect("a string takes it");
+    }
+    for row in snapshot.retractions() {
+        let (kind, value, at) = (row.kind.as_str(), &row.value, row.snapshot);
+        let reason = &row.reason;
+        writeln!(text, "\nretracted in snapshot {at}: {kind} {value} ({reason})")
+            .expect("a string takes it");
     }
     text
 }

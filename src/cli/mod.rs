@@ -11,8 +11,10 @@ mod generate;
 mod history;
 mod lake;
 mod live;
+mod merge;
 mod messages;
 mod progress;
+mod retract;
 mod rows;
 mod verify;
 
@@ -48,6 +50,8 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Snapshots(args) => history::snapshots(cli, args),
         Command::Expire(args) => history::expire(cli, args),
         Command::Gc => history::gc(cli),
+        Command::Merge(args) => merge::run(cli, args),
+        Command::Retract(args) => retract::run(cli, args),
         Command::Info(args) => lake::info(cli, args),
         Command::Sql(args) => rows::sql(cli, args),
         Command::Query(args) => rows::query(cli, args),

@@ -7,14 +7,19 @@ use indicatif::HumanBytes;
 
 use super::args::{Cli, VerifyArgs};
 use super::benchmarks::{environment, workers};
+use super::dedup::derive;
 use super::failure::{Code, Failed};
 use super::{counted, print, progress, snapshot};
+use crate::dedup;
 use crate::model::{ActionSpace, Outcome};
 use crate::record::replay::{ReplayReport, draw, replay};
-use crate::store::{Lake, Snapshot, SnapshotId, VerifyReport};
+use crate::store::{Lake, Relisted, Repaired, Snapshot, SnapshotId, VerifyReport};
 
 pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
+    if args.repair {
+        repair(cli, &lake)?;
+    }
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked");
     let mut show = |done, all| {
         bar.set_length(all);
@@ -36,6 +41,53 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     Ok(())
 }
 
+/// Drops what is damaged and says what.
+fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
+    let repaired = lake.repair()?;
+    print(&dropped(&repaired))?;
+    if !repaired.is_nothing() {
+        derive(cli, &mut lake.maintenance()?, dedup::Settings::default())?;
+    }
+    Ok(())
+}
+
+fn dropped(repaired: &Repaired) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
+    if let Some(Relisted { why, files, left_out, hot_rows }) = &repaired.relisted {
+        let files = counted(*files, "file");
+        let hot = if *hot_rows { "" } else { ", and what was not sealed with it" };
+        line(format!(
+            "the database was lost ({why}){hot}; {files} listed anew, the old database is kept as \
+             hot.sqlite.damaged"
+        ));
+        for path in left_out {
+            line(format!("left out, damaged or superseded: {}", path.display()));
+        }
+    }
+    for loss in &repaired.losses {
+        let rows = counted(loss.rows, "row");
+        line(format!("dropped {rows} of {} in {}: {}", loss.table, loss.path, loss.what));
+    }
+    for path in &repaired.derived {
+        line(format!("made anew, since it was damaged: {}", path.display()));
+    }
+    for path in &repaired.older {
+        line(format!("damaged, and only older snapshots have it: {}", path.display()));
+    }
+    for uri in &repaired.benchmarks {
+        line(format!("of {uri} only the name and the initial state are known now"));
+    }
+    if repaired.unobserved > 0 {
+        let states = counted(repaired.unobserved, "state");
+        line(format!("without observations until they are visited again: {states}"));
+    }
+    if repaired.is_nothing() {
+        line("repair: nothing is damaged".to_owned());
+    }
+    text
+}
+
 fn findings(report: &VerifyReport) -> String {
     let mut text = String::new();
     for finding in &report.findings {
@@ -52,6 +104,10 @@ fn findings(report: &VerifyReport) -> String {
         }
     };
     let verdict = if report.is_sound() { "sound" } else { "not sound" };
+    if report.unobserved > 0 {
+        let states = counted(report.unobserved, "state");
+        writeln!(text, "without observations since a repair: {states}").expect("a string takes it");
+    }
     writeln!(
         text,
         "verify: {verdict}; checked {files} and {frames} of the hot log ({bytes}), and \

@@ -188,7 +188,14 @@ impl Job<'_> {
     ) -> Result<Done, StoreError> {
         let (settings, snapshot) = (self.settings, self.snapshot);
         let lake = self.maintenance.lake().clone();
-        let scattered = pass::scatter(&lake, snapshot, steps, &[], settings, progress)?;
+        let scattered = pass::scatter(
+            &lake,
+            snapshot,
+            steps,
+            &snapshot.retracted_actions(),
+            settings,
+            progress,
+        )?;
         let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
         let kept = kept_layers(scattered.edges, &sizes, settings);
         let (kept, taken) = layers.split_at(kept);

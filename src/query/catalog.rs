@@ -9,13 +9,15 @@ use arrow::array::{
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 
 use crate::model::ActionFlags;
-use crate::store::{Identity, RunRow, Segment, Snapshot, SnapshotRow, Table};
+use crate::store::{
+    Identity, LossRow, RetractionRow, RunRow, Segment, Snapshot, SnapshotRow, Table,
+};
 
-/// `actions`, `runs`, `segments` and `snapshots`, each as one batch.
+/// `actions`, `runs`, `segments`, `snapshots`, `retractions` and `losses`, each as one batch.
 pub(super) fn tables(
     identity: &Identity,
     snapshot: &Snapshot,
-) -> Result<[(&'static str, RecordBatch); 4]> {
+) -> Result<[(&'static str, RecordBatch); 6]> {
     let segments: Vec<(Table, &Segment)> = Table::ALL
         .into_iter()
         .flat_map(|table| snapshot.segments(table).iter().map(move |segment| (table, segment)))
@@ -25,6 +27,8 @@ pub(super) fn tables(
         ("runs", runs(snapshot.runs())?),
         ("segments", self::segments(&segments)?),
         ("snapshots", snapshots(snapshot.history())?),
+        ("retractions", retractions(snapshot.retractions())?),
+        ("losses", losses(snapshot.losses())?),
     ])
 }
 
@@ -107,6 +111,38 @@ fn snapshots(rows: &[SnapshotRow]) -> Result<RecordBatch> {
         ("rows_added", numbers(rows.iter().map(|row| row.rows_added))?),
         ("bytes_added", numbers(rows.iter().map(|row| row.bytes_added))?),
         ("detail", text(|row| &row.detail)),
+    ])
+}
+
+/// What was taken back, and why.
+fn retractions(rows: &[RetractionRow]) -> Result<RecordBatch> {
+    let text = |of: fn(&RetractionRow) -> &str| -> ArrayRef {
+        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
+    };
+    let number = |of: fn(&RetractionRow) -> i64| -> ArrayRef {
+        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<Int64Array>())
+    };
+    batch(vec![
+        ("retraction_id", number(|row| row.id)),
+        ("kind", text(|row| row.kind.as_str())),
+        ("value", text(|row| &row.value)),
+        ("reason", text(|row| &row.reason)),
+        ("snapshot_id", number(|row| row.snapshot.0)),
+    ])
+}
+
+/// What repairs had to drop.
+fn losses(rows: &[LossRow]) -> Result<RecordBatch> {
+    let text = |of: fn(&LossRow) -> &str| -> ArrayRef {
+        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
+    };
+    let snapshots = rows.iter().map(|row| Some(row.snapshot.0)).collect::<Int64Array>();
+    batch(vec![
+        ("table_name", text(|row| row.table.name())),
+        ("file", text(|row| &row.path)),
+        ("rows", numbers(rows.iter().map(|row| row.rows))?),
+        ("what", text(|row| &row.what)),
+        ("snapshot_id", Arc::new(snapshots)),
     ])
 }
 

@@ -40,6 +40,16 @@ impl Catalog {
         Self::open_and_migrate(path, lake, identity, disk).map(drop)
     }
 
+    /// Makes a database for a lake at another place, to be moved to its own.
+    pub(super) fn create_at(
+        path: PathBuf,
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, StoreError> {
+        Self::open_and_migrate(path, lake, identity, disk)
+    }
+
     /// Opens the one connection that writes, and brings the database to this version. The caller
     /// holds the lake's lock.
     ///

@@ -27,6 +27,9 @@ pub(super) struct Checker<'a> {
     pub(super) ir: u64,
     log: PathBuf,
     observes: bool,
+    /// States without observations, where a repair had to drop some.
+    pub(super) unobserved: HashSet<StateId>,
+    forgives: bool,
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
@@ -71,13 +74,16 @@ struct Step {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(lake: &Lake, findings: &'a mut Findings) -> Self {
+    /// `forgives` says that states may lack their observations.
+    pub(super) fn new(lake: &Lake, forgives: bool, findings: &'a mut Findings) -> Self {
         Self {
             findings,
             rows: Table::ALL.map(|table| (table, 0)).into(),
             ir: 0,
             log: lake.path.join(catalog::FILE_NAME),
             observes: !lake.identity.observations.is_empty(),
+            unobserved: HashSet::new(),
+            forgives,
             benchmarks: HashSet::new(),
             observed: HashSet::new(),
             with_ir: HashSet::new(),
@@ -255,7 +261,9 @@ impl<'a> Checker<'a> {
             last = uri;
         }
         for state in state_ids(batch, "state_id").flatten() {
-            if self.observes && !self.observed.contains(&state) {
+            if self.forgives && self.observes && !self.observed.contains(&state) {
+                self.unobserved.insert(state);
+            } else if self.observes && !self.observed.contains(&state) {
                 self.report(path, "has no observations", || format!("state {state}"));
             }
         }

@@ -2,6 +2,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::SnapshotId;
+use crate::model::RunId;
 
 /// What a lake, its disk or its reader can do wrong.
 #[derive(Debug, thiserror::Error)]
@@ -113,6 +114,44 @@ pub enum StoreError {
         /// The newest one.
         newest: SnapshotId,
     },
+    /// A repair found files of the snapshot damaged.
+    #[error(
+        "snapshot {wanted} of the lake at {} cannot be read any more: {} was damaged, and a repair took \
+         it out; read the newest snapshot",
+        .path.display(),
+        .file.display()
+    )]
+    LostSnapshot {
+        /// The lake.
+        path: PathBuf,
+        /// The snapshot that was asked for.
+        wanted: SnapshotId,
+        /// One of the files.
+        file: PathBuf,
+    },
+    /// Episodes of the run were taken back.
+    #[error(
+        "run {} of the lake at {} cannot be gone on with: {what}, and it would record it again; \
+         begin another run, without --resume or with another --seed",
+        .run.0,
+        .path.display()
+    )]
+    RunHasGaps {
+        /// The lake.
+        path: PathBuf,
+        /// The run.
+        run: RunId,
+        /// What it lacks, e.g. `benchmark … was retracted (…)`.
+        what: String,
+    },
+    /// There is nothing of the kind to be retracted.
+    #[error("nothing to retract in the lake at {}: {what}", .path.display())]
+    NothingToRetract {
+        /// The lake.
+        path: PathBuf,
+        /// Why.
+        what: String,
+    },
     /// The place cannot be written to.
     #[error("{} cannot be written to: it is read-only for this user", .path.display())]
     ReadOnly {
@@ -134,7 +173,8 @@ pub enum StoreError {
     },
     /// A file of the lake is not what was written.
     #[error(
-        "{} is damaged: {what}; restore it from a copy, `steplake verify` lists all damage",
+        "{} is damaged: {what}; restore it from a copy; `steplake verify` lists all damage, \
+         and with --repair drops it",
         .path.display()
     )]
     Corrupt {

@@ -71,6 +71,17 @@ impl Identity {
 
     /// Refuses what is not this identity.
     pub(super) fn demand(&self, wanted: &Self, path: &Path) -> Result<(), StoreError> {
+        match self.difference(wanted) {
+            None => Ok(()),
+            Some((what, lake, wanted)) => {
+                Err(StoreError::OtherIdentity { path: path.to_owned(), what, lake, wanted })
+            }
+        }
+    }
+
+    /// What differs first in another identity: its name, what it is here, and what it is there.
+    pub(super) fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+        let wanted = other;
         let spaces = |identity: &Self| {
             let shown = identity.observations.iter().map(|space| match space.width {
                 None => space.name.clone(),
@@ -104,12 +115,7 @@ impl Identity {
                 listed(wanted.baselines.iter().cloned()),
             ),
         ];
-        match parts.into_iter().find(|(_, lake, wanted)| lake != wanted) {
-            None => Ok(()),
-            Some((what, lake, wanted)) => {
-                Err(StoreError::OtherIdentity { path: path.to_owned(), what, lake, wanted })
-            }
-        }
+        parts.into_iter().find(|(_, lake, wanted)| lake != wanted)
     }
 
     fn to_json(&self) -> String {

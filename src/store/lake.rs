@@ -8,7 +8,7 @@ use super::segment::SegmentPlace;
 use super::snapshot::Moment;
 use super::{
     Disk, Identity, Maintenance, Snapshot, SnapshotId, StoreError, Table, VerifyReport, Writer,
-    identity,
+    identity, merge,
 };
 
 /// A lake: a folder that holds the data of one environment. See the [module](super).
@@ -104,7 +104,7 @@ impl Lake {
         Ok(lake)
     }
 
-    fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
+    pub(super) fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
         let schemas = Schemas::new(&identity);
         // Queries name files by URL, which knows no working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
@@ -202,8 +202,16 @@ impl Lake {
 }
 
 /// Refuses a folder with anything in it, but for what a creation leaves that was cut short.
-fn demand_empty(path: &Path) -> Result<(), StoreError> {
+pub(super) fn demand_empty(path: &Path) -> Result<(), StoreError> {
     let not_a_lake = |detail: String| StoreError::NotALake { path: path.to_owned(), detail };
+    if path.join(identity::FILE_NAME).exists() {
+        return Err(not_a_lake("there is a lake already".into()));
+    }
+    if path.join(merge::UNFINISHED).exists() {
+        let what = "it holds merge.unfinished: a `steplake merge` into it was not completed, and may be \
+                    run again";
+        return Err(not_a_lake(what.into()));
+    }
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -215,15 +223,14 @@ fn demand_empty(path: &Path) -> Result<(), StoreError> {
     for entry in entries {
         let entry = entry.map_err(StoreError::io("list", path))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if name == identity::FILE_NAME {
-            return Err(not_a_lake("there is a lake already".into()));
-        }
         let empty_folder =
             || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
         let ours = Table::from_name(&name).is_some() && empty_folder()
             || name.starts_with(catalog::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
-            || name == format!("{}.tmp", identity::FILE_NAME);
+            || [identity::FILE_NAME, merge::UNFINISHED]
+                .iter()
+                .any(|file| name == format!("{file}.tmp"));
         if !ours {
             return Err(not_a_lake(format!("it holds {name} and has no lake.json")));
         }

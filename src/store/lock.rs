@@ -25,7 +25,7 @@ pub(super) enum Right {
 }
 
 impl Right {
-    fn path(self, lake: &Path) -> PathBuf {
+    pub(super) fn path(self, lake: &Path) -> PathBuf {
         let [writer, maintenance, _] = FILE_NAMES;
         lake.join(match self {
             Self::Write => writer,

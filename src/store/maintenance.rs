@@ -19,8 +19,8 @@ use super::{Lake, LayerId, Segment, SnapshotId, SnapshotKind, StoreError, Table,
 /// [`Writer`]: super::Writer
 #[derive(Debug)]
 pub struct Maintenance {
-    lake: Lake,
-    catalog: Catalog,
+    pub(super) lake: Lake,
+    pub(super) catalog: Catalog,
     _lock: Lock,
 }
 
@@ -134,12 +134,16 @@ impl Maintenance {
         self.lake.disk.commit(transaction, &path)?;
         // The transaction is durable either way.
         let _ = self.catalog.settle();
-        // It is published, whatever becomes of the files.
-        let settled = self.retired().and_then(|all| retired::settle(&lake, &self.lake.disk, &all));
-        if let Err(error) = settled {
+        self.settle();
+        Ok(id)
+    }
+
+    /// Moves retired files after a commit: it is published, whatever becomes of them.
+    pub(super) fn settle(&self) {
+        let Lake { path, disk, .. } = &self.lake;
+        if let Err(error) = self.retired().and_then(|all| retired::settle(path, disk, &all)) {
             tracing::debug!(%error, "retired files stay where they are for now");
         }
-        Ok(id)
     }
 
     /// Forgets old snapshots, in one transaction, and never the newest. Deletes no file: that is left to

@@ -130,6 +130,36 @@ pub(super) fn segments(
     select(connection, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
 }
 
+/// Those of them that a repair found damaged.
+pub(super) fn lost(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    let of_snapshot = "lost AND added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)";
+    select(connection, lake, of_snapshot, id)
+}
+
+/// The files that a repair found damaged.
+pub(super) fn lost_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    let mut statement = connection.prepare("SELECT path FROM segments WHERE lost")?;
+    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
+/// Says that a file is damaged, in whatever snapshots have it; the newest has it no more.
+pub(super) fn mark_lost(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET lost = 1 WHERE path = ?1";
+    connection.execute(sql, [relative(lake, &segment.path)]).map(drop)
+}
+
 /// The segments that only snapshots before the newest have.
 pub(super) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
     let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
@@ -234,6 +264,13 @@ pub(super) fn listed_paths(
     rows.collect()
 }
 
+/// Takes all layers out of snapshot `id`: the derived tables are to be made anew.
+pub(super) fn retire_layers(connection: &Connection, id: SnapshotId) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET retired_in = ?1 WHERE layer IS NOT NULL AND retired_in IS NULL";
+    connection.execute(sql, [id.0])?;
+    connection.execute("DELETE FROM derivations WHERE name = 'dedup'", []).map(drop)
+}
+
 /// What a derivation was made from, where it was made.
 pub(super) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT inputs FROM derivations WHERE name = ?1";
@@ -241,7 +278,7 @@ pub(super) fn derivation(connection: &Connection, name: &str) -> rusqlite::Resul
 }
 
 /// A path as the manifest writes it.
-fn relative(lake: &Path, path: &Path) -> String {
+pub(super) fn relative(lake: &Path, path: &Path) -> String {
     let path = path.strip_prefix(lake).expect("segments lie in their lake");
     path.to_str().expect("the store names its files in ASCII").to_owned()
 }

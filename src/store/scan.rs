@@ -19,6 +19,23 @@ pub enum ScanColumns<'a> {
     Named(&'a [&'a str]),
 }
 
+impl ScanColumns<'_> {
+    /// Where they stand in a table's schema, in its order.
+    pub(super) fn places(self, schema: &SchemaRef) -> Vec<usize> {
+        let mut places = match self {
+            Self::All => (0..schema.fields().len()).collect(),
+            Self::Named(names) => {
+                let place = |name: &&str| {
+                    schema.index_of(name).expect("a scan asks for columns that are there")
+                };
+                names.iter().map(place).collect::<Vec<_>>()
+            }
+        };
+        places.sort_unstable();
+        places
+    }
+}
+
 /// The rows of a table, batch by batch. After an error there is nothing more.
 #[derive(Debug)]
 pub struct Scan<'a> {
@@ -27,6 +44,7 @@ pub struct Scan<'a> {
     segments: std::slice::Iter<'a, Segment>,
     reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
     hot: std::slice::Iter<'a, RecordBatch>,
+    rows_max: usize,
 }
 
 impl<'a> Scan<'a> {
@@ -36,17 +54,14 @@ impl<'a> Scan<'a> {
         hot: &'a [RecordBatch],
         columns: ScanColumns<'_>,
     ) -> Self {
-        let mut places = match columns {
-            ScanColumns::All => (0..schema.fields().len()).collect(),
-            ScanColumns::Named(names) => {
-                let place = |name: &&str| {
-                    schema.index_of(name).expect("a scan asks for columns that are there")
-                };
-                names.iter().map(place).collect::<Vec<_>>()
-            }
-        };
-        places.sort_unstable();
-        Self { schema, places, segments: segments.iter(), reader: None, hot: hot.iter() }
+        let places = columns.places(schema);
+        let (segments, hot, rows_max) = (segments.iter(), hot.iter(), SCAN_ROWS_MAX);
+        Self { schema, places, segments, reader: None, hot, rows_max }
+    }
+
+    /// Reads at most so many rows at a time.
+    pub(super) fn with_batch_rows(self, rows_max: usize) -> Self {
+        Self { rows_max, ..self }
     }
 
     fn open(
@@ -62,10 +77,11 @@ impl<'a> Scan<'a> {
             ));
         }
         let mask = ProjectionMask::roots(footer.parquet_schema(), self.places.iter().copied());
+        let rows_max = self.rows_max;
         let build = || {
             ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
                 .with_projection(mask)
-                .with_batch_size(SCAN_ROWS_MAX)
+                .with_batch_size(rows_max)
                 .build()
         };
         let reader = guarded(build).map_err(|error| file.unreadable(&error))?;

@@ -148,16 +148,13 @@ impl Sealer {
         table: Table,
         hot: &[(&HotBatch, &BooleanArray)],
     ) -> Result<Option<FinishedSegment>, StoreError> {
-        let places = sorted_places(table, hot);
-        if places.is_empty() {
+        let mut batches = sorted_batches(table, hot).peekable();
+        if batches.peek().is_none() {
             return Ok(None);
         }
-        let batches = hot.iter().map(|(hot, _)| &hot.batch).collect::<Vec<_>>();
         let mut writer =
             SegmentWriter::create(&self.lake.segment_place(), table, self.lake.schemas.get(table))?;
-        for places in places.chunks(if table == Table::Ir { WRITE_IR_ROWS } else { WRITE_ROWS }) {
-            let batch =
-                interleave_record_batch(&batches, places).expect("the places are of the batches");
+        for batch in batches {
             writer.write(&batch)?;
         }
         writer.finish().map(Some)
@@ -210,7 +207,7 @@ pub(super) fn keyframes<'a>(
 }
 
 /// For each batch, which of its rows are to be sealed.
-fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
+pub(super) fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
     let closed = closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
     let benchmarks = closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
     let episodes = |batch: &RecordBatch| batch["episode_id"].as_primitive::<Int64Type>().clone();
@@ -239,6 +236,21 @@ fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
         _ => std::iter::repeat_n(Some(true), hot.batch.num_rows()).collect(),
     };
     hot.iter().map(mask).collect()
+}
+
+/// The rows to be sealed, in the order of the table's key, a few at a time.
+pub(super) fn sorted_batches<'a>(
+    table: Table,
+    hot: &[(&'a HotBatch, &BooleanArray)],
+) -> impl Iterator<Item = RecordBatch> + use<'a> {
+    let places = sorted_places(table, hot);
+    let batches = hot.iter().map(|(hot, _)| &hot.batch).collect::<Vec<_>>();
+    let rows = if table == Table::Ir { WRITE_IR_ROWS } else { WRITE_ROWS };
+    let chunks = (0..places.len()).step_by(rows);
+    chunks.map(move |from| {
+        let places = &places[from..places.len().min(from + rows)];
+        interleave_record_batch(&batches, places).expect("the places are of the batches")
+    })
 }
 
 /// The rows to be sealed, as batch and row, in the order of the table's key.

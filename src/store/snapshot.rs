@@ -10,8 +10,9 @@ use super::batch::Schemas;
 use super::catalog::{self, Catalog};
 use super::lock::ReadersLock;
 use super::{
-    Identity, KeyRange, Lake, Layer, LayerId, LayeredTable, RunRow, Scan, ScanColumns, Segment,
-    SnapshotId, SnapshotRow, StoreError, Table, manifest,
+    Identity, KeyRange, Lake, Layer, LayerId, LayeredTable, LossRow, RetractionKind, RetractionRow,
+    RunRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotRow, StoreError, Table, losses,
+    manifest, retractions,
 };
 use crate::model::StateId;
 
@@ -28,6 +29,8 @@ pub struct Snapshot {
     segments: [Vec<Segment>; Table::ALL.len()],
     hot: [Vec<RecordBatch>; Table::ALL.len()],
     runs: Vec<RunRow>,
+    retractions: Vec<RetractionRow>,
+    losses: Vec<LossRow>,
     dedup_inputs: Option<String>,
     /// The footers of the segments of `ir`, read at first need.
     pub(super) ir_footers: Vec<OnceLock<ArrowReaderMetadata>>,
@@ -84,10 +87,15 @@ impl Snapshot {
             let dedup_inputs = manifest::derivation(&transaction, "dedup")?;
             let hot = moment == Moment::Now;
             let frames = if hot { catalog::frames(&transaction)? } else { Vec::new() };
-            Ok((segments, runs, dedup_inputs, frames))
+            let retractions = retractions::list(&transaction, id)?;
+            let losses = losses::list(&transaction, id)?;
+            let lost = manifest::lost(&transaction, lake, id)?;
+            Ok((segments, runs, dedup_inputs, frames, retractions, losses, lost))
         };
-        let (listed, runs, dedup_inputs, frames) = read().map_err(catalog.error())?;
+        let (listed, runs, dedup_inputs, frames, retractions, losses, lost) =
+            read().map_err(catalog.error())?;
         drop(transaction);
+        demand_whole(&lake.path, id, &lost)?;
         let mut segments = [const { Vec::new() }; Table::ALL.len()];
         for segment in listed {
             segments[segment.table as usize].push(segment);
@@ -108,6 +116,8 @@ impl Snapshot {
             segments,
             hot,
             runs,
+            retractions,
+            losses,
             dedup_inputs,
             ir_footers,
             ir_hot: OnceLock::new(),
@@ -232,6 +242,29 @@ impl Snapshot {
         &self.runs
     }
 
+    /// What was taken back up to this snapshot, oldest first.
+    pub fn retractions(&self) -> &[RetractionRow] {
+        &self.retractions
+    }
+
+    /// The indices of the actions whose transitions were taken back.
+    pub fn retracted_actions(&self) -> Vec<i16> {
+        let actions = self.retractions.iter().filter(|row| row.kind == RetractionKind::Action);
+        let space = &self.identity.action_space.actions;
+        let index = |row: &RetractionRow| {
+            space
+                .iter()
+                .position(|action| action.name == row.value)
+                .and_then(|at| i16::try_from(at).ok())
+        };
+        actions.filter_map(index).collect()
+    }
+
+    /// What repairs had to drop up to this snapshot, oldest first.
+    pub fn losses(&self) -> &[LossRow] {
+        &self.losses
+    }
+
     /// The digest of what the newest derived tables were made from; none before the first dedup.
     pub fn dedup_inputs(&self) -> Option<&str> {
         self.dedup_inputs.as_deref()
@@ -254,5 +287,21 @@ impl Snapshot {
     /// When the table has no column of one of these names.
     pub fn scan_segment<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
         Scan::new(self.schemas.get(segment.table), std::slice::from_ref(segment), &[], columns)
+    }
+}
+
+/// Refuses a snapshot that had files which a repair found damaged.
+pub(super) fn demand_whole(
+    lake: &Path,
+    wanted: SnapshotId,
+    lost: &[Segment],
+) -> Result<(), StoreError> {
+    match lost.first() {
+        None => Ok(()),
+        Some(segment) => Err(StoreError::LostSnapshot {
+            path: lake.to_owned(),
+            wanted,
+            file: segment.path.clone(),
+        }),
     }
 }

@@ -11,9 +11,9 @@ use super::catalog::{self, Catalog, PlacedFrame};
 use super::check::Checker;
 use super::lock::ReadersLock;
 use super::segment::footer_entries;
-use super::snapshot::Moment;
+use super::snapshot::{Moment, demand_whole};
 use super::writer::{HotBatch, decode};
-use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table, manifest};
+use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table, losses, manifest};
 
 /// One thing that is wrong with a lake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,6 +49,8 @@ pub struct VerifyReport {
     pub rebuilt: u64,
     /// States without IR that cannot be rebuilt: no IR was to be kept where they were recorded, or it is lost.
     pub without_ir: u64,
+    /// States whose observations a repair had to drop.
+    pub unobserved: u64,
 }
 
 impl VerifyReport {
@@ -92,7 +94,8 @@ const ORDER: [Table; Table::ALL.len()] = [
 ];
 
 /// What to do about a file that is not what was written.
-const RESTORE: &str = "restore the file from a copy, or record again into another lake";
+const RESTORE: &str =
+    "restore the file from a copy, or let `steplake verify --repair` drop what it holds";
 /// The same of a file that can be made again.
 const DERIVE: &str = "`steplake dedup --full` makes it anew";
 
@@ -105,6 +108,8 @@ struct Contents {
     /// Files whose digest alone is checked: no row of the moment is in them.
     retired: Vec<Segment>,
     frames: Vec<PlacedFrame>,
+    /// Whether a repair had to drop observations: then states may lack theirs.
+    unobserved: bool,
 }
 
 fn contents(
@@ -122,13 +127,21 @@ fn contents(
         // Rows are sorted within a layer, and only there.
         segments.sort_by_key(|segment| segment.layer);
         let (mut retired, mut frames) = (Vec::new(), Vec::new());
+        let unreadable = manifest::lost(&transaction, lake, id)?;
         if moment == Moment::Now {
+            // What a repair took out is known to be damaged.
+            let lost = manifest::lost_paths(&transaction, &lake.path)?;
             retired = manifest::retired(&transaction, lake)?;
+            retired.retain(|segment| !lost.contains(&segment.path));
             frames = catalog::frames(&transaction)?;
         }
-        Ok((damage, Contents { segments, retired, frames }))
+        let lost = losses::list(&transaction, id)?;
+        let unobserved = lost.iter().any(|loss| loss.table == Table::Observations);
+        let contents = Contents { segments, retired, frames, unobserved };
+        Ok((damage, contents, unreadable))
     };
-    let (damage, contents) = read().map_err(catalog.error())?;
+    let (damage, contents, unreadable) = read().map_err(catalog.error())?;
+    demand_whole(&lake.path, id, &unreadable)?;
     if let Some(damage) = damage {
         let what = || format!("the database is damaged ({damage}): {RESTORE}");
         findings.add(catalog.path(), "database", what);
@@ -144,7 +157,8 @@ pub(super) fn verify(
     let _readers = ReadersLock::share(&lake.path);
     let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
     let mut findings = Findings::default();
-    let Contents { segments, retired, frames } = contents(lake, &catalog, moment, &mut findings)?;
+    let Contents { segments, retired, frames, unobserved } =
+        contents(lake, &catalog, moment, &mut findings)?;
     let mut report = VerifyReport {
         segments: (segments.len() + retired.len()) as u64,
         frames: frames.len() as u64,
@@ -157,7 +171,7 @@ pub(super) fn verify(
     let hot = sound_frames(lake, frames, &mut findings);
     report.bytes = frame_bytes;
     progress(report.bytes, total);
-    let mut checker = Checker::new(lake, &mut findings);
+    let mut checker = Checker::new(lake, unobserved, &mut findings);
     for table in ORDER {
         for segment in segments.iter().filter(|segment| segment.table == table) {
             verify_segment(lake, segment, &mut checker);
@@ -176,6 +190,7 @@ pub(super) fn verify(
     }
     (report.rebuilt, report.without_ir) = checker.without_ir();
     (report.rows, report.ir) = (checker.rows, checker.ir);
+    report.unobserved = checker.unobserved.len() as u64;
     report.findings = findings.into_list();
     Ok(report)
 }
@@ -244,7 +259,7 @@ fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: 
 /// Checks a segment that is no part of the lake. For the fuzzer.
 pub(super) fn fuzz_segment(lake: &Lake, segment: &Segment) {
     let mut findings = Findings::default();
-    let mut checker = Checker::new(lake, &mut findings);
+    let mut checker = Checker::new(lake, false, &mut findings);
     verify_segment(lake, segment, &mut checker);
     checker.finish();
 }

@@ -339,7 +339,7 @@ impl Writer {
 }
 
 /// 128 bits that the operating system draws, hex.
-fn random_uid() -> Result<String, StoreError> {
+pub(super) fn random_uid() -> Result<String, StoreError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         StoreError::io("draw a run's name from", Path::new("the operating system"))(error.into())

@@ -51,8 +51,10 @@ impl Past {
     ///
     /// # Errors
     ///
-    /// What the store says about files that cannot be read, or written.
+    /// [`StoreError::RunHasGaps`] when episodes of the run were taken back, or lost in a repair; what the
+    /// store says about files that cannot be read, or written.
     pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, StoreError> {
+        demand_all_there(writer, run)?;
         writer.discard_open(run)?;
         let actions = &writer.identity().action_space.actions;
         let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
@@ -159,6 +161,24 @@ impl Past {
             }
         }
     }
+}
+
+/// Refuses a run that lacks episodes which it recorded: it would not go on from where it stood.
+fn demand_all_there(writer: &Writer, run: RunId) -> Result<(), StoreError> {
+    let snapshot = writer.lake().snapshot()?;
+    let gaps = |what| StoreError::RunHasGaps { path: snapshot.path().to_owned(), run, what };
+    if let Some(row) = snapshot.retractions().iter().find(|row| row.runs.contains(&run)) {
+        let kind = row.kind.as_str();
+        return Err(gaps(format!("{kind} {} was retracted ({})", row.value, row.reason)));
+    }
+    let closed = writer.closed_episodes(run)?;
+    let last = closed.last().map_or(0, |id| u64::from(id.ordinal()) + 1);
+    let missing = last - closed.len() as u64;
+    if missing > 0 {
+        let losses = if missing == 1 { "an episode" } else { "episodes" };
+        return Err(gaps(format!("a repair had to drop {losses} of it")));
+    }
+    Ok(())
 }
 
 /// A column that was asked for by this name.

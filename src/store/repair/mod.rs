@@ -1,0 +1,379 @@
+//! Cutting damage out of a lake, so that the rest can be read, verified and gone on with.
+//!
+//! What goes: files and frames whose content is not what was written; episodes whose steps went with
+//! them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as far as steps
+//! tell them. What stays as it is: everything else. States may then lack their observations or IR: a state
+//! that is visited again is observed again.
+//!
+//! Rows that contradict each other though every digest is right are a defect and no damage: they stay.
+
+mod chains;
+mod relist;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch, StringArray};
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use parquet::file::metadata::PageIndexPolicy;
+
+use self::chains::Chains;
+use super::frame::Frame;
+use super::revision::Revision;
+use super::series::SegmentSeries;
+use super::writer::{HotBatch, decode, state_ids};
+use super::{
+    BenchmarkRow, Lake, LossRow, Maintenance, Rows, Scan, ScanColumns, Segment, SnapshotId,
+    SnapshotKind, StoreError, Table, catalog, manifest,
+};
+use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
+
+/// What a repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// The first snapshot without what was dropped; none where nothing was.
+    pub snapshot: Option<SnapshotId>,
+    /// What was dropped.
+    pub losses: Vec<LossRow>,
+    /// Damaged files that only older snapshots have. These snapshots can be read no more.
+    pub older: Vec<PathBuf>,
+    /// Damaged files of the derived tables, which dedup makes anew.
+    pub derived: Vec<PathBuf>,
+    /// Programs whose rows were made up: name, dataset and initial state are all that is known of them.
+    pub benchmarks: Vec<String>,
+    /// States of steps that have no observations now.
+    pub unobserved: u64,
+    /// Where the database was made anew.
+    pub relisted: Option<Relisted>,
+}
+
+/// A database that was made anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relisted {
+    /// What was wrong with the old one, which is kept as `hot.sqlite.damaged`.
+    pub why: String,
+    /// Sealed files that the new one lists.
+    pub files: u64,
+    /// Files that are damaged, or hold rows that another one holds too, under their new names.
+    pub left_out: Vec<PathBuf>,
+    /// Whether rows that were not sealed could be taken over. Else they are lost.
+    pub hot_rows: bool,
+}
+
+impl Repaired {
+    /// True when nothing was damaged.
+    pub fn is_nothing(&self) -> bool {
+        self.snapshot.is_none() && self.older.is_empty() && self.relisted.is_none()
+    }
+}
+
+impl Lake {
+    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. A database
+    /// that is gone or malformed is made anew before, from the sealed files; what was not sealed is taken
+    /// over where it can be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with it: dedup makes them anew. The files that are dropped are moved to the retired ones;
+    /// the snapshots that have them can be read no more, and say so.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Busy`] or [`StoreError::BeingMaintained`] while somebody else is at work; what a disk
+    /// does. The lake is then as before, or with a new database, and can be repaired again.
+    pub fn repair(&self) -> Result<Repaired, StoreError> {
+        let relisted = relist::relist(self)?;
+        let mut maintenance = self.maintenance()?;
+        // The right to write.
+        let _writer = self.writer()?;
+        let mut done = maintenance.drop_damage(relisted.is_some())?;
+        done.relisted = relisted;
+        Ok(done)
+    }
+}
+
+impl Maintenance {
+    /// The caller has the right to write too. Where nothing is known of what is damaged, `all` is checked.
+    fn drop_damage(&mut self, all: bool) -> Result<Repaired, StoreError> {
+        let mut repair = Repair::new(self);
+        repair.drop_frames(self)?;
+        repair.drop_segments(self)?;
+        if all || repair.lost(&[Table::Episodes, Table::Steps]) {
+            repair.drop_broken_episodes()?;
+        }
+        if all || repair.lost(&[Table::Benchmarks]) {
+            repair.make_up_benchmarks()?;
+        }
+        if all || repair.lost(&[Table::Observations]) {
+            repair.count_unobserved()?;
+        }
+        if all && repair.done.unobserved > 0 {
+            let what = "their files were left out".to_owned();
+            let states = repair.done.unobserved;
+            repair.lose(Table::Observations, Table::Observations.name().into(), states, what);
+        }
+        let Repair { mut revision, mut done, .. } = repair;
+        if !revision.lost.is_empty() || !revision.losses.is_empty() || !revision.add.is_empty() {
+            let rows = revision.losses.iter().map(|loss| loss.rows).sum::<u64>();
+            revision.detail = format!("{rows} rows could not be kept");
+            done.losses.clone_from(&revision.losses);
+            let snapshot = self.revise(&revision)?;
+            done.losses.iter_mut().for_each(|loss| loss.snapshot = snapshot);
+            done.snapshot = Some(snapshot);
+        }
+        Ok(done)
+    }
+}
+
+/// A repair under way.
+struct Repair {
+    lake: Lake,
+    /// Segments of recorded tables that are as they were written.
+    sound: Vec<Segment>,
+    hot: Vec<HotBatch>,
+    revision: Revision,
+    done: Repaired,
+}
+
+impl Repair {
+    fn new(maintenance: &Maintenance) -> Self {
+        let lake = maintenance.lake().clone();
+        let revision = Revision::new(SnapshotKind::Repair);
+        let (sound, hot, done) = (Vec::new(), Vec::new(), Repaired::default());
+        Self { lake, sound, hot, revision, done }
+    }
+
+    /// Whether rows of one of these tables were dropped.
+    fn lost(&self, tables: &[Table]) -> bool {
+        self.revision.losses.iter().any(|loss| tables.contains(&loss.table))
+    }
+
+    fn lose(&mut self, table: Table, path: String, rows: u64, what: String) {
+        let snapshot = SnapshotId(0);
+        self.revision.losses.push(LossRow { table, path, rows, what, snapshot });
+    }
+
+    fn drop_frames(&mut self, maintenance: &Maintenance) -> Result<(), StoreError> {
+        for placed in maintenance.catalog.reading(catalog::frames)? {
+            let (seq, table, rows) = (placed.seq, placed.frame.table, placed.frame.rows);
+            match decode(&self.lake, vec![placed]) {
+                Ok(hot) => self.hot.extend(hot),
+                Err(error) => {
+                    self.revision.frames_gone.push(seq);
+                    let what = damage(error)?;
+                    self.lose(table, catalog::FILE_NAME.to_owned(), rows, what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_segments(&mut self, maintenance: &Maintenance) -> Result<(), StoreError> {
+        let lake = self.lake.path.clone();
+        let read = |log: &rusqlite::Connection| {
+            let newest = manifest::snapshots(log)?.last().map_or(SnapshotId(0), |row| row.id);
+            let known = manifest::lost_paths(log, &lake)?;
+            let segments = manifest::segments(log, &self.lake, newest)?;
+            Ok((segments, manifest::retired(log, &self.lake)?, known))
+        };
+        let (segments, retired, known) = maintenance.catalog.reading(read)?;
+        for segment in segments {
+            let is_derived = segment.table.is_derived();
+            match is_damaged(&segment)? {
+                None if !is_derived => self.sound.push(segment),
+                None => {}
+                Some(_) if is_derived => {
+                    self.done.derived.push(segment.path.clone());
+                    self.revision.lost.push(segment);
+                }
+                Some(what) => {
+                    let path = manifest::relative(&lake, &segment.path);
+                    self.lose(segment.table, path, segment.rows, what);
+                    self.revision.retire.push(segment.clone());
+                    self.revision.lost.push(segment);
+                }
+            }
+        }
+        for segment in retired {
+            if !known.contains(&segment.path) && is_damaged(&segment)?.is_some() {
+                self.done.older.push(segment.place());
+                self.revision.lost.push(segment);
+            }
+        }
+        Ok(())
+    }
+
+    fn scan<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
+        let schema = self.lake.schemas.get(segment.table);
+        Scan::new(schema, std::slice::from_ref(segment), &[], columns)
+    }
+
+    fn sound(&self, table: Table) -> impl Iterator<Item = &Segment> {
+        self.sound.iter().filter(move |segment| segment.table == table)
+    }
+
+    fn hot(&self, table: Table) -> impl Iterator<Item = &RecordBatch> {
+        self.hot.iter().filter(move |hot| hot.table == table).map(|hot| &hot.batch)
+    }
+
+    /// Drops episodes that are not whole any more, rows and steps.
+    fn drop_broken_episodes(&mut self) -> Result<(), StoreError> {
+        let mut chains = Chains::default();
+        for segment in self.sound(Table::Episodes) {
+            for batch in self.scan(segment, ScanColumns::All) {
+                chains.rows(&batch?);
+            }
+        }
+        self.hot(Table::Episodes).for_each(|batch| chains.rows(batch));
+        let columns = ScanColumns::Named(&["episode_id", "step_index", "state_id"]);
+        for segment in self.sound(Table::Steps) {
+            for batch in self.scan(segment, columns) {
+                chains.sealed(&batch?);
+            }
+        }
+        chains.hot(self.hot(Table::Steps));
+        let broken = chains.broken();
+        if broken.is_empty() {
+            return Ok(());
+        }
+        let whole = |batch: &RecordBatch| -> BooleanArray {
+            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            ids.map(|id| Some(!broken.contains(id))).collect()
+        };
+        let of_episodes = |table| matches!(table, Table::Episodes | Table::Steps);
+        let sound = std::mem::take(&mut self.sound);
+        for segment in &sound {
+            if !of_episodes(segment.table) {
+                continue;
+            }
+            let keep = &mut |batch: &RecordBatch| whole(batch);
+            let gone = self.revision.rewrite(&self.lake, segment, &["episode_id"], keep)?;
+            if gone > 0 {
+                let path = manifest::relative(&self.lake.path, &segment.path);
+                self.lose(segment.table, path, gone, other_half(segment.table));
+            }
+        }
+        // What was written anew stands for what it was made of.
+        let retired = self.revision.retire.iter().map(|segment| &segment.path);
+        let retired = retired.collect::<HashSet<_>>();
+        self.sound = sound.into_iter().filter(|segment| !retired.contains(&segment.path)).collect();
+        self.sound.extend(self.revision.add.iter().cloned());
+        for place in 0..self.hot.len() {
+            let hot = &self.hot[place];
+            let table = hot.table;
+            if !of_episodes(table) {
+                continue;
+            }
+            let keep = whole(&hot.batch);
+            let gone = keep.false_count() as u64;
+            if gone > 0 {
+                let kept = filter_record_batch(&hot.batch, &keep).expect("a mask of its length");
+                self.revision.frames_gone.push(hot.seq);
+                if kept.num_rows() > 0 {
+                    self.revision.frames.push(Frame::encode(table, &kept));
+                }
+                self.hot[place].batch = kept;
+                self.lose(table, catalog::FILE_NAME.to_owned(), gone, other_half(table));
+            }
+        }
+        Ok(())
+    }
+
+    /// The batches of a table that are left, sealed and hot.
+    fn left(
+        &self,
+        table: Table,
+        columns: &[&str],
+        visit: &mut dyn FnMut(&RecordBatch),
+    ) -> Result<(), StoreError> {
+        for segment in self.sound(table) {
+            for batch in self.scan(segment, ScanColumns::Named(columns)) {
+                visit(&batch?);
+            }
+        }
+        self.hot(table).for_each(visit);
+        Ok(())
+    }
+
+    /// Writes rows for programs that steps are about and that have none any more.
+    fn make_up_benchmarks(&mut self) -> Result<(), StoreError> {
+        let mut known = HashSet::new();
+        self.left(Table::Benchmarks, &["benchmark_uri"], &mut |batch| {
+            let uris = batch["benchmark_uri"].as_string::<i32>().iter().flatten();
+            known.extend(uris.map(str::to_owned));
+        })?;
+        let mut unknown: BTreeMap<String, StateId> = BTreeMap::new();
+        let columns = ["benchmark_uri", "step_index", "state_id"];
+        self.left(Table::Steps, &columns, &mut |batch| {
+            let uris = cast(&batch["benchmark_uri"], &DataType::Utf8);
+            let uris = uris.expect("a dictionary of text is text");
+            let uris: &StringArray = uris.as_string();
+            let indices = batch["step_index"].as_primitive::<Int32Type>().values();
+            for (row, state) in state_ids(batch, "state_id").enumerate() {
+                let uri = uris.value(row);
+                if let (0, Some(state), false) = (indices[row], state, known.contains(uri))
+                    && !unknown.contains_key(uri)
+                {
+                    unknown.insert(uri.to_owned(), state);
+                }
+            }
+        })?;
+        let row = |(uri, initial_state): (&String, &StateId)| {
+            let uri = uri.parse::<BenchmarkUri>().ok()?;
+            Some(BenchmarkRow {
+                uri,
+                program_digest: String::new(),
+                provenance: Provenance::default(),
+                initial_state: *initial_state,
+                baselines: Baselines::default(),
+            })
+        };
+        let benchmarks = unknown.iter().filter_map(row).collect();
+        let rows = Rows { benchmarks, ..Rows::default() };
+        let mut series = SegmentSeries::new(&self.lake, Table::Benchmarks);
+        for (_, batch) in self.lake.schemas.encode(&rows) {
+            series.write(&batch)?;
+        }
+        self.revision.add.extend(series.finish()?);
+        self.done.benchmarks = rows.benchmarks.iter().map(|row| row.uri.as_str().into()).collect();
+        Ok(())
+    }
+
+    fn count_unobserved(&mut self) -> Result<(), StoreError> {
+        let (mut observed, mut without) = (HashSet::new(), HashSet::new());
+        self.left(Table::Observations, &["state_id"], &mut |batch| {
+            observed.extend(state_ids(batch, "state_id").flatten());
+        })?;
+        self.left(Table::Steps, &["state_id"], &mut |batch| {
+            let states = state_ids(batch, "state_id").flatten();
+            without.extend(states.filter(|state| !observed.contains(state)));
+        })?;
+        self.done.unobserved = without.len() as u64;
+        Ok(())
+    }
+}
+
+/// Why rows go whose other half is damaged.
+fn other_half(table: Table) -> String {
+    match table {
+        Table::Episodes => "the steps of these episodes are damaged".into(),
+        _ => "the other rows of these episodes are damaged".into(),
+    }
+}
+
+/// What is wrong with a file, where it is not what was written. That it cannot be read for another reason
+/// is no damage, but for a disk that gives an error.
+fn is_damaged(segment: &Segment) -> Result<Option<String>, StoreError> {
+    let read =
+        segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    read.err().map(damage).transpose()
+}
+
+fn damage(error: StoreError) -> Result<String, StoreError> {
+    /// What the operating system calls a disk that cannot read.
+    const EIO: i32 = 5;
+    match error {
+        StoreError::Corrupt { what, .. } => Ok(what),
+        StoreError::Io { source, .. } if source.raw_os_error() == Some(EIO) => {
+            Ok(format!("the disk cannot read it ({source})"))
+        }
+        other => Err(other),
+    }
+}

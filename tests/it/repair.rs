@@ -1,0 +1,442 @@
+//! Damage of every kind, cut out of a lake: what is left is sound, and nothing undamaged is lost.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::model::{EpisodeId, RunId};
+use steplake::record::generate::{Past, Policy, Stop};
+use steplake::store::{Disk, Lake, Repaired, Rows, SnapshotKind, StoreError, Table};
+
+use crate::merge::copy_folder;
+use crate::store_faults::{Power, scratch};
+use crate::support::{contents, run, steplake, toy_plan};
+use crate::toy_lake::{Author, identity, read, state, uri};
+
+const RUN: RunId = RunId(1);
+
+/// Episodes 0 to 5, sealed two by two, the last two hot; and episode 6 open.
+fn record(path: &Path) -> Lake {
+    record_sealing(path, &[1, 3])
+}
+
+/// The same, sealed after these episodes.
+fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
+    let lake = Lake::create(path, &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    writer.begin_run("{}", 0).unwrap();
+    let mut author = Author::default();
+    for ordinal in 0..6 {
+        let own = 10 + ordinal;
+        let path = [(1, Some(5)), (2, Some(own)), (3, Some(20 + ordinal / 2))];
+        author.episode(EpisodeId::new(RUN, ordinal), ordinal / 2, &path);
+        writer.append(&author.take()).unwrap();
+        if seals.contains(&ordinal) {
+            writer.seal().unwrap();
+        }
+    }
+    author.close(EpisodeId::new(RUN, 7), 9, 0, false);
+    author.reset(EpisodeId::new(RUN, 6), 0);
+    author.steps(EpisodeId::new(RUN, 6), 0, 1, &[(1, Some(5))]);
+    writer.append(&author.take()).unwrap();
+    drop(writer);
+    derive(&lake).unwrap();
+    lake
+}
+
+fn derive(lake: &Lake) -> Result<(), StoreError> {
+    dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
+}
+
+fn repair(lake: &Lake) -> Result<Repaired, StoreError> {
+    lake.repair()
+}
+
+fn findings(lake: &Lake) -> Vec<String> {
+    let report = lake.verify(&mut |_, _| ()).unwrap();
+    report.findings.iter().map(ToString::to_string).collect()
+}
+
+/// The file of the seal of episodes 2 and 3.
+fn second_file(lake: &Lake, table: Table) -> PathBuf {
+    lake.snapshot().unwrap().segments(table).last().unwrap().path.clone()
+}
+
+fn flip(path: &Path) {
+    let mut content = std::fs::read(path).unwrap();
+    let middle = content.len() / 2;
+    content[middle] ^= 4;
+    std::fs::write(path, content).unwrap();
+}
+
+/// Without some episodes.
+fn without(rows: &Rows, gone: &[u32]) -> Rows {
+    let mut rows = rows.clone();
+    let gone = gone.iter().map(|&ordinal| EpisodeId::new(RUN, ordinal)).collect::<HashSet<_>>();
+    rows.episodes.retain(|row| !gone.contains(&row.id));
+    rows.steps.retain(|row| !gone.contains(&row.episode));
+    rows
+}
+
+/// Repairs, and asserts that the lake is sound then, derived tables included, and stays so.
+fn repaired(lake: &Lake) -> Repaired {
+    let found = findings(lake);
+    assert!(!found.is_empty());
+    let newest = lake.sealed().unwrap().id();
+    let done = repair(lake).unwrap();
+    let snapshot = done.snapshot.unwrap();
+    assert_eq!(lake.sealed().unwrap().history().last().unwrap().kind, SnapshotKind::Repair);
+    assert_eq!(lake.sealed().unwrap().id(), snapshot);
+    derive(lake).unwrap();
+    assert_eq!(findings(lake), [""; 0], "{done:?}");
+    assert!(repair(lake).unwrap().is_nothing());
+    // A snapshot that had what was damaged says so; no answer of it is wrong.
+    let sealed_damage = done.losses.iter().any(|loss| loss.path != "hot.sqlite");
+    match lake.snapshot_at(newest) {
+        Ok(_) => assert!(!sealed_damage && done.derived.is_empty(), "{done:?}"),
+        Err(error) => {
+            assert!(matches!(error, StoreError::LostSnapshot { .. }), "{error}");
+            assert!(error.to_string().contains("read the newest snapshot"), "{error}");
+        }
+    }
+    done
+}
+
+#[test]
+fn a_damaged_file_of_any_table_goes_and_the_rest_stays() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let before = read(&origin);
+    type Damage = fn(&Path);
+    let damages: [(&str, Damage); 3] = [
+        ("flipped", flip),
+        ("gone", |path| std::fs::remove_file(path).unwrap()),
+        ("cut", |path| {
+            let content = std::fs::read(path).unwrap();
+            std::fs::write(path, &content[..content.len() / 2]).unwrap();
+        }),
+    ];
+    for (name, damage) in damages {
+        for table in Table::ALL {
+            let path = folder.path().join(format!("{name}-{table}"));
+            copy_folder(origin.path(), &path);
+            let lake = Lake::open(&path).unwrap();
+            if lake.snapshot().unwrap().segments(table).is_empty() {
+                assert!(table.is_derived());
+                continue;
+            }
+            damage(&second_file(&lake, table));
+            let done = repaired(&lake);
+            let tables = done.losses.iter().map(|loss| (loss.table, loss.rows)).collect::<Vec<_>>();
+            let mut wanted = before.clone();
+            match table {
+                Table::Episodes => {
+                    assert_eq!(tables, [(table, 2), (Table::Steps, 8)]);
+                    wanted = without(&before, &[2, 3]);
+                }
+                Table::Steps => {
+                    assert_eq!(tables, [(table, 8), (Table::Episodes, 2)]);
+                    wanted = without(&before, &[2, 3]);
+                }
+                Table::Benchmarks => {
+                    assert_eq!(
+                        (tables, &done.benchmarks),
+                        (vec![(table, 1)], &vec![uri(1).to_string()])
+                    );
+                    let row = wanted.benchmarks.iter_mut().find(|row| row.uri == uri(1)).unwrap();
+                    assert_eq!(row.initial_state, state(1));
+                    let found = read(&lake).benchmarks;
+                    assert_eq!(found.len(), 3);
+                    assert_eq!(found[1].initial_state, state(1));
+                    assert_eq!(found[1].program_digest, "");
+                    wanted.benchmarks = found;
+                }
+                Table::Observations => {
+                    let lost = [1, 12, 13, 21].map(state);
+                    assert_eq!((tables, done.unobserved), (vec![(table, 4)], 4));
+                    wanted.observations.retain(|row| !lost.contains(&row.state));
+                    assert_eq!(lake.verify(&mut |_, _| ()).unwrap().unobserved, 4);
+                }
+                Table::Ir => {
+                    let lost = [1, 12, 13, 21].map(state);
+                    assert_eq!(tables, [(table, 4)]);
+                    wanted.ir.retain(|row| !lost.contains(&row.state));
+                }
+                _ => assert_eq!((tables.len(), done.derived.len()), (0, 1)),
+            }
+            assert_eq!(read(&lake), wanted, "{name} {table}");
+            if table.is_derived() {
+                assert_eq!(contents(&path), contents(origin.path()));
+            }
+        }
+    }
+}
+
+#[test]
+fn damaged_frames_go_with_the_episodes_that_they_were_of() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let before = read(&origin);
+    let frames: Vec<(i64, String)> = {
+        let log = rusqlite::Connection::open(origin.path().join("hot.sqlite")).unwrap();
+        let mut all = log.prepare("SELECT seq, table_name FROM frames ORDER BY seq").unwrap();
+        let rows = all.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        rows.map(Result::unwrap).collect()
+    };
+    assert!(frames.len() > 6);
+    let mut seen = HashSet::new();
+    for (seq, table) in frames {
+        let path = folder.path().join(format!("frame-{seq}"));
+        copy_folder(origin.path(), &path);
+        let log = rusqlite::Connection::open(path.join("hot.sqlite")).unwrap();
+        let body = "UPDATE frames SET body = zeroblob(length(body)) WHERE seq = ?1";
+        log.execute(body, [seq]).unwrap();
+        drop(log);
+        let lake = Lake::open(&path).unwrap();
+        let done = repaired(&lake);
+        assert_eq!(done.losses[0].table.name(), table);
+        assert!(done.losses[0].what.contains("its digest does not match"));
+        let found = read(&lake);
+        // What was sealed is all there, and whatever there is of the hot rows was there before.
+        let sealed = |rows: &Rows| {
+            rows.steps.iter().filter(|row| row.episode.ordinal() < 4).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!(sealed(&found), sealed(&before));
+        assert!(found.steps.iter().all(|row| before.steps.contains(row)));
+        assert!(found.episodes.iter().all(|row| before.episodes.contains(row)));
+        let lost = before.episodes.len() - found.episodes.len();
+        assert!(lost <= 2, "{table}: {lost}");
+        if table == "ir" || table == "observations" {
+            assert_eq!((&found.steps, &found.episodes), (&before.steps, &before.episodes));
+        }
+        seen.insert(table);
+    }
+    assert!(seen.len() >= 4, "{seen:?}");
+}
+
+#[test]
+fn a_damaged_file_that_only_older_snapshots_have_is_given_up() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    lake.writer().unwrap().seal().unwrap();
+    let old = lake.sealed().unwrap().id();
+    derive(&lake).unwrap();
+    let before = contents(lake.path());
+    let retired = lake.path().join("retired/state_transitions");
+    let file = std::fs::read_dir(retired).unwrap().next().unwrap().unwrap().path();
+    flip(&file);
+    let done = repair(&lake).unwrap();
+    assert_eq!(done.older, [file]);
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!(contents(lake.path()), before);
+    assert!(matches!(lake.snapshot_at(old), Err(StoreError::LostSnapshot { .. })));
+}
+
+#[test]
+fn a_run_with_a_hole_is_not_gone_on_with() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    flip(&second_file(&lake, Table::Episodes));
+    repaired(&lake);
+    let plan = toy_plan(Policy::Random, Stop::Episodes(6), 1);
+    let error = Past::take_up(&mut lake.writer().unwrap(), RUN, &plan).unwrap_err().to_string();
+    assert!(error.contains("a repair had to drop episodes of it"), "{error}");
+}
+
+#[test]
+fn a_power_cut_at_any_operation_of_a_repair_leaves_it_to_be_done_or_done() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    for table in [Table::Benchmarks, Table::Observations, Table::StateTransitions] {
+        flip(&second_file(&origin, table));
+    }
+    let whole = folder.path().join("whole");
+    copy_folder(origin.path(), &whole);
+    let whole = Lake::open(whole).unwrap();
+    repaired(&whole);
+    let (wanted, derived) = (read(&whole), contents(whole.path()));
+    let mut cuts = 0;
+    for operations in 0.. {
+        let path = folder.path().join(format!("cut-{operations}"));
+        copy_folder(origin.path(), &path);
+        let (disk, power) = Power::disk(operations, false);
+        let result = Lake::open_on(disk, &path).and_then(|lake| repair(&lake));
+        power.lock().unwrap().cut();
+        let lake = Lake::open(&path).unwrap();
+        if result.is_err() {
+            cuts += 1;
+        }
+        repair(&lake).unwrap();
+        assert_eq!(read(&lake), wanted, "after {operations} operations");
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0]);
+        assert_eq!(contents(&path), derived);
+        if !power.lock().unwrap().off {
+            assert!(cuts > 3, "{cuts}");
+            return;
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+/// Ways to lose the database.
+type Lose = fn(&Path);
+
+fn losses() -> [(&'static str, Lose); 4] {
+    [
+        ("gone", |log| std::fs::remove_file(log).unwrap()),
+        ("emptied", |log| std::fs::write(log, "").unwrap()),
+        ("other", |log| std::fs::write(log, "no database".repeat(1000)).unwrap()),
+        ("holed", |log| {
+            // The first page says how large it is, and the rest is gone.
+            let mut content = std::fs::read(log).unwrap();
+            content[16384..].fill(0xa5);
+            std::fs::write(log, content).unwrap();
+        }),
+    ]
+}
+
+/// Without the hot rows.
+fn sealed(rows: &Rows) -> Rows {
+    let mut rows = without(rows, &[4, 5, 6, 7]);
+    let held = rows.steps.iter().filter_map(|row| row.state).collect::<HashSet<_>>();
+    rows.observations.retain(|row| held.contains(&row.state));
+    rows.ir.retain(|row| held.contains(&row.state));
+    rows.benchmarks.retain(|row| row.uri != uri(2));
+    rows
+}
+
+#[test]
+fn a_database_that_is_lost_is_made_anew_from_the_sealed_files() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let (wanted, derived) = (sealed(&read(&origin)), contents(origin.path()).split_off(5));
+    for (name, lose) in losses() {
+        let path = folder.path().join(name);
+        copy_folder(origin.path(), &path);
+        lose(&path.join("hot.sqlite"));
+        let lake = Lake::open(&path).unwrap();
+        assert!(lake.snapshot().is_err() || !findings(&lake).is_empty(), "{name}");
+        let done = repair(&lake).unwrap();
+        let relisted = done.relisted.unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((relisted.files, relisted.left_out.len()), (10, 0), "{name}");
+        assert_eq!((done.losses, done.snapshot), (Vec::new(), None), "{name}");
+        assert_eq!(path.join("hot.sqlite.damaged").exists(), name != "gone");
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0], "{name}");
+        assert_eq!(read(&lake), wanted, "{name}");
+        assert_eq!(contents(&path).split_off(5), derived, "{name}");
+        assert!(repair(&lake).unwrap().is_nothing());
+        // The run's number is not given again.
+        let mut writer = lake.writer().unwrap();
+        assert_eq!(writer.begin_run("{}", 1).unwrap(), RunId(2));
+        let snapshot = lake.snapshot().unwrap();
+        assert!(snapshot.losses()[0].what.contains("whatever was not sealed"));
+        // The key ranges of the files are known again.
+        assert!(snapshot.ir(&[state(5)]).unwrap()[0].is_some());
+    }
+}
+
+#[test]
+fn hot_rows_are_taken_over_from_a_database_that_can_still_be_read() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let log = lake.path().join("hot.sqlite");
+    let before = read(&lake);
+    // The header counts free pages that there are not.
+    let mut content = std::fs::read(&log).unwrap();
+    content[39] ^= 8;
+    std::fs::write(&log, content).unwrap();
+    assert!(findings(&lake)[0].contains("the database is damaged"), "{:?}", findings(&lake));
+    let done = repair(&lake).unwrap();
+    assert!(done.relisted.unwrap().hot_rows && done.losses.is_empty());
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!(read(&lake), before);
+    let runs = |lake: &Lake| lake.snapshot().unwrap().runs().to_vec();
+    assert_eq!(runs(&lake)[0].arguments, "{}");
+    // Not where it is older than the files are.
+    let stale = std::fs::read(lake.path().join("hot.sqlite.damaged")).unwrap();
+    lake.writer().unwrap().seal().unwrap();
+    std::fs::write(&log, stale).unwrap();
+    let done = repair(&lake).unwrap();
+    assert!(!done.relisted.unwrap().hot_rows);
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    let sealed = read(&lake);
+    assert_eq!((sealed.episodes, sealed.benchmarks), (before.episodes, before.benchmarks));
+}
+
+#[test]
+fn damaged_and_superseded_files_are_left_out_of_a_new_database() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let before = sealed(&read(&lake));
+    // A file with all the rows that two others have.
+    let other = record_sealing(&folder.path().join("other"), &[3]);
+    let whole = second_file(&other, Table::Observations);
+    let there = lake.path().join("observations").join(whole.file_name().unwrap());
+    std::fs::copy(&whole, &there).unwrap();
+    flip(&second_file(&lake, Table::Episodes));
+    std::fs::remove_file(lake.path().join("hot.sqlite")).unwrap();
+    std::fs::write(lake.path().join("steps/steps-0123456789abcdef.parquet"), "x").unwrap();
+    let done = repair(&lake).unwrap();
+    let left_out = done.relisted.unwrap().left_out;
+    assert_eq!((left_out.len(), there.exists()), (4, true));
+    assert!(
+        left_out.iter().all(|path| path.exists() && path.to_str().unwrap().ends_with(".left-out"))
+    );
+    let tables = done.losses.iter().map(|loss| (loss.table, loss.rows)).collect::<Vec<_>>();
+    assert_eq!(tables, [(Table::Steps, 8)], "their episodes were in the damaged file");
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!(read(&lake), without(&before, &[2, 3]));
+}
+
+#[test]
+fn a_power_cut_while_a_database_is_made_anew_leaves_it_to_be_done_or_done() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let wanted = sealed(&read(&origin));
+    std::fs::write(origin.path().join("hot.sqlite"), "no database").unwrap();
+    for operations in 0.. {
+        let path = folder.path().join(format!("cut-{operations}"));
+        copy_folder(origin.path(), &path);
+        let (disk, power) = Power::disk(operations, false);
+        let _cut = Lake::open_on(disk, &path).and_then(|lake| lake.repair());
+        power.lock().unwrap().cut();
+        let lake = Lake::open(&path).unwrap();
+        repair(&lake).unwrap();
+        assert_eq!(read(&lake), wanted, "after {operations} operations");
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0]);
+        if !power.lock().unwrap().off {
+            assert!(operations > 5, "{operations}");
+            return;
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+#[test]
+fn the_command_says_what_it_dropped_and_that_the_rest_is_sound() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let path = lake.path();
+    let said = run(path, &["verify", "--repair"]);
+    assert!(said.starts_with("repair: nothing is damaged\nverify: sound"), "{said}");
+    flip(&second_file(&lake, Table::Steps));
+    let output = steplake(path).arg("verify").output().unwrap();
+    assert_eq!(output.status.code(), Some(4));
+    let said = run(path, &["verify", "--repair"]);
+    assert!(said.contains("dropped 8 rows of steps in steps/steps-"), "{said}");
+    assert!(said.contains("dropped 2 rows of episodes in episodes/episodes-"), "{said}");
+    assert!(said.contains("verify: sound"), "{said}");
+    let losses = run(path, &["sql", "SELECT table_name, rows FROM losses", "--format", "csv"]);
+    assert_eq!(losses, "table_name,rows\nsteps,8\nepisodes,2\n");
+    let writer = lake.writer().unwrap();
+    let output = steplake(path).args(["verify", "--repair"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    drop((writer, Disk::default()));
+}
