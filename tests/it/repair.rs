@@ -102,12 +102,14 @@ fn repaired(lake: &Lake) -> Repaired {
     done
 }
 
+/// Ways to damage a file.
+type Damage = fn(&Path);
+
 #[test]
 fn a_damaged_file_of_any_table_goes_and_the_rest_stays() {
     let folder = scratch();
     let origin = record(&folder.path().join("origin"));
     let before = read(&origin);
-    type Damage = fn(&Path);
     let damages: [(&str, Damage); 3] = [
         ("flipped", flip),
         ("gone", |path| std::fs::remove_file(path).unwrap()),

@@ -145,8 +145,8 @@ fn a_second_retraction_and_one_of_nothing_say_so() {
     assert_eq!(lake.snapshot().unwrap().retractions().len(), 3);
     // A program that is recorded again can be retracted again.
     let run = writer.begin_run("{}", 0).unwrap();
-    let mut author = Author::default();
-    author.known = read(&lake).observations.iter().map(|row| row.state).collect();
+    let known = read(&lake).observations.iter().map(|row| row.state).collect();
+    let mut author = Author { known, ..Author::default() };
     author.episode(EpisodeId::new(run, 0), 1, &[]);
     writer.append(&author.take()).unwrap();
     assert_eq!(maintenance.retract(&mut writer, &benchmark, "why").unwrap().runs, [run]);
@@ -172,9 +172,8 @@ fn the_transitions_of_a_retracted_action_are_left_out_and_its_steps_stay() {
     assert_eq!(of_action(Table::StateTransitions), (0, others));
     assert_eq!(read(&lake), before);
     // What is recorded later is left out as well.
-    let mut author = Author::default();
-    author.known = before.observations.iter().map(|row| row.state).collect();
-    author.benchmarks = [0, 1].into();
+    let known = before.observations.iter().map(|row| row.state).collect();
+    let mut author = Author { known, benchmarks: [0, 1].into(), ..Author::default() };
     author.episode(EpisodeId::new(RUNS[1], 9), 0, &[(1, Some(2)), (5, Some(7))]);
     writer.append(&author.take()).unwrap();
     writer.seal().unwrap();

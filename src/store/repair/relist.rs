@@ -303,15 +303,13 @@ fn publish(lake: &Lake, listing: &Listing, old: &Old, why: &str) -> Result<(), S
         for row in &old.losses {
             losses::insert(&transaction, &LossRow { snapshot, ..row.clone() })?;
         }
-        match &old.hot {
-            Some(frames) => {
-                frames.iter().try_for_each(|frame| catalog::insert_frame(&transaction, frame))?;
-            }
-            None => {
-                let what = "the hot log was lost: whatever was not sealed".to_owned();
-                let (table, path) = (Table::Steps, catalog::FILE_NAME.to_owned());
-                losses::insert(&transaction, &LossRow { table, path, rows: 0, what, snapshot })?;
-            }
+        for frame in old.hot.iter().flatten() {
+            catalog::insert_frame(&transaction, frame)?;
+        }
+        if old.hot.is_none() {
+            let what = "the hot log was lost: whatever was not sealed".to_owned();
+            let (table, path) = (Table::Steps, catalog::FILE_NAME.to_owned());
+            losses::insert(&transaction, &LossRow { table, path, rows: 0, what, snapshot })?;
         }
         let mut segments = listing.segments.iter();
         segments

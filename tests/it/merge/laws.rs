@@ -89,15 +89,15 @@ proptest! {
             lake.lake
         });
         let [a, b, c] = &lakes;
-        let all = merged(&[a, b, c], path("abc"));
+        let all = merged(&[a, b, c], &path("abc"));
         let wanted = Contents::of(&all);
-        let (ab, bc) = (merged(&[a, b], path("ab")), merged(&[b, c], path("bc")));
-        prop_assert_eq!(&Contents::of(&merged(&[&ab, c], path("ab c"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[a, &bc], path("a bc"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[c, a, b], path("cab"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[&all, b], path("abc b"))), &wanted);
-        prop_assert_eq!(&Contents::of(&merged(&[&first.lake, &ab], path("0 ab"))), &Contents::of(&ab));
-        let alone = Contents::of(&merged(&[a], path("a")));
-        prop_assert_eq!(&Contents::of(&merged(&[a, a], path("aa"))), &alone);
+        let (ab, bc) = (merged(&[a, b], &path("ab")), merged(&[b, c], &path("bc")));
+        prop_assert_eq!(&Contents::of(&merged(&[&ab, c], &path("ab c"))), &wanted);
+        prop_assert_eq!(&Contents::of(&merged(&[a, &bc], &path("a bc"))), &wanted);
+        prop_assert_eq!(&Contents::of(&merged(&[c, a, b], &path("cab"))), &wanted);
+        prop_assert_eq!(&Contents::of(&merged(&[&all, b], &path("abc b"))), &wanted);
+        prop_assert_eq!(&Contents::of(&merged(&[&first.lake, &ab], &path("0 ab"))), &Contents::of(&ab));
+        let alone = Contents::of(&merged(&[a], &path("a")));
+        prop_assert_eq!(&Contents::of(&merged(&[a, a], &path("aa"))), &alone);
     }
 }

@@ -120,8 +120,8 @@ fn try_merge(lakes: &[&Lake], into: &Path) -> Result<(Lake, Report), MergeError>
 }
 
 /// Merges, derives and verifies.
-fn merged(lakes: &[&Lake], into: PathBuf) -> Lake {
-    let (lake, _) = try_merge(lakes, &into).unwrap();
+fn merged(lakes: &[&Lake], into: &Path) -> Lake {
+    let (lake, _) = try_merge(lakes, into).unwrap();
     derive(&lake);
     let report = lake.verify(&mut |_, _| ()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
@@ -189,7 +189,7 @@ fn conflicts_that_no_lake_has_alone_are_told() {
         let action = u16::try_from(6 + lake.next % 2).unwrap();
         lake.record(RunId(1), 3, &[(action, Some(8))], true);
     }
-    let lake = merged(&[&first.lake, &second.lake], folder.path().join("both"));
+    let lake = merged(&[&first.lake, &second.lake], &folder.path().join("both"));
     assert_eq!(lake.snapshot().unwrap().rows(Table::Conflicts), 4);
     let new = new_conflicts(&lake, &[first.lake, second.lake]).unwrap();
     let new = new.into_iter().map(|(state, action)| (state, action.0)).collect::<Vec<_>>();
@@ -235,7 +235,7 @@ fn many_files_are_read_a_few_at_a_time() {
     let few = Settings { files_at_once: 2 };
     let path = folder.path().join("few");
     let (lake, _) = merge(Disk::default(), &lakes, &path, &few, &mut |_, _| ()).unwrap();
-    let all = merged(&[&lakes[0], &lakes[1]], folder.path().join("all"));
+    let all = merged(&[&lakes[0], &lakes[1]], &folder.path().join("all"));
     derive(&lake);
     assert_eq!(Contents::of(&lake), Contents::of(&all));
     for table in ["ir", "observations"] {
@@ -347,7 +347,7 @@ fn a_power_cut_at_any_operation_leaves_no_lake_or_all_of_it() {
     let [first, second] = two(folder.path());
     let lakes = [first.lake, second.lake];
     let few = Settings { files_at_once: 2 };
-    let whole = merged(&[&lakes[0], &lakes[1]], folder.path().join("whole"));
+    let whole = merged(&[&lakes[0], &lakes[1]], &folder.path().join("whole"));
     let wanted = Contents::of(&whole);
     let mut completed = 0;
     for operations in 0.. {
