@@ -197,7 +197,8 @@ fn select(
     rows.collect()
 }
 
-/// Adds a segment to the manifest, from snapshot `id` on.
+/// Adds a segment to the manifest, from snapshot `id` on. Where a file of this content was found damaged
+/// before, older snapshots have theirs again.
 pub(super) fn insert(
     connection: &Connection,
     lake: &Path,
@@ -219,7 +220,9 @@ pub(super) fn insert(
         id.0,
         &segment.blocks[..],
     ];
-    connection.execute(sql, row).map(drop)
+    connection.execute(sql, row)?;
+    let found_again = "UPDATE segments SET lost = 0 WHERE path = ?1";
+    connection.execute(found_again, [relative(lake, &segment.path)]).map(drop)
 }
 
 /// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have it.

@@ -19,6 +19,8 @@
 //!   in neither.
 //! - A segment that is replaced is not deleted but *retired*: the snapshots before have it still. Its
 //!   file is moved after the commit.
+//! - A retraction and a repair write segments anew without some rows, and one transaction puts them in
+//!   the places of the old ones. A merge makes a new lake, whose `lake.json` is written last.
 //! - A crash leaves at most files that the manifest does not list, and retired files that were not moved
 //!   yet. The next writer removes those of recorded tables, the next [`Maintenance`] does the rest.
 //!
