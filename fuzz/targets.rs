@@ -166,7 +166,7 @@ fn rows() -> Rows {
                 benchmark: uri(),
                 action: (index > 0).then_some(ActionIndex(1)),
                 state: to.map(state),
-                keyframe: false,
+                keyframe: to.is_some(),
                 end_of_episode: false,
                 rewards: (index > 0 && to.is_some()).then(|| vec![1.0].into()),
                 wall_time: std::time::Duration::from_micros(5),

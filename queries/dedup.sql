@@ -2,11 +2,12 @@
 -- This is what the table `state_transitions` is defined to hold. Of several next states the most
 -- frequent one counts, among equals the one with the smallest id; `count` and the time are of the
 -- steps that led to it; the rewards are those of the first of these steps. It is plain SQL over
--- `steps` and `episodes`, so that other engines can be asked the same.
+-- `steps` and `episodes`, so that other engines can be asked the same. Actions that were retracted
+-- have no transitions in the table, and have them here.
 WITH taken AS (
   SELECT *
   FROM (
-    SELECT s.* EXCLUDE (benchmark_uri, end_of_episode, state_id, state_key),
+    SELECT s.* EXCLUDE (benchmark_uri, end_of_episode, keyframe, state_id, state_key),
            lag(s.state_id) OVER (PARTITION BY s.episode_id ORDER BY s.step_index) AS state_id,
            lag(s.state_key) OVER (PARTITION BY s.episode_id ORDER BY s.step_index) AS state_key,
            s.state_id AS next_state_id, s.state_key AS next_state_key

@@ -1,68 +1,144 @@
-//! What dedup costs at several sizes: `cargo bench --bench dedup -- [STEPS]...`, 1,000,000 by default.
+//! What dedup costs as a lake grows, beside `DuckDB` doing the same over the same Parquet:
+//! `cargo bench --bench dedup -- [MILLIONS...]`, by default 1 and 10. 100 takes about 20 GB of disk in the
+//! folder for temporary files, and half an hour.
 //!
-//! For each size a lake of made-up steps is recorded and counted whole; then 1% more is recorded and
-//! counted. Nothing is asserted here: machines differ.
+//! Every measurement is made in a process of its own, whose peak of memory is its own, with two threads
+//! and a limit of 1 GiB. Nothing is asserted here; `docs/PERFORMANCE.md` keeps the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::disallowed_methods, reason = "it starts processes to measure them")]
 
 mod synthetic;
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use steplake::dedup::{Report, Settings, dedup};
-use steplake::store::StoreError;
+use steplake::dedup::{Settings, dedup};
+use steplake::store::Lake;
 
 use synthetic::Synthetic;
 
-/// User and system time of this process.
-fn cpu_time() -> Duration {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can always be had");
-    let micros = usage.user_time().num_microseconds() + usage.system_time().num_microseconds();
-    Duration::from_micros(u64::try_from(micros).unwrap_or(0))
+/// What both engines may use.
+const MEMORY: u64 = 1 << 30;
+const THREADS: usize = 2;
+
+/// What one process took.
+#[derive(Clone, Copy)]
+struct Cost {
+    seconds: f64,
+    cpu_seconds: f64,
+    peak_mib: f64,
+    rows: f64,
 }
 
-fn line(what: &str, steps: u64, elapsed: Duration) {
-    let per_second = steps as f64 / elapsed.as_secs_f64();
-    println!(
-        "  {what:<30} {steps:>12} steps {:>9.2} s {per_second:>12.0} /s",
-        elapsed.as_secs_f64()
-    );
-}
-
-fn count(lake: &Synthetic, full: bool) -> Result<Report, StoreError> {
-    let mut maintenance = lake.writer.lake().maintenance()?;
-    let before = cpu_time();
-    let report = dedup(&mut maintenance, Settings { full, ..Settings::default() }, &mut |_, _| ())?;
-    println!("    {:.2} s of CPU: {report:?}", (cpu_time() - before).as_secs_f64());
-    Ok(report)
-}
-
-fn measure(steps: u64) -> Result<(), StoreError> {
-    println!("\n{steps} steps");
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut lake = Synthetic::create(&folder.path().join("lake"), steps)?;
-    let begun = Instant::now();
-    lake.grow(steps)?;
-    line("recorded and sealed", steps, begun.elapsed());
-    let whole = count(&lake, true)?;
-    line("counted whole", whole.steps, whole.elapsed);
-    lake.grow(steps / 100)?;
-    let more = count(&lake, false)?;
-    line("1% more counted", more.steps, more.elapsed);
-    if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
-        let peak = status.lines().filter(|line| line.starts_with("VmHWM"));
-        peak.for_each(|line| println!("    {line}"));
+impl Cost {
+    fn parse(line: &str) -> Option<Self> {
+        let numbers: Vec<f64> = line.split_whitespace().flat_map(str::parse).collect();
+        let &[seconds, cpu_seconds, peak_mib, rows] = numbers.as_slice() else { return None };
+        Some(Self { seconds, cpu_seconds, peak_mib, rows })
     }
-    Ok(())
+
+    fn print(self, what: &str, note: &str) {
+        let Self { seconds, cpu_seconds, peak_mib, rows } = self;
+        println!(
+            "  {what:<44} {seconds:>8.2} s {cpu_seconds:>8.2} s CPU {peak_mib:>6.0} MiB \
+             {rows:>12.0} rows   {note}"
+        );
+    }
+}
+
+/// Runs a command that prints its cost.
+fn cost_of(command: &mut Command) -> Option<Cost> {
+    let output = command.stderr(Stdio::inherit()).output().expect("the program is there");
+    output.status.success().then(|| Cost::parse(&String::from_utf8_lossy(&output.stdout)))?
+}
+
+/// One dedup, in this process: prints its cost.
+fn child(lake: &str, full: bool) {
+    let began = Instant::now();
+    let lake = Lake::open(Path::new(lake)).expect("the bench made it");
+    let mut maintenance = lake.maintenance().expect("nobody else maintains it");
+    let settings = Settings {
+        memory_bytes_max: MEMORY,
+        threads: THREADS.try_into().expect("two"),
+        full,
+        ..Settings::default()
+    };
+    let report = dedup(&mut maintenance, settings, &mut |_, _| ()).expect("the lake is sound");
+    let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can be had");
+    let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
+    let seconds = began.elapsed().as_secs_f64();
+    println!("{seconds} {cpu} {} {}", usage.max_rss() / 1024, report.transitions);
+}
+
+fn steplake(lake: &Path, mode: &str) -> Cost {
+    let program = std::env::current_exe().expect("this program has a path");
+    cost_of(Command::new(program).arg("--child").arg(mode).arg(lake)).expect("dedup succeeds")
+}
+
+/// `DuckDB` over the lake's Parquet, writing what dedup writes.
+fn duckdb(lake: &Path, sql: &str, output: &Path) -> Option<Cost> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let memory = format!("{}MiB", MEMORY >> 20);
+    let mut command = Command::new(root.join("scripts/python.sh"));
+    command.arg(root.join("benches/dedup/duckdb.py")).arg(lake).arg(root.join(sql)).arg(output);
+    let cost = cost_of(command.arg(memory).arg(THREADS.to_string()));
+    // What is not there cannot be removed.
+    let _ = std::fs::remove_file(output);
+    cost
+}
+
+/// The two engines over a lake of so many million steps; what the rebuild took.
+fn measure(millions: u64) -> f64 {
+    println!("\n{millions} million steps\n{}", "-".repeat(40));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lake = folder.path().join("lake");
+    let began = Instant::now();
+    let steps = millions * 1_000_000;
+    let mut synthetic = Synthetic::create(&lake, steps).expect("an empty folder takes a lake");
+    synthetic.grow(steps).expect("the disk takes the steps");
+    println!("  made in {:.0} s", began.elapsed().as_secs_f64());
+    let full = steplake(&lake, "full");
+    full.print("steplake dedup, all steps", "");
+    let output = folder.path().join("duckdb.parquet");
+    for (what, sql) in [
+        ("DuckDB, the definition (queries/dedup.sql)", "queries/dedup.sql"),
+        ("DuckDB, the GROUP BY of it alone", "benches/dedup/group_by.sql"),
+    ] {
+        match duckdb(&lake, sql, &output) {
+            Some(cost) => cost.print(what, &format!("{:.2}x", cost.seconds / full.seconds)),
+            None => println!("  {what:<44} did not end well; see above"),
+        }
+    }
+    synthetic.grow(steps / 100).expect("the disk takes the steps");
+    let new = steplake(&lake, "new");
+    new.print("steplake dedup, 1% new steps", "");
+    let again = steplake(&lake, "full");
+    again
+        .print("steplake dedup --full, with them", &format!("{:.1}x", again.seconds / new.seconds));
+    full.seconds
 }
 
 fn main() {
-    let sizes: Vec<u64> = std::env::args().skip(1).filter_map(|size| size.parse().ok()).collect();
-    for steps in if sizes.is_empty() { vec![1_000_000] } else { sizes } {
-        if let Err(error) = measure(steps) {
-            println!("{error}");
-        }
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, mode, lake] = words.as_slice()
+        && flag == "--child"
+    {
+        return child(lake, mode == "full");
+    }
+    let mut sizes: Vec<u64> = words.iter().flat_map(|word| word.parse()).collect();
+    if sizes.is_empty() {
+        sizes = vec![1, 10];
+    }
+    let times: Vec<f64> = sizes.iter().map(|&size| measure(size)).collect();
+    for (size, time) in sizes.windows(2).zip(times.windows(2)) {
+        let exponent = (time[1] / time[0]).ln() / (size[1] as f64 / size[0] as f64).ln();
+        println!(
+            "\n  growth from {} to {} million: exponent {exponent:.3}, target at most 1.05",
+            size[0], size[1]
+        );
     }
 }

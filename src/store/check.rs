@@ -29,7 +29,7 @@ pub(super) struct Checker<'a> {
     observes: bool,
     /// States without observations, where a repair had to drop some.
     pub(super) unobserved: HashSet<StateId>,
-    forgives: bool,
+    forgives: Forgiven,
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
@@ -73,9 +73,16 @@ struct Step {
     keyframe: bool,
 }
 
+/// What states may lack, because a repair had to drop some of it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Forgiven {
+    pub(super) observations: bool,
+    /// That of keyframes.
+    pub(super) ir: bool,
+}
+
 impl<'a> Checker<'a> {
-    /// `forgives` says that states may lack their observations.
-    pub(super) fn new(lake: &Lake, forgives: bool, findings: &'a mut Findings) -> Self {
+    pub(super) fn new(lake: &Lake, forgives: Forgiven, findings: &'a mut Findings) -> Self {
         Self {
             findings,
             rows: Table::ALL.map(|table| (table, 0)).into(),
@@ -261,7 +268,7 @@ impl<'a> Checker<'a> {
             last = uri;
         }
         for state in state_ids(batch, "state_id").flatten() {
-            if self.forgives && self.observes && !self.observed.contains(&state) {
+            if self.forgives.observations && self.observes && !self.observed.contains(&state) {
                 self.unobserved.insert(state);
             } else if self.observes && !self.observed.contains(&state) {
                 self.report(path, "has no observations", || format!("state {state}"));
@@ -311,7 +318,7 @@ impl<'a> Checker<'a> {
         let is_stored = self.with_ir.contains(&state);
         if !is_stored {
             *self.without_ir.entry(state).or_default() |= rebuilds;
-            if step.keyframe {
+            if step.keyframe && !self.forgives.ir {
                 self.findings.add(path, "keyframe", || {
                     format!(
                         "state {state} is a keyframe and its IR is not there, so that neither this state \

@@ -8,7 +8,7 @@ use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::catalog::{self, Catalog, PlacedFrame};
-use super::check::Checker;
+use super::check::{Checker, Forgiven};
 use super::lock::ReadersLock;
 use super::segment::footer_entries;
 use super::snapshot::{Moment, demand_whole};
@@ -108,8 +108,7 @@ struct Contents {
     /// Files whose digest alone is checked: no row of the moment is in them.
     retired: Vec<Segment>,
     frames: Vec<PlacedFrame>,
-    /// Whether a repair had to drop observations: then states may lack theirs.
-    unobserved: bool,
+    forgiven: Forgiven,
 }
 
 fn contents(
@@ -136,8 +135,10 @@ fn contents(
             frames = catalog::frames(&transaction)?;
         }
         let lost = losses::list(&transaction, id)?;
-        let unobserved = lost.iter().any(|loss| loss.table == Table::Observations);
-        let contents = Contents { segments, retired, frames, unobserved };
+        let is_lost = |table| lost.iter().any(|loss| loss.table == table);
+        let forgiven =
+            Forgiven { observations: is_lost(Table::Observations), ir: is_lost(Table::Ir) };
+        let contents = Contents { segments, retired, frames, forgiven };
         Ok((damage, contents, unreadable))
     };
     let (damage, contents, unreadable) = read().map_err(catalog.error())?;
@@ -157,7 +158,7 @@ pub(super) fn verify(
     let _readers = ReadersLock::share(&lake.path);
     let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
     let mut findings = Findings::default();
-    let Contents { segments, retired, frames, unobserved } =
+    let Contents { segments, retired, frames, forgiven } =
         contents(lake, &catalog, moment, &mut findings)?;
     let mut report = VerifyReport {
         segments: (segments.len() + retired.len()) as u64,
@@ -171,7 +172,7 @@ pub(super) fn verify(
     let hot = sound_frames(lake, frames, &mut findings);
     report.bytes = frame_bytes;
     progress(report.bytes, total);
-    let mut checker = Checker::new(lake, unobserved, &mut findings);
+    let mut checker = Checker::new(lake, forgiven, &mut findings);
     for table in ORDER {
         for segment in segments.iter().filter(|segment| segment.table == table) {
             verify_segment(lake, segment, &mut checker);
@@ -259,7 +260,7 @@ fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: 
 /// Checks a segment that is no part of the lake. For the fuzzer.
 pub(super) fn fuzz_segment(lake: &Lake, segment: &Segment) {
     let mut findings = Findings::default();
-    let mut checker = Checker::new(lake, false, &mut findings);
+    let mut checker = Checker::new(lake, Forgiven::default(), &mut findings);
     verify_segment(lake, segment, &mut checker);
     checker.finish();
 }

@@ -194,9 +194,11 @@ fn a_lake_that_has_lost_keyframes_says_which() {
     let kept = states(&before, Table::Ir);
     let rebuilt = states(&before, Table::Steps);
     let state = *rebuilt.difference(&kept).next().unwrap();
-    let log = rusqlite::Connection::open(path.join("hot.sqlite")).unwrap();
-    log.execute("DELETE FROM frames WHERE table_name = 'ir'", []).unwrap();
-    drop(log);
+    run(&path, &["seal"]);
+    for segment in snapshot(&path).segments(Table::Ir) {
+        std::fs::remove_file(&segment.path).unwrap();
+    }
+    Lake::open(&path).unwrap().repair().unwrap();
     let error = toy_rebuilder().ir(&snapshot(&path), &[state]).unwrap_err();
     let RebuildError::State(Obstacle::MissingKeyframe { state: named, keyframe }) = error else {
         panic!("{error}");
@@ -209,9 +211,26 @@ fn a_lake_that_has_lost_keyframes_says_which() {
         "{said}"
     );
     let report = Lake::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
+    // The repair has said it once.
+    assert_eq!(report.findings, []);
+    assert_eq!((report.rebuilt, report.without_ir), (0, rebuilt.len() as u64));
+}
+
+#[test]
+fn a_keyframe_without_its_ir_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+    let mut author = Author::default();
+    author.episode(EpisodeId::new(RunId(1), 0), 0, &[(1, Some(1)), (0, Some(2))]);
+    let mut rows = author.take();
+    rows.ir.retain(|row| row.state != state(1));
+    let mut writer = lake.writer().unwrap();
+    writer.begin_run("{}", 0).unwrap();
+    writer.append(&rows).unwrap();
+    let report = lake.verify(&mut |_, _| ()).unwrap();
     let what = &report.findings[0].what;
     assert!(what.contains("is a keyframe and its IR is not there"), "{what}");
-    assert_eq!((report.rebuilt, report.without_ir), (0, rebuilt.len() as u64));
+    assert!(what.contains(&state(1).to_string()), "{what}");
 }
 
 #[test]

@@ -83,15 +83,17 @@ impl Lake {
         let mut maintenance = self.maintenance()?;
         // The right to write.
         let _writer = self.writer()?;
-        let mut done = maintenance.drop_damage(relisted.is_some())?;
+        let mut done = maintenance.drop_damage(relisted.as_ref())?;
         done.relisted = relisted;
         Ok(done)
     }
 }
 
 impl Maintenance {
-    /// The caller has the right to write too. Where nothing is known of what is damaged, `all` is checked.
-    fn drop_damage(&mut self, all: bool) -> Result<Repaired, StoreError> {
+    /// The caller has the right to write too. Where files were listed anew, nothing is known of what is
+    /// damaged, and all is checked.
+    fn drop_damage(&mut self, relisted: Option<&Relisted>) -> Result<Repaired, StoreError> {
+        let all = relisted.is_some();
         let mut repair = Repair::new(self);
         repair.drop_frames(self)?;
         repair.drop_segments(self)?;
@@ -108,6 +110,11 @@ impl Maintenance {
             let what = "their files were left out".to_owned();
             let states = repair.done.unobserved;
             repair.lose(Table::Observations, Table::Observations.name().into(), states, what);
+        }
+        let of_ir = |path: &&PathBuf| path.parent().is_some_and(|folder| folder.ends_with("ir"));
+        for path in relisted.iter().flat_map(|relisted| relisted.left_out.iter().filter(of_ir)) {
+            let path = manifest::relative(&repair.lake.path, path);
+            repair.lose(Table::Ir, path, 0, "it was left out".into());
         }
         let Repair { mut revision, mut done, .. } = repair;
         if !revision.lost.is_empty() || !revision.losses.is_empty() || !revision.add.is_empty() {

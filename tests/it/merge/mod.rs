@@ -324,7 +324,7 @@ fn lakes_that_differ_are_refused_and_the_difference_is_named() {
     content[6] ^= 1;
     std::fs::write(&file, content).unwrap();
     let error = refused(&plain, &damaged, &into);
-    assert!(error.contains("does not match its digest"), "{error}");
+    assert!(error.contains("do not match their digest"), "{error}");
 }
 
 #[test]

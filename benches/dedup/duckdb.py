@@ -1,0 +1,24 @@
+"""DuckDB over a lake's Parquet: what `steplake dedup` does, in SQL.
+
+Usage: duckdb.py LAKE SQL_FILE OUTPUT MEMORY THREADS. Prints seconds, seconds of CPU time, peak MiB and rows.
+"""
+
+import resource
+import sys
+import time
+
+import duckdb
+
+lake, sql_file, output, memory, threads = sys.argv[1:]
+with open(sql_file, encoding="utf-8") as file:
+    sql = file.read()
+began = time.monotonic()
+connection = duckdb.connect(config={"memory_limit": memory, "threads": int(threads), "temp_directory": output + ".tmp"})
+connection.execute("SET preserve_insertion_order = false")
+for table in ("steps", "episodes"):
+    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/{table}/*.parquet')")
+connection.execute(f"COPY ({sql}) TO '{output}' (FORMAT parquet, COMPRESSION zstd)")
+seconds = time.monotonic() - began
+usage = resource.getrusage(resource.RUSAGE_SELF)
+rows = connection.execute(f"SELECT count(*) FROM '{output}'").fetchone()[0]
+print(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024, rows)
