@@ -84,7 +84,7 @@ fn duckdb(lake: &Path, sql: &str, output: &Path) -> Option<Cost> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let memory = format!("{}MiB", MEMORY >> 20);
     let mut command = Command::new(root.join("scripts/python.sh"));
-    command.arg(root.join("benches/dedup/duckdb.py")).arg(lake).arg(root.join(sql)).arg(output);
+    command.arg(root.join("benches/dedup/in_duckdb.py")).arg(lake).arg(root.join(sql)).arg(output);
     let cost = cost_of(command.arg(memory).arg(THREADS.to_string()));
     // What is not there cannot be removed.
     let _ = std::fs::remove_file(output);

@@ -70,7 +70,7 @@ impl Default for Settings {
             memory_bytes_max: 1 << 30,
             threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
             full: false,
-            one_layer_rows_max: 4_000_000,
+            one_layer_rows_max: 500_000,
             tier: 8,
         }
     }

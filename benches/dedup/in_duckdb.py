@@ -1,6 +1,6 @@
 """DuckDB over a lake's Parquet: what `steplake dedup` does, in SQL.
 
-Usage: duckdb.py LAKE SQL_FILE OUTPUT MEMORY THREADS. Prints seconds, seconds of CPU time, peak MiB and rows.
+Usage: in_duckdb.py LAKE SQL_FILE OUTPUT MEMORY THREADS. Prints seconds, seconds of CPU time, peak MiB and rows.
 """
 
 import resource

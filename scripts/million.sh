@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Records the demo's programs until there are so many unique states: a million, or the first argument. Killed, it
+# goes on where it stood when it is run again.
+set -euo pipefail
+source "$(dirname "$0")/paths.sh"
+cd "$repository"
+
+states=${1:-1000000}
+export STEPLAKE_LAKE=${STEPLAKE_LAKE:-million}
+binary=${STEPLAKE:-$target/release/steplake}
+steplake() { "$binary" "$@"; }
+source scripts/programs.sh
+
+say "Recording until $states unique states, IR by keyframes"
+python3 - "$binary" generate --resume --policy random --seed 0 --states "$states" --ir keyframes=16 \
+    --jobs "$(nproc)" "${benchmarks[@]/#/--benchmark=}" <<'END'
+import os
+import sys
+import time
+
+began = time.monotonic()
+child = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+_, status, usage = os.wait4(child, 0)
+minutes = (time.monotonic() - began) / 60
+# Of the largest process: the supervisor, or one of its workers.
+print(f"{minutes:.1f} minutes, {(usage.ru_utime + usage.ru_stime) / 60:.1f} of CPU time; "
+      f"peak memory {usage.ru_maxrss / 1024:.0f} MiB", file=sys.stderr)
+sys.exit(os.waitstatus_to_exitcode(status))
+END
+steplake seal
+steplake dedup
+steplake info
+unique=$(steplake sql "SELECT count(DISTINCT state_id) AS n FROM observations" --format csv | tail -n 1)
+bytes=$(find "$STEPLAKE_LAKE" -name '*.parquet' -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
+say "$unique unique states, $((bytes / unique)) bytes of Parquet each, $((bytes / 1000000)) MB"
