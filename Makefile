@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fuzz bench lint fmt docs clean
+.PHONY: help install demo million test fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -14,6 +14,10 @@ install: ## Install the Debian packages that are missing
 demo: install ## Build, then record, seal, dedup, verify and query a first lake
 	cargo build --release --locked
 	@scripts/demo.sh
+
+million: install ## Record a million unique states of the demo's programs, into ./million (about 40 minutes)
+	cargo build --release --locked
+	@scripts/million.sh
 
 test: install ## Run every test
 	cargo test --locked
@@ -26,6 +30,7 @@ fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-f
 
 bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench limits
+	cargo bench --locked --bench dedup
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --check

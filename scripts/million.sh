@@ -21,15 +21,21 @@ import time
 began = time.monotonic()
 child = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
 _, status, usage = os.wait4(child, 0)
-minutes = (time.monotonic() - began) / 60
+seconds = time.monotonic() - began
+with open(os.environ["STEPLAKE_LAKE"] + ".seconds", "a", encoding="utf-8") as file:
+    print(seconds, file=file)
 # Of the largest process: the supervisor, or one of its workers.
-print(f"{minutes:.1f} minutes, {(usage.ru_utime + usage.ru_stime) / 60:.1f} of CPU time; "
+print(f"{seconds / 60:.1f} minutes, {(usage.ru_utime + usage.ru_stime) / 60:.1f} of CPU time; "
       f"peak memory {usage.ru_maxrss / 1024:.0f} MiB", file=sys.stderr)
 sys.exit(os.waitstatus_to_exitcode(status))
 END
 steplake seal
 steplake dedup
 steplake info
-unique=$(steplake sql "SELECT count(DISTINCT state_id) AS n FROM observations" --format csv | tail -n 1)
-bytes=$(find "$STEPLAKE_LAKE" -name '*.parquet' -printf '%s\n' | awk '{ sum += $1 } END { print sum }')
-say "$unique unique states, $((bytes / unique)) bytes of Parquet each, $((bytes / 1000000)) MB"
+number() { steplake sql "$1" --format csv | tail -n 1; }
+unique=$(number "SELECT count(*) FROM observations")
+failures=$(number "SELECT count(*) FROM episodes WHERE outcome NOT IN ('complete', 'ended')")
+bytes=$(du --summarize --bytes "$STEPLAKE_LAKE" | cut --fields=1)
+seconds=$(awk '{ sum += $1 } END { printf "%d", sum }' "$STEPLAKE_LAKE.seconds")
+say "$unique unique states in $((seconds / 60)) minutes over all calls: $((unique / seconds)) a second"
+say "$((bytes / unique)) bytes a state, $((bytes / 1000000)) MB in all; failures of the compiler: $failures"

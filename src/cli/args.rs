@@ -46,28 +46,20 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Play episodes in a live environment and record them.
     Generate(GenerateArgs),
     /// Move what is complete from the hot log into Parquet.
     Seal,
-    /// Derive state transitions, conflicts and failures from the steps.
-    ///
-    /// What is complete is sealed first. While another process records, only what is sealed is counted.
     Dedup(DedupArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
     Verify(VerifyArgs),
-    /// List the lake's snapshots: every seal and every dedup makes one.
     Snapshots(SnapshotsArgs),
-    /// Forget old snapshots, so that `gc` can delete what only they have.
     Expire(ExpireArgs),
     /// Delete the files that no snapshot has any more, and what a crash left.
     ///
     /// Nothing of any snapshot that `steplake snapshots` lists is touched: `steplake expire` comes first.
     /// While somebody reads the lake, nothing is deleted.
     Gc,
-    /// Merge lakes into a new one.
     Merge(MergeArgs),
-    /// Take a benchmark, a run or an action back.
     Retract(RetractArgs),
     /// Say what the lake holds.
     Info(InfoArgs),
@@ -90,7 +82,11 @@ pub(super) enum Command {
     },
     /// Serve sessions to the process that started this one.
     #[command(hide = true)]
-    Worker { environment: String, flight: PathBuf, memory_bytes_max: u64 },
+    Worker {
+        environment: String,
+        flight: PathBuf,
+        memory_bytes_max: u64,
+    },
     /// Answer the probe that started this process.
     #[command(hide = true)]
     ProbeChild,
@@ -213,7 +209,7 @@ pub(super) struct SnapshotArgs {
     pub(super) snapshot: Option<i64>,
 }
 
-/// List the lake's snapshots: every seal and every dedup makes one.
+/// List the lake's snapshots: every seal, dedup, retraction, repair and merge makes one.
 ///
 /// `--snapshot N` of info, sql, query and verify reads one of them. The files that only older ones have
 /// lie in `retired/` in the lake, until `steplake expire` and `steplake gc`.

@@ -43,6 +43,12 @@ impl Failed {
         Self { code, message: message.into() }
     }
 
+    /// The same of what comes after something that is done and stays: making the derived tables.
+    pub(super) fn after(self, done: &str) -> Self {
+        let message = format!("{done} ({}): run `steplake dedup` on it", self.message);
+        Self { message, ..self }
+    }
+
     pub(super) fn usage(message: impl Into<String>) -> Self {
         Self::new(Code::Usage, message)
     }
@@ -126,7 +132,7 @@ impl From<DatasetError> for Failed {
 impl From<QueryError> for Failed {
     fn from(error: QueryError) -> Self {
         let code = match error {
-            QueryError::Store(_) => Code::Lake,
+            QueryError::Store(_) | QueryError::NotRebuilt(_) => Code::Lake,
             QueryError::Memory(_) | QueryError::Failed(_) | QueryError::Write(_) => Code::Failed,
             _ => Code::Usage,
         };

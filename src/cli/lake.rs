@@ -81,6 +81,7 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
     json!({
         "path": snapshot.path(),
         "snapshot": snapshot.id().0,
+        "layers": snapshot.layers().len(),
         "format_version": identity.format_version,
         "environment": identity.environment,
         "compiler": identity.compiler,
@@ -107,7 +108,8 @@ fn info_text(snapshot: &Snapshot) -> String {
          observations  {}\n\
          rewards       {}\n\
          runs          {} ({finished} finished)\n\
-         snapshot      {}{}\n\n\
+         snapshot      {}{}\n\
+         layers        {}\n\n\
          {:<18}{:>14}{:>12}{:>10}{:>12}\n",
         snapshot.path().display(),
         identity.environment,
@@ -120,6 +122,11 @@ fn info_text(snapshot: &Snapshot) -> String {
         snapshot.runs().len(),
         snapshot.id(),
         if snapshot.has_hot_rows() { " and the hot log" } else { "" },
+        match snapshot.layers().len() {
+            layers @ 0..=1 => layers.to_string(),
+            layers =>
+                format!("{layers}; a row of a derived table may be in several (`dedup --full`)"),
+        },
         "table",
         "rows",
         "of them hot",
@@ -138,11 +145,35 @@ fn info_text(snapshot: &Snapshot) -> String {
         )
         .expect("a string takes it");
     }
+    text + &history(snapshot)
+}
+
+/// Runs that `info` lists.
+const RUNS_LISTED: usize = 20;
+
+/// The runs, what was taken back, and what was lost.
+fn history(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
+    let runs = snapshot.runs();
+    line(String::new());
+    if runs.len() > RUNS_LISTED {
+        line(format!("the last {RUNS_LISTED} runs (all of them: SELECT * FROM runs)"));
+    }
+    for run in &runs[runs.len().saturating_sub(RUNS_LISTED)..] {
+        let finished = if run.finished { "finished" } else { "not finished" };
+        line(format!("run {:<4} {finished}: {}", run.id.0, run.arguments));
+    }
     for row in snapshot.retractions() {
-        let (kind, value, at) = (row.kind.as_str(), &row.value, row.snapshot);
-        let reason = &row.reason;
-        writeln!(text, "\nretracted in snapshot {at}: {kind} {value} ({reason})")
-            .expect("a string takes it");
+        let (kind, at) = (row.kind.as_str(), row.snapshot);
+        line(format!("retracted in snapshot {at}: {kind} {} ({})", row.value, row.reason));
+    }
+    for row in snapshot.losses() {
+        let (rows, at) = (counted(row.rows, "row"), row.snapshot);
+        line(format!(
+            "lost in snapshot {at}: {rows} of {} in {}: {}",
+            row.table, row.path, row.what
+        ));
     }
     text
 }

@@ -22,7 +22,14 @@ pub(super) fn run(cli: &Cli, args: &MergeArgs) -> Result<(), Failed> {
             bar.set_position(done);
         })?;
     bar.finish_and_clear();
-    derive(cli, &mut merged.maintenance()?, dedup::Settings::default())?;
+    let derived = merged
+        .maintenance()
+        .map_err(Failed::from)
+        .and_then(|mut maintenance| derive(cli, &mut maintenance, dedup::Settings::default()));
+    derived.map_err(|failed| {
+        let path = args.into.display();
+        failed.after(&format!("the lakes are merged into {path}, and its derived tables are empty"))
+    })?;
     let conflicts = new_conflicts(&merged, &lakes)?.len() as u64;
     match args.format {
         InfoFormat::Json => print(&format!("{:#}\n", as_json(&merged, &report, conflicts))),

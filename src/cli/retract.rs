@@ -33,6 +33,10 @@ pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
         }
         (None, None) => return Err(Failed::usage("say what: --benchmark, --run or --action")),
     };
-    derive(cli, &mut maintenance, dedup::Settings::default())?;
-    print(&format!("retracted {said}, in snapshot {snapshot}; older snapshots have them still\n"))
+    print(&format!(
+        "retracted {said}, in snapshot {snapshot}; snapshots before it keep what they have\n"
+    ))?;
+    let derived = derive(cli, &mut maintenance, dedup::Settings::default());
+    let stands = "the retraction stands, and the derived tables are empty";
+    derived.map(drop).map_err(|failed| failed.after(stands))
 }

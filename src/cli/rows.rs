@@ -14,7 +14,7 @@ use crate::query::{
     Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
     write,
 };
-use crate::record::rebuild::Rebuilder;
+use crate::record::rebuild::{RebuildError, Rebuilder};
 use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
@@ -139,9 +139,12 @@ impl IrRebuilder for Live {
         &self,
         snapshot: &Snapshot,
         states: &[StateId],
-    ) -> Result<Vec<Option<Vec<u8>>>, String> {
+    ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
         let opened = self.rebuilder.get_or_init(|| self.open().map_err(|error| error.to_string()));
-        let rebuilder = opened.as_ref().map_err(Clone::clone)?;
-        rebuilder.rebuild(snapshot, states).map_err(|error| Failed::from(error).to_string())
+        let rebuilder = opened.as_ref().map_err(|said| QueryError::NotRebuilt(said.clone()))?;
+        rebuilder.rebuild(snapshot, states).map_err(|error| match error {
+            RebuildError::Store(error) => QueryError::Store(error),
+            other => QueryError::NotRebuilt(Failed::from(other).to_string()),
+        })
     }
 }

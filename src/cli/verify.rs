@@ -13,7 +13,7 @@ use super::{counted, print, progress, snapshot};
 use crate::dedup;
 use crate::model::{ActionSpace, Outcome};
 use crate::record::replay::{ReplayReport, draw, replay};
-use crate::store::{Lake, Relisted, Repaired, Snapshot, SnapshotId, VerifyReport};
+use crate::store::{Lake, Relisted, Repaired, Snapshot, SnapshotId, Table, VerifyReport};
 
 pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
@@ -45,7 +45,11 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
 fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
     let repaired = lake.repair()?;
     print(&dropped(&repaired))?;
-    if !repaired.is_nothing() {
+    let sealed = lake.sealed()?;
+    // A repair that was killed may have left them empty.
+    let is_derived = sealed.rows(Table::Steps) == 0 || sealed.dedup_inputs().is_some();
+    drop(sealed);
+    if !repaired.is_nothing() || !is_derived {
         derive(cli, &mut lake.maintenance()?, dedup::Settings::default())?;
     }
     Ok(())
@@ -107,6 +111,10 @@ fn findings(report: &VerifyReport) -> String {
     if report.unobserved > 0 {
         let states = counted(report.unobserved, "state");
         writeln!(text, "without observations since a repair: {states}").expect("a string takes it");
+    }
+    if report.lost_keyframes > 0 {
+        let states = counted(report.lost_keyframes, "keyframe");
+        writeln!(text, "without IR since a repair: {states}").expect("a string takes it");
     }
     writeln!(
         text,

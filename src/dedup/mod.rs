@@ -218,7 +218,11 @@ impl Job<'_> {
             add: written.writers,
             counted: self.uncounted.to_vec(),
             inputs: self.inputs.clone(),
-            detail: format!("{counted} steps counted, {} layers taken together", taken.len() + 1),
+            detail: match taken.len() {
+                0 => format!("{counted} steps counted"),
+                1 => format!("{counted} steps counted, 1 layer taken in"),
+                layers => format!("{counted} steps counted, {layers} layers taken in"),
+            },
         })?;
         Ok(Done { steps: counted, rows, layers: kept.len() + usize::from(!is_empty) })
     }

@@ -38,12 +38,13 @@ pub trait IrRebuilder: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// One line that says which state cannot be had, why, and what to do.
+    /// [`QueryError::Store`] where the lake is damaged, else [`QueryError::NotRebuilt`]: one line that says which
+    /// state cannot be had, why, and what to do.
     fn rebuild(
         &self,
         snapshot: &Snapshot,
         states: &[StateId],
-    ) -> Result<Vec<Option<Vec<u8>>>, String>;
+    ) -> Result<Vec<Option<Vec<u8>>>, QueryError>;
 }
 
 /// Rows of a batch in a query that asks for IR.

@@ -73,6 +73,9 @@ pub enum QueryError {
     /// Something failed while the query ran.
     #[error("the query failed: {0}")]
     Failed(String),
+    /// The IR of a state is not stored and could not be rebuilt.
+    #[error("{0}")]
+    NotRebuilt(String),
     /// The lake could not be read; a damaged file is named.
     #[error(transparent)]
     Store(#[from] StoreError),

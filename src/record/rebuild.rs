@@ -25,7 +25,7 @@ pub enum Obstacle {
     /// The lake has lost the state that the way begins in.
     #[error(
         "the IR of state {state} is rebuilt from that of keyframe {keyframe}, which is not in the lake: \
-         `steplake verify` says what is damaged"
+         `steplake verify` says what is damaged, and the table `losses` what repairs had to drop"
     )]
     MissingKeyframe {
         /// The state.

@@ -111,7 +111,10 @@ impl Recording {
             position.ok_or_else(|| missing(name))
         };
         let rewards = identity.rewards.iter().map(reward).collect::<Result<_, _>>()?;
-        let flags = identity.action_space.actions.iter().map(|action| action.flags).collect();
+        // As the session has them: the lake's may be of another probe.
+        let space = spec.action_space(&identity.action_space.name);
+        let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
+        let flags = space.actions.iter().map(|action| action.flags).collect();
         let known = writer.known_states()?;
         let shared = Arc::new(Shared {
             run,

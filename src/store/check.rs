@@ -29,6 +29,8 @@ pub(super) struct Checker<'a> {
     observes: bool,
     /// States without observations, where a repair had to drop some.
     pub(super) unobserved: HashSet<StateId>,
+    /// Keyframes whose IR a repair had to drop.
+    pub(super) lost_keyframes: HashSet<StateId>,
     forgives: Forgiven,
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
@@ -90,6 +92,7 @@ impl<'a> Checker<'a> {
             log: lake.path.join(catalog::FILE_NAME),
             observes: !lake.identity.observations.is_empty(),
             unobserved: HashSet::new(),
+            lost_keyframes: HashSet::new(),
             forgives,
             benchmarks: HashSet::new(),
             observed: HashSet::new(),
@@ -318,7 +321,9 @@ impl<'a> Checker<'a> {
         let is_stored = self.with_ir.contains(&state);
         if !is_stored {
             *self.without_ir.entry(state).or_default() |= rebuilds;
-            if step.keyframe && !self.forgives.ir {
+            if step.keyframe && self.forgives.ir {
+                self.lost_keyframes.insert(state);
+            } else if step.keyframe {
                 self.findings.add(path, "keyframe", || {
                     format!(
                         "state {state} is a keyframe and its IR is not there, so that neither this state \

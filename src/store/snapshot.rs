@@ -265,7 +265,7 @@ impl Snapshot {
         &self.losses
     }
 
-    /// The digest of what the newest derived tables were made from; none before the first dedup.
+    /// How the newest derived tables were made, in the words of who made them; none before the first dedup.
     pub fn dedup_inputs(&self) -> Option<&str> {
         self.dedup_inputs.as_deref()
     }

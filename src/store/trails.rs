@@ -31,7 +31,8 @@ pub struct Trail {
 }
 
 impl Snapshot {
-    /// Recorded ways to each of these states, the shortest first, a few of each state at most. There is
+    /// Recorded ways to each of these states, those from keyframes first and of them the shortest, a few of each
+    /// state at most. There is
     /// none to a state that no step led to, or only far away from the beginning of an episode without
     /// keyframes. Open episodes count: what was recorded of them did happen.
     ///
@@ -153,7 +154,9 @@ impl Walk<'_> {
             return;
         }
         let known = self.found.entry(state).or_default();
-        let place = known.partition_point(|other| other.steps.len() <= trail.steps.len());
+        // A way whose start may not be stored comes last, however short it is.
+        let cost = |trail: &Trail| (!trail.from_keyframe, trail.steps.len());
+        let place = known.partition_point(|other| cost(other) <= cost(trail));
         if place < TRAILS_MAX && !known.contains(trail) {
             known.insert(place, trail.clone());
             known.truncate(TRAILS_MAX);

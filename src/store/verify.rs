@@ -51,6 +51,8 @@ pub struct VerifyReport {
     pub without_ir: u64,
     /// States whose observations a repair had to drop.
     pub unobserved: u64,
+    /// Keyframes whose IR a repair had to drop. States behind them cannot be rebuilt by way of them.
+    pub lost_keyframes: u64,
 }
 
 impl VerifyReport {
@@ -192,6 +194,7 @@ pub(super) fn verify(
     (report.rebuilt, report.without_ir) = checker.without_ir();
     (report.rows, report.ir) = (checker.rows, checker.ir);
     report.unobserved = checker.unobserved.len() as u64;
+    report.lost_keyframes = checker.lost_keyframes.len() as u64;
     report.findings = findings.into_list();
     Ok(report)
 }

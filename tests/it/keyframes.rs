@@ -205,7 +205,7 @@ fn a_lake_that_has_lost_keyframes_says_which() {
     };
     assert!(named == state && kept.contains(&keyframe));
     let (code, said) = fail(&path, &["sql", &format!("SELECT ir(state('{state}')) AS ir")]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 3);
     assert!(
         said.contains(&format!("the IR of state {state} is rebuilt from that of keyframe")),
         "{said}"
@@ -213,6 +213,7 @@ fn a_lake_that_has_lost_keyframes_says_which() {
     let report = Lake::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
     // The repair has said it once.
     assert_eq!(report.findings, []);
+    assert_eq!(report.lost_keyframes, kept.len() as u64);
     assert_eq!((report.rebuilt, report.without_ir), (0, rebuilt.len() as u64));
 }
 

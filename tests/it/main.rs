@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod cli;
+mod compat;
 mod crash;
 mod datasets;
 mod dedup;

@@ -39,7 +39,7 @@ impl IrSource {
         };
         let wanted: Vec<StateId> = missing.iter().map(|&at| states[at]).collect();
         let rebuilt = rebuilder.rebuild(&self.snapshot, &wanted);
-        let rebuilt = rebuilt.map_err(DataFusionError::Execution)?;
+        let rebuilt = rebuilt.map_err(|error| DataFusionError::External(Box::new(error)))?;
         for (place, bitcode) in missing.into_iter().zip(rebuilt) {
             found[place] = bitcode;
         }

@@ -127,10 +127,18 @@ pub enum MergeError {
         /// Another one.
         second: PathBuf,
     },
+    /// The new lake would lie in an old one.
+    #[error("{} is a place in the lake {}: merge into a folder of its own", .into.display(), .lake.display())]
+    Within {
+        /// Where the new lake was to be.
+        into: PathBuf,
+        /// The lake around it.
+        lake: PathBuf,
+    },
     /// A URI stands for two programs.
     #[error(
-        "{uri} is another program in {} than in {}: retract it from one of the two \
-         (`steplake retract --benchmark`), or merge without that lake",
+        "{uri} is another program in {} than in {}: merge without one of the two, or retract the benchmark \
+         (`steplake retract --benchmark`), which also leaves out what the other one has of the same runs",
         .first.display(),
         .second.display()
     )]
@@ -144,8 +152,9 @@ pub enum MergeError {
     },
     /// A run was gone on with in two copies of one lake.
     #[error(
-        "episode {ordinal} of run {uid} was recorded otherwise in {} than in {}: the run went on in \
-         both; retract it from one of the two (`steplake retract --run`), or merge without that lake",
+        "episode {ordinal} of run {uid} was recorded otherwise in {} than in {}: the run went on in both; \
+         merge without one of the two, or retract the run (`steplake retract --run`), which leaves it out \
+         altogether",
         .first.display(),
         .second.display()
     )]
@@ -266,10 +275,21 @@ pub fn merge(
     let identity = common_identity(lakes)?;
     let sources = lakes.iter().map(Source::open).collect::<Result<Vec<_>, _>>()?;
     let runs = Runs::of(&sources)?;
+    let within = |source: &&Lake| {
+        let target = std::path::absolute(into).unwrap_or_else(|_| into.to_owned());
+        std::path::absolute(source.path()).is_ok_and(|source| target.starts_with(source))
+    };
+    if let Some(source) = lakes.iter().find(within) {
+        let (into, lake) = (into.to_owned(), source.path().to_owned());
+        return Err(MergeError::Within { into, lake });
+    }
     let folder = Folder::prepare(disk, into, &identity)?;
     let written = write(&folder, &sources, &runs, settings, progress);
     let done = written.and_then(|(segments, episodes)| {
-        let detail = format!("{} lakes", sources.len());
+        let detail = match sources.len() {
+            1 => "1 lake".to_owned(),
+            lakes => format!("{lakes} lakes"),
+        };
         folder.publish(&runs, &segments, &detail)?;
         Ok((segments, episodes))
     });

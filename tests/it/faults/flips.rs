@@ -109,6 +109,7 @@ fn a_flipped_bit_in_lake_json_is_noticed() {
         });
     }
     tally.report("damage to lake.json", 1000);
+    tally.demand_refused(90);
 }
 
 #[test]

@@ -189,6 +189,12 @@ impl Tally {
         self.refused += 1;
     }
 
+    /// Says that so many of a hundred cases were refused at least: damage that is looked for is found.
+    fn demand_refused(&self, percent: u32) {
+        let cases = self.right + self.refused;
+        assert!(self.refused * 100 >= cases * percent, "{} of {cases} refused", self.refused);
+    }
+
     /// Says how many cases there were, and that they were not too few.
     #[expect(clippy::print_stdout, reason = "how much was tried is for whoever asks")]
     fn report(&self, kind: &str, cases_min: u32) {
