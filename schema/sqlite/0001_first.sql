@@ -52,6 +52,7 @@ CREATE TABLE segments (
   retired_in INTEGER,                        -- the first snapshot that has it no more; null while the newest has it
   counted_in INTEGER,                        -- of steps: the first snapshot whose layers count them; null before
   blocks BLOB NOT NULL,                      -- BLAKE3 of each 65,536 bytes of the file, 32 bytes each
+  blocks_digest BLOB NOT NULL,               -- BLAKE3 of `blocks`
   lost INTEGER NOT NULL DEFAULT 0,           -- 1 once a repair found the file damaged: only older snapshots have it
   UNIQUE (path, added_in)
 ) STRICT;

@@ -12,6 +12,8 @@ const PARTITION_BITS_MAX: u32 = 10;
 const PARTITION_BYTES: u64 = 8 << 20;
 /// Rows of a partition that are sorted at once at most: their numbers have 24 bits.
 const SORT_ROWS_MAX: u64 = (1 << 24) - 1;
+/// Bytes that Parquet takes in a thread, about: pages that are read, row groups that are written.
+const PARQUET_BYTES: u64 = 50 << 20;
 /// Slots of the table of edges seen lately.
 const RECENT_SLOTS_MAX: u64 = 1 << 19;
 
@@ -41,6 +43,7 @@ impl Plan {
         let memory = settings.memory_bytes_max;
         // What fits many times over is not worth a second thread, and leaves fewer files.
         let threads = if bytes <= memory / 16 { 1 } else { settings.threads.get() as u64 };
+        let threads = threads.min(memory / 4 / PARQUET_BYTES).max(1);
         let gathered = memory / 2 / threads;
         let wanted = (bytes / PARTITION_BYTES).max(1).next_power_of_two();
         // Few rows at a time make small writes.

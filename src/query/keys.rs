@@ -175,7 +175,7 @@ mod tests {
             key_range,
             layer: None,
             is_counted: false,
-            blocks: [].into(),
+            blocks: crate::store::BlockDigests::new(Vec::new()),
             disk: Disk::default(),
         };
         let kept = |segment: &Segment| filters.iter().all(|filter| filter.may_be_in(segment));

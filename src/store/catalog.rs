@@ -179,7 +179,8 @@ impl Catalog {
         &self,
         read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        read(&self.connection).map_err(self.error())
+        let transaction = self.read()?;
+        read(&transaction).map_err(self.error())
     }
 
     /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs the old

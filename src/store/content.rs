@@ -4,9 +4,6 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
 
-/// The columns of `frames` but the body, which has a digest of its own.
-const FRAMES: &str = "seq, table_name, rows, bytes, digest";
-
 /// Brings the digest up to date; the last thing that a transaction does. It costs a look at every row of the
 /// manifest and the head of every frame.
 pub(super) fn keep(connection: &Connection) -> rusqlite::Result<()> {
@@ -34,7 +31,7 @@ fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
     let names = tables.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
     let mut hasher = blake3::Hasher::new();
     for name in names {
-        let columns = if name == "frames" { FRAMES } else { "*" };
+        let columns = columns(connection, &name)?;
         // Indexes are copies, which may be damaged on their own.
         let sql = format!("SELECT {columns} FROM \"{name}\" NOT INDEXED");
         let mut statement = connection.prepare_cached(&sql)?;
@@ -53,6 +50,14 @@ fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
         }
     }
     Ok(hasher.finalize().into())
+}
+
+/// The columns of a table, but those that grow as the lake and have a digest beside them: the bodies of
+/// frames, and the digests of the blocks of segments.
+fn columns(connection: &Connection, table: &str) -> rusqlite::Result<String> {
+    let sql = "SELECT group_concat(name) FROM pragma_table_info(?1)
+               WHERE name NOT IN ('body', 'blocks')";
+    connection.prepare_cached(sql)?.query_row([table], |row| row.get(0))
 }
 
 /// Adds a value so that no two lists of values look alike.

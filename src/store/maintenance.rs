@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
 use super::catalog::Catalog;
 use super::derived::{LayerChange, LayerWriter};
@@ -68,10 +69,27 @@ impl Maintenance {
     /// Brings files to their places, and removes what a crash left of derived tables.
     fn recover(&self) -> Result<Removed, StoreError> {
         let lake = &self.lake.path;
-        retired::settle(lake, &self.lake.disk, &self.retired()?)?;
+        retired::bring_back(&self.lake.disk, &self.live()?)?;
+        self.settle_where_allowed()?;
         let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
         let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
         retired::remove_orphans(lake, &self.lake.disk, derived, &keep)
+    }
+
+    /// Moves retired files: those of recorded tables only while nobody writes.
+    fn settle_where_allowed(&self) -> Result<(), StoreError> {
+        let Lake { path, disk, .. } = &self.lake;
+        let writer = match Lock::take(path, Right::Write) {
+            Ok(lock) => Some(lock),
+            Err(StoreError::Busy { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        retired::settle(path, disk, &self.retired()?, writer.is_some())
+    }
+
+    /// The files of the newest snapshot.
+    fn live(&self) -> Result<HashSet<PathBuf>, StoreError> {
+        self.catalog.reading(|log| manifest::live_paths(log, &self.lake.path))
     }
 
     fn retired(&self) -> Result<Vec<Segment>, StoreError> {
@@ -134,14 +152,16 @@ impl Maintenance {
         self.lake.disk.commit(transaction, &path)?;
         // The transaction is durable either way.
         let _ = self.catalog.settle();
-        self.settle();
+        self.settle(false);
         Ok(id)
     }
 
-    /// Moves retired files after a commit: it is published, whatever becomes of them.
-    pub(super) fn settle(&self) {
+    /// Moves retired files after a commit: it is published, whatever becomes of them. `recorded` says that the
+    /// caller has the right to write too.
+    pub(super) fn settle(&self, recorded: bool) {
         let Lake { path, disk, .. } = &self.lake;
-        if let Err(error) = self.retired().and_then(|all| retired::settle(path, disk, &all)) {
+        let settled = self.retired().and_then(|all| retired::settle(path, disk, &all, recorded));
+        if let Err(error) = settled {
             tracing::debug!(%error, "retired files stay where they are for now");
         }
     }
@@ -155,7 +175,7 @@ impl Maintenance {
     pub fn expire(&mut self, keep: Keep) -> Result<Expired, StoreError> {
         // A file that leaves the catalog while it lies among those of the newest snapshot would be taken
         // for what a crash left, and a reader would lose it.
-        retired::settle(&self.lake.path, &self.lake.disk, &self.retired()?)?;
+        self.settle_where_allowed()?;
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
         let forget = || {
@@ -205,7 +225,8 @@ impl Maintenance {
             removed.files += more.files;
             removed.bytes += more.bytes;
         };
-        add(retired::remove_expired(lake, &self.lake.disk, &self.retired()?)?);
+        let listed = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
+        add(retired::remove_expired(lake, &self.lake.disk, &self.retired()?, &listed)?);
         let writer = match Lock::take(lake, Right::Write) {
             Ok(lock) => Some(lock),
             Err(StoreError::Busy { .. }) => None,

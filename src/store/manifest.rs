@@ -8,7 +8,7 @@ use std::str::FromStr;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::catalog::{count, signed, table};
-use super::{Lake, Segment, Table};
+use super::{BlockDigests, Lake, Segment, Table};
 
 /// The number of a snapshot. Later ones have greater numbers; none is ever given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -100,9 +100,12 @@ pub(super) fn begin_snapshot(
 /// The snapshots that have not expired, oldest first.
 pub(super) fn snapshots(connection: &Connection) -> rusqlite::Result<Vec<SnapshotRow>> {
     let sql = "SELECT snapshot_id, kind, created_at_ms, detail,
-                 (SELECT coalesce(sum(rows), 0) FROM segments WHERE added_in = snapshot_id),
-                 (SELECT coalesce(sum(bytes), 0) FROM segments WHERE added_in = snapshot_id)
-               FROM snapshots ORDER BY snapshot_id";
+                 coalesce(brought.rows, 0), coalesce(brought.bytes, 0)
+               FROM snapshots LEFT JOIN
+                 (SELECT added_in, sum(rows) AS rows, sum(bytes) AS bytes
+                  FROM segments NOT INDEXED GROUP BY added_in) AS brought
+               ON brought.added_in = snapshot_id
+               ORDER BY snapshot_id";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
         let kind: String = row.get(1)?;
@@ -160,6 +163,17 @@ pub(super) fn mark_lost(
     connection.execute(sql, [relative(lake, &segment.path)]).map(drop)
 }
 
+/// The files of the newest snapshot.
+pub(super) fn live_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    let sql = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
 /// The segments that only snapshots before the newest have.
 pub(super) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
     let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
@@ -175,7 +189,7 @@ fn select(
 ) -> rusqlite::Result<Vec<Segment>> {
     let sql = format!(
         "SELECT table_name, path, rows, bytes, digest, key_min, key_max, layer,
-           coalesce(counted_in <= ?1, 0), blocks
+           coalesce(counted_in <= ?1, 0), blocks, blocks_digest
          FROM segments NOT INDEXED WHERE {condition} ORDER BY segment_id"
     );
     let mut statement = connection.prepare(&sql)?;
@@ -190,7 +204,7 @@ fn select(
             key_range: key.0.zip(key.1),
             layer: row.get::<_, Option<i64>>(7)?.map(LayerId),
             is_counted: row.get(8)?,
-            blocks: row.get::<_, Vec<u8>>(9)?.into(),
+            blocks: BlockDigests { list: row.get::<_, Vec<u8>>(9)?.into(), digest: row.get(10)? },
             disk: lake.disk.clone(),
         })
     })?;
@@ -206,8 +220,9 @@ pub(super) fn insert(
     id: SnapshotId,
 ) -> rusqlite::Result<()> {
     let sql = "INSERT INTO segments
-                 (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in, blocks)
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)";
+                 (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in, blocks,
+                  blocks_digest)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     let row = params![
         segment.table.name(),
         relative(lake, &segment.path),
@@ -218,7 +233,8 @@ pub(super) fn insert(
         segment.key_range.map(|range| range.1),
         segment.layer.map(|layer| layer.0),
         id.0,
-        &segment.blocks[..],
+        &segment.blocks.list[..],
+        segment.blocks.digest,
     ];
     connection.execute(sql, row)?;
     let found_again = "UPDATE segments SET lost = 0 WHERE path = ?1";

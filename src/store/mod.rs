@@ -102,6 +102,7 @@ pub use rows::{BenchmarkRow, EpisodeRow, IrRow, Known, ObservationRow, Rows, Run
 pub use scan::{Scan, ScanColumns};
 pub(crate) use scratch::{Scratch, Stretch};
 pub use seal::{Prepared, SealReport, Sealer};
+pub(crate) use segment::BlockDigests;
 pub use segment::Segment;
 pub use snapshot::Snapshot;
 pub use table::{Column, ColumnType, Each, Table};

@@ -14,7 +14,7 @@ use parquet::errors::ParquetError;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::disk::{BLOCK_BYTES, DiskReader};
-use super::{Lake, Segment, StoreError, Table};
+use super::{BlockDigests, Lake, Segment, StoreError, Table};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const DIGEST_BYTES: usize = blake3::OUT_LEN;
@@ -37,7 +37,11 @@ impl SegmentFile {
             let what = format!("it has {bytes} bytes and should have {}", segment.bytes);
             return Err(StoreError::corrupt(&segment.path, what));
         }
-        if segment.blocks.len() as u64 != bytes.div_ceil(BLOCK) * DIGEST_BYTES as u64 {
+        if !segment.blocks.is_intact() {
+            let what = "its digests in the manifest are damaged";
+            return Err(StoreError::corrupt(&segment.path, what));
+        }
+        if segment.blocks.list.len() as u64 != bytes.div_ceil(BLOCK) * DIGEST_BYTES as u64 {
             let what = "the manifest has another number of digests than it has blocks";
             return Err(StoreError::corrupt(&segment.path, what));
         }
@@ -77,7 +81,7 @@ impl SegmentFile {
             return Err(StoreError::corrupt(path, what));
         }
         let first = length(0..start / BLOCK);
-        let digests = self.segment.blocks.chunks(DIGEST_BYTES).skip(first);
+        let digests = self.segment.blocks.list.chunks(DIGEST_BYTES).skip(first);
         for ((block, digest), number) in content.chunks(BLOCK_BYTES).zip(digests).zip(first..) {
             if blake3::hash(block).as_bytes() != digest {
                 let what = format!("bytes {} on do not match their digest", number * BLOCK_BYTES);
@@ -188,7 +192,7 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
     let footer = ParquetMetaDataReader::new().parse_and_finish(&Bytes::copy_from_slice(content));
     let rows = footer.map_or(1, |footer| footer.file_metadata().num_rows());
     let digests = content.chunks(BLOCK_BYTES).flat_map(|block| *blake3::hash(block).as_bytes());
-    let blocks: Arc<[u8]> = digests.collect();
+    let blocks = BlockDigests::new(digests.collect());
     for table in Table::ALL {
         let segment = Segment {
             table,
@@ -197,7 +201,7 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
             bytes: content.len() as u64,
             digest: blake3::hash(content).to_hex().to_string(),
             key_range: Some((i64::MIN, i64::MAX)),
-            blocks: Arc::clone(&blocks),
+            blocks: blocks.clone(),
             disk: lake.disk.clone(),
             layer: None,
             is_counted: false,

@@ -41,13 +41,31 @@ pub(super) fn open(path: &Path, disk: &Disk) -> io::Result<DiskReader> {
 }
 
 /// Moves the files of retired segments that still lie in the folders of their tables. Durable on
-/// return. The caller maintains the lake.
-pub(super) fn settle(lake: &Path, disk: &Disk, retired: &[Segment]) -> Result<(), StoreError> {
-    let out_of_place = retired.iter().filter(|segment| segment.path.exists());
-    for segment in out_of_place {
+/// return. The caller maintains the lake, and has the right to write where `recorded`: a writer may be about
+/// to list a file of the same content anew, so without that right only derived tables are seen to.
+pub(super) fn settle(
+    lake: &Path,
+    disk: &Disk,
+    retired: &[Segment],
+    recorded: bool,
+) -> Result<(), StoreError> {
+    let own = retired.iter().filter(|segment| recorded || segment.table.is_derived());
+    for segment in own.filter(|segment| segment.path.exists()) {
         disk.create_dir(&lake.join(FOLDER))?;
         disk.create_dir(&lake.join(FOLDER).join(segment.table.name()))?;
         disk.rename(&segment.path, &retired_place(&segment.path))?;
+    }
+    Ok(())
+}
+
+/// Moves files of the newest snapshot back that lie among the retired ones: a change that retired them was
+/// lost after it had moved them.
+pub(super) fn bring_back(disk: &Disk, live: &HashSet<PathBuf>) -> Result<(), StoreError> {
+    for path in live.iter().filter(|path| !path.exists()) {
+        let place = retired_place(path);
+        if place.exists() {
+            disk.rename(&place, path)?;
+        }
     }
     Ok(())
 }
@@ -76,13 +94,18 @@ pub(super) fn remove_orphans(
     Ok(removed)
 }
 
-/// Removes the retired files that no snapshot has. The caller has seen to it that nobody reads.
+/// Removes the retired files that no snapshot has, of those that are `listed`. The caller has seen to it that
+/// nobody reads.
 pub(super) fn remove_expired(
     lake: &Path,
     disk: &Disk,
     retired: &[Segment],
+    listed: &HashSet<PathBuf>,
 ) -> Result<Removed, StoreError> {
-    let keep = retired.iter().map(|segment| retired_place(&segment.path)).collect();
+    let keep = retired.iter().map(|segment| &segment.path);
+    // Whatever else is wrong, the only copy of a file of any snapshot stays.
+    let keep = keep.chain(listed.iter().filter(|path| !path.exists()));
+    let keep = keep.map(|path| retired_place(path)).collect();
     let mut removed = Removed::default();
     for table in Table::ALL {
         let folder = lake.join(FOLDER).join(table.name());

@@ -116,7 +116,9 @@ impl Maintenance {
         };
         let snapshot = publish().map_err(StoreError::sqlite(&path))?;
         self.lake.disk.commit(transaction, &path)?;
-        self.settle();
+        // The transaction is durable either way; brought home, no damage to the log can take it back.
+        let _ = self.catalog.settle();
+        self.settle(true);
         Ok(snapshot)
     }
 }

@@ -54,10 +54,28 @@ pub struct Segment {
     pub layer: Option<LayerId>,
     /// Of `steps`: whether the layers of the same snapshot count its steps.
     pub is_counted: bool,
-    /// BLAKE3 of each block of its content, one after another.
-    pub(crate) blocks: Arc<[u8]>,
+    /// The digests of the blocks of its content.
+    pub(crate) blocks: BlockDigests,
     /// The disk that it lies on.
     pub(crate) disk: Disk,
+}
+
+/// BLAKE3 of each block of a file, one after another, and of all these together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct BlockDigests {
+    pub(super) list: Arc<[u8]>,
+    pub(super) digest: [u8; blake3::OUT_LEN],
+}
+
+impl BlockDigests {
+    pub(crate) fn new(list: Vec<u8>) -> Self {
+        Self { digest: *blake3::hash(&list).as_bytes(), list: list.into() }
+    }
+
+    /// Says whether the list is the one that was written.
+    pub(super) fn is_intact(&self) -> bool {
+        *blake3::hash(&self.list).as_bytes() == self.digest
+    }
 }
 
 impl Segment {
@@ -298,7 +316,7 @@ impl SegmentWriter {
             key_range: self.key_range,
             layer: None,
             is_counted: false,
-            blocks: file.blocks().into(),
+            blocks: BlockDigests::new(file.blocks()),
             disk: self.disk.clone(),
         };
         Ok(FinishedSegment { segment, fresh })

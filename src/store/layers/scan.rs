@@ -42,6 +42,11 @@ impl RangeScan {
                     break;
                 };
                 let keys = batch["state_key"].as_primitive::<Int64Type>().values();
+                if keys.first().is_some_and(|first| first > self.range.end()) {
+                    // So is all that follows.
+                    (self.reader, self.segments) = (None, Vec::new().into_iter());
+                    return Ok(None);
+                }
                 let first = keys.partition_point(|key| key < self.range.start());
                 let end = keys.partition_point(|key| key <= self.range.end());
                 if first < end {

@@ -18,8 +18,8 @@ use crate::store::reading::guarded;
 use crate::store::segment::{footer_entries, is_own_name};
 use crate::store::writer::{random_uid, state_ids};
 use crate::store::{
-    Lake, LossRow, RetractionRow, RunRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotKind,
-    StoreError, Table, losses, manifest, retractions,
+    BlockDigests, Lake, LossRow, RetractionRow, RunRow, Scan, ScanColumns, Segment, SnapshotId,
+    SnapshotKind, StoreError, Table, losses, manifest, retractions,
 };
 
 /// What tells a row of a recorded table from others.
@@ -215,7 +215,7 @@ fn unnamed(lake: &Lake, table: Table, path: &Path) -> std::io::Result<Option<Seg
         key_range: None,
         layer: None,
         is_counted: false,
-        blocks: blocks.into(),
+        blocks: BlockDigests::new(blocks),
         disk: lake.disk.clone(),
     }))
 }
