@@ -156,7 +156,7 @@ pub fn replay(
 }
 
 /// Transitions whose states are looked up together.
-const EDGES_AT_ONCE: usize = 16;
+const EDGES_AT_ONCE: usize = 128;
 
 /// What came of one transition.
 enum CameTo {

@@ -16,7 +16,7 @@ use steplake::model::{ActionFlags, ActionIndex, EpisodeId, ObservationIndex, Run
 use steplake::record::rebuild::{Obstacle, RebuildError, Rebuilder};
 use steplake::store::{IrRow, Lake, Rows, ScanColumns, Snapshot, StepRow, Table};
 
-use crate::support::{assert_same, fail, rows, run, toy_lake};
+use crate::support::{assert_same, fail, rows, run, toy_identity, toy_lake};
 use crate::toy_lake::{Author, bitcode, id, identity, read, state};
 use crate::worker::workers_with;
 
@@ -483,4 +483,19 @@ fn the_ir_of_every_state_of_llvm_is_that_of_a_lake_that_stores_it() {
     assert!(verified.contains("other states can be rebuilt, and 0 have no IR"), "{verified}");
     assert!(verified.contains("60 of 60 transitions agree"), "{verified}");
     assert!(verified.contains("were rebuilt first"), "{verified}");
+}
+
+#[test]
+fn a_lake_of_another_probe_is_recorded_into_by_the_flags_of_today() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lake");
+    let mut of_another = toy_identity();
+    for action in &mut of_another.action_space.actions {
+        action.flags.replayable = !action.flags.replayable;
+    }
+    drop(Lake::create(&path, &of_another).unwrap());
+    record(&path, &["--steps", "300", "--ir", "keyframes=4"]);
+    let report = Lake::open(&path).unwrap().verify(&mut |_, _| ()).unwrap();
+    assert_eq!(report.findings, []);
+    assert!(report.ir > 0 && report.rebuilt > 0, "{report:?}");
 }

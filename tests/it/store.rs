@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
-use steplake::store::{Known, Lake, Rows, SealReport, StoreError, Table, VerifyReport, Writer};
+use steplake::store::{
+    Known, Lake, Rows, SealReport, StoreError, Table, VerifyReport, Writer, retired_place,
+};
 
 use crate::toy_lake::{Author, bitcode, identity, read, sorted, state, uri};
 
@@ -401,4 +403,28 @@ fn an_episode_that_failed_before_its_first_step_is_a_row_alone() {
         writer.seal().unwrap();
     }
     assert_eq!(writer.hot_bytes(), 0);
+}
+
+#[test]
+fn a_live_file_among_the_retired_ones_is_brought_back_and_never_collected() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut writer) = new_lake(&folder);
+    writer.append(&small(&mut Author::default())).unwrap();
+    writer.seal().unwrap();
+    let before = read(&lake);
+    let files = Table::ALL.into_iter().flat_map(|table| {
+        let snapshot = lake.snapshot().unwrap();
+        snapshot.segments(table).iter().map(|segment| segment.path.clone()).collect::<Vec<_>>()
+    });
+    let files = files.collect::<Vec<_>>();
+    for file in &files {
+        let place = retired_place(file);
+        std::fs::create_dir_all(place.parent().unwrap()).unwrap();
+        std::fs::rename(file, place).unwrap();
+    }
+    assert!(files.len() >= 4 && read(&lake) == before);
+    // Also while somebody writes.
+    lake.maintenance().unwrap().collect().unwrap();
+    assert!(files.iter().all(|file| file.exists() && !retired_place(file).exists()));
+    assert_eq!(read(&lake), before);
 }

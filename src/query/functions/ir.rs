@@ -18,7 +18,7 @@ use crate::store::Snapshot;
 /// What the function is called.
 pub(super) const NAME: &str = "ir";
 /// States whose bitcode is held at once.
-const LOOKUP_STATES_MAX: usize = 64;
+const LOOKUP_STATES_MAX: usize = 512;
 /// Bytes of text in one batch; Arrow's string columns end at 2 GiB.
 const TEXT_BYTES_MAX: usize = 1 << 30;
 
