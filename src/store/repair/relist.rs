@@ -20,8 +20,8 @@ use crate::store::reading::guarded;
 use crate::store::segment::{footer_entries, is_own_name};
 use crate::store::writer::random_uid;
 use crate::store::{
-    Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotKind, StoreError, Table,
-    losses, manifest, retractions,
+    Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotKind, StoreError,
+    Table, losses, manifest, retractions,
 };
 
 /// Behind the names of files that are not listed.
@@ -85,11 +85,16 @@ fn destroyed(lake: &Lake) -> Result<Option<String>, StoreError> {
     let read = || {
         let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
         let all = |log: &Connection| {
-            let damage = catalog::damage(log)?;
+            let (damage, all) = (catalog::damage(log)?, SnapshotId(i64::MAX));
             manifest::snapshots(log)?;
-            manifest::listed_paths(log, &lake.path)?;
+            manifest::segments(log, lake, all)?;
+            manifest::retired(log, lake)?;
+            manifest::lost(log, lake, all)?;
+            manifest::derivation(log, "dedup")?;
             catalog::runs(log)?;
             catalog::frames(log)?;
+            retractions::list(log, all)?;
+            losses::list(log, all)?;
             Ok(damage)
         };
         catalog.reading(all)

@@ -77,7 +77,6 @@ pub(super) struct Old {
     unread: Vec<&'static str>,
     /// What is wrong with `SQLite`'s log.
     log: Option<String>,
-    is_there: bool,
     is_vouched_for: bool,
     /// Whether nothing can have been written to the lake since.
     is_current: bool,
@@ -108,7 +107,6 @@ impl Old {
             let log = log.exists().then_some(log.as_path());
             match Catalog::open_for_salvage(place, log, &lake.disk) {
                 Ok(catalog) => {
-                    old.is_there = true;
                     old.is_vouched_for = catalog.is_vouched_for();
                     catalog.reading(|log| {
                         old.read_tables(log, lake);
@@ -232,7 +230,8 @@ impl Old {
         if let Some(log) = &self.log {
             remarks.push(format!("SQLite's log was damaged, and what it held is lost: {log}"));
         }
-        if self.is_there && !self.is_vouched_for {
+        let lists = self.runs.len() + self.retractions.len() + self.losses.len();
+        if !self.is_vouched_for && (hot_rows || lists > 0) {
             let what = "its tables are not what was written: nothing vouches for what was taken over of \
                         runs, retractions, losses and the hot log";
             remarks.push(what.to_owned());
