@@ -58,13 +58,16 @@ fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
 fn dropped(repaired: &Repaired) -> String {
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
-    if let Some(Relisted { why, files, left_out, hot_rows }) = &repaired.relisted {
+    if let Some(Relisted { why, files, left_out, hot_rows, remarks }) = &repaired.relisted {
         let files = counted(*files, "file");
         let hot = if *hot_rows { "" } else { ", and what was not sealed with it" };
         line(format!(
             "the database was lost ({why}){hot}; {files} listed anew, the old database is kept as \
              hot.sqlite.damaged"
         ));
+        for remark in remarks {
+            line(format!("of the old database: {remark}"));
+        }
         for path in left_out {
             line(format!("left out, damaged or superseded: {}", path.display()));
         }

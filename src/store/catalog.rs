@@ -120,14 +120,36 @@ impl Catalog {
                 open_immutable(&path).ok().ok_or_else(|| StoreError::sqlite(&path)(error))?;
             return Ok(Self { connection, path, _copy: None });
         }
+        Self::open_copy(path, Some(&log), disk)
+    }
+
+    /// Opens a copy of a database that may be damaged, and of its log where there is one, to take over what
+    /// can still be read. Nothing is demanded of it, and nothing but [`is_vouched_for`](Self::is_vouched_for)
+    /// tells whether what it says was written. `SQLite` reads the log up to the first frame that is not what
+    /// was written, so the copy is as it was after some transaction. The original stays as it is.
+    pub(super) fn open_for_salvage(
+        path: PathBuf,
+        log: Option<&Path>,
+        disk: &Disk,
+    ) -> Result<Self, StoreError> {
+        Self::open_copy(path, log, disk)
+    }
+
+    fn open_copy(path: PathBuf, log: Option<&Path>, disk: &Disk) -> Result<Self, StoreError> {
         let copy =
             tempfile::tempdir().map_err(StoreError::io("make a folder for a copy of", &path))?;
         let target = copy.path().join(FILE_NAME);
-        for (from, to) in [(&path, &target), (&log, &log_path(&target))] {
-            disk.copy(from, to).map_err(StoreError::io("copy", from))?;
+        disk.copy(&path, &target).map_err(StoreError::io("copy", &path))?;
+        if let Some(log) = log {
+            disk.copy(log, &log_path(&target)).map_err(StoreError::io("copy", log))?;
         }
         let connection = open_shared(&target).map_err(StoreError::sqlite(&path))?;
         Ok(Self { connection, path, _copy: Some(copy) })
+    }
+
+    /// Says whether the tables are what was written, of a database that was opened in spite of damage.
+    pub(super) fn is_vouched_for(&self) -> bool {
+        content::is_intact(&self.connection).unwrap_or(false)
     }
 
     /// Refuses a database of another version, or of another lake.
@@ -138,20 +160,19 @@ impl Catalog {
         if found != known {
             return Err(StoreError::Format { path: lake.to_owned(), found, known });
         }
-        let digest: String = self
-            .connection
+        let transaction = self.read()?;
+        if !content::is_intact(&transaction).map_err(self.error())? {
+            return Err(StoreError::corrupt(&self.path, "its tables are not what was written"));
+        }
+        // After that: else damage here would be blamed on the file beside it.
+        let digest: String = transaction
             .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
             .map_err(self.error())?;
-        if digest != identity.digest() {
-            let path = lake.join(super::identity::FILE_NAME);
-            let what = "it is not the one that this lake was made with";
-            return Err(StoreError::corrupt(&path, what));
-        }
-        let transaction = self.read()?;
-        if content::is_intact(&transaction).map_err(self.error())? {
+        if digest == identity.digest() {
             return Ok(());
         }
-        Err(StoreError::corrupt(&self.path, "its tables are not what was written"))
+        let path = lake.join(super::identity::FILE_NAME);
+        Err(StoreError::corrupt(&path, "it is not the one that this lake was made with"))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -212,7 +233,8 @@ fn demand_content(connection: &Connection, path: &Path) -> Result<(), StoreError
     }
 }
 
-fn log_path(database: &Path) -> PathBuf {
+/// Where `SQLite` keeps its log.
+pub(super) fn log_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
     path.into()
@@ -287,21 +309,25 @@ fn migrate(
     Ok(())
 }
 
+/// The frames of the log, in the order of their numbers.
+pub(super) const FRAMES: &str =
+    "SELECT seq, table_name, rows, bytes, digest, body FROM frames ORDER BY seq";
+
 /// The frames of the log, oldest first.
 pub(super) fn frames(connection: &Connection) -> rusqlite::Result<Vec<PlacedFrame>> {
-    let sql = "SELECT seq, table_name, rows, bytes, digest, body FROM frames ORDER BY seq";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([], |row| {
-        let frame = Frame {
-            table: table(&row.get::<_, String>(1)?)?,
-            rows: count(row, 2)?,
-            bytes: count(row, 3)?,
-            digest: row.get(4)?,
-            body: row.get(5)?,
-        };
-        Ok(PlacedFrame { seq: row.get(0)?, frame })
-    })?;
-    rows.collect()
+    connection.prepare(FRAMES)?.query_map([], frame)?.collect()
+}
+
+/// A row of [`FRAMES`].
+pub(super) fn frame(row: &rusqlite::Row<'_>) -> rusqlite::Result<PlacedFrame> {
+    let frame = Frame {
+        table: table(&row.get::<_, String>(1)?)?,
+        rows: count(row, 2)?,
+        bytes: count(row, 3)?,
+        digest: row.get(4)?,
+        body: row.get(5)?,
+    };
+    Ok(PlacedFrame { seq: row.get(0)?, frame })
 }
 
 /// Appends a frame to the log.

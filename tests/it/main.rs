@@ -19,6 +19,7 @@ mod llvm;
 mod merge;
 mod query;
 mod record;
+mod relist;
 mod repair;
 mod resume;
 mod retract;

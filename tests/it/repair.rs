@@ -13,15 +13,15 @@ use crate::store_faults::{Power, scratch};
 use crate::support::{contents, run, steplake, toy_plan};
 use crate::toy_lake::{Author, identity, read, state, uri};
 
-const RUN: RunId = RunId(1);
+pub(crate) const RUN: RunId = RunId(1);
 
 /// Episodes 0 to 5, sealed two by two, the last two hot; and episode 6 open.
-fn record(path: &Path) -> Lake {
+pub(crate) fn record(path: &Path) -> Lake {
     record_sealing(path, &[1, 3])
 }
 
 /// The same, sealed after these episodes.
-fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
+pub(crate) fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
     writer.begin_run("{}", 0).unwrap();
@@ -44,25 +44,25 @@ fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
     lake
 }
 
-fn derive(lake: &Lake) -> Result<(), StoreError> {
+pub(crate) fn derive(lake: &Lake) -> Result<(), StoreError> {
     dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
 }
 
-fn repair(lake: &Lake) -> Result<Repaired, StoreError> {
+pub(crate) fn repair(lake: &Lake) -> Result<Repaired, StoreError> {
     lake.repair()
 }
 
-fn findings(lake: &Lake) -> Vec<String> {
+pub(crate) fn findings(lake: &Lake) -> Vec<String> {
     let report = lake.verify(&mut |_, _| ()).unwrap();
     report.findings.iter().map(ToString::to_string).collect()
 }
 
 /// The file of the seal of episodes 2 and 3.
-fn second_file(lake: &Lake, table: Table) -> PathBuf {
+pub(crate) fn second_file(lake: &Lake, table: Table) -> PathBuf {
     lake.snapshot().unwrap().segments(table).last().unwrap().path.clone()
 }
 
-fn flip(path: &Path) {
+pub(crate) fn flip(path: &Path) {
     let mut content = std::fs::read(path).unwrap();
     let middle = content.len() / 2;
     content[middle] ^= 4;
@@ -70,7 +70,7 @@ fn flip(path: &Path) {
 }
 
 /// Without some episodes.
-fn without(rows: &Rows, gone: &[u32]) -> Rows {
+pub(crate) fn without(rows: &Rows, gone: &[u32]) -> Rows {
     let mut rows = rows.clone();
     let gone = gone.iter().map(|&ordinal| EpisodeId::new(RUN, ordinal)).collect::<HashSet<_>>();
     rows.episodes.retain(|row| !gone.contains(&row.id));
@@ -281,145 +281,6 @@ fn a_power_cut_at_any_operation_of_a_repair_leaves_it_to_be_done_or_done() {
         assert_eq!(contents(&path), derived);
         if !power.lock().unwrap().off {
             assert!(cuts > 3, "{cuts}");
-            return;
-        }
-        std::fs::remove_dir_all(&path).unwrap();
-    }
-}
-
-/// Ways to lose the database.
-type Lose = fn(&Path);
-
-fn losses() -> [(&'static str, Lose); 4] {
-    [
-        ("gone", |log| std::fs::remove_file(log).unwrap()),
-        ("emptied", |log| std::fs::write(log, "").unwrap()),
-        ("other", |log| std::fs::write(log, "no database".repeat(1000)).unwrap()),
-        ("holed", |log| {
-            // The first page says how large it is, and the rest is gone.
-            let mut content = std::fs::read(log).unwrap();
-            content[16384..].fill(0xa5);
-            std::fs::write(log, content).unwrap();
-        }),
-    ]
-}
-
-/// Without the hot rows.
-fn sealed(rows: &Rows) -> Rows {
-    let mut rows = without(rows, &[4, 5, 6, 7]);
-    let held = rows.steps.iter().filter_map(|row| row.state).collect::<HashSet<_>>();
-    rows.observations.retain(|row| held.contains(&row.state));
-    rows.ir.retain(|row| held.contains(&row.state));
-    rows.benchmarks.retain(|row| row.uri != uri(2));
-    rows
-}
-
-#[test]
-fn a_database_that_is_lost_is_made_anew_from_the_sealed_files() {
-    let folder = scratch();
-    let origin = record(&folder.path().join("origin"));
-    let (wanted, derived) = (sealed(&read(&origin)), contents(origin.path()).split_off(5));
-    for (name, lose) in losses() {
-        let path = folder.path().join(name);
-        copy_folder(origin.path(), &path);
-        lose(&path.join("hot.sqlite"));
-        let lake = Lake::open(&path).unwrap();
-        assert!(lake.snapshot().is_err() || !findings(&lake).is_empty(), "{name}");
-        let done = repair(&lake).unwrap();
-        let relisted = done.relisted.unwrap_or_else(|| panic!("{name}"));
-        assert_eq!((relisted.files, relisted.left_out.len()), (10, 0), "{name}");
-        assert_eq!((done.losses, done.snapshot), (Vec::new(), None), "{name}");
-        assert_eq!(path.join("hot.sqlite.damaged").exists(), name != "gone");
-        derive(&lake).unwrap();
-        assert_eq!(findings(&lake), [""; 0], "{name}");
-        assert_eq!(read(&lake), wanted, "{name}");
-        assert_eq!(contents(&path).split_off(5), derived, "{name}");
-        assert!(repair(&lake).unwrap().is_nothing());
-        // The run's number is not given again.
-        let mut writer = lake.writer().unwrap();
-        assert_eq!(writer.begin_run("{}", 1).unwrap(), RunId(2));
-        let snapshot = lake.snapshot().unwrap();
-        assert!(snapshot.losses()[0].what.contains("whatever was not sealed"));
-        // The key ranges of the files are known again.
-        assert!(snapshot.ir(&[state(5)]).unwrap()[0].is_some());
-    }
-}
-
-#[test]
-fn hot_rows_are_taken_over_from_a_database_that_can_still_be_read() {
-    let folder = scratch();
-    let lake = record(&folder.path().join("lake"));
-    let log = lake.path().join("hot.sqlite");
-    let before = read(&lake);
-    // The header counts free pages that there are not.
-    let mut content = std::fs::read(&log).unwrap();
-    content[39] ^= 8;
-    std::fs::write(&log, content).unwrap();
-    assert!(findings(&lake)[0].contains("the database is damaged"), "{:?}", findings(&lake));
-    let done = repair(&lake).unwrap();
-    assert!(done.relisted.unwrap().hot_rows && done.losses.is_empty());
-    derive(&lake).unwrap();
-    assert_eq!(findings(&lake), [""; 0]);
-    assert_eq!(read(&lake), before);
-    let runs = |lake: &Lake| lake.snapshot().unwrap().runs().to_vec();
-    assert_eq!(runs(&lake)[0].arguments, "{}");
-    // Not where it is older than the files are.
-    let stale = std::fs::read(lake.path().join("hot.sqlite.damaged")).unwrap();
-    lake.writer().unwrap().seal().unwrap();
-    std::fs::write(&log, stale).unwrap();
-    let done = repair(&lake).unwrap();
-    assert!(!done.relisted.unwrap().hot_rows);
-    derive(&lake).unwrap();
-    assert_eq!(findings(&lake), [""; 0]);
-    let sealed = read(&lake);
-    assert_eq!((sealed.episodes, sealed.benchmarks), (before.episodes, before.benchmarks));
-}
-
-#[test]
-fn damaged_and_superseded_files_are_left_out_of_a_new_database() {
-    let folder = scratch();
-    let lake = record(&folder.path().join("lake"));
-    let before = sealed(&read(&lake));
-    // A file with all the rows that two others have.
-    let other = record_sealing(&folder.path().join("other"), &[3]);
-    let whole = second_file(&other, Table::Observations);
-    let there = lake.path().join("observations").join(whole.file_name().unwrap());
-    std::fs::copy(&whole, &there).unwrap();
-    flip(&second_file(&lake, Table::Episodes));
-    std::fs::remove_file(lake.path().join("hot.sqlite")).unwrap();
-    std::fs::write(lake.path().join("steps/steps-0123456789abcdef.parquet"), "x").unwrap();
-    let done = repair(&lake).unwrap();
-    let left_out = done.relisted.unwrap().left_out;
-    assert_eq!((left_out.len(), there.exists()), (4, true));
-    assert!(
-        left_out.iter().all(|path| path.exists() && path.to_str().unwrap().ends_with(".left-out"))
-    );
-    let tables = done.losses.iter().map(|loss| (loss.table, loss.rows)).collect::<Vec<_>>();
-    assert_eq!(tables, [(Table::Steps, 8)], "their episodes were in the damaged file");
-    derive(&lake).unwrap();
-    assert_eq!(findings(&lake), [""; 0]);
-    assert_eq!(read(&lake), without(&before, &[2, 3]));
-}
-
-#[test]
-fn a_power_cut_while_a_database_is_made_anew_leaves_it_to_be_done_or_done() {
-    let folder = scratch();
-    let origin = record(&folder.path().join("origin"));
-    let wanted = sealed(&read(&origin));
-    std::fs::write(origin.path().join("hot.sqlite"), "no database").unwrap();
-    for operations in 0.. {
-        let path = folder.path().join(format!("cut-{operations}"));
-        copy_folder(origin.path(), &path);
-        let (disk, power) = Power::disk(operations, false);
-        let _cut = Lake::open_on(disk, &path).and_then(|lake| lake.repair());
-        power.lock().unwrap().cut();
-        let lake = Lake::open(&path).unwrap();
-        repair(&lake).unwrap();
-        assert_eq!(read(&lake), wanted, "after {operations} operations");
-        derive(&lake).unwrap();
-        assert_eq!(findings(&lake), [""; 0]);
-        if !power.lock().unwrap().off {
-            assert!(operations > 5, "{operations}");
             return;
         }
         std::fs::remove_dir_all(&path).unwrap();

@@ -9,6 +9,7 @@
 
 mod chains;
 mod relist;
+mod salvage;
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use super::series::SegmentSeries;
 use super::writer::{HotBatch, decode, state_ids};
 use super::{
     BenchmarkRow, Lake, LossRow, Maintenance, Rows, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, StoreError, Table, catalog, manifest,
+    SnapshotKind, SnapshotRow, StoreError, Table, catalog, losses, manifest,
 };
 use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
 
@@ -59,6 +60,9 @@ pub struct Relisted {
     pub left_out: Vec<PathBuf>,
     /// Whether rows that were not sealed could be taken over. Else they are lost.
     pub hot_rows: bool,
+    /// What is lost with the old one, or was taken over from it though nothing vouches for it, one line each.
+    /// The lake's losses have the same lines.
+    pub remarks: Vec<String>,
 }
 
 impl Repaired {
@@ -71,8 +75,9 @@ impl Repaired {
 impl Lake {
     /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. A database
     /// that is gone or malformed is made anew before, from the sealed files; what was not sealed is taken
-    /// over where it can be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with it: dedup makes them anew. The files that are dropped are moved to the retired ones;
-    /// the snapshots that have them can be read no more, and say so.
+    /// over where it can be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with
+    /// it: dedup makes them anew. The files that are dropped are moved to the retired ones; the snapshots that
+    /// have them can be read no more, and say so.
     ///
     /// # Errors
     ///
@@ -83,17 +88,21 @@ impl Lake {
         let mut maintenance = self.maintenance()?;
         // The right to write.
         let _writer = self.writer()?;
-        let mut done = maintenance.drop_damage(relisted.as_ref())?;
+        let mut done = maintenance.drop_damage()?;
         done.relisted = relisted;
         Ok(done)
     }
 }
 
 impl Maintenance {
-    /// The caller has the right to write too. Where files were listed anew, nothing is known of what is
-    /// damaged, and all is checked.
-    fn drop_damage(&mut self, relisted: Option<&Relisted>) -> Result<Repaired, StoreError> {
-        let all = relisted.is_some();
+    /// The caller has the right to write too. Where files were listed anew, be it by a repair that was
+    /// killed after that, nothing is known of what is damaged, and all is checked.
+    fn drop_damage(&mut self) -> Result<Repaired, StoreError> {
+        let newest = self.catalog.reading(manifest::snapshots)?.pop();
+        let is_relisted = |row: &SnapshotRow| {
+            row.kind == SnapshotKind::Repair && row.detail.starts_with(relist::RELISTED)
+        };
+        let all = newest.as_ref().is_some_and(is_relisted);
         let mut repair = Repair::new(self);
         repair.drop_frames(self)?;
         repair.drop_segments(self)?;
@@ -111,10 +120,8 @@ impl Maintenance {
             let states = repair.done.unobserved;
             repair.lose(Table::Observations, Table::Observations.name().into(), states, what);
         }
-        let of_ir = |path: &&PathBuf| path.parent().is_some_and(|folder| folder.ends_with("ir"));
-        for path in relisted.iter().flat_map(|relisted| relisted.left_out.iter().filter(of_ir)) {
-            let path = manifest::relative(&repair.lake.path, path);
-            repair.lose(Table::Ir, path, 0, "it was left out".into());
+        if all {
+            repair.lose_ir_left_out(self)?;
         }
         let Repair { mut revision, mut done, .. } = repair;
         if !revision.lost.is_empty() || !revision.losses.is_empty() || !revision.add.is_empty() {
@@ -155,6 +162,19 @@ impl Repair {
     fn lose(&mut self, table: Table, path: String, rows: u64, what: String) {
         let snapshot = SnapshotId(0);
         self.revision.losses.push(LossRow { table, path, rows, what, snapshot });
+    }
+
+    /// Lists files of IR as lost that a relisting left out.
+    fn lose_ir_left_out(&mut self, maintenance: &Maintenance) -> Result<(), StoreError> {
+        let known = maintenance.catalog.reading(|log| losses::list(log, SnapshotId(i64::MAX)))?;
+        let known = known.into_iter().map(|loss| loss.path).collect::<HashSet<_>>();
+        for path in relist::left_out(&self.lake, Table::Ir)? {
+            let path = manifest::relative(&self.lake.path, &path);
+            if !known.contains(&path) {
+                self.lose(Table::Ir, path, 0, "it was left out".into());
+            }
+        }
+        Ok(())
     }
 
     fn drop_frames(&mut self, maintenance: &Maintenance) -> Result<(), StoreError> {

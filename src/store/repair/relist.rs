@@ -1,6 +1,7 @@
 //! A lake whose database is gone or malformed: the sealed files are listed anew.
 
 use std::collections::{BTreeSet, HashSet};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray as _, RecordBatch};
@@ -9,6 +10,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use rusqlite::{Connection, params};
 
 use super::Relisted;
+use super::salvage::{Key, Old, key_column, keys};
 use crate::model::EpisodeId;
 use crate::store::catalog::{self, Catalog};
 use crate::store::disk::BLOCK_BYTES;
@@ -16,47 +18,66 @@ use crate::store::frame::Frame;
 use crate::store::lock::{Lock, Right};
 use crate::store::reading::guarded;
 use crate::store::segment::{footer_entries, is_own_name};
-use crate::store::writer::{random_uid, state_ids};
+use crate::store::writer::random_uid;
 use crate::store::{
-    BlockDigests, Lake, LossRow, RetractionRow, RunRow, Scan, ScanColumns, Segment, SnapshotId,
+    BlockDigests, Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotId,
     SnapshotKind, StoreError, Table, losses, manifest, retractions,
 };
 
-/// What tells a row of a recorded table from others.
-type Key = [u8; 20];
+/// Behind the names of files that are not listed.
+const LEFT_OUT: &str = ".left-out";
+
+/// How the line about the first snapshot of a new database begins.
+pub(super) const RELISTED: &str = "hot.sqlite was lost";
 
 /// Makes the database anew where it is gone or cannot be read. Older snapshots are lost: which files they had
-/// is known to nobody. What can still be read of the list of runs, of the retractions and of the rows that
+/// is not vouched for. What can still be read of the list of runs, of the retractions and of the rows that
 /// were not sealed is taken over.
 ///
-/// The old database is kept beside the new one, as `hot.sqlite.damaged`. Files that are damaged, or that
-/// hold rows which another file holds too, get `.left-out` behind their names. Killed in between, it is
-/// done from the beginning by the next repair.
+/// The old database is kept beside the new one, as `hot.sqlite.damaged`. Files that are damaged, that the
+/// old database calls retired, or that hold rows which another file holds too, get `.left-out` behind their
+/// names. Killed in between, it is done from the beginning by the next repair, which finds the old database
+/// under either name; there is no lake to read or write to before the new one has its place.
 pub(super) fn relist(lake: &Lake) -> Result<Option<Relisted>, StoreError> {
     let Some(why) = destroyed(lake)? else { return Ok(None) };
     let _maintain = Lock::take(&lake.path, Right::Maintain)?;
     let _write = Lock::take(&lake.path, Right::Write)?;
+    let old = Old::read(lake)?;
     let mut taken = Listing::default();
     for table in Table::ALL.into_iter().filter(|table| !table.is_derived()) {
-        taken.list(lake, table)?;
+        taken.list(lake, table, &old)?;
     }
     for path in &taken.left_out {
-        lake.disk.rename(path, &with_end(path, ".left-out"))?;
+        lake.disk.rename(path, &with_end(path, LEFT_OUT))?;
     }
-    let old = Old::read(lake, &taken);
-    publish(lake, &taken, &old, &why)?;
+    let found = taken.segments.iter().map(|segment| segment.path.as_path());
+    let hot = old.frames(found, &taken.sealed);
+    let remarks = old.remarks(hot.is_some());
+    publish(lake, &taken, &old, &Carried { why: &why, hot: hot.as_deref(), remarks: &remarks })?;
+    exchange(lake)?;
+    let left_out = taken.left_out.iter().map(|path| with_end(path, LEFT_OUT)).collect();
+    let (files, hot_rows) = (taken.segments.len() as u64, hot.is_some());
+    Ok(Some(Relisted { why, files, left_out, hot_rows, remarks }))
+}
+
+/// Puts the old database aside, and the new one in its place.
+fn exchange(lake: &Lake) -> Result<(), StoreError> {
     let database = lake.path.join(catalog::FILE_NAME);
-    for end in ["-wal", "-shm", ""] {
-        let part = with_end(&database, end);
-        if part.exists() {
-            let aside = with_end(&with_end(&database, ".damaged"), end);
-            lake.disk.rename(&part, &aside)?;
+    let aside = damaged_database(lake);
+    if database.exists() {
+        // The log of one that was put aside before is not this one's.
+        for end in ["-wal", "-shm"] {
+            lake.disk.remove(&with_end(&aside, end))?;
         }
     }
-    lake.disk.rename(&new_database(lake), &database)?;
-    let left_out = taken.left_out.iter().map(|path| with_end(path, ".left-out")).collect();
-    let (files, hot_rows) = (taken.segments.len() as u64, old.hot.is_some());
-    Ok(Some(Relisted { why, files, left_out, hot_rows }))
+    // The database first: without its log it would look whole, and be older than it is.
+    for end in ["", "-wal", "-shm"] {
+        let part = with_end(&database, end);
+        if part.exists() {
+            lake.disk.rename(&part, &with_end(&aside, end))?;
+        }
+    }
+    lake.disk.rename(&new_database(lake), &database)
 }
 
 /// What is wrong with the database, where it cannot be read.
@@ -64,32 +85,64 @@ fn destroyed(lake: &Lake) -> Result<Option<String>, StoreError> {
     let read = || {
         let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
         let all = |log: &Connection| {
-            let damage = catalog::damage(log)?;
+            let (damage, all) = (catalog::damage(log)?, SnapshotId(i64::MAX));
             manifest::snapshots(log)?;
-            manifest::listed_paths(log, &lake.path)?;
+            manifest::segments(log, lake, all)?;
+            manifest::retired(log, lake)?;
+            manifest::lost(log, lake, all)?;
+            manifest::derivation(log, "dedup")?;
             catalog::runs(log)?;
             catalog::frames(log)?;
+            retractions::list(log, all)?;
+            losses::list(log, all)?;
             Ok(damage)
         };
         catalog.reading(all)
     };
+    let database = lake.path.join(catalog::FILE_NAME);
     match read() {
         Ok(damage) => Ok(damage),
-        Err(StoreError::Corrupt { path, what }) if path.ends_with(catalog::FILE_NAME) => {
-            Ok(Some(what))
+        Err(StoreError::Corrupt { path, what }) if path == database => Ok(Some(what)),
+        Err(StoreError::Corrupt { path, what }) if path == catalog::log_path(&database) => {
+            Ok(Some(format!("{}-wal: {what}", catalog::FILE_NAME)))
+        }
+        Err(StoreError::Sqlite { source, .. }) if is_about_content(&source) => {
+            Ok(Some(source.to_string().lines().next().unwrap_or_default().to_owned()))
         }
         Err(error) => Err(error),
     }
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
+/// Says whether an error is about what a database holds: a table that it lacks, a value that is none. Others
+/// are about getting at it.
+pub(super) fn is_about_content(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), None | Some(rusqlite::ErrorCode::Unknown))
+}
+
+pub(super) fn with_end(path: &Path, end: &str) -> PathBuf {
     let mut path = path.as_os_str().to_owned();
     path.push(end);
     path.into()
 }
 
-fn new_database(lake: &Lake) -> PathBuf {
+/// Where an old database is kept.
+pub(super) fn damaged_database(lake: &Lake) -> PathBuf {
+    with_end(&lake.path.join(catalog::FILE_NAME), ".damaged")
+}
+
+/// Where a new database waits for its place. It is there from its completion to the end of the relisting.
+pub(super) fn new_database(lake: &Lake) -> PathBuf {
     with_end(&lake.path.join(catalog::FILE_NAME), ".new")
+}
+
+/// The files of a table that relistings left out.
+pub(super) fn left_out(lake: &Lake, table: Table) -> Result<BTreeSet<PathBuf>, StoreError> {
+    let folder = lake.path.join(table.name());
+    let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(BTreeSet::new()) };
+    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+    let is_one = |path: &PathBuf| path.to_str().is_some_and(|path| path.ends_with(LEFT_OUT));
+    let paths = paths.filter(|path| path.as_ref().map_or(true, is_one));
+    paths.collect::<io::Result<_>>().map_err(StoreError::io("list", &folder))
 }
 
 /// The sealed files that are sound, and hold rows that no other file holds.
@@ -99,10 +152,12 @@ struct Listing {
     left_out: Vec<PathBuf>,
     /// The runs that episodes are of.
     runs: BTreeSet<i32>,
+    /// The rows that are in these files and in the old database's hot log as well.
+    sealed: HashSet<(Table, Key)>,
 }
 
 impl Listing {
-    fn list(&mut self, lake: &Lake, table: Table) -> Result<(), StoreError> {
+    fn list(&mut self, lake: &Lake, table: Table, old: &Old) -> Result<(), StoreError> {
         let folder = lake.path.join(table.name());
         let Ok(entries) = std::fs::read_dir(&folder) else { return Ok(()) };
         let mut sound = Vec::new();
@@ -112,8 +167,8 @@ impl Listing {
             let own = name.to_str().is_some_and(|name| is_own_name(table, name));
             if own && entry.path().extension().is_some_and(|end| end == "parquet") {
                 match as_written(lake, table, &entry.path())? {
-                    Some(segment) => sound.push(segment),
-                    None => self.left_out.push(entry.path()),
+                    Some(segment) if !old.is_retired(&segment.path) => sound.push(segment),
+                    _ => self.left_out.push(entry.path()),
                 }
             }
         }
@@ -126,6 +181,8 @@ impl Listing {
                 self.left_out.push(segment.path);
                 continue;
             }
+            let hot = keys.iter().filter(|key| old.is_hot(table, key));
+            self.sealed.extend(hot.map(|&key| (table, key)));
             known.extend(keys);
             self.segments.push(segment);
         }
@@ -133,33 +190,18 @@ impl Listing {
     }
 
     fn keys(&mut self, lake: &Lake, segment: &Segment) -> Result<HashSet<Key>, StoreError> {
-        let column = match segment.table {
-            Table::Benchmarks => "benchmark_uri",
-            Table::Episodes | Table::Steps => "episode_id",
-            _ => "state_id",
-        };
-        let mut keys = HashSet::new();
+        let column = key_column(segment.table);
+        let mut found = HashSet::new();
         for batch in scan(lake, segment, column) {
             let batch = batch?;
-            match segment.table {
-                Table::Benchmarks => {
-                    let uris = batch[column].as_string::<i32>().iter().flatten();
-                    keys.extend(uris.map(|uri| shortened(uri.as_bytes())));
-                }
-                Table::Episodes | Table::Steps => {
-                    let ids = batch[column].as_primitive::<Int64Type>().values().iter();
-                    self.runs.extend(ids.clone().map(|&id| EpisodeId(id).run().0));
-                    keys.extend(ids.map(|id| shortened(&id.to_le_bytes())));
-                }
-                _ => keys.extend(state_ids(&batch, column).flatten().map(|state| state.0)),
+            if matches!(segment.table, Table::Episodes | Table::Steps) {
+                let ids = batch[column].as_primitive::<Int64Type>().values().iter();
+                self.runs.extend(ids.map(|&id| EpisodeId(id).run().0));
             }
+            found.extend(keys(segment.table, &batch));
         }
-        Ok(keys)
+        Ok(found)
     }
-}
-
-fn shortened(bytes: &[u8]) -> Key {
-    blake3::hash(bytes).as_bytes()[..20].try_into().expect("a hash has 32 bytes")
 }
 
 fn scan<'a>(lake: &'a Lake, segment: &'a Segment, column: &str) -> Scan<'a> {
@@ -192,7 +234,7 @@ fn as_written(lake: &Lake, table: Table, path: &Path) -> Result<Option<Segment>,
 }
 
 /// What a file is as such: its length and its digests. None where it got shorter while it was read.
-fn unnamed(lake: &Lake, table: Table, path: &Path) -> std::io::Result<Option<Segment>> {
+fn unnamed(lake: &Lake, table: Table, path: &Path) -> io::Result<Option<Segment>> {
     let file = lake.disk.open(path)?;
     let bytes = file.bytes()?;
     let mut whole = blake3::Hasher::new();
@@ -233,45 +275,23 @@ fn key_range_of(lake: &Lake, segment: &Segment) -> Result<Option<(i64, i64)>, St
     Ok(range)
 }
 
-/// What can still be read of the old database.
-#[derive(Default)]
-struct Old {
-    runs: Vec<RunRow>,
-    retractions: Vec<RetractionRow>,
-    losses: Vec<LossRow>,
-    /// The frames that are as they were written, where the old database listed the very files that there
-    /// are: else it may be older than they are, and a frame may be sealed by now.
-    hot: Option<Vec<Frame>>,
+/// What goes into a new database besides the files.
+struct Carried<'a> {
+    /// What was wrong with the old one.
+    why: &'a str,
+    hot: Option<&'a [Frame]>,
+    /// What of the old one is lost or not vouched for.
+    remarks: &'a [String],
 }
 
-impl Old {
-    fn read(lake: &Lake, listing: &Listing) -> Self {
-        let Ok(catalog) = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk) else {
-            return Self::default();
-        };
-        let all = SnapshotId(i64::MAX);
-        let hot = || {
-            let read =
-                |log: &Connection| Ok((manifest::segments(log, lake, all)?, catalog::frames(log)?));
-            let (listed, frames) = catalog.reading(read).ok()?;
-            let recorded = listed.iter().filter(|segment| !segment.table.is_derived());
-            let listed = recorded.map(|segment| &segment.path).collect::<BTreeSet<_>>();
-            let found = listing.segments.iter().map(|segment| &segment.path).collect();
-            let frames = frames.into_iter().map(|placed| placed.frame);
-            (listed == found).then(|| frames.filter(Frame::is_intact).collect())
-        };
-        Self {
-            hot: hot(),
-            runs: catalog.reading(catalog::runs).unwrap_or_default(),
-            retractions: catalog.reading(|log| retractions::list(log, all)).unwrap_or_default(),
-            losses: catalog.reading(|log| losses::list(log, all)).unwrap_or_default(),
-        }
-    }
-}
-
-/// Makes the new database, beside the old one. Durable on return.
-fn publish(lake: &Lake, listing: &Listing, old: &Old, why: &str) -> Result<(), StoreError> {
-    let path = new_database(lake);
+/// Makes the new database, beside the old one. Durable and complete under its name on return.
+fn publish(
+    lake: &Lake,
+    listing: &Listing,
+    old: &Old,
+    carried: &Carried<'_>,
+) -> Result<(), StoreError> {
+    let path = with_end(&lake.path.join(catalog::FILE_NAME), ".making");
     for end in ["-journal", "-wal", "-shm", ""] {
         lake.disk.remove(&with_end(&path, end))?;
     }
@@ -285,10 +305,15 @@ fn publish(lake: &Lake, listing: &Listing, old: &Old, why: &str) -> Result<(), S
     let unknown = unknown.collect::<Result<Vec<_>, StoreError>>()?;
     let transaction = catalog.write()?;
     let publish = || {
-        let detail = format!("{} was lost ({why}): files listed anew", catalog::FILE_NAME);
+        // No number comes again, and this snapshot is the first that there is.
+        transaction.execute("DELETE FROM snapshots", [])?;
+        let sql = "UPDATE sqlite_sequence SET seq = max(seq, ?1) WHERE name = 'snapshots'";
+        transaction.execute(sql, [old.newest])?;
+        let detail = format!("{RELISTED} ({}): files listed anew", carried.why);
         let kind = SnapshotKind::Repair;
         let snapshot = manifest::begin_snapshot(&transaction, now_ms, kind, &detail)?;
-        let sql = "INSERT INTO runs (run_id, uid, arguments, started_at_ms, finished)
+        // What is not vouched for may name a run twice.
+        let sql = "INSERT OR IGNORE INTO runs (run_id, uid, arguments, started_at_ms, finished)
                    VALUES (?1, ?2, ?3, ?4, ?5)";
         for run in &old.runs {
             let row = params![run.id.0, run.uid, run.arguments, run.started_at_ms, run.finished];
@@ -303,13 +328,16 @@ fn publish(lake: &Lake, listing: &Listing, old: &Old, why: &str) -> Result<(), S
         for row in &old.losses {
             losses::insert(&transaction, &LossRow { snapshot, ..row.clone() })?;
         }
-        for frame in old.hot.iter().flatten() {
+        for frame in carried.hot.unwrap_or_default() {
             catalog::insert_frame(&transaction, frame)?;
         }
-        if old.hot.is_none() {
-            let what = "the hot log was lost: whatever was not sealed".to_owned();
-            let (table, path) = (Table::Steps, catalog::FILE_NAME.to_owned());
-            losses::insert(&transaction, &LossRow { table, path, rows: 0, what, snapshot })?;
+        let lose = |table, what: &str| {
+            let (path, what) = (catalog::FILE_NAME.to_owned(), what.to_owned());
+            losses::insert(&transaction, &LossRow { table, path, rows: 0, what, snapshot })
+        };
+        carried.remarks.iter().try_for_each(|what| lose(Table::Steps, what))?;
+        if carried.hot.is_some() && old.lacks_frames() {
+            lose(Table::Ir, "frames could not be read")?;
         }
         let mut segments = listing.segments.iter();
         segments
@@ -319,5 +347,10 @@ fn publish(lake: &Lake, listing: &Listing, old: &Old, why: &str) -> Result<(), S
     disk.commit(transaction, &path)?;
     // The last connection to be closed brings the write-ahead log home.
     drop(catalog);
-    Ok(())
+    let log = catalog::log_path(&path);
+    if log.exists() {
+        let why = io::Error::other("SQLite left its log beside the new database: repair again");
+        return Err(StoreError::io("bring home", &log)(why));
+    }
+    disk.rename(&path, &new_database(lake))
 }

@@ -1,0 +1,408 @@
+//! A database that is gone or damaged, made anew: what can still be read of it is taken over.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use steplake::model::{EpisodeId, RunId};
+use steplake::store::{
+    Disk, Lake, Operation, RetractionKind, Rows, RunRow, Subject, Table, Verdict, Writer,
+};
+
+use crate::merge::copy_folder;
+use crate::repair::{
+    RUN, derive, findings, flip, record, record_sealing, repair, second_file, without,
+};
+use crate::store_faults::{Power, scratch};
+use crate::support::contents;
+use crate::toy_lake::{Author, read, state, uri};
+
+/// Ways to lose the database.
+type Lose = fn(&Path);
+
+fn losses() -> [(&'static str, Lose); 4] {
+    [
+        ("gone", |log| std::fs::remove_file(log).unwrap()),
+        ("emptied", |log| std::fs::write(log, "").unwrap()),
+        ("other", |log| std::fs::write(log, "no database".repeat(1000)).unwrap()),
+        ("holed", |log| {
+            // The first page says how large it is, and the rest is gone.
+            let mut content = std::fs::read(log).unwrap();
+            content[16384..].fill(0xa5);
+            std::fs::write(log, content).unwrap();
+        }),
+    ]
+}
+
+/// Without the hot rows.
+fn sealed(rows: &Rows) -> Rows {
+    let mut rows = without(rows, &[4, 5, 6, 7]);
+    let held = rows.steps.iter().filter_map(|row| row.state).collect::<HashSet<_>>();
+    rows.observations.retain(|row| held.contains(&row.state));
+    rows.ir.retain(|row| held.contains(&row.state));
+    rows.benchmarks.retain(|row| row.uri != uri(2));
+    rows
+}
+
+#[test]
+fn a_database_that_is_lost_is_made_anew_from_the_sealed_files() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let (wanted, derived) = (sealed(&read(&origin)), contents(origin.path()).split_off(5));
+    for (name, lose) in losses() {
+        let path = folder.path().join(name);
+        copy_folder(origin.path(), &path);
+        lose(&path.join("hot.sqlite"));
+        let lake = Lake::open(&path).unwrap();
+        assert!(lake.snapshot().is_err() || !findings(&lake).is_empty(), "{name}");
+        let done = repair(&lake).unwrap();
+        let relisted = done.relisted.unwrap_or_else(|| panic!("{name}"));
+        assert_eq!((relisted.files, relisted.left_out.len()), (10, 0), "{name}");
+        assert_eq!((done.losses, done.snapshot), (Vec::new(), None), "{name}");
+        assert_eq!(path.join("hot.sqlite.damaged").exists(), name != "gone");
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0], "{name}");
+        assert_eq!(read(&lake), wanted, "{name}");
+        assert_eq!(contents(&path).split_off(5), derived, "{name}");
+        assert!(repair(&lake).unwrap().is_nothing());
+        // The run's number is not given again.
+        let mut writer = lake.writer().unwrap();
+        assert_eq!(writer.begin_run("{}", 1).unwrap(), RunId(2));
+        let snapshot = lake.snapshot().unwrap();
+        assert!(snapshot.losses()[0].what.contains("whatever was not sealed"));
+        // The key ranges of the files are known again.
+        assert!(snapshot.ir(&[state(5)]).unwrap()[0].is_some());
+    }
+}
+
+#[test]
+fn hot_rows_are_taken_over_from_a_database_that_can_still_be_read() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let log = lake.path().join("hot.sqlite");
+    let before = read(&lake);
+    // The header counts free pages that there are not.
+    let mut content = std::fs::read(&log).unwrap();
+    content[39] ^= 8;
+    std::fs::write(&log, content).unwrap();
+    assert!(findings(&lake)[0].contains("the database is damaged"), "{:?}", findings(&lake));
+    let done = repair(&lake).unwrap();
+    assert!(done.relisted.unwrap().hot_rows && done.losses.is_empty());
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!(read(&lake), before);
+    let runs = |lake: &Lake| lake.snapshot().unwrap().runs().to_vec();
+    assert_eq!(runs(&lake)[0].arguments, "{}");
+    // Not where it is older than the files are.
+    let stale = std::fs::read(lake.path().join("hot.sqlite.damaged")).unwrap();
+    lake.writer().unwrap().seal().unwrap();
+    std::fs::write(&log, stale).unwrap();
+    let done = repair(&lake).unwrap();
+    assert!(!done.relisted.unwrap().hot_rows);
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    let sealed = read(&lake);
+    assert_eq!((sealed.episodes, sealed.benchmarks), (before.episodes, before.benchmarks));
+}
+
+#[test]
+fn damaged_and_superseded_files_are_left_out_of_a_new_database() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let before = sealed(&read(&lake));
+    // A file with all the rows that two others have.
+    let other = record_sealing(&folder.path().join("other"), &[3]);
+    let whole = second_file(&other, Table::Observations);
+    let there = lake.path().join("observations").join(whole.file_name().unwrap());
+    std::fs::copy(&whole, &there).unwrap();
+    flip(&second_file(&lake, Table::Episodes));
+    std::fs::remove_file(lake.path().join("hot.sqlite")).unwrap();
+    std::fs::write(lake.path().join("steps/steps-0123456789abcdef.parquet"), "x").unwrap();
+    let done = repair(&lake).unwrap();
+    let left_out = done.relisted.unwrap().left_out;
+    assert_eq!((left_out.len(), there.exists()), (4, true));
+    assert!(
+        left_out.iter().all(|path| path.exists() && path.to_str().unwrap().ends_with(".left-out"))
+    );
+    let tables = done.losses.iter().map(|loss| (loss.table, loss.rows)).collect::<Vec<_>>();
+    assert_eq!(tables, [(Table::Steps, 8)], "their episodes were in the damaged file");
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!(read(&lake), without(&before, &[2, 3]));
+}
+
+/// Changes the database behind the lake's back, as a flipped bit would.
+fn change(lake: &Path, sql: &str) {
+    let log = rusqlite::Connection::open(lake.join("hot.sqlite")).unwrap();
+    log.execute_batch(sql).unwrap();
+}
+
+/// What is neither sealed nor hot.
+#[derive(Debug, Clone, PartialEq)]
+struct Lists {
+    runs: Vec<RunRow>,
+    retractions: Vec<(RetractionKind, String, String, Vec<RunId>)>,
+}
+
+impl Lists {
+    fn of(lake: &Lake) -> Self {
+        let snapshot = lake.snapshot().unwrap();
+        let retractions = snapshot.retractions().iter().cloned();
+        let retractions = retractions.map(|row| (row.kind, row.value, row.reason, row.runs));
+        Self { runs: snapshot.runs().to_vec(), retractions: retractions.collect() }
+    }
+}
+
+/// A lake that retracted an action.
+fn record_and_retract(path: &Path) -> Lake {
+    let lake = record(path);
+    lake.maintenance().unwrap().retract_action("a3", "why").unwrap();
+    derive(&lake).unwrap();
+    lake
+}
+
+/// Appends a closed episode that shares nothing with others.
+fn append(writer: &mut Writer, ordinal: u32) {
+    let (first, mut author) = (100 * ordinal, Author::default());
+    let path = [(1, Some(first + 1)), (2, Some(first + 2))];
+    author.episode(EpisodeId::new(RUN, ordinal), first, &path);
+    writer.append(&author.take()).unwrap();
+}
+
+#[test]
+fn a_table_that_is_damaged_takes_no_other_with_it() {
+    let folder = scratch();
+    let origin = record_and_retract(&folder.path().join("origin"));
+    let (before, lists) = (read(&origin), Lists::of(&origin));
+    assert_eq!((lists.runs.len(), lists.retractions.len()), (1, 1));
+    let newest = origin.sealed().unwrap().id();
+    let steps = "(SELECT max(seq) FROM frames WHERE table_name = 'steps')";
+    let changes = [
+        ("content", "UPDATE content SET digest = zeroblob(32)".to_owned()),
+        ("no content", "DROP TABLE content".to_owned()),
+        ("lake", "UPDATE lake SET identity_digest = 'x'".to_owned()),
+        ("snapshots", "UPDATE snapshots SET kind = 'x'".to_owned()),
+        ("segments", "UPDATE segments SET path = replace(path, '/steps-', '/steps-f')".to_owned()),
+        ("segments' table", "UPDATE segments SET table_name = 'x'".to_owned()),
+        ("derivations", "DELETE FROM derivations".to_owned()),
+        ("retractions", "UPDATE retractions SET kind = 'x'".to_owned()),
+        ("runs", "UPDATE runs SET uid = 'x'".to_owned()),
+        ("frames", format!("UPDATE frames SET rows = -1 WHERE seq = {steps}")),
+        ("frame's table", format!("UPDATE frames SET table_name = 'ir' WHERE seq = {steps}")),
+    ];
+    for (name, sql) in changes {
+        let path = folder.path().join(name);
+        copy_folder(origin.path(), &path);
+        change(&path, &sql);
+        let lake = Lake::open(&path).unwrap();
+        assert!(lake.snapshot().is_err(), "{name}");
+        let done = repair(&lake).unwrap();
+        let relisted = done.relisted.clone().unwrap();
+        assert!(relisted.hot_rows && relisted.left_out.is_empty(), "{name}: {relisted:?}");
+        let unread = relisted.remarks.iter().any(|line| line.contains("could not be read whole"));
+        assert_eq!(unread, ["retractions", "frames"].contains(&name), "{name}: {relisted:?}");
+        let losses = lake.snapshot().unwrap().losses().to_vec();
+        assert!(losses.iter().any(|loss| loss.what.contains("nothing vouches")), "{name}");
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0], "{name}");
+        let mut wanted = lists.clone();
+        match name {
+            "retractions" => wanted.retractions.clear(),
+            "runs" => wanted.runs[0].uid = "x".into(),
+            _ => {}
+        }
+        assert_eq!(Lists::of(&lake), wanted, "{name}");
+        let found = read(&lake);
+        if name.starts_with("frame") {
+            // The last steps are those of the open episode.
+            assert_eq!(found.steps, without(&before, &[6]).steps, "{name}");
+            assert_eq!(found.episodes, before.episodes, "{name}");
+        } else {
+            assert_eq!(found, before, "{name}");
+        }
+        assert!(lake.sealed().unwrap().history()[0].id > newest, "{name}");
+    }
+}
+
+#[test]
+fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
+    let folder = scratch();
+    let origin = record_and_retract(&folder.path().join("origin"));
+    let (before, lists) = (read(&origin), Lists::of(&origin));
+    let content = std::fs::read(origin.path().join("hot.sqlite")).unwrap();
+    // Most of it is empty, and the header is not of the tables.
+    let places = (100..content.len()).filter(|&at| content[at] != 0).collect::<Vec<_>>();
+    let (mut whole, mut relisted, mut number) = (0, 0, 0);
+    for &at in places.iter().step_by(places.len() / 100) {
+        number += 1;
+        let path = folder.path().join(format!("bit-{at}"));
+        copy_folder(origin.path(), &path);
+        let mut changed = content.clone();
+        changed[at] ^= 1 << (number % 8);
+        std::fs::write(path.join("hot.sqlite"), changed).unwrap();
+        let lake = Lake::open(&path).unwrap();
+        let done = repair(&lake).unwrap_or_else(|error| panic!("bit at {at}: {error}"));
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0], "bit at {at}: {done:?}");
+        let found = read(&lake);
+        let of_sealed = |rows: &Rows| sealed(rows).steps;
+        assert_eq!(of_sealed(&found), of_sealed(&before), "bit at {at}");
+        assert!(found.steps.iter().all(|row| before.steps.contains(row)), "bit at {at}");
+        assert!(found.episodes.iter().all(|row| before.episodes.contains(row)), "bit at {at}");
+        relisted += u32::from(done.relisted.is_some());
+        whole += u32::from(found == before && Lists::of(&lake) == lists);
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+    println!("{number} bits: {relisted} databases made anew, {whole} with all rows and lists");
+    assert!(relisted > number / 10 && whole > number / 4, "{relisted}, {whole} of {number}");
+}
+
+#[test]
+fn a_log_that_is_damaged_in_its_middle_costs_what_comes_after() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let mut writer = origin.writer().unwrap();
+    let mut models = vec![read(&origin)];
+    for ordinal in 10..16 {
+        append(&mut writer, ordinal);
+        models.push(read(&origin));
+    }
+    let killed = folder.path().join("killed");
+    copy_folder(origin.path(), &killed);
+    let content = std::fs::read(killed.join("hot.sqlite-wal")).unwrap();
+    let frame_bytes = 24 + 16_384;
+    let frames = (content.len() - 32) / frame_bytes;
+    let mut left = Vec::new();
+    for frame in [0, frames / 3, frames / 2] {
+        let path = folder.path().join(format!("frame-{frame}"));
+        copy_folder(&killed, &path);
+        let mut changed = content.clone();
+        changed[32 + frame * frame_bytes + 50] ^= 4;
+        std::fs::write(path.join("hot.sqlite-wal"), changed).unwrap();
+        let lake = Lake::open(&path).unwrap();
+        let error = lake.snapshot().unwrap_err().to_string();
+        assert!(error.contains("hot.sqlite-wal"), "{error}");
+        let relisted = repair(&lake).unwrap().relisted.unwrap();
+        assert!(relisted.hot_rows && relisted.why.contains("hot.sqlite-wal"), "{relisted:?}");
+        assert_eq!(relisted.remarks.len(), 1, "{relisted:?}");
+        assert!(relisted.remarks[0].contains("SQLite's log was damaged"), "{relisted:?}");
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0]);
+        let found = read(&lake);
+        left.push(models.iter().position(|model| *model == found).unwrap());
+        assert!(path.join("hot.sqlite.damaged-wal").exists());
+    }
+    assert!(left[0] == 0 && left[0] < left[1] && left[1] < left[2], "{left:?}");
+}
+
+#[test]
+fn rows_that_were_retracted_do_not_come_back_with_a_new_database() {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    record_sealing(&path, &[3]);
+    // A crash comes before the old files are moved.
+    let disk = Disk::with_faults(|operation| match operation {
+        Operation::Rename(_, to) if to.components().any(|part| part.as_os_str() == "retired") => {
+            Verdict::Fail(std::io::Error::other("the power is off"))
+        }
+        _ => Verdict::Proceed,
+    });
+    let lake = Lake::open_on(disk, &path).unwrap();
+    let mut writer = lake.writer().unwrap();
+    let subject = Subject::Benchmark(uri(1));
+    lake.maintenance().unwrap().retract(&mut writer, &subject, "not ours").unwrap();
+    drop(writer);
+    let (wanted, lists, newest) = (read(&lake), Lists::of(&lake), lake.sealed().unwrap().id());
+    assert!(wanted.steps.iter().all(|row| row.benchmark != uri(1)));
+    let lake = Lake::open(&path).unwrap();
+    let files = |table: Table| std::fs::read_dir(path.join(table.name())).unwrap().count();
+    let listed = lake.sealed().unwrap().segments(Table::Steps).len();
+    assert!(files(Table::Steps) > listed);
+    change(&path, "UPDATE content SET digest = zeroblob(32)");
+    let relisted = repair(&lake).unwrap().relisted.unwrap();
+    let left_out = |table: Table| {
+        let folder = path.join(table.name());
+        relisted.left_out.iter().filter(|path| path.starts_with(&folder)).count()
+    };
+    assert_eq!([Table::Benchmarks, Table::Episodes, Table::Steps].map(left_out), [1, 1, 1]);
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!((read(&lake), Lists::of(&lake)), (wanted, lists));
+    let numbers = lake.sealed().unwrap().history().iter().map(|row| row.id).collect::<Vec<_>>();
+    assert!(numbers[0] > newest, "{numbers:?} after {newest}");
+}
+
+#[test]
+fn a_database_that_was_put_aside_long_ago_gives_its_lists_and_no_rows() {
+    let folder = scratch();
+    let lake = record_and_retract(&folder.path().join("lake"));
+    let lists = Lists::of(&lake);
+    change(lake.path(), "UPDATE content SET digest = zeroblob(32)");
+    assert!(repair(&lake).unwrap().relisted.unwrap().hot_rows);
+    let mut writer = lake.writer().unwrap();
+    append(&mut writer, 20);
+    writer.seal().unwrap();
+    writer.discard_open(RUN).unwrap();
+    drop(writer);
+    derive(&lake).unwrap();
+    let wanted = read(&lake);
+    std::fs::remove_file(lake.path().join("hot.sqlite")).unwrap();
+    assert!(!repair(&lake).unwrap().relisted.unwrap().hot_rows);
+    derive(&lake).unwrap();
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!((read(&lake).steps, Lists::of(&lake)), (wanted.steps, lists));
+}
+
+#[test]
+fn a_power_cut_while_a_database_is_made_anew_leaves_it_to_be_done_or_done() {
+    let folder = scratch();
+    let living = record_and_retract(&folder.path().join("living"));
+    let lists = Lists::of(&living);
+    // The last episode is in SQLite's log.
+    let mut writer = living.writer().unwrap();
+    append(&mut writer, 20);
+    let before = read(&living);
+    change(living.path(), "UPDATE content SET digest = zeroblob(32)");
+    for damaged in [false, true] {
+        let origin = folder.path().join(format!("origin-{damaged}"));
+        copy_folder(living.path(), &origin);
+        assert!(origin.join("hot.sqlite-wal").exists());
+        if damaged {
+            for file in damaged_files(&origin) {
+                flip(&file);
+            }
+        }
+        let whole = folder.path().join(format!("whole-{damaged}"));
+        copy_folder(&origin, &whole);
+        let whole = Lake::open(whole).unwrap();
+        repair(&whole).unwrap();
+        let wanted = read(&whole);
+        assert_eq!(wanted == before, !damaged);
+        for operations in 0.. {
+            let path = folder.path().join(format!("cut-{operations}"));
+            copy_folder(&origin, &path);
+            let (disk, power) = Power::disk(operations, false);
+            let _cut = Lake::open_on(disk, &path).and_then(|lake| lake.repair());
+            power.lock().unwrap().cut();
+            let lake = Lake::open(&path).unwrap();
+            repair(&lake).unwrap();
+            assert_eq!(read(&lake), wanted, "after {operations} operations");
+            assert_eq!(Lists::of(&lake), lists, "after {operations} operations");
+            derive(&lake).unwrap();
+            assert_eq!(findings(&lake), [""; 0], "after {operations} operations");
+            std::fs::remove_dir_all(&path).unwrap();
+            if !power.lock().unwrap().off {
+                assert!(operations > 8, "{operations}");
+                break;
+            }
+        }
+    }
+}
+
+/// A file of episodes and one of IR.
+fn damaged_files(lake: &Path) -> Vec<std::path::PathBuf> {
+    let first = |table: &str| {
+        let files = std::fs::read_dir(lake.join(table)).unwrap();
+        files.map(|file| file.unwrap().path()).min().unwrap()
+    };
+    vec![first("episodes"), first("ir")]
+}
