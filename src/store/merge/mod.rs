@@ -277,7 +277,8 @@ pub fn merge(
     let runs = Runs::of(&sources)?;
     let within = |source: &&Lake| {
         let target = std::path::absolute(into).unwrap_or_else(|_| into.to_owned());
-        std::path::absolute(source.path()).is_ok_and(|source| target.starts_with(source))
+        std::path::absolute(source.path())
+            .is_ok_and(|source| target != source && target.starts_with(source))
     };
     if let Some(source) = lakes.iter().find(within) {
         let (into, lake) = (into.to_owned(), source.path().to_owned());
