@@ -120,7 +120,9 @@ impl Catalog {
                 open_immutable(&path).ok().ok_or_else(|| StoreError::sqlite(&path)(error))?;
             return Ok(Self { connection, path, _copy: None });
         }
-        Self::open_copy(path, Some(&log), disk)
+        let (copy, target) = copied(&path, Some(&log), disk)?;
+        let connection = open_shared(&target).map_err(StoreError::sqlite(&path))?;
+        Ok(Self { connection, path, _copy: Some(copy) })
     }
 
     /// Opens a copy of a database that may be damaged, and of its log where there is one, to take over what
@@ -132,18 +134,16 @@ impl Catalog {
         log: Option<&Path>,
         disk: &Disk,
     ) -> Result<Self, StoreError> {
-        Self::open_copy(path, log, disk)
-    }
-
-    fn open_copy(path: PathBuf, log: Option<&Path>, disk: &Disk) -> Result<Self, StoreError> {
-        let copy =
-            tempfile::tempdir().map_err(StoreError::io("make a folder for a copy of", &path))?;
-        let target = copy.path().join(FILE_NAME);
-        disk.copy(&path, &target).map_err(StoreError::io("copy", &path))?;
-        if let Some(log) = log {
-            disk.copy(log, &log_path(&target)).map_err(StoreError::io("copy", log))?;
-        }
-        let connection = open_shared(&target).map_err(StoreError::sqlite(&path))?;
+        let (copy, target) = copied(&path, log, disk)?;
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+            let connection = Connection::open_with_flags(&target, flags)?;
+            // A definition that cannot be parsed then costs its own table alone.
+            connection.pragma_update(None, "writable_schema", true)?;
+            user_version(&connection)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(StoreError::sqlite(&path))?;
         Ok(Self { connection, path, _copy: Some(copy) })
     }
 
@@ -231,6 +231,21 @@ fn demand_content(connection: &Connection, path: &Path) -> Result<(), StoreError
         0 => Err(StoreError::corrupt(path, "it is empty")),
         _ => Ok(()),
     }
+}
+
+/// Copies a database, and its log, to a folder of their own.
+fn copied(
+    path: &Path,
+    log: Option<&Path>,
+    disk: &Disk,
+) -> Result<(tempfile::TempDir, PathBuf), StoreError> {
+    let copy = tempfile::tempdir().map_err(StoreError::io("make a folder for a copy of", path))?;
+    let target = copy.path().join(FILE_NAME);
+    disk.copy(path, &target).map_err(StoreError::io("copy", path))?;
+    if let Some(log) = log {
+        disk.copy(log, &log_path(&target)).map_err(StoreError::io("copy", log))?;
+    }
+    Ok((copy, target))
 }
 
 /// Where `SQLite` keeps its log.

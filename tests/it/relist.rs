@@ -232,7 +232,7 @@ fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
     let content = std::fs::read(origin.path().join("hot.sqlite")).unwrap();
     // Most of it is empty, and the header is not of the tables.
     let places = (100..content.len()).filter(|&at| content[at] != 0).collect::<Vec<_>>();
-    let (mut whole, mut relisted, mut number) = (0, 0, 0);
+    let (mut whole, mut with_lists, mut relisted, mut number) = (0, 0, 0, 0);
     for &at in places.iter().step_by(places.len() / 100) {
         number += 1;
         let path = folder.path().join(format!("bit-{at}"));
@@ -250,11 +250,14 @@ fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
         assert!(found.steps.iter().all(|row| before.steps.contains(row)), "bit at {at}");
         assert!(found.episodes.iter().all(|row| before.episodes.contains(row)), "bit at {at}");
         relisted += u32::from(done.relisted.is_some());
-        whole += u32::from(found == before && Lists::of(&lake) == lists);
+        with_lists += u32::from(Lists::of(&lake) == lists);
+        whole += u32::from(found == before);
         std::fs::remove_dir_all(&path).unwrap();
     }
-    println!("{number} bits: {relisted} databases made anew, {whole} with all rows and lists");
-    assert!(relisted > number / 10 && whole > number / 4, "{relisted}, {whole} of {number}");
+    // Half of what is not empty are the bodies of frames, whose rows go.
+    assert!(relisted > number / 3, "{relisted} of {number} databases were made anew");
+    assert!(with_lists > number / 5 * 4, "{with_lists} of {number} lakes kept their lists");
+    assert!(whole > number / 3, "{whole} of {number} lakes kept all rows");
 }
 
 #[test]

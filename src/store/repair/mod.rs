@@ -115,8 +115,8 @@ impl Maintenance {
         if all || repair.lost(&[Table::Observations]) {
             repair.count_unobserved()?;
         }
-        if all && repair.done.unobserved > 0 {
-            let what = "their files were left out".to_owned();
+        if all && repair.done.unobserved > 0 && !repair.lost(&[Table::Observations]) {
+            let what = "their files or frames were left out".to_owned();
             let states = repair.done.unobserved;
             repair.lose(Table::Observations, Table::Observations.name().into(), states, what);
         }
