@@ -224,7 +224,6 @@ fn a_table_that_is_damaged_takes_no_other_with_it() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "how much was tried is for whoever asks")]
 fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
     let folder = scratch();
     let origin = record_and_retract(&folder.path().join("origin"));
