@@ -8,6 +8,7 @@ cd "$repository"
 states=${1:-1000000}
 export STEPLAKE_LAKE=${STEPLAKE_LAKE:-million}
 binary=${STEPLAKE:-$target/release/steplake}
+[[ -x $binary ]] || fail "$binary is not there: cargo build --release --locked"
 steplake() { "$binary" "$@"; }
 source scripts/programs.sh
 

@@ -150,6 +150,8 @@ fn info_text(snapshot: &Snapshot) -> String {
 
 /// Runs that `info` lists.
 const RUNS_LISTED: usize = 20;
+/// Characters of a run's arguments that it shows; `--format json` has all.
+const ARGUMENTS_SHOWN: usize = 100;
 
 /// The runs, what was taken back, and what was lost.
 fn history(snapshot: &Snapshot) -> String {
@@ -162,7 +164,9 @@ fn history(snapshot: &Snapshot) -> String {
     }
     for run in &runs[runs.len().saturating_sub(RUNS_LISTED)..] {
         let finished = if run.finished { "finished" } else { "not finished" };
-        line(format!("run {:<4} {finished}: {}", run.id.0, run.arguments));
+        let arguments = run.arguments.chars().take(ARGUMENTS_SHOWN).collect::<String>();
+        let more = if arguments.len() < run.arguments.len() { "…" } else { "" };
+        line(format!("run {:<4} {finished}: {arguments}{more}", run.id.0));
     }
     for row in snapshot.retractions() {
         let (kind, at) = (row.kind.as_str(), row.snapshot);

@@ -198,7 +198,12 @@ impl Maintenance {
             }
             Subject::Run(_) => before.map_or(Ok(runs), nothing),
             Subject::Benchmark(uri) if runs[0].is_empty() && !has_row(&snapshot, uri)? => {
-                nothing(before.unwrap_or_else(|| format!("it has no benchmark {}", uri.as_str())))
+                nothing(before.unwrap_or_else(|| {
+                    format!(
+                        "it has no benchmark {} (SELECT benchmark_uri FROM benchmarks lists them)",
+                        uri.as_str()
+                    )
+                }))
             }
             Subject::Benchmark(_) => Ok(runs),
         }
