@@ -31,7 +31,7 @@ pub struct LayerChange {
     pub add: Vec<LayerWriter>,
     /// Segments of `steps` that the layers count from now on.
     pub counted: Vec<Segment>,
-    /// The digest of what the layers were made from, as
+    /// How the layers were made, as
     /// [`Snapshot::dedup_inputs`](super::Snapshot::dedup_inputs) will give it.
     pub inputs: String,
     /// One line for the list of snapshots.

@@ -143,14 +143,19 @@ pub(super) fn lost(
     select(connection, lake, of_snapshot, id)
 }
 
+/// The paths that a query gives.
+fn paths(connection: &Connection, lake: &Path, sql: &str) -> rusqlite::Result<HashSet<PathBuf>> {
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
 /// The files that a repair found damaged.
 pub(super) fn lost_paths(
     connection: &Connection,
     lake: &Path,
 ) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement = connection.prepare("SELECT path FROM segments WHERE lost")?;
-    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
-    rows.collect()
+    paths(connection, lake, "SELECT path FROM segments WHERE lost")
 }
 
 /// Says that a file is damaged, in whatever snapshots have it; the newest has it no more.
@@ -169,9 +174,7 @@ pub(super) fn live_paths(
     lake: &Path,
 ) -> rusqlite::Result<HashSet<PathBuf>> {
     let sql = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
-    rows.collect()
+    paths(connection, lake, sql)
 }
 
 /// The segments that only snapshots before the newest have.
@@ -278,9 +281,7 @@ pub(super) fn listed_paths(
     connection: &Connection,
     lake: &Path,
 ) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement = connection.prepare("SELECT path FROM segments NOT INDEXED")?;
-    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
-    rows.collect()
+    paths(connection, lake, "SELECT path FROM segments NOT INDEXED")
 }
 
 /// Takes all layers out of snapshot `id`: the derived tables are to be made anew.

@@ -4,9 +4,7 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
-};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::reading::guarded;
@@ -66,26 +64,19 @@ impl Snapshot {
     /// When the table has no column of one of these names.
     pub(crate) fn scan_part(&self, part: &Part, columns: &[&str]) -> Result<PartScan, StoreError> {
         let segment = &part.segment;
-        let file = segment.open()?;
         // With an index, only the last page of the row group before is read.
         let is_first = part.rows_before == 0;
         let index = if is_first { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
-        let footer = segment.footer(&file, index)?;
         let schema = self.schema(segment.table);
-        if footer.schema().fields() != schema.fields() {
-            let what = "it has other columns than lake.json says";
-            return Err(StoreError::corrupt(&segment.path, what));
-        }
         let places = columns
             .iter()
             .map(|name| schema.index_of(name).expect("a scan asks for columns that are there"));
-        let mask = ProjectionMask::roots(footer.parquet_schema(), places);
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
-            .with_projection(mask)
-            .with_batch_size(BATCH_ROWS);
-        let builder = if is_first {
-            builder.with_row_groups(part.groups.clone().collect())
-        } else {
+        let (file, reader) = segment.reader(&schema, index, |builder| {
+            let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+            let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+            if is_first {
+                return builder.with_row_groups(part.groups.clone().collect());
+            }
             let rows = |group| builder.metadata().row_group(group).num_rows();
             let own = part.groups.clone().map(rows).sum::<i64>();
             let own = usize::try_from(own).unwrap_or(0);
@@ -96,8 +87,7 @@ impl Snapshot {
             builder
                 .with_row_groups((part.groups.start - 1..part.groups.end).collect())
                 .with_row_selection(selection)
-        };
-        let reader = guarded(|| builder.build()).map_err(|error| file.unreadable(&error))?;
+        })?;
         Ok(PartScan { file, reader })
     }
 }

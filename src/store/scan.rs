@@ -1,7 +1,7 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::reading::{SegmentFile, guarded};
@@ -68,24 +68,11 @@ impl<'a> Scan<'a> {
         &self,
         segment: &Segment,
     ) -> Result<(SegmentFile, ParquetRecordBatchReader), StoreError> {
-        let file = segment.open()?;
-        let footer = segment.footer(&file, PageIndexPolicy::Skip)?;
-        if footer.schema().fields() != self.schema.fields() {
-            return Err(StoreError::corrupt(
-                &segment.path,
-                "it has other columns than lake.json says",
-            ));
-        }
-        let mask = ProjectionMask::roots(footer.parquet_schema(), self.places.iter().copied());
-        let rows_max = self.rows_max;
-        let build = || {
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
-                .with_projection(mask)
-                .with_batch_size(rows_max)
-                .build()
-        };
-        let reader = guarded(build).map_err(|error| file.unreadable(&error))?;
-        Ok((file, reader))
+        segment.reader(self.schema, PageIndexPolicy::Skip, |builder| {
+            let places = self.places.iter().copied();
+            let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+            builder.with_projection(mask).with_batch_size(self.rows_max)
+        })
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>, StoreError> {

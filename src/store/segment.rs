@@ -8,7 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, PageIndexPolicy, SortingColumn};
@@ -33,6 +36,9 @@ const DERIVED_VARIOUS: [&str; 6] = [
 ];
 /// Rows of a page of `ir`: what is read for the IR of one state.
 const IR_PAGE_ROWS_MAX: usize = 16;
+
+/// What says which rows of a segment are read.
+pub(super) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFile>;
 
 /// A Parquet file of the lake, as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,6 +122,26 @@ impl Segment {
             _ => StoreError::io("open", &self.path)(error),
         })?;
         SegmentFile::new(self, file)
+    }
+
+    /// A reader of the rows that `choose` says, and the file that its errors are of. A file with other columns
+    /// than `schema` has is refused.
+    pub(super) fn reader(
+        &self,
+        schema: &SchemaRef,
+        pages: PageIndexPolicy,
+        choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
+    ) -> Result<(SegmentFile, ParquetRecordBatchReader), StoreError> {
+        let file = self.open()?;
+        let footer = self.footer(&file, pages)?;
+        if footer.schema().fields() != schema.fields() {
+            let what = "it has other columns than lake.json says";
+            return Err(StoreError::corrupt(&self.path, what));
+        }
+        let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
+        let reader =
+            guarded(|| choose(builder).build()).map_err(|error| file.unreadable(&error))?;
+        Ok((file, reader))
     }
 
     /// The footer, with the page index where it is asked for. The row count is checked.

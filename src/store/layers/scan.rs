@@ -7,10 +7,8 @@ use arrow::array::{
     Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type, SchemaRef};
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
-use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
 use parquet::file::statistics::Statistics;
 
 use super::FailureText;
@@ -67,22 +65,14 @@ impl RangeScan {
         &self,
         segment: &Segment,
     ) -> Result<(SegmentFile, ParquetRecordBatchReader), StoreError> {
-        let file = segment.open()?;
-        let footer = segment.footer(&file, PageIndexPolicy::Skip)?;
-        if footer.schema().fields() != self.schema.fields() {
-            let what = "it has other columns than lake.json says";
-            return Err(StoreError::corrupt(&segment.path, what));
-        }
-        let groups = self.groups(&footer);
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file.clone(), footer)
-            .with_row_groups(groups)
-            .with_batch_size(BATCH_ROWS);
-        let reader = guarded(|| builder.build()).map_err(|error| file.unreadable(&error))?;
-        Ok((file, reader))
+        segment.reader(&self.schema, PageIndexPolicy::Skip, |builder| {
+            let groups = self.groups(builder.metadata());
+            builder.with_row_groups(groups).with_batch_size(BATCH_ROWS)
+        })
     }
 
     /// The row groups that may hold keys of the range.
-    fn groups(&self, footer: &ArrowReaderMetadata) -> Vec<usize> {
+    fn groups(&self, footer: &ParquetMetaData) -> Vec<usize> {
         let column = self.schema.index_of("state_key").expect("a derived table has state keys");
         let may_hold = |group: &RowGroupMetaData| match group.column(column).statistics() {
             Some(Statistics::Int64(keys)) => {
@@ -91,7 +81,7 @@ impl RangeScan {
             }
             _ => true,
         };
-        let groups = footer.metadata().row_groups().iter().enumerate();
+        let groups = footer.row_groups().iter().enumerate();
         groups.filter(|(_, group)| may_hold(group)).map(|(place, _)| place).collect()
     }
 }
