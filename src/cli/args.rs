@@ -1,5 +1,6 @@
 //! The command line, as clap reads it.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -75,6 +76,18 @@ pub(super) enum Command {
     /// See where benchmarks come from.
     #[command(subcommand)]
     Datasets(DatasetsCommand),
+    /// Serve the lake to Arrow clients over Flight SQL (a program of its own: `steplake-serve`).
+    #[command(disable_help_flag = true)]
+    Serve(CompanionArgs),
+    /// Publish the lake to an object store (a program of its own: `steplake-remote`).
+    #[command(disable_help_flag = true)]
+    Publish(CompanionArgs),
+    /// Fetch a published lake, or what is new of it (a program of its own: `steplake-remote`).
+    #[command(disable_help_flag = true)]
+    Fetch(CompanionArgs),
+    /// Run parts of a Ballista cluster (a program of its own: `steplake-cluster`).
+    #[command(disable_help_flag = true)]
+    Cluster(CompanionArgs),
     /// Print a completion script for a shell.
     Completions {
         /// The shell.
@@ -90,6 +103,14 @@ pub(super) enum Command {
     /// Answer the probe that started this process.
     #[command(hide = true)]
     ProbeChild,
+}
+
+/// What is handed on to another program.
+#[derive(Debug, Args)]
+pub(super) struct CompanionArgs {
+    /// Its arguments; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+    pub(super) arguments: Vec<OsString>,
 }
 
 /// Play episodes in a live environment and record them.

@@ -4,6 +4,7 @@
 
 mod args;
 mod benchmarks;
+mod companions;
 mod datasets;
 mod dedup;
 mod failure;
@@ -28,6 +29,7 @@ use clap::{CommandFactory, Parser};
 use indicatif::HumanCount;
 
 use self::args::{Cli, Command, EnvCommand, SnapshotArgs};
+use self::companions::Companion;
 use self::failure::Failed;
 use crate::store::{Lake, Snapshot, SnapshotId};
 
@@ -59,6 +61,10 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
         Command::Env(EnvCommand::Probe(args)) => live::probe(cli, args),
         Command::Datasets(command) => datasets::run(cli, command),
+        Command::Serve(args) => companions::run(cli, Companion::Serve, None, args),
+        Command::Publish(args) => companions::run(cli, Companion::Remote, Some("publish"), args),
+        Command::Fetch(args) => companions::run(cli, Companion::Remote, Some("fetch"), args),
+        Command::Cluster(args) => companions::run(cli, Companion::Cluster, None, args),
         Command::Completions { shell } => {
             // Not to standard output itself: clap panics where it cannot write.
             let mut script = Vec::new();

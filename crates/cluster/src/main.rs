@@ -1,0 +1,3 @@
+//! Asks a lake on a Ballista cluster.
+
+fn main() {}

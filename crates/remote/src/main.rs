@@ -1,0 +1,3 @@
+//! Publishes lakes to object stores and fetches them from there.
+
+fn main() {}

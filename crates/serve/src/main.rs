@@ -1,0 +1,3 @@
+//! Serves a lake to Arrow clients.
+
+fn main() {}

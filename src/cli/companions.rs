@@ -1,0 +1,85 @@
+//! Commands that are programs of their own: what they need to be built is large, and rarely wanted.
+
+use std::ffi::OsString;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::args::{Cli, CompanionArgs};
+use super::failure::{Code, Failed};
+
+/// A program beside this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Companion {
+    /// `steplake-serve`, for Arrow clients.
+    Serve,
+    /// `steplake-remote`, for object stores.
+    Remote,
+    /// `steplake-cluster`, for Ballista.
+    Cluster,
+}
+
+impl Companion {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Serve => "steplake-serve",
+            Self::Remote => "steplake-remote",
+            Self::Cluster => "steplake-cluster",
+        }
+    }
+}
+
+/// Becomes the companion: it takes this process's place, with its arguments, streams and exit code.
+///
+/// The companion is looked for in the folder of this program, then on the `PATH`. It finds the lake in
+/// `STEPLAKE_LAKE`, as if that had been set by hand.
+///
+/// # Errors
+///
+/// Always returns one: where all is well it does not return.
+pub(super) fn become_one(
+    cli: &Cli,
+    companion: Companion,
+    command: Option<&str>,
+    args: &[OsString],
+) -> Failed {
+    let mut process = Command::new(place(companion));
+    process.args(command).args(args).env("STEPLAKE_LAKE", &cli.lake);
+    if cli.verbose > 0 {
+        process.arg(format!("-{}", "v".repeat(usize::from(cli.verbose))));
+    }
+    if cli.quiet {
+        process.arg("--quiet");
+    }
+    let error = process.exec();
+    let name = companion.name();
+    if error.kind() == ErrorKind::NotFound {
+        return Failed::new(
+            Code::Failed,
+            format!(
+                "this command is a program of its own, `{name}`, and is neither beside `steplake` nor on the \
+                 PATH: build it with `cargo build --release -p {name}`"
+            ),
+        );
+    }
+    Failed::new(Code::Failed, format!("`{name}` cannot be started: {error}"))
+}
+
+/// The same, for a command that is nothing but its companion's.
+pub(super) fn run(
+    cli: &Cli,
+    companion: Companion,
+    command: Option<&str>,
+    args: &CompanionArgs,
+) -> Result<(), Failed> {
+    Err(become_one(cli, companion, command, &args.arguments))
+}
+
+fn place(companion: Companion) -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(companion.name()));
+    match beside {
+        Some(path) if path.is_file() => path,
+        _ => companion.name().into(),
+    }
+}
