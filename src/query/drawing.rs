@@ -58,22 +58,30 @@ pub(super) async fn draw(
     let options = FormatOptions::default().with_null("");
     let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
     writeln!(out, "{drawn}")?;
-    let noun = if rows == 1 { "row" } else { "rows" };
-    if cut {
-        writeln!(out, "the first {rows} {noun}; take another format for all of them")?;
-    } else {
-        writeln!(out, "{rows} {noun}")?;
-    }
+    writeln!(out, "{}", footer(rows, cut))?;
     Ok(Written { rows: rows as u64, cut })
 }
 
+/// What stands below the rows.
+pub(super) fn footer(rows: usize, cut: bool) -> String {
+    let noun = if rows == 1 { "row" } else { "rows" };
+    if cut {
+        format!("the first {rows} {noun}; take another format for all of them")
+    } else {
+        format!("{rows} {noun}")
+    }
+}
+
 /// True for the answer to `EXPLAIN`, which is one long text by its nature.
-fn is_plan(schema: &Schema) -> bool {
+pub(super) fn is_plan(schema: &Schema) -> bool {
     schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
 }
 
 /// The batch as it is shown: every value a text.
-fn shown(batch: &RecordBatch, cell_chars_max: Option<usize>) -> Result<RecordBatch, ArrowError> {
+pub(super) fn shown(
+    batch: &RecordBatch,
+    cell_chars_max: Option<usize>,
+) -> Result<RecordBatch, ArrowError> {
     let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
         let texts = texts(rounded(column)?.as_ref())?;
         let Some(chars_max) = cell_chars_max else { return Ok(texts) };

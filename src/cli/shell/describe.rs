@@ -1,0 +1,118 @@
+//! What the shell tells about tables, functions and named queries.
+
+use std::fmt::Write as _;
+
+use indicatif::HumanCount;
+
+use crate::cli::failure::Failed;
+use crate::query::{Function, Query, Relation};
+
+/// Lines of cells, each column as wide as its widest cell; the last is not padded.
+fn columns<const N: usize>(lines: &[[String; N]]) -> String {
+    let width =
+        |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
+    let widths: [usize; N] = std::array::from_fn(width);
+    let mut text = String::new();
+    for cells in lines {
+        let mut line = String::new();
+        for (cell, width) in cells.iter().zip(widths) {
+            write!(line, "{cell:width$}  ").expect("a string takes it");
+        }
+        writeln!(text, "{}", line.trim_end()).expect("a string takes it");
+    }
+    text
+}
+
+/// `\d`: the tables and views.
+pub(super) fn relations(relations: &[Relation]) -> String {
+    let rows =
+        |rows: Option<u64>| rows.map_or("view".to_owned(), |rows| HumanCount(rows).to_string());
+    let widest = relations.iter().map(|relation| rows(relation.rows).len()).max().unwrap_or(0);
+    let widest = widest.max("rows".len());
+    let mut lines =
+        vec![["table".to_owned(), format!("{:>widest$}", "rows"), "a row is".to_owned()]];
+    lines.extend(relations.iter().map(|relation| {
+        let rows = format!("{:>widest$}", rows(relation.rows));
+        [relation.name.clone(), rows, relation.description.clone()]
+    }));
+    columns(&lines) + "`\\d NAME` tells about the columns of one.\n"
+}
+
+/// `\d NAME`: the columns of one.
+pub(super) fn relation(relations: &[Relation], name: &str) -> Result<String, Failed> {
+    let Some(relation) = relations.iter().find(|relation| relation.name == name) else {
+        let names: Vec<&str> = relations.iter().map(|relation| relation.name.as_str()).collect();
+        return Err(Failed::usage(format!(
+            "there is no table `{name}`: there are {}",
+            names.join(", ")
+        )));
+    };
+    let mut lines = vec![["column".to_owned(), "type".to_owned(), "meaning".to_owned()]];
+    lines.extend(
+        relation
+            .columns
+            .iter()
+            .map(|column| [column.name.clone(), column.kind.clone(), column.description.clone()]),
+    );
+    let rows = match relation.rows {
+        Some(rows) => crate::cli::counted(rows, "row"),
+        None => "a view".to_owned(),
+    };
+    Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines)))
+}
+
+/// `\df`: the functions whose names have `pattern` in them, those of the field apart.
+pub(super) fn functions(functions: &[Function], pattern: Option<&str>) -> Result<String, Failed> {
+    let wanted = pattern.unwrap_or_default().to_lowercase();
+    let found: Vec<&Function> = functions
+        .iter()
+        .filter(|function| function.name.to_lowercase().contains(&wanted))
+        .collect();
+    if found.is_empty() {
+        return Err(Failed::usage(format!("no function has `{wanted}` in its name")));
+    }
+    let listed = |of_the_field: bool| {
+        let functions = found.iter().filter(|function| function.is_of_the_field == of_the_field);
+        let line = |function: &&Function| {
+            [
+                function.syntax.clone(),
+                function.kind.as_str().to_owned(),
+                function.description.clone(),
+            ]
+        };
+        columns(&functions.map(line).collect::<Vec<_>>())
+    };
+    let (field, everywhere) = (listed(true), listed(false));
+    let between = if field.is_empty() || everywhere.is_empty() { "" } else { "\n" };
+    Ok(field + between + &everywhere)
+}
+
+/// `\l`: the named queries.
+pub(super) fn queries() -> String {
+    let lines: Vec<_> = Query::list()
+        .iter()
+        .map(|query| {
+            let parameters = query.parameters().iter().map(|parameter| parameter.name);
+            let parameters = parameters.collect::<Vec<_>>().join(" ");
+            [query.name().to_owned(), parameters, query.title().to_owned()]
+        })
+        .collect();
+    columns(&lines) + "`\\l NAME` tells more about one, `\\query NAME` asks it.\n"
+}
+
+/// `\l NAME`: one with its parameters and its text.
+pub(super) fn query(name: &str) -> Result<String, Failed> {
+    Ok(Query::get(name)?.sql().trim_end().to_owned() + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_stand_below_each_other() {
+        let lines = [["a", "é", "x"], ["bcd", "", ""], ["", "fg", "y"]];
+        let lines = lines.map(|cells| cells.map(str::to_owned));
+        assert_eq!(columns(&lines), "a    é   x\nbcd\n     fg  y\n");
+    }
+}
