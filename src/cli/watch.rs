@@ -93,7 +93,8 @@ impl Watch {
         };
         let style = ProgressStyle::with_template("{spinner} {elapsed} {told}  (Ctrl-C stops it)");
         let style = style.expect("the template is ours").with_key("told", told);
-        let bar = ProgressBar::with_draw_target(None, target).with_style(style);
+        let bar =
+            ProgressBar::with_draw_target(None, target).with_elapsed(PATIENCE).with_style(style);
         {
             let mut shown = self.lock();
             if shown.ended {

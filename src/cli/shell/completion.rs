@@ -254,3 +254,108 @@ fn in_command(names: &Names, head: &str) -> (usize, Vec<Candidate>) {
     let word = &head[begin..];
     (begin, candidates.into_iter().filter(|candidate| candidate.shown.starts_with(word)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::{FunctionKind, RelationColumn};
+
+    fn names() -> Names {
+        let column = |name: &&str| RelationColumn {
+            name: (*name).to_owned(),
+            kind: "int64".to_owned(),
+            description: String::new(),
+        };
+        let relation = |name: &str, columns: &[&str]| Relation {
+            name: name.to_owned(),
+            description: String::new(),
+            rows: None,
+            columns: columns.iter().map(column).collect(),
+        };
+        let function = |name: &str, kind| Function {
+            name: name.to_owned(),
+            kind,
+            syntax: String::new(),
+            description: String::new(),
+            is_of_the_field: false,
+        };
+        Names {
+            relations: vec![
+                relation("steps", &["step_index", "state_id", "Odd name"]),
+                relation("observations", &["state_id", "InstCount"]),
+            ],
+            functions: vec![
+                function("state", FunctionKind::Scalar),
+                function("count", FunctionKind::Aggregate),
+                function("series", FunctionKind::Table),
+            ],
+        }
+    }
+
+    /// Completes at the `^` of `line`.
+    fn completed(before: &str, line: &str) -> Vec<String> {
+        let cursor = line.find('^').unwrap();
+        let (begin, candidates) = complete(&names(), before, &line.replace('^', ""), cursor);
+        assert!(begin <= cursor);
+        candidates.into_iter().map(|candidate| candidate.text).collect()
+    }
+
+    #[test]
+    fn columns_of_the_tables_that_are_named_come_first() {
+        assert_eq!(completed("", "SELECT sta^ FROM steps"), ["state_id", "state("]);
+        assert_eq!(completed("SELECT sum(\n", "  inst^\nFROM observations"), ["InstCount"]);
+        assert_eq!(completed("SELECT *\nFROM steps\n", "WHERE step_^"), ["step_index"]);
+        assert_eq!(completed("", "SELECT ^ FROM observations"), ["state_id", "InstCount"]);
+        // Without a table, any column may be meant, but what can be named already comes first.
+        assert_eq!(completed("", "SELECT st^"), ["state(", "steps", "step_index", "state_id"]);
+    }
+
+    #[test]
+    fn an_owner_has_its_columns_alone() {
+        assert_eq!(
+            completed("", "SELECT o.^ FROM steps s, observations o"),
+            ["state_id", "InstCount"]
+        );
+        assert_eq!(completed("", "SELECT s.st^ FROM steps AS s"), ["step_index", "state_id"]);
+        assert_eq!(completed("", "SELECT observations.I^"), ["InstCount"]);
+        assert_eq!(completed("", "SELECT nobody.s^ FROM steps"), [""; 0]);
+    }
+
+    #[test]
+    fn tables_follow_from_and_join() {
+        assert_eq!(completed("", "SELECT count(*) FROM s^"), ["steps", "series("]);
+        assert_eq!(completed("", "SELECT * FROM steps JOIN ^"), ["steps", "observations"]);
+    }
+
+    #[test]
+    fn keywords_keep_the_case_of_the_word() {
+        assert_eq!(completed("", "SELECT 1 ord^"), ["order by"]);
+        assert_eq!(completed("", "SEL^"), ["SELECT"]);
+        assert_eq!(completed("", "SELECT cou^"), ["count("]);
+    }
+
+    #[test]
+    fn names_are_quoted_where_they_have_to_be() {
+        assert_eq!(completed("", "SELECT Odd^ FROM steps"), ["\"Odd name\""]);
+        assert_eq!(completed("", "SELECT \"Odd^ FROM steps"), ["Odd name\""]);
+    }
+
+    #[test]
+    fn texts_and_comments_are_left_alone() {
+        assert_eq!(completed("", "SELECT 'st^"), [""; 0]);
+        assert_eq!(completed("SELECT 'a\n", "st^"), [""; 0]);
+        assert_eq!(completed("/* a\n", "st^"), [""; 0]);
+    }
+
+    #[test]
+    fn commands_and_what_they_take_are_completed() {
+        assert_eq!(completed("", "\\qui^"), ["\\quit"]);
+        assert_eq!(completed("", "\\d st^"), ["steps"]);
+        assert_eq!(completed("", "\\df sta^"), ["state"]);
+        assert_eq!(completed("", "\\query mean_^"), ["mean_reward"]);
+        assert_eq!(completed("", "\\query mean_reward rew^"), ["reward="]);
+        assert_eq!(completed("", "\\format js^"), ["json"]);
+        assert_eq!(completed("", "\\snapshot ^"), [""; 0]);
+        assert_eq!(completed("SELECT\n", "\\qui^"), [""; 0]);
+    }
+}

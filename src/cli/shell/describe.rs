@@ -7,24 +7,56 @@ use indicatif::HumanCount;
 use crate::cli::failure::Failed;
 use crate::query::{Function, Query, Relation};
 
-/// Lines of cells, each column as wide as its widest cell; the last is not padded.
-fn columns<const N: usize>(lines: &[[String; N]]) -> String {
-    let width =
+/// Columns that the last one has at least, however narrow the screen.
+const LAST_WIDTH_MIN: usize = 24;
+
+/// Lines of cells, each column as wide as its widest cell; the last goes on below where it does not fit into
+/// `width`.
+fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> String {
+    let widest =
         |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
-    let widths: [usize; N] = std::array::from_fn(width);
+    let mut widths: [usize; N] = std::array::from_fn(widest);
+    let before: usize = widths[..N - 1].iter().map(|width| width + 2).sum();
+    if let Some(width) = width {
+        widths[N - 1] = widths[N - 1].min(width.saturating_sub(before).max(LAST_WIDTH_MIN));
+    }
     let mut text = String::new();
     for cells in lines {
         let mut line = String::new();
-        for (cell, width) in cells.iter().zip(widths) {
+        for (cell, width) in cells.iter().zip(widths).take(N - 1) {
             write!(line, "{cell:width$}  ").expect("a string takes it");
         }
-        writeln!(text, "{}", line.trim_end()).expect("a string takes it");
+        for part in wrapped(&cells[N - 1], widths[N - 1]) {
+            writeln!(text, "{}", (line + &part).trim_end()).expect("a string takes it");
+            line = " ".repeat(before);
+        }
     }
     text
 }
 
+/// A text in lines of at most `width` characters, but for words that are longer; at least one line.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut length = 0;
+    for word in text.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > width {
+            lines.push(String::new());
+            length = 0;
+        }
+        let line = lines.last_mut().expect("there is one from the beginning");
+        if length > 0 {
+            line.push(' ');
+            length += 1;
+        }
+        line.push_str(word);
+        length += letters;
+    }
+    lines
+}
+
 /// `\d`: the tables and views.
-pub(super) fn relations(relations: &[Relation]) -> String {
+pub(super) fn relations(relations: &[Relation], width: Option<usize>) -> String {
     let rows =
         |rows: Option<u64>| rows.map_or("view".to_owned(), |rows| HumanCount(rows).to_string());
     let widest = relations.iter().map(|relation| rows(relation.rows).len()).max().unwrap_or(0);
@@ -35,11 +67,15 @@ pub(super) fn relations(relations: &[Relation]) -> String {
         let rows = format!("{:>widest$}", rows(relation.rows));
         [relation.name.clone(), rows, relation.description.clone()]
     }));
-    columns(&lines) + "`\\d NAME` tells about the columns of one.\n"
+    columns(&lines, width) + "`\\d NAME` tells about the columns of one.\n"
 }
 
 /// `\d NAME`: the columns of one.
-pub(super) fn relation(relations: &[Relation], name: &str) -> Result<String, Failed> {
+pub(super) fn relation(
+    relations: &[Relation],
+    name: &str,
+    width: Option<usize>,
+) -> Result<String, Failed> {
     let Some(relation) = relations.iter().find(|relation| relation.name == name) else {
         let names: Vec<&str> = relations.iter().map(|relation| relation.name.as_str()).collect();
         return Err(Failed::usage(format!(
@@ -58,11 +94,15 @@ pub(super) fn relation(relations: &[Relation], name: &str) -> Result<String, Fai
         Some(rows) => crate::cli::counted(rows, "row"),
         None => "a view".to_owned(),
     };
-    Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines)))
+    Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines, width)))
 }
 
 /// `\df`: the functions whose names have `pattern` in them, those of the field apart.
-pub(super) fn functions(functions: &[Function], pattern: Option<&str>) -> Result<String, Failed> {
+pub(super) fn functions(
+    functions: &[Function],
+    pattern: Option<&str>,
+    width: Option<usize>,
+) -> Result<String, Failed> {
     let wanted = pattern.unwrap_or_default().to_lowercase();
     let found: Vec<&Function> = functions
         .iter()
@@ -80,7 +120,7 @@ pub(super) fn functions(functions: &[Function], pattern: Option<&str>) -> Result
                 function.description.clone(),
             ]
         };
-        columns(&functions.map(line).collect::<Vec<_>>())
+        columns(&functions.map(line).collect::<Vec<_>>(), width)
     };
     let (field, everywhere) = (listed(true), listed(false));
     let between = if field.is_empty() || everywhere.is_empty() { "" } else { "\n" };
@@ -88,7 +128,7 @@ pub(super) fn functions(functions: &[Function], pattern: Option<&str>) -> Result
 }
 
 /// `\l`: the named queries.
-pub(super) fn queries() -> String {
+pub(super) fn queries(width: Option<usize>) -> String {
     let lines: Vec<_> = Query::list()
         .iter()
         .map(|query| {
@@ -97,7 +137,7 @@ pub(super) fn queries() -> String {
             [query.name().to_owned(), parameters, query.title().to_owned()]
         })
         .collect();
-    columns(&lines) + "`\\l NAME` tells more about one, `\\query NAME` asks it.\n"
+    columns(&lines, width) + "`\\l NAME` tells more about one, `\\query NAME` asks it.\n"
 }
 
 /// `\l NAME`: one with its parameters and its text.
@@ -113,6 +153,16 @@ mod tests {
     fn cells_stand_below_each_other() {
         let lines = [["a", "é", "x"], ["bcd", "", ""], ["", "fg", "y"]];
         let lines = lines.map(|cells| cells.map(str::to_owned));
-        assert_eq!(columns(&lines), "a    é   x\nbcd\n     fg  y\n");
+        assert_eq!(columns(&lines, None), "a    é   x\nbcd\n     fg  y\n");
+    }
+
+    #[test]
+    fn what_is_wide_goes_on_below() {
+        let lines = [["name".to_owned(), "one two three four five six seven".to_owned()]];
+        let wide = "name  one two three four five six seven\n";
+        assert_eq!(columns(&lines, Some(80)), wide);
+        assert_eq!(columns(&lines, Some(30)), "name  one two three four five\n      six seven\n");
+        assert_eq!(columns(&lines, Some(1)), columns(&lines, Some(30)));
+        assert_eq!(wrapped("unbreakable", 3), ["unbreakable"]);
     }
 }

@@ -134,32 +134,35 @@ impl<'a> Session<'a> {
             }
             PieceKind::Statement => {
                 let asked = self.ask(Question::Sql(piece.text.clone()));
-                asked.map(|()| Flow::On).map_err(|error| error.told(script, piece.at))
+                asked.map_err(|error| error.told(script, piece.at))
             }
         }
     }
 
     fn obey(&mut self, command: Command) -> Result<Flow, Failed> {
+        let width = self.screen.map(|screen| screen.columns);
         match command {
             Command::Quit => return Ok(Flow::Leave),
             Command::Help => self.show(&help())?,
-            Command::Describe(None) => self.show(&describe::relations(&self.names.relations))?,
+            Command::Describe(None) => {
+                self.show(&describe::relations(&self.names.relations, width))?
+            }
             Command::Describe(Some(name)) => {
-                self.show(&describe::relation(&self.names.relations, &name)?)?;
+                self.show(&describe::relation(&self.names.relations, &name, width)?)?;
             }
             Command::Functions(pattern) => {
-                self.show(&describe::functions(&self.names.functions, pattern.as_deref())?)?;
+                self.show(&describe::functions(&self.names.functions, pattern.as_deref(), width)?)?;
             }
-            Command::Queries(None) => self.show(&describe::queries())?,
+            Command::Queries(None) => self.show(&describe::queries(width))?,
             Command::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
             Command::Query(name, values) => {
-                self.ask(Question::Named(name, values)).map_err(|error| error.told_alone())?;
+                return self.ask(Question::Named(name, values)).map_err(AskError::told_alone);
             }
             Command::Snapshot(None) => {
                 self.show(&format!("{}\n", self.reading()))?;
                 let sql = "SELECT snapshot_id, kind, created_at, rows_added, detail FROM snapshots \
                            ORDER BY snapshot_id";
-                self.ask(Question::Sql(sql.to_owned())).map_err(|error| error.told_alone())?;
+                return self.ask(Question::Sql(sql.to_owned())).map_err(AskError::told_alone);
             }
             Command::Snapshot(number) => self.turn_to(number)?,
             Command::Refresh => self.turn_to(None)?,
@@ -245,8 +248,8 @@ impl<'a> Session<'a> {
         unless_left(shown).map_err(Failed::from)
     }
 
-    /// Answers a question, and says how long that took.
-    fn ask(&mut self, question: Question) -> Result<(), AskError> {
+    /// Answers a question, and says how long that took. A script whose reader has left is at its end.
+    fn ask(&mut self, question: Question) -> Result<Flow, AskError> {
         let format = self.format();
         let limits = match &self.output {
             Some(_) => TableLimits { rows_max: self.rows_max, ..TableLimits::NONE },
@@ -276,21 +279,18 @@ impl<'a> Session<'a> {
         let took = started.elapsed();
         let written = outcome?;
         if self.is_timed {
-            let rows = if format.is_for_people() && self.output.is_none() {
-                String::new()
-            } else {
-                format!("{}, ", crate::cli::counted(written.rows, "row"))
-            };
-            say(&format!("{rows}{}", duration(took)));
+            let rows = written.filter(|_| !format.is_for_people() || self.output.is_some());
+            let rows = rows.map(|written| crate::cli::counted(written.rows, "row") + ", ");
+            say(&format!("{}{}", rows.unwrap_or_default(), duration(took)));
         }
-        Ok(())
+        Ok(if written.is_none() && !self.is_shell { Flow::Leave } else { Flow::On })
     }
 
     /// Works until it is done, or, in a shell, somebody presses Ctrl-C.
     fn until_interrupted(
         &self,
-        work: impl Future<Output = Result<Written, AskError>> + Send + 'static,
-    ) -> Result<Written, AskError> {
+        work: impl Future<Output = Result<Option<Written>, AskError>> + Send + 'static,
+    ) -> Result<Option<Written>, AskError> {
         let is_shell = self.is_shell;
         self.runtime()?.block_on(async {
             let mut interrupts = signal(SignalKind::interrupt())?;
@@ -334,6 +334,7 @@ async fn ask_for(snapshot: Snapshot) -> Result<(Arc<Engine>, Arc<Names>), QueryE
     Ok((Arc::new(engine), Arc::new(names)))
 }
 
+/// What was written; nothing where the reader has seen enough and left.
 async fn answer(
     engine: Arc<Engine>,
     question: Question,
@@ -341,7 +342,7 @@ async fn answer(
     limits: TableLimits,
     mut sink: Sink,
     watch: Watch,
-) -> Result<Written, AskError> {
+) -> Result<Option<Written>, AskError> {
     let answer: Answer = match &question {
         Question::Sql(sql) => engine.sql(sql).await?,
         Question::Named(name, values) => engine.named(name, values).await?,
@@ -350,14 +351,11 @@ async fn answer(
     format.check(&answer.schema())?;
     let written = write(answer, format, limits, &mut sink).await;
     match written {
-        // Who has left the pager has seen enough.
-        Err(QueryError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            Ok(Written { rows: 0, cut: true })
-        }
+        Err(QueryError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
         written => {
             let written = written?;
             unless_left(sink.finish())?;
-            Ok(written)
+            Ok(Some(written))
         }
     }
 }
