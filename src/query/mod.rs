@@ -14,7 +14,9 @@
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
 //! pages that may hold the state.
 //!
-//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
+//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`]. What can be
+//! asked about is described by [`Engine::relations`] and [`Engine::functions`]; how far an answer has come, by
+//! its [`QueryProgress`].
 //!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored

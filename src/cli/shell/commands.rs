@@ -137,13 +137,15 @@ fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, Failed> {
     arguments.into_iter().map(value).collect()
 }
 
-/// Words that spaces tell apart, but for those in single or double quotes.
+/// Words that spaces tell apart, but for those in single or double quotes or after a backslash.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
-    for character in text.chars() {
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
         match (quote, character) {
+            (None, '\\') => word.get_or_insert_default().extend(characters.next()),
             (Some(open), close) if open == close => quote = None,
             (None, '\'' | '"') => {
                 quote = Some(character);
@@ -182,6 +184,7 @@ mod tests {
             ("\\timing off", Command::Timing(Some(false))),
             ("\\format json", Command::Format(Some(Format::Json))),
             ("\\o 'my file.csv'", Command::Output(Some("my file.csv".into()))),
+            ("\\o my\\ file.csv", Command::Output(Some("my file.csv".into()))),
             ("\\i a.sql", Command::Include("a.sql".into())),
             ("\\quit", Command::Quit),
         ] {

@@ -107,6 +107,10 @@ const KEYWORDS: [&str; 64] = [
     "SHOW TABLES",
 ];
 
+/// Those that a statement begins with.
+const BEGINNINGS: [&str; 6] =
+    ["SELECT", "WITH", "EXPLAIN", "EXPLAIN ANALYZE", "DESCRIBE", "SHOW TABLES"];
+
 fn is_of_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
@@ -181,6 +185,9 @@ fn in_statement(
         let functions = functions.filter(|_| !word.is_empty());
         return tables().chain(functions.map(Candidate::function)).collect();
     }
+    if last.is_none_or(|token| *token == Token::SemiColon) {
+        return keywords(&BEGINNINGS, word);
+    }
     let in_use = in_use(names, &all);
     let mut candidates = rows(&in_use);
     if word.is_empty() {
@@ -189,14 +196,18 @@ fn in_statement(
     }
     candidates.extend(names.functions.iter().map(Candidate::function));
     candidates.extend(tables());
-    let is_lower = word.chars().all(|c| !c.is_uppercase());
-    candidates.extend(KEYWORDS.iter().map(|keyword| {
-        Candidate::new(&if is_lower { keyword.to_lowercase() } else { (*keyword).to_owned() })
-    }));
+    candidates.extend(keywords(&KEYWORDS, word));
     if in_use.is_empty() {
         candidates.extend(rows(&names.relations.iter().collect::<Vec<_>>()));
     }
     candidates
+}
+
+/// Keywords in the case of the word that is typed.
+fn keywords(keywords: &[&str], word: &str) -> Vec<Candidate> {
+    let is_lower = !word.is_empty() && word.chars().all(|letter| !letter.is_uppercase());
+    let cased = |word: &&str| if is_lower { word.to_lowercase() } else { (*word).to_owned() };
+    keywords.iter().map(|word| Candidate::new(&cased(word))).collect()
 }
 
 fn named<'a>(names: &'a Names, name: &str) -> Option<&'a Relation> {
@@ -331,6 +342,8 @@ mod tests {
     fn keywords_keep_the_case_of_the_word() {
         assert_eq!(completed("", "SELECT 1 ord^"), ["order by"]);
         assert_eq!(completed("", "SEL^"), ["SELECT"]);
+        assert_eq!(completed("", "SELECT 1; wi^"), ["with"]);
+        assert_eq!(completed("", "^").len(), BEGINNINGS.len());
         assert_eq!(completed("", "SELECT cou^"), ["count("]);
     }
 

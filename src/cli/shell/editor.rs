@@ -1,5 +1,6 @@
 //! The shell on a terminal: lines with a history and completion.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -78,18 +79,22 @@ struct Lines {
     editor: Editor<Completion, FileHistory>,
     history: Option<PathBuf>,
     has_told: bool,
+    to_terminal: bool,
 }
 
 impl Lines {
     fn new() -> Result<Self, Failed> {
         let failed = |error: ReadlineError| Failed::new(Code::Failed, error.to_string());
+        // Where answers go elsewhere, lines are read on the terminal all the same.
+        let to_terminal = std::io::stdout().is_terminal();
+        let behavior = if to_terminal { Behavior::Stdio } else { Behavior::PreferTerm };
         let config = Config::builder()
             .max_history_size(HISTORY_MAX)
             .and_then(|config| config.history_ignore_dups(true))
             .map_err(failed)?
             .completion_type(CompletionType::List)
             .completion_show_all_if_ambiguous(true)
-            .behavior(Behavior::Stdio)
+            .behavior(behavior)
             .build();
         let mut editor = Editor::with_config(config).map_err(failed)?;
         let history = history();
@@ -97,7 +102,7 @@ impl Lines {
             // There is none before the first time.
             let _ = editor.load_history(path);
         }
-        Ok(Self { editor, history, has_told: false })
+        Ok(Self { editor, history, has_told: false, to_terminal })
     }
 
     /// Reads a line; `waiting` are those of the same statement above it.
@@ -124,7 +129,11 @@ impl Lines {
         }
     }
 
+    /// What answers are to be fitted on.
     fn screen(&mut self) -> Option<Screen> {
+        if !self.to_terminal {
+            return None;
+        }
         let (columns, rows) = self.editor.dimensions()?;
         Some(Screen { columns: columns.into(), rows: rows.into() })
     }

@@ -72,8 +72,13 @@ impl<'a> Session<'a> {
         limits(&args.output)?;
         let lake = Lake::open(&cli.lake)?;
         let snapshot = crate::cli::snapshot(&lake, args.snapshot)?;
-        let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
+        let (id, newest) = (snapshot.id(), newest(&snapshot));
+        let has_hot_rows = snapshot.has_hot_rows();
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        if is_shell {
+            // From now on Ctrl-C ends what asks for it, and not the process.
+            runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;
+        }
         let (engine, names) = runtime.block_on(ask_for(snapshot))?;
         Ok(Self {
             cli,
@@ -84,7 +89,7 @@ impl<'a> Session<'a> {
             snapshot: id,
             has_hot_rows,
             is_pinned: args.snapshot.snapshot.is_some(),
-            announced: id,
+            announced: newest,
             format: (*format).into(),
             is_expanded: false,
             is_timed: is_shell,
@@ -214,11 +219,12 @@ impl<'a> Session<'a> {
     /// Reads another snapshot from now on: all that there is now without a number.
     fn turn_to(&mut self, number: Option<i64>) -> Result<(), Failed> {
         let snapshot = crate::cli::snapshot(&self.lake, SnapshotArgs { snapshot: number })?;
-        let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
+        let (id, newest) = (snapshot.id(), newest(&snapshot));
+        let has_hot_rows = snapshot.has_hot_rows();
         let (engine, names) = self.runtime()?.block_on(ask_for(snapshot))?;
         (self.engine, self.names) = (engine, names);
         (self.snapshot, self.has_hot_rows, self.is_pinned) = (id, has_hot_rows, number.is_some());
-        self.announced = self.announced.max(id);
+        self.announced = newest;
         self.confirm(&self.reading())
     }
 
@@ -325,6 +331,11 @@ impl Drop for Session<'_> {
             runtime.shutdown_background();
         }
     }
+}
+
+/// The newest snapshot that there was when this one was read.
+fn newest(snapshot: &Snapshot) -> SnapshotId {
+    snapshot.history().last().map_or(snapshot.id(), |row| row.id)
 }
 
 /// An engine over a snapshot, and its names.
