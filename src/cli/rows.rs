@@ -65,18 +65,17 @@ pub(super) fn answer(
         let answer = ask(&engine).await?;
         watch.of(answer.progress());
         format.check(&answer.schema())?;
-        let written = match &output.output {
-            Some(path) => write(answer, format, limits, BufWriter::new(create(path)?)).await?,
-            None => {
-                let out = Watched { out: std::io::stdout(), watch: watch.clone() };
-                match write(answer, format, limits, BufWriter::new(out)).await {
-                    Err(QueryError::Write(error))
-                        if error.kind() == std::io::ErrorKind::BrokenPipe =>
-                    {
-                        return Ok(());
-                    }
-                    written => written?,
+        let written = if let Some(path) = &output.output {
+            write(answer, format, limits, BufWriter::new(create(path)?)).await?
+        } else {
+            let out = Watched { out: std::io::stdout(), watch: watch.clone() };
+            match write(answer, format, limits, BufWriter::new(out)).await {
+                Err(QueryError::Write(error))
+                    if error.kind() == std::io::ErrorKind::BrokenPipe =>
+                {
+                    return Ok(());
                 }
+                written => written?,
             }
         };
         watch.end();

@@ -20,7 +20,7 @@ use super::{Answer, QueryError};
 pub struct TableLimits {
     /// Rows; `None`: all.
     pub rows_max: Option<usize>,
-    /// Characters of a value, the last of which is `…` where it was longer; `None`: all. A plan that
+    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all. A plan that
     /// `EXPLAIN` answers with is never cut.
     pub cell_chars_max: Option<usize>,
 }
@@ -73,7 +73,7 @@ pub(super) fn footer(rows: usize, cut: bool) -> String {
 }
 
 /// True for the answer to `EXPLAIN`, which is one long text by its nature.
-pub(super) fn is_plan(schema: &Schema) -> bool {
+fn is_plan(schema: &Schema) -> bool {
     schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
 }
 

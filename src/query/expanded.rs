@@ -1,11 +1,11 @@
-//! Writes an answer with one line for each value: rows that are too wide for a table.
+//! Writes an answer with one line for each value: rows that are too wide for a table. Values are whole.
 
 use std::io::Write;
 
 use arrow::array::{Array, AsArray};
 use futures::StreamExt;
 
-use super::drawing::{footer, is_plan, shown};
+use super::drawing::{footer, shown};
 use super::output::{Written, failed};
 use super::{Answer, QueryError, TableLimits};
 
@@ -15,7 +15,6 @@ pub(super) async fn expand(
     out: &mut impl Write,
 ) -> Result<Written, QueryError> {
     let schema = answer.schema();
-    let cell_chars_max = limits.cell_chars_max.filter(|_| !is_plan(&schema));
     let names = schema.fields().iter().map(|field| field.name().as_str());
     let width = names.clone().map(|name| name.chars().count()).max().unwrap_or(0);
     let (mut rows, mut cut) = (0, false);
@@ -23,7 +22,7 @@ pub(super) async fn expand(
         let batch = batch?;
         let left = limits.rows_max.map_or(usize::MAX, |rows_max| rows_max - rows);
         cut = left < batch.num_rows();
-        let batch = shown(&batch.slice(0, left.min(batch.num_rows())), cell_chars_max);
+        let batch = shown(&batch.slice(0, left.min(batch.num_rows())), None);
         let batch = batch.map_err(failed)?;
         for row in 0..batch.num_rows() {
             rows += 1;

@@ -27,7 +27,7 @@ use super::{Answer, QueryError, TableLimits};
 pub enum Format {
     /// For people: rows drawn as a table, as many and as wide as [`TableLimits`] allow.
     Table,
-    /// For people: a line for each value, in the same limits.
+    /// For people: a line for each value, which is whole; as many rows as [`TableLimits`] allow.
     Expanded,
     /// With a header line.
     Csv,

@@ -18,7 +18,7 @@ pub(in crate::cli) struct SnapshotArgs {
 pub(in crate::cli) enum RowFormat {
     /// A table for people.
     Table,
-    /// A line for each value, for people.
+    /// A line for each value, which is whole, for people.
     Expanded,
     /// Comma-separated values with a header.
     Csv,

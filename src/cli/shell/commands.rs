@@ -99,8 +99,12 @@ impl FromStr for Command {
                 Err(_) => return Err(wrong(&format!("wants a number, and `{number}` is none"))),
             },
             ("\\refresh", None) => Self::Refresh,
-            ("\\timing", argument) => Self::Timing(switch(argument).map_err(|said| wrong(&said))?),
-            ("\\x", argument) => Self::Expanded(switch(argument).map_err(|said| wrong(&said))?),
+            ("\\timing", argument) => {
+                Self::Timing(switch(argument.as_deref()).map_err(|said| wrong(&said))?)
+            }
+            ("\\x", argument) => {
+                Self::Expanded(switch(argument.as_deref()).map_err(|said| wrong(&said))?)
+            }
             ("\\format", None) => Self::Format(None),
             ("\\format", Some(format)) => {
                 Self::Format(Some(format.parse().map_err(Failed::usage)?))
@@ -119,8 +123,8 @@ impl FromStr for Command {
 }
 
 /// `on`, `off`, or nothing, which is the other of the two.
-fn switch(argument: Option<String>) -> Result<Option<bool>, String> {
-    match argument.as_deref() {
+fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
+    match argument {
         None => Ok(None),
         Some("on") => Ok(Some(true)),
         Some("off") => Ok(Some(false)),

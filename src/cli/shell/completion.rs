@@ -188,17 +188,17 @@ fn in_statement(
     if last.is_none_or(|token| *token == Token::SemiColon) {
         return keywords(&BEGINNINGS, word);
     }
+    let everything: Vec<&Relation> = names.relations.iter().collect();
     let in_use = in_use(names, &all);
     let mut candidates = rows(&in_use);
     if word.is_empty() {
-        candidates.extend(tables().take(if in_use.is_empty() { usize::MAX } else { 0 }));
-        return candidates;
+        return if in_use.is_empty() { rows(&everything) } else { candidates };
     }
     candidates.extend(names.functions.iter().map(Candidate::function));
     candidates.extend(tables());
     candidates.extend(keywords(&KEYWORDS, word));
     if in_use.is_empty() {
-        candidates.extend(rows(&names.relations.iter().collect::<Vec<_>>()));
+        candidates.extend(rows(&everything));
     }
     candidates
 }
@@ -317,6 +317,7 @@ mod tests {
         assert_eq!(completed("SELECT sum(\n", "  inst^\nFROM observations"), ["InstCount"]);
         assert_eq!(completed("SELECT *\nFROM steps\n", "WHERE step_^"), ["step_index"]);
         assert_eq!(completed("", "SELECT ^ FROM observations"), ["state_id", "InstCount"]);
+        assert_eq!(completed("", "SELECT max(^").len(), 4);
         // Without a table, any column may be meant, but what can be named already comes first.
         assert_eq!(completed("", "SELECT st^"), ["state(", "steps", "step_index", "state_id"]);
     }

@@ -7,26 +7,36 @@ use indicatif::HumanCount;
 use crate::cli::failure::Failed;
 use crate::query::{Function, Query, Relation};
 
-/// Columns that the last one has at least, however narrow the screen.
+/// Characters that the last column has at least, however narrow the screen.
 const LAST_WIDTH_MIN: usize = 24;
+/// Characters of another column at most; what is longer has the rest of its line below it.
+const WIDTH_MAX: usize = 34;
 
 /// Lines of cells, each column as wide as its widest cell; the last goes on below where it does not fit into
 /// `width`.
 fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> String {
-    let widest =
-        |column: usize| lines.iter().map(|cells| cells[column].chars().count()).max().unwrap_or(0);
-    let mut widths: [usize; N] = std::array::from_fn(widest);
+    let letters = |cell: &String| cell.chars().count();
+    let widest = |column: usize| {
+        let lengths = lines.iter().map(|cells| letters(&cells[column]));
+        lengths.filter(|&length| length <= WIDTH_MAX).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(widest);
     let before: usize = widths[..N - 1].iter().map(|width| width + 2).sum();
-    if let Some(width) = width {
-        widths[N - 1] = widths[N - 1].min(width.saturating_sub(before).max(LAST_WIDTH_MIN));
-    }
+    let last = width.map_or(usize::MAX, |width| width.saturating_sub(before).max(LAST_WIDTH_MIN));
     let mut text = String::new();
     for cells in lines {
         let mut line = String::new();
+        let mut begin = 0;
         for (cell, width) in cells.iter().zip(widths).take(N - 1) {
-            write!(line, "{cell:width$}  ").expect("a string takes it");
+            begin += width + 2;
+            if letters(cell) > width {
+                writeln!(text, "{line}{cell}").expect("a string takes it");
+                line = " ".repeat(begin);
+            } else {
+                write!(line, "{cell:width$}  ").expect("a string takes it");
+            }
         }
-        for part in wrapped(&cells[N - 1], widths[N - 1]) {
+        for part in wrapped(&cells[N - 1], last) {
             writeln!(text, "{}", (line + &part).trim_end()).expect("a string takes it");
             line = " ".repeat(before);
         }
@@ -163,6 +173,8 @@ mod tests {
         assert_eq!(columns(&lines, Some(80)), wide);
         assert_eq!(columns(&lines, Some(30)), "name  one two three four five\n      six seven\n");
         assert_eq!(columns(&lines, Some(1)), columns(&lines, Some(30)));
+        let long = [["x".repeat(WIDTH_MAX + 1), "text".to_owned()], ["y".into(), "text".into()]];
+        assert_eq!(columns(&long, None), format!("{}\n   text\ny  text\n", long[0][0]));
         assert_eq!(wrapped("unbreakable", 3), ["unbreakable"]);
     }
 }

@@ -75,16 +75,13 @@ impl Paged {
     /// wide is to be looked at.
     fn turn(&mut self, wide: bool) -> io::Result<()> {
         let held = std::mem::take(&mut self.held);
-        match self.pager.begin(wide) {
-            Some(mut stdin) => {
-                let written = stdin.write_all(&held);
-                self.to = To::Pager(stdin);
-                written
-            }
-            None => {
-                self.to = To::Stdout;
-                io::stdout().write_all(&held)
-            }
+        if let Some(mut stdin) = self.pager.begin(wide) {
+            let written = stdin.write_all(&held);
+            self.to = To::Pager(stdin);
+            written
+        } else {
+            self.to = To::Stdout;
+            io::stdout().write_all(&held)
         }
     }
 

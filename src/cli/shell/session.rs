@@ -41,6 +41,28 @@ enum Question {
     Named(String, Vec<(String, String)>),
 }
 
+/// Which snapshot is read.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    snapshot: SnapshotId,
+    has_hot_rows: bool,
+    /// Whether it was asked for by its number.
+    is_pinned: bool,
+    /// The newest one that was spoken of.
+    announced: SnapshotId,
+}
+
+impl Reading {
+    fn new(snapshot: &Snapshot, asked: SnapshotArgs) -> Self {
+        Self {
+            snapshot: snapshot.id(),
+            has_hot_rows: snapshot.has_hot_rows(),
+            is_pinned: asked.snapshot.is_some(),
+            announced: snapshot.history().last().map_or(snapshot.id(), |row| row.id),
+        }
+    }
+}
+
 /// What a shell, or a script, is about.
 pub(super) struct Session<'a> {
     cli: &'a Cli,
@@ -48,12 +70,7 @@ pub(super) struct Session<'a> {
     runtime: Option<Runtime>,
     engine: Arc<Engine>,
     names: Arc<Names>,
-    /// What is read.
-    snapshot: SnapshotId,
-    has_hot_rows: bool,
-    is_pinned: bool,
-    /// The newest snapshot that was spoken of.
-    announced: SnapshotId,
+    reading: Reading,
     format: Format,
     is_expanded: bool,
     is_timed: bool,
@@ -72,8 +89,7 @@ impl<'a> Session<'a> {
         limits(&args.output)?;
         let lake = Lake::open(&cli.lake)?;
         let snapshot = crate::cli::snapshot(&lake, args.snapshot)?;
-        let (id, newest) = (snapshot.id(), newest(&snapshot));
-        let has_hot_rows = snapshot.has_hot_rows();
+        let reading = Reading::new(&snapshot, args.snapshot);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         if is_shell {
             // From now on Ctrl-C ends what asks for it, and not the process.
@@ -86,10 +102,7 @@ impl<'a> Session<'a> {
             runtime: Some(runtime),
             engine,
             names,
-            snapshot: id,
-            has_hot_rows,
-            is_pinned: args.snapshot.snapshot.is_some(),
-            announced: newest,
+            reading,
             format: (*format).into(),
             is_expanded: false,
             is_timed: is_shell,
@@ -105,7 +118,10 @@ impl<'a> Session<'a> {
     pub(super) fn name(&self) -> String {
         let name = self.lake.path().file_name().unwrap_or(self.lake.path().as_os_str());
         let name = name.to_string_lossy();
-        if self.is_pinned { format!("{name}@{}", self.snapshot) } else { name.into_owned() }
+        match self.reading {
+            Reading { snapshot, is_pinned: true, .. } => format!("{name}@{snapshot}"),
+            _ => name.into_owned(),
+        }
     }
 
     /// The names that can be completed.
@@ -124,8 +140,9 @@ impl<'a> Session<'a> {
     }
 
     fn reading(&self) -> String {
-        let hot = if self.has_hot_rows { " and what is not sealed yet" } else { "" };
-        format!("{}: snapshot {}{hot}", self.lake.path().display(), self.snapshot)
+        let Reading { snapshot, has_hot_rows, .. } = self.reading;
+        let hot = if has_hot_rows { " and what is not sealed yet" } else { "" };
+        format!("{}: snapshot {snapshot}{hot}", self.lake.path().display())
     }
 
     /// Does what a piece asks for. `script` is the text that it stands in, and that errors name.
@@ -150,7 +167,7 @@ impl<'a> Session<'a> {
             Command::Quit => return Ok(Flow::Leave),
             Command::Help => self.show(&help())?,
             Command::Describe(None) => {
-                self.show(&describe::relations(&self.names.relations, width))?
+                self.show(&describe::relations(&self.names.relations, width))?;
             }
             Command::Describe(Some(name)) => {
                 self.show(&describe::relation(&self.names.relations, &name, width)?)?;
@@ -218,13 +235,11 @@ impl<'a> Session<'a> {
 
     /// Reads another snapshot from now on: all that there is now without a number.
     fn turn_to(&mut self, number: Option<i64>) -> Result<(), Failed> {
-        let snapshot = crate::cli::snapshot(&self.lake, SnapshotArgs { snapshot: number })?;
-        let (id, newest) = (snapshot.id(), newest(&snapshot));
-        let has_hot_rows = snapshot.has_hot_rows();
+        let asked = SnapshotArgs { snapshot: number };
+        let snapshot = crate::cli::snapshot(&self.lake, asked)?;
+        let reading = Reading::new(&snapshot, asked);
         let (engine, names) = self.runtime()?.block_on(ask_for(snapshot))?;
-        (self.engine, self.names) = (engine, names);
-        (self.snapshot, self.has_hot_rows, self.is_pinned) = (id, has_hot_rows, number.is_some());
-        self.announced = newest;
+        (self.engine, self.names, self.reading) = (engine, names, reading);
         self.confirm(&self.reading())
     }
 
@@ -232,11 +247,11 @@ impl<'a> Session<'a> {
     pub(super) fn news(&mut self) -> Option<String> {
         // A lake that cannot be looked at now is no news: the next question finds out.
         let newest = self.lake.newest().ok()?;
-        if newest <= self.announced {
+        if newest <= self.reading.announced {
             return None;
         }
-        self.announced = newest;
-        let own = self.snapshot;
+        self.reading.announced = newest;
+        let own = self.reading.snapshot;
         Some(format!(
             "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads on"
         ))
@@ -331,11 +346,6 @@ impl Drop for Session<'_> {
             runtime.shutdown_background();
         }
     }
-}
-
-/// The newest snapshot that there was when this one was read.
-fn newest(snapshot: &Snapshot) -> SnapshotId {
-    snapshot.history().last().map_or(snapshot.id(), |row| row.id)
 }
 
 /// An engine over a snapshot, and its names.

@@ -1,7 +1,5 @@
 //! Which functions there are, and what they give.
 
-use std::collections::HashSet;
-
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::Documentation;
@@ -65,36 +63,27 @@ const FIELD: [(&str, &str, &str); 8] = [
 /// The functions of a session, those of the field first.
 pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
     let everywhere = SessionStateBuilder::new_with_default_features().build();
-    let mut functions = Vec::new();
-    for (name, function) in state.scalar_functions() {
+    // A function is listed under other names of it as well.
+    let scalar = state.scalar_functions().iter().filter(|(name, of)| of.name() == *name);
+    let scalar = scalar.map(|(name, of)| {
         let known = everywhere.scalar_functions().contains_key(name);
-        let itself = function.name() == name;
-        let documentation = function.documentation();
-        functions.push((itself, described(name, FunctionKind::Scalar, documentation, known)));
-    }
-    for (name, function) in state.aggregate_functions() {
+        described(name, FunctionKind::Scalar, of.documentation(), known)
+    });
+    let aggregate = state.aggregate_functions().iter().filter(|(name, of)| of.name() == *name);
+    let aggregate = aggregate.map(|(name, of)| {
         let known = everywhere.aggregate_functions().contains_key(name);
-        let itself = function.name() == name;
-        let documentation = function.documentation();
-        functions.push((itself, described(name, FunctionKind::Aggregate, documentation, known)));
-    }
-    for (name, function) in state.window_functions() {
+        described(name, FunctionKind::Aggregate, of.documentation(), known)
+    });
+    let window = state.window_functions().iter().filter(|(name, of)| of.name() == *name);
+    let window = window.map(|(name, of)| {
         let known = everywhere.window_functions().contains_key(name);
-        let itself = function.name() == name;
-        let documentation = function.documentation();
-        functions.push((itself, described(name, FunctionKind::Window, documentation, known)));
-    }
-    for name in state.table_functions().keys() {
+        described(name, FunctionKind::Window, of.documentation(), known)
+    });
+    let table = state.table_functions().keys().map(|name| {
         let known = everywhere.table_functions().contains_key(name);
-        functions.push((true, described(name, FunctionKind::Table, None, known)));
-    }
-    // Other names of a function are left out.
-    let mut seen = HashSet::new();
-    let mut functions: Vec<Function> = functions
-        .into_iter()
-        .filter_map(|(itself, function)| itself.then_some(function))
-        .filter(|function| seen.insert((function.kind, function.name.clone())))
-        .collect();
+        described(name, FunctionKind::Table, None, known)
+    });
+    let mut functions: Vec<Function> = scalar.chain(aggregate).chain(window).chain(table).collect();
     functions.sort_by(|a, b| {
         let key = |f: &Function| (!f.is_of_the_field, f.kind, f.name.clone());
         key(a).cmp(&key(b))

@@ -16,6 +16,10 @@ const END: &str = "\u{4}";
 const TAB: &str = "\t";
 const UP: &str = "\u{1b}[A";
 
+/// A question without an answer.
+const ENDLESS: &str =
+    "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t";
+
 /// A sealed lake called `lake`, and a folder for the shell's state.
 fn lake() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +87,7 @@ fn ctrl_c_ends_a_question_or_clears_the_line_and_not_the_shell() {
     let (_folder, lake, state) = lake();
     let mut shell = Terminal::open(&lake, &state, &[]);
     for endless in [
-        "WITH RECURSIVE t AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t;",
+        &format!("{ENDLESS};"),
         "SELECT count(*) FROM steps a, steps b, steps c, steps d, steps e, steps f \
          WHERE a.step_index + b.step_index + c.step_index + d.step_index + e.step_index < f.step_index;",
     ] {
@@ -105,6 +109,16 @@ fn ctrl_c_ends_a_question_or_clears_the_line_and_not_the_shell() {
     shell.expect("| 43 ");
     shell.enter("exit");
     assert!(shell.end().success());
+}
+
+#[test]
+fn a_question_without_a_shell_says_how_far_it_has_come_and_ends_with_ctrl_c() {
+    let (_folder, lake, state) = lake();
+    let mut command = Terminal::start(&lake, &state, &["sql", ENDLESS], &[]);
+    command.expect(" rows, ");
+    command.expect("Ctrl-C stops it");
+    command.type_in(INTERRUPT);
+    assert!(!command.end().success());
 }
 
 #[test]

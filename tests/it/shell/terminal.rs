@@ -27,13 +27,23 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// Begins `steplake sql` on a new terminal, with its state in `state`.
+    /// Begins the shell on a new terminal, with its state in `state`.
     pub(crate) fn open(lake: &Path, state: &Path, variables: &[(&str, &str)]) -> Self {
+        Self::start(lake, state, &["sql"], variables)
+    }
+
+    /// Runs a command on a new terminal.
+    pub(crate) fn start(
+        lake: &Path,
+        state: &Path,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let size = Winsize { ws_row: ROWS, ws_col: COLUMNS, ws_xpixel: 0, ws_ypixel: 0 };
         let pair = openpty(&size, None).unwrap();
         // A session of its own, whose terminal this is: only so does Ctrl-C become a signal.
         let mut command = Command::new("setsid");
-        command.args(["--ctty", env!("CARGO_BIN_EXE_steplake"), "sql"]);
+        command.args(["--ctty", env!("CARGO_BIN_EXE_steplake")]).args(arguments);
         command.env("STEPLAKE_LAKE", lake).env_remove("STEPLAKE_LOG").env("XDG_STATE_HOME", state);
         command.env("TERM", "xterm").env("NO_COLOR", "1").env("PAGER", "");
         command.envs(variables.iter().copied());
