@@ -32,7 +32,7 @@ pub(super) enum Code {
 }
 
 /// A command that failed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Failed {
     code: Code,
     message: String,
@@ -47,6 +47,11 @@ impl Failed {
     pub(super) fn after(self, done: &str) -> Self {
         let message = format!("{done} ({}): run `steplake dedup` on it", self.message);
         Self { message, ..self }
+    }
+
+    /// The same, with the place where what failed is written.
+    pub(super) fn at(self, place: &str) -> Self {
+        Self { message: format!("{place}: {}", self.message), ..self }
     }
 
     pub(super) fn usage(message: impl Into<String>) -> Self {

@@ -17,7 +17,9 @@ mod messages;
 mod progress;
 mod retract;
 mod rows;
+mod shell;
 mod verify;
+mod watch;
 
 use std::io::Write;
 use std::os::fd::AsFd;

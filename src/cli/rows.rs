@@ -3,12 +3,14 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::benchmarks::{environment, workers};
 use super::failure::Failed;
-use super::print;
+use super::watch::{Watch, Watched};
+use super::{print, shell};
 use crate::model::StateId;
 use crate::query::{
     Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
@@ -18,7 +20,8 @@ use crate::record::rebuild::{RebuildError, Rebuilder};
 use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
-    answer(cli, &args.output, args.snapshot, async |engine| engine.sql(&args.sql).await)
+    let Some(sql) = &args.sql else { return shell::run(cli, args) };
+    answer(cli, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
 }
 
 pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
@@ -55,37 +58,27 @@ pub(super) fn answer(
     let limits = limits(output)?;
     let snapshot = super::snapshot(&Lake::open(&cli.lake)?, snapshot)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let format = match output.format {
-        RowFormat::Table => Format::Table,
-        RowFormat::Csv => Format::Csv,
-        RowFormat::Json => Format::Json,
-        RowFormat::Arrow => Format::Arrow,
-        RowFormat::Parquet => Format::Parquet,
-    };
+    let format = Format::from(output.format);
     runtime.block_on(async {
-        let renderer = renderer(&snapshot.identity().environment);
-        let rebuilder = Live::new(&snapshot.identity().environment);
-        let options =
-            EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
-        let engine = Engine::new(snapshot, renderer, &options).await?;
+        let engine = engine(snapshot).await?;
+        let watch = Watch::begin(cli);
         let answer = ask(&engine).await?;
+        watch.of(answer.progress());
         format.check(&answer.schema())?;
-        let written = match &output.output {
-            Some(path) => {
-                let file = File::create(path).map_err(|error| {
-                    Failed::usage(format!("{} cannot be written: {error}", path.display()))
-                })?;
-                write(answer, format, limits, BufWriter::new(file)).await?
-            }
-            None => match write(answer, format, limits, BufWriter::new(std::io::stdout())).await {
+        let written = if let Some(path) = &output.output {
+            write(answer, format, limits, BufWriter::new(create(path)?)).await?
+        } else {
+            let out = Watched { out: std::io::stdout(), watch: watch.clone() };
+            match write(answer, format, limits, BufWriter::new(out)).await {
                 Err(QueryError::Write(error))
                     if error.kind() == std::io::ErrorKind::BrokenPipe =>
                 {
                     return Ok(());
                 }
                 written => written?,
-            },
+            }
         };
+        watch.end();
         if written.cut && output.rows.is_none() {
             tracing::warn!(
                 "the table shows only the first {} rows: --rows shows more; --output FILE has all, and so \
@@ -97,9 +90,37 @@ pub(super) fn answer(
     })
 }
 
+/// An engine over a snapshot, which shows and rebuilds states of the lake's environment.
+pub(super) async fn engine(snapshot: Snapshot) -> Result<Engine, QueryError> {
+    let renderer = renderer(&snapshot.identity().environment);
+    let rebuilder = Live::new(&snapshot.identity().environment);
+    let options =
+        EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
+    Engine::new(snapshot, renderer, &options).await
+}
+
+impl From<RowFormat> for Format {
+    fn from(format: RowFormat) -> Self {
+        match format {
+            RowFormat::Table => Self::Table,
+            RowFormat::Expanded => Self::Expanded,
+            RowFormat::Csv => Self::Csv,
+            RowFormat::Json => Self::Json,
+            RowFormat::Arrow => Self::Arrow,
+            RowFormat::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// The file that answers are to be written to.
+pub(super) fn create(path: &Path) -> Result<File, Failed> {
+    File::create(path)
+        .map_err(|error| Failed::usage(format!("{} cannot be written: {error}", path.display())))
+}
+
 /// What a table shows: on a screen what one can look through, in a file all.
-fn limits(output: &OutputArgs) -> Result<TableLimits, Failed> {
-    if output.rows.is_some() && output.format != RowFormat::Table {
+pub(super) fn limits(output: &OutputArgs) -> Result<TableLimits, Failed> {
+    if output.rows.is_some() && !Format::from(output.format).is_for_people() {
         return Err(Failed::usage("--rows is for tables: the other formats hold all rows"));
     }
     let limits = if output.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };

@@ -9,21 +9,32 @@ use futures::Stream;
 
 use super::QueryError;
 use super::explain::{Known, explain};
+use super::progress::QueryProgress;
 
 /// The rows of an answer, batch by batch, as they are found. Dropping it ends the query.
 pub struct Answer {
     stream: SendableRecordBatchStream,
     known: Known,
+    progress: QueryProgress,
 }
 
 impl Answer {
-    pub(super) fn new(stream: SendableRecordBatchStream, known: Known) -> Self {
-        Self { stream, known }
+    pub(super) fn new(
+        stream: SendableRecordBatchStream,
+        known: Known,
+        progress: QueryProgress,
+    ) -> Self {
+        Self { stream, known, progress }
     }
 
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
         self.stream.schema()
+    }
+
+    /// How far the work on it has come; to be kept apart and read while the rows are taken.
+    pub fn progress(&self) -> QueryProgress {
+        self.progress.clone()
     }
 }
 

@@ -20,7 +20,7 @@ use super::{Answer, QueryError};
 pub struct TableLimits {
     /// Rows; `None`: all.
     pub rows_max: Option<usize>,
-    /// Characters of a value, the last of which is `…` where it was longer; `None`: all. A plan that
+    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all. A plan that
     /// `EXPLAIN` answers with is never cut.
     pub cell_chars_max: Option<usize>,
 }
@@ -58,13 +58,18 @@ pub(super) async fn draw(
     let options = FormatOptions::default().with_null("");
     let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
     writeln!(out, "{drawn}")?;
+    writeln!(out, "{}", footer(rows, cut))?;
+    Ok(Written { rows: rows as u64, cut })
+}
+
+/// What stands below the rows.
+pub(super) fn footer(rows: usize, cut: bool) -> String {
     let noun = if rows == 1 { "row" } else { "rows" };
     if cut {
-        writeln!(out, "the first {rows} {noun}; take another format for all of them")?;
+        format!("the first {rows} {noun}; take another format for all of them")
     } else {
-        writeln!(out, "{rows} {noun}")?;
+        format!("{rows} {noun}")
     }
-    Ok(Written { rows: rows as u64, cut })
 }
 
 /// True for the answer to `EXPLAIN`, which is one long text by its nature.
@@ -73,7 +78,10 @@ fn is_plan(schema: &Schema) -> bool {
 }
 
 /// The batch as it is shown: every value a text.
-fn shown(batch: &RecordBatch, cell_chars_max: Option<usize>) -> Result<RecordBatch, ArrowError> {
+pub(super) fn shown(
+    batch: &RecordBatch,
+    cell_chars_max: Option<usize>,
+) -> Result<RecordBatch, ArrowError> {
     let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
         let texts = texts(rounded(column)?.as_ref())?;
         let Some(chars_max) = cell_chars_max else { return Ok(texts) };

@@ -13,6 +13,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
+use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
@@ -20,8 +21,10 @@ use super::explain::{Known, explain};
 use super::layered::LayeredLakeTable;
 use super::literals::{StateComparisons, StateLists};
 use super::named::Query;
+use super::progress::QueryProgress;
 use super::tables::LakeTable;
 use super::views::views;
+use super::yielding::YieldInJoins;
 use super::{QueryError, catalog, functions, statements};
 use crate::model::StateId;
 use crate::store::{Identity, Segment, Snapshot, Table};
@@ -68,6 +71,7 @@ pub struct Engine {
     context: SessionContext,
     identity: Arc<Identity>,
     tables: Vec<String>,
+    rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,
 }
 
@@ -88,6 +92,7 @@ impl Engine {
             context: context(options).map_err(|error| explain(error, &Known::default()))?,
             identity: Arc::clone(&identity),
             tables: Vec::new(),
+            rows: HashMap::new(),
             segments: HashMap::new(),
         };
         for table in Table::ALL {
@@ -97,9 +102,11 @@ impl Engine {
             } else {
                 engine.register(table.name(), Arc::new(LakeTable::new(&snapshot, table)))?;
             }
+            engine.rows.insert(table.name().to_owned(), snapshot.rows(table));
             engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
         }
         for (name, batch) in catalog::tables(&identity, &snapshot).map_err(failed)? {
+            engine.rows.insert(name.to_owned(), batch.num_rows() as u64);
             let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(failed)?;
             engine.register(name, Arc::new(table))?;
         }
@@ -150,6 +157,11 @@ impl Engine {
         &self.tables
     }
 
+    /// How many rows a table has; a view is counted only when it is asked.
+    pub(super) fn rows_of(&self, table: &str) -> Option<u64> {
+        self.rows.get(table).copied()
+    }
+
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views
     /// and functions; it does not keep its user from statements that write.
     pub fn context(&self) -> &SessionContext {
@@ -165,8 +177,13 @@ impl Engine {
         let frame = self.plan(text, values).await;
         let frame = frame.map_err(|error| explain(error, &known))?;
         known.segments = self.segments_of(frame.logical_plan());
-        match frame.execute_stream().await {
-            Ok(stream) => Ok(Answer::new(stream, known)),
+        let task = Arc::new(frame.task_ctx());
+        let plan = match frame.create_physical_plan().await {
+            Ok(plan) => plan,
+            Err(error) => return Err(explain(error, &known)),
+        };
+        match execute_stream(Arc::clone(&plan), task) {
+            Ok(stream) => Ok(Answer::new(stream, known, QueryProgress::new(plan))),
             Err(error) => Err(explain(error, &known)),
         }
     }
@@ -259,6 +276,7 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features()
         .with_analyzer_rules(analyzer)
+        .with_physical_optimizer_rule(Arc::new(YieldInJoins))
         .build();
     let context = SessionContext::new_with_state(state);
     let planned = context.state_ref();

@@ -14,7 +14,9 @@
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
 //! pages that may hold the state.
 //!
-//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
+//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`]. What can be
+//! asked about is described by [`Engine::relations`] and [`Engine::functions`]; how far an answer has come, by
+//! its [`QueryProgress`].
 //!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
@@ -25,6 +27,7 @@ mod catalog;
 mod drawing;
 mod engine;
 mod error;
+mod expanded;
 mod explain;
 mod functions;
 mod keys;
@@ -33,14 +36,20 @@ mod literals;
 mod named;
 mod near;
 mod output;
+mod progress;
 mod readers;
+mod relations;
 mod statements;
 mod tables;
 mod views;
+mod yielding;
 
 pub use answer::Answer;
 pub use drawing::TableLimits;
 pub use engine::{Engine, EngineOptions, IrRebuilder, IrRenderer};
 pub use error::{Position, QueryError};
+pub use functions::{Function, FunctionKind};
 pub use named::{Parameter, ParameterKind, Query};
 pub use output::{Format, Written, write};
+pub use progress::QueryProgress;
+pub use relations::{Relation, RelationColumn};

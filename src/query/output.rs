@@ -19,6 +19,7 @@ use parquet::file::properties::WriterProperties;
 
 use super::drawing::draw;
 use super::error::one_line;
+use super::expanded::expand;
 use super::{Answer, QueryError, TableLimits};
 
 /// The form of an answer.
@@ -26,6 +27,8 @@ use super::{Answer, QueryError, TableLimits};
 pub enum Format {
     /// For people: rows drawn as a table, as many and as wide as [`TableLimits`] allow.
     Table,
+    /// For people: a line for each value, which is whole; as many rows as [`TableLimits`] allow.
+    Expanded,
     /// With a header line.
     Csv,
     /// One array of objects.
@@ -38,17 +41,24 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 5] = [Self::Table, Self::Csv, Self::Json, Self::Arrow, Self::Parquet];
+    pub const ALL: [Self; 6] =
+        [Self::Table, Self::Expanded, Self::Csv, Self::Json, Self::Arrow, Self::Parquet];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Table => "table",
+            Self::Expanded => "expanded",
             Self::Csv => "csv",
             Self::Json => "json",
             Self::Arrow => "arrow",
             Self::Parquet => "parquet",
         }
+    }
+
+    /// Whether it is read by people, within [`TableLimits`], and not by programs.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Expanded)
     }
 
     /// Whether an answer with these columns can be written in the format. [`write()`] checks it too, but
@@ -58,7 +68,7 @@ impl Format {
     ///
     /// [`QueryError::SameName`]: JSON, Arrow and Parquet know columns by their names.
     pub fn check(self, schema: &Schema) -> Result<(), QueryError> {
-        if matches!(self, Self::Table | Self::Csv) {
+        if self.is_for_people() || self == Self::Csv {
             return Ok(());
         }
         let mut names = HashSet::new();
@@ -79,10 +89,9 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|format| format.as_str() == text)
-            .ok_or_else(|| format!("`{text}` is no format: table, csv, json, arrow, parquet"))
+        Self::ALL.into_iter().find(|format| format.as_str() == text).ok_or_else(|| {
+            format!("`{text}` is no format: table, expanded, csv, json, arrow, parquet")
+        })
     }
 }
 
@@ -95,8 +104,8 @@ pub struct Written {
     pub cut: bool,
 }
 
-/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory, and is cut by
-/// `limits`, which the other formats take no notice of.
+/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory. What is for people is
+/// cut by `limits`, which the other formats take no notice of.
 ///
 /// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded to
 /// six significant digits. In JSON, 64-bit integers
@@ -128,6 +137,7 @@ async fn write_as(
     format.check(&schema)?;
     let written = match format {
         Format::Table => draw(answer, limits, out).await?,
+        Format::Expanded => expand(answer, limits, out).await?,
         Format::Csv => {
             let schema = mapped(&schema, text_in_csv);
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);

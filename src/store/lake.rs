@@ -8,7 +8,7 @@ use super::segment::SegmentPlace;
 use super::snapshot::Moment;
 use super::{
     Disk, Identity, Maintenance, Snapshot, SnapshotId, StoreError, Table, VerifyReport, Writer,
-    identity, merge,
+    identity, manifest, merge,
 };
 
 /// A lake: a folder that holds the data of one environment. See the [module](super).
@@ -137,6 +137,18 @@ impl Lake {
     /// When the catalog cannot be read.
     pub fn sealed(&self) -> Result<Snapshot, StoreError> {
         Snapshot::read(self, Moment::Sealed)
+    }
+
+    /// The number of the newest snapshot. Nothing else is read, and nothing is kept.
+    ///
+    /// # Errors
+    ///
+    /// When the catalog cannot be read.
+    pub fn newest(&self) -> Result<SnapshotId, StoreError> {
+        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
+        let transaction = catalog.read()?;
+        let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
+        Moment::Sealed.find(&self.path, &history)
     }
 
     /// The rows that were sealed in snapshot `id`.

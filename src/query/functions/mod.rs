@@ -16,6 +16,7 @@ mod actions;
 mod arguments;
 mod feature;
 mod ir;
+mod listed;
 mod states;
 
 use std::sync::Arc;
@@ -26,6 +27,8 @@ use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 
 pub(super) use self::ir::IrSource;
+pub(super) use self::listed::list;
+pub use self::listed::{Function, FunctionKind};
 use crate::store::Identity;
 
 /// Makes the functions known to `registry`.

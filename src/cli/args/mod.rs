@@ -1,5 +1,7 @@
 //! The command line, as clap reads it.
 
+mod questions;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -8,6 +10,7 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
+pub(super) use self::questions::{OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use crate::record::generate::Policy;
 use crate::store::TRAIL_STEPS_MAX;
 
@@ -64,7 +67,6 @@ pub(super) enum Command {
     Retract(RetractArgs),
     /// Say what the lake holds.
     Info(InfoArgs),
-    /// Ask the lake in SQL.
     Sql(SqlArgs),
     /// Ask one of the named queries.
     Query(QueryArgs),
@@ -191,7 +193,7 @@ pub(super) struct GenerateArgs {
 
 /// Of which states the IR is kept: how many changes of state apart; of none otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Ir(pub(super) Option<NonZeroU32>);
+pub(super) struct Ir(pub(in crate::cli) Option<NonZeroU32>);
 
 impl FromStr for Ir {
     type Err = String;
@@ -219,15 +221,6 @@ impl fmt::Display for Ir {
             Some(every) => write!(f, "keyframes={every}"),
         }
     }
-}
-
-/// Which snapshot a command reads.
-#[derive(Debug, Clone, Copy, Args)]
-pub(super) struct SnapshotArgs {
-    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything is
-    /// read that is there now, also what is not sealed yet.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub(super) snapshot: Option<i64>,
 }
 
 /// List the lake's snapshots: every seal, dedup, retraction, repair and merge makes one.
@@ -350,69 +343,6 @@ pub(super) enum InfoFormat {
     Text,
     /// One JSON object.
     Json,
-}
-
-/// How rows are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum RowFormat {
-    /// A table for people.
-    Table,
-    /// Comma-separated values with a header.
-    Csv,
-    /// One array of objects; binary as hexadecimal digits.
-    Json,
-    /// An Arrow IPC file.
-    Arrow,
-    /// A Parquet file.
-    Parquet,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct OutputArgs {
-    /// How to print the rows.
-    #[arg(long, value_enum, default_value_t = RowFormat::Table)]
-    pub(super) format: RowFormat,
-
-    /// The rows that a table shows: 1,000 by default, all with --output.
-    #[arg(long, value_name = "N")]
-    pub(super) rows: Option<usize>,
-
-    /// The file to write instead of standard output.
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(super) output: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct SqlArgs {
-    /// The question, e.g. "SELECT count(*) FROM steps".
-    pub(super) sql: String,
-
-    #[command(flatten)]
-    pub(super) snapshot: SnapshotArgs,
-
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-#[derive(Debug, Args)]
-pub(super) struct QueryArgs {
-    /// The query's name.
-    #[arg(required_unless_present = "list")]
-    pub(super) name: Option<String>,
-
-    /// A parameter of the query.
-    #[arg(long = "param", short, value_name = "NAME=VALUE")]
-    pub(super) params: Vec<String>,
-
-    /// List the queries and their parameters.
-    #[arg(long)]
-    pub(super) list: bool,
-
-    #[command(flatten)]
-    pub(super) snapshot: SnapshotArgs,
-
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
 }
 
 #[derive(Debug, Args)]

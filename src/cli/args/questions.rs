@@ -1,0 +1,104 @@
+//! The arguments of `sql` and `query`, and what other commands that print rows share with them.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+/// Which snapshot a command reads.
+#[derive(Debug, Clone, Copy, Args)]
+pub(in crate::cli) struct SnapshotArgs {
+    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything is
+    /// read that is there now, also what is not sealed yet.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(in crate::cli) snapshot: Option<i64>,
+}
+
+/// How rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(in crate::cli) enum RowFormat {
+    /// A table for people.
+    Table,
+    /// A line for each value, which is whole, for people.
+    Expanded,
+    /// Comma-separated values with a header.
+    Csv,
+    /// One array of objects; binary as hexadecimal digits.
+    Json,
+    /// An Arrow IPC file.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct OutputArgs {
+    /// How to print the rows.
+    #[arg(long, value_enum, default_value_t = RowFormat::Table)]
+    pub(in crate::cli) format: RowFormat,
+
+    /// The rows that a table shows: 1,000 by default, all with --output.
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) rows: Option<usize>,
+
+    /// The file to write instead of standard output.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) output: Option<PathBuf>,
+}
+
+/// Ask the lake in SQL: one question, a file of them, or a shell.
+///
+/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab, shows long
+/// answers in a pager, and Ctrl-C ends a question and not the shell. `\?` lists its commands. When standard
+/// input is no terminal, the statements there are answered one after another, up to the first that fails.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+In the shell a statement ends with a semicolon; commands begin with a backslash:
+  SELECT action_name(action), count(*) FROM steps
+    GROUP BY 1 ORDER BY 2 DESC LIMIT 5;
+  \\d steps                    the columns of a table and what they mean
+  \\df state                   functions
+  \\query noop_rate tries=5    a named query (\\l lists them)
+  \\x                          one line for each value
+  \\o best.csv                 answers go to a file
+  \\?                          all commands
+
+Statements from a file or a pipe:
+  steplake sql -f questions.sql
+  echo 'SELECT count(*) FROM steps; SELECT count(*) FROM ir;' | steplake sql --format csv
+
+The history is in $XDG_STATE_HOME/steplake/history (~/.local/state without it); $PAGER shows long answers.")]
+pub(in crate::cli) struct SqlArgs {
+    /// The question, e.g. "SELECT count(*) FROM steps".
+    pub(in crate::cli) sql: Option<String>,
+
+    /// Answer the statements of a file, up to the first that fails.
+    #[arg(long, short, conflicts_with = "sql", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) file: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(in crate::cli) snapshot: SnapshotArgs,
+
+    #[command(flatten)]
+    pub(in crate::cli) output: OutputArgs,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct QueryArgs {
+    /// The query's name.
+    #[arg(required_unless_present = "list")]
+    pub(in crate::cli) name: Option<String>,
+
+    /// A parameter of the query.
+    #[arg(long = "param", short, value_name = "NAME=VALUE")]
+    pub(in crate::cli) params: Vec<String>,
+
+    /// List the queries and their parameters.
+    #[arg(long)]
+    pub(in crate::cli) list: bool,
+
+    #[command(flatten)]
+    pub(in crate::cli) snapshot: SnapshotArgs,
+
+    #[command(flatten)]
+    pub(in crate::cli) output: OutputArgs,
+}

@@ -1,0 +1,226 @@
+//! The shell's own commands: what they are called, and what stands after them.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::cli::failure::Failed;
+use crate::query::Format;
+
+/// What a command asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    Help,
+    Describe(Option<String>),
+    Functions(Option<String>),
+    Queries(Option<String>),
+    Query(String, Vec<(String, String)>),
+    Snapshot(Option<i64>),
+    Refresh,
+    Timing(Option<bool>),
+    Expanded(Option<bool>),
+    Format(Option<Format>),
+    Output(Option<PathBuf>),
+    Include(PathBuf),
+    Quit,
+}
+
+/// A command as `\?` lists it.
+pub(super) struct Listed {
+    pub(super) name: &'static str,
+    arguments: &'static str,
+    about: &'static str,
+}
+
+const fn listed(name: &'static str, arguments: &'static str, about: &'static str) -> Listed {
+    Listed { name, arguments, about }
+}
+
+/// All commands, in the order in which they are listed.
+pub(super) const COMMANDS: [Listed; 14] = [
+    listed("\\d", "[NAME]", "the tables and views, or the columns of one and what they mean"),
+    listed("\\df", "[PATTERN]", "the functions, or those with PATTERN in their names"),
+    listed("\\l", "[NAME]", "the named queries, or one with its parameters and its text"),
+    listed("\\query", "NAME [K=V …]", "ask a named query"),
+    listed("\\snapshot", "[N]", "list the snapshots, or read snapshot N"),
+    listed("\\refresh", "", "read all that the lake holds now"),
+    listed("\\x", "[on|off]", "one line for each value instead of a table"),
+    listed("\\format", "[FORMAT]", "table, expanded, csv, json, arrow or parquet"),
+    listed("\\o", "[FILE]", "write answers to FILE; without it, to the screen again"),
+    listed("\\i", "FILE", "answer the statements of a file"),
+    listed("\\timing", "[on|off]", "say how long each answer took"),
+    listed("\\?", "", "this list"),
+    listed("\\q", "", "leave, as Ctrl-D does"),
+    listed("\\quit", "", "the same"),
+];
+
+/// What `\?` says.
+pub(super) fn help() -> String {
+    let mut text = "A statement ends with a semicolon and may have many lines. Ctrl-C ends a question or clears \
+                    the line,\nTab completes names, Ctrl-R searches the history.\n\n"
+        .to_owned();
+    for command in &COMMANDS {
+        let called = format!("{} {}", command.name, command.arguments);
+        writeln!(text, "  {called:<24} {}", command.about).expect("a string takes it");
+    }
+    text
+}
+
+impl FromStr for Command {
+    type Err = Failed;
+
+    fn from_str(line: &str) -> Result<Self, Failed> {
+        // The habit of ending lines with a semicolon is no mistake.
+        let line = line.trim().trim_end_matches(';');
+        let name = line.split_whitespace().next().unwrap_or_default();
+        let mut arguments = split(line[name.len()..].trim())
+            .map_err(|problem| Failed::usage(format!("`{name}`: {problem}")))?;
+        let wrong =
+            |problem: &str| Failed::usage(format!("`{name}` {problem}: `\\?` lists the commands"));
+        if name == "\\query" {
+            if arguments.is_empty() {
+                return Err(wrong("wants the name of a query (`\\l` lists them)"));
+            }
+            let query = arguments.remove(0);
+            return Ok(Self::Query(query, values(arguments)?));
+        }
+        if arguments.len() > 1 {
+            return Err(wrong("takes one argument at most (quote one with spaces)"));
+        }
+        let argument = arguments.pop();
+        let command = match (name, argument) {
+            ("\\?" | "\\h" | "\\help", None) => Self::Help,
+            ("\\d" | "\\dt" | "\\d+", name) => Self::Describe(name),
+            ("\\df", pattern) => Self::Functions(pattern),
+            ("\\l", name) => Self::Queries(name),
+            ("\\snapshot", None) => Self::Snapshot(None),
+            ("\\snapshot", Some(number)) => match number.parse() {
+                Ok(number) => Self::Snapshot(Some(number)),
+                Err(_) => return Err(wrong(&format!("wants a number, and `{number}` is none"))),
+            },
+            ("\\refresh", None) => Self::Refresh,
+            ("\\timing", argument) => {
+                Self::Timing(switch(argument.as_deref()).map_err(|said| wrong(&said))?)
+            }
+            ("\\x", argument) => {
+                Self::Expanded(switch(argument.as_deref()).map_err(|said| wrong(&said))?)
+            }
+            ("\\format", None) => Self::Format(None),
+            ("\\format", Some(format)) => {
+                Self::Format(Some(format.parse().map_err(Failed::usage)?))
+            }
+            ("\\o", path) => Self::Output(path.map(PathBuf::from)),
+            ("\\i", Some(path)) => Self::Include(path.into()),
+            ("\\i", None) => return Err(wrong("wants a file")),
+            ("\\q" | "\\quit", None) => Self::Quit,
+            (known, Some(_)) if COMMANDS.iter().any(|command| command.name == known) => {
+                return Err(wrong("takes no argument"));
+            }
+            _ => return Err(wrong("is no command")),
+        };
+        Ok(command)
+    }
+}
+
+/// `on`, `off`, or nothing, which is the other of the two.
+fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
+    match argument {
+        None => Ok(None),
+        Some("on") => Ok(Some(true)),
+        Some("off") => Ok(Some(false)),
+        Some(other) => Err(format!("is on or off, not `{other}`")),
+    }
+}
+
+/// The values of a named query's parameters.
+fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, Failed> {
+    let value = |text: String| match text.split_once('=') {
+        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
+        None => Err(Failed::usage(format!("`{text}` has no value: write NAME=VALUE"))),
+    };
+    arguments.into_iter().map(value).collect()
+}
+
+/// Words that spaces tell apart, but for those in single or double quotes or after a backslash.
+fn split(text: &str) -> Result<Vec<String>, &'static str> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        match (quote, character) {
+            (None, '\\') => word.get_or_insert_default().extend(characters.next()),
+            (Some(open), close) if open == close => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(character);
+                word.get_or_insert_default();
+            }
+            (None, space) if space.is_whitespace() => words.extend(word.take()),
+            (_, other) => word.get_or_insert_default().push(other),
+        }
+    }
+    if quote.is_some() {
+        return Err("a quote is not closed");
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_with_what_they_take() {
+        let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        for (line, wanted) in [
+            ("\\?", Command::Help),
+            ("\\d", Command::Describe(None)),
+            ("\\d steps;", Command::Describe(Some("steps".into()))),
+            ("\\df state", Command::Functions(Some("state".into()))),
+            ("\\query unstable", Command::Query("unstable".into(), vec![])),
+            (
+                "\\query path_to state='a b' tries=2",
+                Command::Query("path_to".into(), vec![pair("state", "a b"), pair("tries", "2")]),
+            ),
+            ("\\snapshot 3", Command::Snapshot(Some(3))),
+            ("\\x", Command::Expanded(None)),
+            ("\\timing off", Command::Timing(Some(false))),
+            ("\\format json", Command::Format(Some(Format::Json))),
+            ("\\o 'my file.csv'", Command::Output(Some("my file.csv".into()))),
+            ("\\o my\\ file.csv", Command::Output(Some("my file.csv".into()))),
+            ("\\i a.sql", Command::Include("a.sql".into())),
+            ("\\quit", Command::Quit),
+        ] {
+            assert_eq!(line.parse::<Command>().unwrap(), wanted, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_command_is_said() {
+        for (line, said) in [
+            ("\\nope", "`\\nope` is no command"),
+            ("\\refresh now", "takes no argument"),
+            ("\\d a b", "takes one argument"),
+            ("\\i", "wants a file"),
+            ("\\x maybe", "on or off"),
+            ("\\snapshot x", "wants a number"),
+            ("\\format html", "is no format"),
+            ("\\query", "wants the name"),
+            ("\\query unstable 3", "NAME=VALUE"),
+            ("\\o 'a", "a quote is not closed"),
+        ] {
+            let error = line.parse::<Command>().unwrap_err().to_string();
+            assert!(error.contains(said), "{line}: {error}");
+        }
+    }
+
+    #[test]
+    fn every_listed_command_is_one() {
+        for command in &COMMANDS {
+            let read = command.name.parse::<Command>();
+            let bare = read.map_err(|error| error.to_string());
+            assert!(bare.as_ref().err().is_none_or(|said| said.contains("wants")), "{bare:?}");
+        }
+    }
+}

@@ -1,0 +1,375 @@
+//! What a word may go on to, from the text before it.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::commands::COMMANDS;
+use super::statements::words;
+use crate::query::{Format, Function, Query, Relation};
+
+/// The names that a word can be completed to.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) relations: Vec<Relation>,
+    pub(super) functions: Vec<Function>,
+}
+
+/// A word as it may be completed: what is listed, and what is put in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) shown: String,
+    pub(super) text: String,
+}
+
+impl Candidate {
+    fn new(text: &str) -> Self {
+        Self { shown: text.to_owned(), text: text.to_owned() }
+    }
+
+    /// A name in SQL, in quotes where it needs them.
+    fn name(name: &str) -> Self {
+        let plain = name.chars().all(is_of_word) && !name.starts_with(|c: char| c.is_ascii_digit());
+        let text =
+            if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
+        Self { shown: name.to_owned(), text }
+    }
+
+    fn function(function: &Function) -> Self {
+        Self { shown: format!("{}()", function.name), text: format!("{}(", function.name) }
+    }
+}
+
+/// The words of SQL that questions use.
+const KEYWORDS: [&str; 64] = [
+    "SELECT",
+    "FROM",
+    "WHERE",
+    "GROUP BY",
+    "ORDER BY",
+    "HAVING",
+    "LIMIT",
+    "OFFSET",
+    "DISTINCT",
+    "AS",
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "IS NULL",
+    "IS NOT NULL",
+    "BETWEEN",
+    "LIKE",
+    "ILIKE",
+    "EXISTS",
+    "CASE",
+    "WHEN",
+    "THEN",
+    "ELSE",
+    "END",
+    "CAST",
+    "JOIN",
+    "LEFT JOIN",
+    "RIGHT JOIN",
+    "FULL JOIN",
+    "INNER JOIN",
+    "CROSS JOIN",
+    "SEMI JOIN",
+    "ANTI JOIN",
+    "ON",
+    "USING",
+    "UNION",
+    "UNION ALL",
+    "INTERSECT",
+    "EXCEPT",
+    "EXCLUDE",
+    "WITH",
+    "RECURSIVE",
+    "OVER",
+    "PARTITION BY",
+    "ROWS",
+    "RANGE",
+    "PRECEDING",
+    "FOLLOWING",
+    "UNBOUNDED",
+    "CURRENT ROW",
+    "FILTER",
+    "QUALIFY",
+    "ASC",
+    "DESC",
+    "NULLS FIRST",
+    "NULLS LAST",
+    "TRUE",
+    "FALSE",
+    "NULL",
+    "EXPLAIN",
+    "EXPLAIN ANALYZE",
+    "DESCRIBE",
+    "SHOW TABLES",
+];
+
+/// Those that a statement begins with.
+const BEGINNINGS: [&str; 6] =
+    ["SELECT", "WITH", "EXPLAIN", "EXPLAIN ANALYZE", "DESCRIBE", "SHOW TABLES"];
+
+fn is_of_word(character: char) -> bool {
+    character.is_alphanumeric() || character == '_'
+}
+
+/// What the word that ends at byte `cursor` of `line` may go on to, best first, and where it begins.
+/// `before` are the lines of the statement above this one.
+pub(super) fn complete(
+    names: &Names,
+    before: &str,
+    line: &str,
+    cursor: usize,
+) -> (usize, Vec<Candidate>) {
+    let head = &line[..cursor];
+    let begin = head
+        .rfind(|c| !is_of_word(c))
+        .map_or(0, |at| at + head[at..].chars().next().map_or(0, char::len_utf8));
+    let (above, _) = words(before);
+    if above.is_empty() && head.trim_start().starts_with('\\') {
+        return in_command(names, head);
+    }
+    let word = &head[begin..];
+    // What stands in a string or a comment is no name; a name may stand in quotes.
+    let (tokens, is_open) = words(&format!("{before}{}", &head[..begin]));
+    let quoted = is_open && head[..begin].ends_with('"');
+    if is_open && !quoted {
+        return (begin, Vec::new());
+    }
+    let mut candidates = in_statement(names, before, line, &tokens, word);
+    candidates.retain(|candidate| starts_with(&candidate.shown, word));
+    if quoted {
+        for candidate in &mut candidates {
+            candidate.text = format!("{}\"", candidate.shown);
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    candidates.retain(|candidate| seen.insert(candidate.text.clone()));
+    (begin, candidates)
+}
+
+/// Whether a name begins with what was typed, whatever its case.
+fn starts_with(name: &str, typed: &str) -> bool {
+    let mut letters = name.chars().flat_map(char::to_lowercase);
+    typed.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
+}
+
+fn in_statement(
+    names: &Names,
+    before: &str,
+    line: &str,
+    earlier: &[TokenWithSpan],
+    word: &str,
+) -> Vec<Candidate> {
+    // Tables may be named after the word: SELECT comes before FROM.
+    let (all, _) = words(&format!("{before}{line}"));
+    let tables = || names.relations.iter().map(|relation| Candidate::name(&relation.name));
+    let rows = |relations: &[&Relation]| -> Vec<Candidate> {
+        let columns = relations.iter().flat_map(|relation| &relation.columns);
+        columns.map(|column| Candidate::name(&column.name)).collect()
+    };
+    if let [.., owner, dot] = earlier
+        && dot.token == Token::Period
+        && let Token::Word(owner) = &owner.token
+    {
+        let relation = named(names, &owner.value).or_else(|| aliased(names, &all, &owner.value));
+        return rows(relation.as_slice());
+    }
+    let last = earlier.last().map(|token| &token.token);
+    if let Some(Token::Word(last)) = last
+        && [Keyword::FROM, Keyword::JOIN, Keyword::DESCRIBE].contains(&last.keyword)
+    {
+        let functions = names.functions.iter().filter(|f| f.kind.as_str() == "table");
+        let functions = functions.filter(|_| !word.is_empty());
+        return tables().chain(functions.map(Candidate::function)).collect();
+    }
+    if last.is_none_or(|token| *token == Token::SemiColon) {
+        return keywords(&BEGINNINGS, word);
+    }
+    let everything: Vec<&Relation> = names.relations.iter().collect();
+    let in_use = in_use(names, &all);
+    let mut candidates = rows(&in_use);
+    if word.is_empty() {
+        return if in_use.is_empty() { rows(&everything) } else { candidates };
+    }
+    candidates.extend(names.functions.iter().map(Candidate::function));
+    candidates.extend(tables());
+    candidates.extend(keywords(&KEYWORDS, word));
+    if in_use.is_empty() {
+        candidates.extend(rows(&everything));
+    }
+    candidates
+}
+
+/// Keywords in the case of the word that is typed.
+fn keywords(keywords: &[&str], word: &str) -> Vec<Candidate> {
+    let is_lower = !word.is_empty() && word.chars().all(|letter| !letter.is_uppercase());
+    let cased = |word: &&str| if is_lower { word.to_lowercase() } else { (*word).to_owned() };
+    keywords.iter().map(|word| Candidate::new(&cased(word))).collect()
+}
+
+fn named<'a>(names: &'a Names, name: &str) -> Option<&'a Relation> {
+    names.relations.iter().find(|relation| relation.name == name)
+}
+
+/// The table that a statement calls `alias`: `steps s`, `steps AS s`.
+fn aliased<'a>(names: &'a Names, tokens: &[TokenWithSpan], alias: &str) -> Option<&'a Relation> {
+    let text = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => Some(word.value.clone()),
+        _ => None,
+    };
+    let is_as = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::AS);
+    (1..tokens.len()).filter(|&at| text(&tokens[at]).as_deref() == Some(alias)).find_map(|at| {
+        let owner = if is_as(&tokens[at - 1]) { at.checked_sub(2)? } else { at - 1 };
+        named(names, &text(&tokens[owner])?)
+    })
+}
+
+/// The tables that a statement names.
+fn in_use<'a>(names: &'a Names, tokens: &[TokenWithSpan]) -> Vec<&'a Relation> {
+    let named = |relation: &&Relation| {
+        tokens
+            .iter()
+            .any(|token| matches!(&token.token, Token::Word(w) if w.value == relation.name))
+    };
+    names.relations.iter().filter(named).collect()
+}
+
+/// What may stand in a command: its name, then what it takes.
+fn in_command(names: &Names, head: &str) -> (usize, Vec<Candidate>) {
+    let begin = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let mut earlier = head[..begin].split_whitespace();
+    let candidates: Vec<Candidate> = match (earlier.next(), earlier.next()) {
+        (None, _) => COMMANDS.iter().map(|command| Candidate::new(command.name)).collect(),
+        (Some("\\d"), None) => {
+            names.relations.iter().map(|relation| Candidate::new(&relation.name)).collect()
+        }
+        (Some("\\df"), None) => {
+            names.functions.iter().map(|function| Candidate::new(&function.name)).collect()
+        }
+        (Some("\\l" | "\\query"), None) => {
+            Query::list().iter().map(|query| Candidate::new(query.name())).collect()
+        }
+        (Some("\\query"), Some(query)) => Query::get(query).map_or(Vec::new(), |query| {
+            let parameter = |name| Candidate::new(&format!("{name}="));
+            query.parameters().iter().map(|known| parameter(known.name)).collect()
+        }),
+        (Some("\\format"), None) => {
+            Format::ALL.into_iter().map(|format| Candidate::new(format.as_str())).collect()
+        }
+        (Some("\\x" | "\\timing"), None) => ["on", "off"].map(Candidate::new).to_vec(),
+        _ => Vec::new(),
+    };
+    let word = &head[begin..];
+    (begin, candidates.into_iter().filter(|candidate| candidate.shown.starts_with(word)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::query::{FunctionKind, RelationColumn};
+
+    fn names() -> Names {
+        let column = |name: &&str| RelationColumn {
+            name: (*name).to_owned(),
+            kind: "int64".to_owned(),
+            description: String::new(),
+        };
+        let relation = |name: &str, columns: &[&str]| Relation {
+            name: name.to_owned(),
+            description: String::new(),
+            rows: None,
+            columns: columns.iter().map(column).collect(),
+        };
+        let function = |name: &str, kind| Function {
+            name: name.to_owned(),
+            kind,
+            syntax: String::new(),
+            description: String::new(),
+            is_of_the_field: false,
+        };
+        Names {
+            relations: vec![
+                relation("steps", &["step_index", "state_id", "Odd name"]),
+                relation("observations", &["state_id", "InstCount"]),
+            ],
+            functions: vec![
+                function("state", FunctionKind::Scalar),
+                function("count", FunctionKind::Aggregate),
+                function("series", FunctionKind::Table),
+            ],
+        }
+    }
+
+    /// Completes at the `^` of `line`.
+    fn completed(before: &str, line: &str) -> Vec<String> {
+        let cursor = line.find('^').unwrap();
+        let (begin, candidates) = complete(&names(), before, &line.replace('^', ""), cursor);
+        assert!(begin <= cursor);
+        candidates.into_iter().map(|candidate| candidate.text).collect()
+    }
+
+    #[test]
+    fn columns_of_the_tables_that_are_named_come_first() {
+        assert_eq!(completed("", "SELECT sta^ FROM steps"), ["state_id", "state("]);
+        assert_eq!(completed("SELECT sum(\n", "  inst^\nFROM observations"), ["InstCount"]);
+        assert_eq!(completed("SELECT *\nFROM steps\n", "WHERE step_^"), ["step_index"]);
+        assert_eq!(completed("", "SELECT ^ FROM observations"), ["state_id", "InstCount"]);
+        assert_eq!(completed("", "SELECT max(^").len(), 4);
+        // Without a table, any column may be meant, but what can be named already comes first.
+        assert_eq!(completed("", "SELECT st^"), ["state(", "steps", "step_index", "state_id"]);
+    }
+
+    #[test]
+    fn an_owner_has_its_columns_alone() {
+        assert_eq!(
+            completed("", "SELECT o.^ FROM steps s, observations o"),
+            ["state_id", "InstCount"]
+        );
+        assert_eq!(completed("", "SELECT s.st^ FROM steps AS s"), ["step_index", "state_id"]);
+        assert_eq!(completed("", "SELECT observations.I^"), ["InstCount"]);
+        assert_eq!(completed("", "SELECT nobody.s^ FROM steps"), [""; 0]);
+    }
+
+    #[test]
+    fn tables_follow_from_and_join() {
+        assert_eq!(completed("", "SELECT count(*) FROM s^"), ["steps", "series("]);
+        assert_eq!(completed("", "SELECT * FROM steps JOIN ^"), ["steps", "observations"]);
+    }
+
+    #[test]
+    fn keywords_keep_the_case_of_the_word() {
+        assert_eq!(completed("", "SELECT 1 ord^"), ["order by"]);
+        assert_eq!(completed("", "SEL^"), ["SELECT"]);
+        assert_eq!(completed("", "SELECT 1; wi^"), ["with"]);
+        assert_eq!(completed("", "^").len(), BEGINNINGS.len());
+        assert_eq!(completed("", "SELECT cou^"), ["count("]);
+    }
+
+    #[test]
+    fn names_are_quoted_where_they_have_to_be() {
+        assert_eq!(completed("", "SELECT Odd^ FROM steps"), ["\"Odd name\""]);
+        assert_eq!(completed("", "SELECT \"Odd^ FROM steps"), ["Odd name\""]);
+    }
+
+    #[test]
+    fn texts_and_comments_are_left_alone() {
+        assert_eq!(completed("", "SELECT 'st^"), [""; 0]);
+        assert_eq!(completed("SELECT 'a\n", "st^"), [""; 0]);
+        assert_eq!(completed("/* a\n", "st^"), [""; 0]);
+    }
+
+    #[test]
+    fn commands_and_what_they_take_are_completed() {
+        assert_eq!(completed("", "\\qui^"), ["\\quit"]);
+        assert_eq!(completed("", "\\d st^"), ["steps"]);
+        assert_eq!(completed("", "\\df sta^"), ["state"]);
+        assert_eq!(completed("", "\\query mean_^"), ["mean_reward"]);
+        assert_eq!(completed("", "\\query mean_reward rew^"), ["reward="]);
+        assert_eq!(completed("", "\\format js^"), ["json"]);
+        assert_eq!(completed("", "\\snapshot ^"), [""; 0]);
+        assert_eq!(completed("SELECT\n", "\\qui^"), [""; 0]);
+    }
+}

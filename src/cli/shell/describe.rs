@@ -1,0 +1,180 @@
+//! What the shell tells about tables, functions and named queries.
+
+use std::fmt::Write as _;
+
+use indicatif::HumanCount;
+
+use crate::cli::failure::Failed;
+use crate::query::{Function, Query, Relation};
+
+/// Characters that the last column has at least, however narrow the screen.
+const LAST_WIDTH_MIN: usize = 24;
+/// Characters of another column at most; what is longer has the rest of its line below it.
+const WIDTH_MAX: usize = 34;
+
+/// Lines of cells, each column as wide as its widest cell; the last goes on below where it does not fit into
+/// `width`.
+fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> String {
+    let letters = |cell: &String| cell.chars().count();
+    let widest = |column: usize| {
+        let lengths = lines.iter().map(|cells| letters(&cells[column]));
+        lengths.filter(|&length| length <= WIDTH_MAX).max().unwrap_or(0)
+    };
+    let widths: [usize; N] = std::array::from_fn(widest);
+    let before: usize = widths[..N - 1].iter().map(|width| width + 2).sum();
+    let last = width.map_or(usize::MAX, |width| width.saturating_sub(before).max(LAST_WIDTH_MIN));
+    let mut text = String::new();
+    for cells in lines {
+        let mut line = String::new();
+        let mut begin = 0;
+        for (cell, width) in cells.iter().zip(widths).take(N - 1) {
+            begin += width + 2;
+            if letters(cell) > width {
+                writeln!(text, "{line}{cell}").expect("a string takes it");
+                line = " ".repeat(begin);
+            } else {
+                write!(line, "{cell:width$}  ").expect("a string takes it");
+            }
+        }
+        for part in wrapped(&cells[N - 1], last) {
+            writeln!(text, "{}", (line + &part).trim_end()).expect("a string takes it");
+            line = " ".repeat(before);
+        }
+    }
+    text
+}
+
+/// A text in lines of at most `width` characters, but for words that are longer; at least one line.
+fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let mut length = 0;
+    for word in text.split(' ') {
+        let letters = word.chars().count();
+        if length > 0 && length + 1 + letters > width {
+            lines.push(String::new());
+            length = 0;
+        }
+        let line = lines.last_mut().expect("there is one from the beginning");
+        if length > 0 {
+            line.push(' ');
+            length += 1;
+        }
+        line.push_str(word);
+        length += letters;
+    }
+    lines
+}
+
+/// `\d`: the tables and views.
+pub(super) fn relations(relations: &[Relation], width: Option<usize>) -> String {
+    let rows =
+        |rows: Option<u64>| rows.map_or("view".to_owned(), |rows| HumanCount(rows).to_string());
+    let widest = relations.iter().map(|relation| rows(relation.rows).len()).max().unwrap_or(0);
+    let widest = widest.max("rows".len());
+    let mut lines =
+        vec![["table".to_owned(), format!("{:>widest$}", "rows"), "a row is".to_owned()]];
+    lines.extend(relations.iter().map(|relation| {
+        let rows = format!("{:>widest$}", rows(relation.rows));
+        [relation.name.clone(), rows, relation.description.clone()]
+    }));
+    columns(&lines, width) + "`\\d NAME` tells about the columns of one.\n"
+}
+
+/// `\d NAME`: the columns of one.
+pub(super) fn relation(
+    relations: &[Relation],
+    name: &str,
+    width: Option<usize>,
+) -> Result<String, Failed> {
+    let Some(relation) = relations.iter().find(|relation| relation.name == name) else {
+        let names: Vec<&str> = relations.iter().map(|relation| relation.name.as_str()).collect();
+        return Err(Failed::usage(format!(
+            "there is no table `{name}`: there are {}",
+            names.join(", ")
+        )));
+    };
+    let mut lines = vec![["column".to_owned(), "type".to_owned(), "meaning".to_owned()]];
+    lines.extend(
+        relation
+            .columns
+            .iter()
+            .map(|column| [column.name.clone(), column.kind.clone(), column.description.clone()]),
+    );
+    let rows = match relation.rows {
+        Some(rows) => crate::cli::counted(rows, "row"),
+        None => "a view".to_owned(),
+    };
+    Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines, width)))
+}
+
+/// `\df`: the functions whose names have `pattern` in them, those of the field apart.
+pub(super) fn functions(
+    functions: &[Function],
+    pattern: Option<&str>,
+    width: Option<usize>,
+) -> Result<String, Failed> {
+    let wanted = pattern.unwrap_or_default().to_lowercase();
+    let found: Vec<&Function> = functions
+        .iter()
+        .filter(|function| function.name.to_lowercase().contains(&wanted))
+        .collect();
+    if found.is_empty() {
+        return Err(Failed::usage(format!("no function has `{wanted}` in its name")));
+    }
+    let listed = |of_the_field: bool| {
+        let functions = found.iter().filter(|function| function.is_of_the_field == of_the_field);
+        let line = |function: &&Function| {
+            [
+                function.syntax.clone(),
+                function.kind.as_str().to_owned(),
+                function.description.clone(),
+            ]
+        };
+        columns(&functions.map(line).collect::<Vec<_>>(), width)
+    };
+    let (field, everywhere) = (listed(true), listed(false));
+    let between = if field.is_empty() || everywhere.is_empty() { "" } else { "\n" };
+    Ok(field + between + &everywhere)
+}
+
+/// `\l`: the named queries.
+pub(super) fn queries(width: Option<usize>) -> String {
+    let lines: Vec<_> = Query::list()
+        .iter()
+        .map(|query| {
+            let parameters = query.parameters().iter().map(|parameter| parameter.name);
+            let parameters = parameters.collect::<Vec<_>>().join(" ");
+            [query.name().to_owned(), parameters, query.title().to_owned()]
+        })
+        .collect();
+    columns(&lines, width) + "`\\l NAME` tells more about one, `\\query NAME` asks it.\n"
+}
+
+/// `\l NAME`: one with its parameters and its text.
+pub(super) fn query(name: &str) -> Result<String, Failed> {
+    Ok(Query::get(name)?.sql().trim_end().to_owned() + "\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_stand_below_each_other() {
+        let lines = [["a", "é", "x"], ["bcd", "", ""], ["", "fg", "y"]];
+        let lines = lines.map(|cells| cells.map(str::to_owned));
+        assert_eq!(columns(&lines, None), "a    é   x\nbcd\n     fg  y\n");
+    }
+
+    #[test]
+    fn what_is_wide_goes_on_below() {
+        let lines = [["name".to_owned(), "one two three four five six seven".to_owned()]];
+        let wide = "name  one two three four five six seven\n";
+        assert_eq!(columns(&lines, Some(80)), wide);
+        assert_eq!(columns(&lines, Some(30)), "name  one two three four five\n      six seven\n");
+        assert_eq!(columns(&lines, Some(1)), columns(&lines, Some(30)));
+        let long = [["x".repeat(WIDTH_MAX + 1), "text".to_owned()], ["y".into(), "text".into()]];
+        assert_eq!(columns(&long, None), format!("{}\n   text\ny  text\n", long[0][0]));
+        assert_eq!(wrapped("unbreakable", 3), ["unbreakable"]);
+    }
+}

@@ -1,0 +1,36 @@
+//! `sql` without a question: a shell on a terminal, else the statements of a file or of standard input.
+//!
+//! - `statements` finds where a statement ends, `commands` reads what begins with a backslash.
+//! - `session` answers both, and holds the snapshot and the settings between them.
+//! - `editor` reads lines with a history and completion, `script` reads them from elsewhere.
+
+mod commands;
+mod completion;
+mod describe;
+mod editor;
+mod pager;
+mod script;
+mod session;
+mod sink;
+mod statements;
+
+use std::io::{BufReader, IsTerminal};
+
+use self::session::Session;
+use super::args::{Cli, SqlArgs};
+use super::failure::Failed;
+
+/// Answers statements until there are no more, or somebody leaves. A script ends with the first that fails,
+/// a shell goes on.
+pub(super) fn run(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
+    if let Some(path) = &args.file
+        && path.as_os_str() != "-"
+    {
+        return script::file(&mut Session::open(cli, args, false)?, path).map(drop);
+    }
+    if args.file.is_none() && std::io::stdin().is_terminal() {
+        return editor::converse(&mut Session::open(cli, args, true)?);
+    }
+    let input = BufReader::new(std::io::stdin());
+    script::run(&mut Session::open(cli, args, false)?, input, "standard input").map(drop)
+}

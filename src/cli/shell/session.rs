@@ -1,0 +1,472 @@
+//! What lasts from one statement to the next: the snapshot, the settings, where answers go.
+
+use std::future::pending;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::future::{Either, select};
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::commands::{Command, help};
+use super::completion::Names;
+use super::pager::Screen;
+use super::sink::{OutputFile, Sink};
+use super::statements::{Piece, PieceKind};
+use super::{describe, script};
+use crate::cli::args::{Cli, OutputArgs, SnapshotArgs, SqlArgs};
+use crate::cli::failure::{Code, Failed};
+use crate::cli::rows::{engine, limits};
+use crate::cli::watch::Watch;
+use crate::query::{Answer, Engine, Format, Position, QueryError, TableLimits, Written, write};
+use crate::store::{Lake, Snapshot, SnapshotId};
+
+/// For so long the shell waits until the work on a question that was ended has come to a stop.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+/// Scripts that a script may have begun: more is a script that begins itself.
+const NESTING_MAX: usize = 16;
+
+/// What comes after a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Flow {
+    On,
+    Leave,
+}
+
+/// A question on its way to the engine.
+enum Question {
+    Sql(String),
+    Named(String, Vec<(String, String)>),
+}
+
+/// Which snapshot is read.
+#[derive(Debug, Clone, Copy)]
+struct Reading {
+    snapshot: SnapshotId,
+    has_hot_rows: bool,
+    /// Whether it was asked for by its number.
+    is_pinned: bool,
+    /// The newest one that was spoken of.
+    announced: SnapshotId,
+}
+
+impl Reading {
+    fn new(snapshot: &Snapshot, asked: SnapshotArgs) -> Self {
+        Self {
+            snapshot: snapshot.id(),
+            has_hot_rows: snapshot.has_hot_rows(),
+            is_pinned: asked.snapshot.is_some(),
+            announced: snapshot.history().last().map_or(snapshot.id(), |row| row.id),
+        }
+    }
+}
+
+/// What a shell, or a script, is about.
+pub(super) struct Session<'a> {
+    cli: &'a Cli,
+    lake: Lake,
+    runtime: Option<Runtime>,
+    engine: Arc<Engine>,
+    names: Arc<Names>,
+    reading: Reading,
+    format: Format,
+    is_expanded: bool,
+    is_timed: bool,
+    rows_max: Option<usize>,
+    output: Option<OutputFile>,
+    /// What is to be fitted on, in a shell.
+    screen: Option<Screen>,
+    is_shell: bool,
+    nesting: usize,
+}
+
+impl<'a> Session<'a> {
+    /// Opens the lake. Only a shell outlives Ctrl-C.
+    pub(super) fn open(cli: &'a Cli, args: &SqlArgs, is_shell: bool) -> Result<Self, Failed> {
+        let OutputArgs { format, rows, output } = &args.output;
+        limits(&args.output)?;
+        let lake = Lake::open(&cli.lake)?;
+        let snapshot = crate::cli::snapshot(&lake, args.snapshot)?;
+        let reading = Reading::new(&snapshot, args.snapshot);
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        if is_shell {
+            // From now on Ctrl-C ends what asks for it, and not the process.
+            runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;
+        }
+        let (engine, names) = runtime.block_on(ask_for(snapshot))?;
+        Ok(Self {
+            cli,
+            lake,
+            runtime: Some(runtime),
+            engine,
+            names,
+            reading,
+            format: (*format).into(),
+            is_expanded: false,
+            is_timed: is_shell,
+            rows_max: *rows,
+            output: output.clone().map(OutputFile::create).transpose()?,
+            screen: None,
+            is_shell,
+            nesting: 0,
+        })
+    }
+
+    /// The name of the lake, and the snapshot where it is not the newest that is read.
+    pub(super) fn name(&self) -> String {
+        let name = self.lake.path().file_name().unwrap_or(self.lake.path().as_os_str());
+        let name = name.to_string_lossy();
+        match self.reading {
+            Reading { snapshot, is_pinned: true, .. } => format!("{name}@{snapshot}"),
+            _ => name.into_owned(),
+        }
+    }
+
+    /// The names that can be completed.
+    pub(super) fn names(&self) -> Arc<Names> {
+        Arc::clone(&self.names)
+    }
+
+    /// Takes note of how large the terminal is.
+    pub(super) fn set_screen(&mut self, screen: Option<Screen>) {
+        self.screen = screen;
+    }
+
+    /// What a shell says as it begins.
+    pub(super) fn greeting(&self) -> String {
+        format!("{}. `\\?` lists the commands, `\\q` leaves.\n", self.reading())
+    }
+
+    fn reading(&self) -> String {
+        let Reading { snapshot, has_hot_rows, .. } = self.reading;
+        let hot = if has_hot_rows { " and what is not sealed yet" } else { "" };
+        format!("{}: snapshot {snapshot}{hot}", self.lake.path().display())
+    }
+
+    /// Does what a piece asks for. `script` is the text that it stands in, and that errors name.
+    pub(super) fn perform(&mut self, piece: &Piece, script: Option<&str>) -> Result<Flow, Failed> {
+        let place = |line| script.map(|script| format!("{script}, line {line}"));
+        let line = piece.at.line;
+        match piece.kind {
+            PieceKind::Command => {
+                let done = piece.text.parse().and_then(|command| self.obey(command));
+                done.map_err(|failed| place(line).map_or(failed.clone(), |place| failed.at(&place)))
+            }
+            PieceKind::Statement => {
+                let asked = self.ask(Question::Sql(piece.text.clone()));
+                asked.map_err(|error| error.told(script, piece.at))
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) -> Result<Flow, Failed> {
+        let width = self.screen.map(|screen| screen.columns);
+        match command {
+            Command::Quit => return Ok(Flow::Leave),
+            Command::Help => self.show(&help())?,
+            Command::Describe(None) => {
+                self.show(&describe::relations(&self.names.relations, width))?;
+            }
+            Command::Describe(Some(name)) => {
+                self.show(&describe::relation(&self.names.relations, &name, width)?)?;
+            }
+            Command::Functions(pattern) => {
+                self.show(&describe::functions(&self.names.functions, pattern.as_deref(), width)?)?;
+            }
+            Command::Queries(None) => self.show(&describe::queries(width))?,
+            Command::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
+            Command::Query(name, values) => {
+                return self.ask(Question::Named(name, values)).map_err(AskError::told_alone);
+            }
+            Command::Snapshot(None) => {
+                self.show(&format!("{}\n", self.reading()))?;
+                let sql = "SELECT snapshot_id, kind, created_at, rows_added, detail FROM snapshots \
+                           ORDER BY snapshot_id";
+                return self.ask(Question::Sql(sql.to_owned())).map_err(AskError::told_alone);
+            }
+            Command::Snapshot(number) => self.turn_to(number)?,
+            Command::Refresh => self.turn_to(None)?,
+            Command::Timing(on) => {
+                self.is_timed = on.unwrap_or(!self.is_timed);
+                self.confirm(&format!("timing is {}", on_off(self.is_timed)))?;
+            }
+            Command::Expanded(on) => {
+                self.is_expanded = on.unwrap_or(!self.is_expanded);
+                self.confirm(&format!("one line for each value is {}", on_off(self.is_expanded)))?;
+            }
+            Command::Format(None) => self.show(&format!("{}\n", self.format()))?,
+            Command::Format(Some(format)) => {
+                (self.format, self.is_expanded) = (format, false);
+                self.confirm(&format!("answers come as {format}"))?;
+            }
+            Command::Output(path) => self.send_to(path)?,
+            Command::Include(path) => {
+                if self.nesting == NESTING_MAX {
+                    return Err(Failed::usage("`\\i`: files include one another without end"));
+                }
+                self.nesting += 1;
+                let flow = script::file(self, &path);
+                self.nesting -= 1;
+                return flow;
+            }
+        }
+        Ok(Flow::On)
+    }
+
+    /// The format of the next answer.
+    fn format(&self) -> Format {
+        if self.is_expanded && self.format == Format::Table {
+            Format::Expanded
+        } else {
+            self.format
+        }
+    }
+
+    fn send_to(&mut self, path: Option<PathBuf>) -> Result<(), Failed> {
+        let said = match &path {
+            Some(path) => format!("answers go to {}", path.display()),
+            None => "answers go to the screen".to_owned(),
+        };
+        self.output = path.map(OutputFile::create).transpose()?;
+        self.confirm(&said)
+    }
+
+    /// Reads another snapshot from now on: all that there is now without a number.
+    fn turn_to(&mut self, number: Option<i64>) -> Result<(), Failed> {
+        let asked = SnapshotArgs { snapshot: number };
+        let snapshot = crate::cli::snapshot(&self.lake, asked)?;
+        let reading = Reading::new(&snapshot, asked);
+        let (engine, names) = self.runtime()?.block_on(ask_for(snapshot))?;
+        (self.engine, self.names, self.reading) = (engine, names, reading);
+        self.confirm(&self.reading())
+    }
+
+    /// What there is to say about a snapshot that came after this one, once for each.
+    pub(super) fn news(&mut self) -> Option<String> {
+        // A lake that cannot be looked at now is no news: the next question finds out.
+        let newest = self.lake.newest().ok()?;
+        if newest <= self.reading.announced {
+            return None;
+        }
+        self.reading.announced = newest;
+        let own = self.reading.snapshot;
+        Some(format!(
+            "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads on"
+        ))
+    }
+
+    /// Says in a shell what a command has set.
+    fn confirm(&self, text: &str) -> Result<(), Failed> {
+        if self.is_shell { self.show(&format!("{text}\n")) } else { Ok(()) }
+    }
+
+    /// Shows a text that is no answer.
+    fn show(&self, text: &str) -> Result<(), Failed> {
+        let mut sink = Sink::stdout(self.screen, Watch::idle());
+        let shown = io::Write::write_all(&mut sink, text.as_bytes()).and_then(|()| sink.finish());
+        unless_left(shown).map_err(Failed::from)
+    }
+
+    /// Answers a question, and says how long that took. A script whose reader has left is at its end.
+    fn ask(&mut self, question: Question) -> Result<Flow, AskError> {
+        let format = self.format();
+        let limits = match &self.output {
+            Some(_) => TableLimits { rows_max: self.rows_max, ..TableLimits::NONE },
+            None => TableLimits {
+                rows_max: self.rows_max.or(TableLimits::SCREEN.rows_max),
+                ..TableLimits::SCREEN
+            },
+        };
+        let started = Instant::now();
+        let (watch, sink) = {
+            let _runtime = self.runtime()?.enter();
+            let watch = Watch::begin(self.cli);
+            let sink = match &mut self.output {
+                Some(file) => file.next(format)?,
+                None => Sink::stdout(self.screen, watch.clone()),
+            };
+            (watch, sink)
+        };
+        let pager = sink.pager();
+        let engine = Arc::clone(&self.engine);
+        let work = answer(engine, question, format, limits, sink, watch.clone());
+        let outcome = self.until_interrupted(work);
+        watch.end();
+        if let Some(pager) = pager {
+            pager.wait();
+        }
+        let took = started.elapsed();
+        let written = outcome?;
+        if self.is_timed {
+            let rows = written.filter(|_| !format.is_for_people() || self.output.is_some());
+            let rows = rows.map(|written| crate::cli::counted(written.rows, "row") + ", ");
+            say(&format!("{}{}", rows.unwrap_or_default(), duration(took)));
+        }
+        Ok(if written.is_none() && !self.is_shell { Flow::Leave } else { Flow::On })
+    }
+
+    /// Works until it is done, or, in a shell, somebody presses Ctrl-C.
+    fn until_interrupted(
+        &self,
+        work: impl Future<Output = Result<Option<Written>, AskError>> + Send + 'static,
+    ) -> Result<Option<Written>, AskError> {
+        let is_shell = self.is_shell;
+        self.runtime()?.block_on(async {
+            let mut interrupts = signal(SignalKind::interrupt())?;
+            let interrupted =
+                async move { if is_shell { interrupts.recv().await } else { pending().await } };
+            // A task of its own, so that the shell answers to Ctrl-C whatever the question is at.
+            let task = tokio::spawn(work);
+            match select(task, std::pin::pin!(interrupted)).await {
+                Either::Left((Ok(outcome), _)) => outcome,
+                Either::Left((Err(crash), _)) => Err(AskError::Failed(Failed::new(
+                    Code::Failed,
+                    format!("the question was not answered: {crash}"),
+                ))),
+                Either::Right((_, task)) => {
+                    task.abort();
+                    let _ = tokio::time::timeout(STOP_WAIT, task).await;
+                    Err(AskError::Failed(Failed::new(Code::Interrupted, "cancelled")))
+                }
+            }
+        })
+    }
+
+    fn runtime(&self) -> Result<&Runtime, Failed> {
+        self.runtime.as_ref().ok_or_else(|| Failed::new(Code::Failed, "the shell is closed"))
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // What does not stop must not keep the shell from being left.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// An engine over a snapshot, and its names.
+async fn ask_for(snapshot: Snapshot) -> Result<(Arc<Engine>, Arc<Names>), QueryError> {
+    let engine = engine(snapshot).await?;
+    let names = Names { relations: engine.relations().await?, functions: engine.functions() };
+    Ok((Arc::new(engine), Arc::new(names)))
+}
+
+/// What was written; nothing where the reader has seen enough and left.
+async fn answer(
+    engine: Arc<Engine>,
+    question: Question,
+    format: Format,
+    limits: TableLimits,
+    mut sink: Sink,
+    watch: Watch,
+) -> Result<Option<Written>, AskError> {
+    let answer: Answer = match &question {
+        Question::Sql(sql) => engine.sql(sql).await?,
+        Question::Named(name, values) => engine.named(name, values).await?,
+    };
+    watch.of(answer.progress());
+    format.check(&answer.schema())?;
+    let written = write(answer, format, limits, &mut sink).await;
+    match written {
+        Err(QueryError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
+        written => {
+            let written = written?;
+            unless_left(sink.finish())?;
+            Ok(Some(written))
+        }
+    }
+}
+
+/// A reader that has seen enough and closed the pipe is no failure.
+fn unless_left(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Why a question has no answer.
+enum AskError {
+    Query(QueryError),
+    Failed(Failed),
+}
+
+impl AskError {
+    /// As it is said of a statement that begins at `at` of a script, if it stands in one.
+    fn told(self, script: Option<&str>, at: Position) -> Failed {
+        let Some(script) = script else { return self.told_alone() };
+        match self {
+            Self::Query(QueryError::Sql { message, position: Some(position) }) => {
+                let column = if position.line == 1 { at.column - 1 } else { 0 };
+                let position = Position {
+                    line: position.line + at.line - 1,
+                    column: position.column + column,
+                };
+                let error = QueryError::Sql { message, position: Some(position) };
+                Failed::from(error).at(script)
+            }
+            other => other.told_alone().at(&format!("{script}, line {}", at.line)),
+        }
+    }
+
+    fn told_alone(self) -> Failed {
+        match self {
+            Self::Query(error) => error.into(),
+            Self::Failed(failed) => failed,
+        }
+    }
+}
+
+impl From<QueryError> for AskError {
+    fn from(error: QueryError) -> Self {
+        Self::Query(error)
+    }
+}
+
+impl From<Failed> for AskError {
+    fn from(failed: Failed) -> Self {
+        Self::Failed(failed)
+    }
+}
+
+impl From<io::Error> for AskError {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+/// Says something that is no part of an answer.
+pub(super) fn say(text: &str) {
+    // Nobody may be left to read it.
+    let _ = io::Write::write_all(&mut io::stderr(), format!("{text}\n").as_bytes());
+}
+
+fn on_off(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "off" }
+}
+
+/// `12.3 ms`, `4.56 s`, `2 min 3 s`.
+fn duration(took: Duration) -> String {
+    let seconds = took.as_secs();
+    match took.as_secs_f64() {
+        short if short < 1.0 => format!("{:.1} ms", short * 1e3),
+        middle if middle < 60.0 => format!("{middle:.2} s"),
+        _ => format!("{} min {} s", seconds / 60, seconds % 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_readable() {
+        for (millis, text) in [(12, "12.0 ms"), (4_560, "4.56 s"), (123_400, "2 min 3 s")] {
+            assert_eq!(duration(Duration::from_millis(millis)), text);
+        }
+    }
+}

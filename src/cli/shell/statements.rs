@@ -1,0 +1,264 @@
+//! Finds where statements end, in text that comes line by line.
+
+use std::mem;
+
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use crate::query::Position;
+
+/// Something to be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// What it is.
+    pub(super) kind: PieceKind,
+    /// Its text: a statement without its semicolon, a command with its backslash.
+    pub(super) text: String,
+    /// Where it begins in the whole text.
+    pub(super) at: Position,
+}
+
+/// What a piece is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PieceKind {
+    Statement,
+    Command,
+}
+
+/// Takes lines and gives statements, each up to its semicolon, and commands, which begin with a backslash
+/// where a statement could and end with the line.
+#[derive(Debug)]
+pub(super) struct Statements {
+    /// What was taken and not given yet.
+    waiting: String,
+    /// Where that begins in the whole text.
+    at: Position,
+}
+
+impl Default for Statements {
+    fn default() -> Self {
+        Self { waiting: String::new(), at: Position { line: 1, column: 1 } }
+    }
+}
+
+impl Statements {
+    /// Takes a line, without its end.
+    pub(super) fn push(&mut self, line: &str) {
+        self.waiting.push_str(line);
+        self.waiting.push('\n');
+    }
+
+    /// What waits for its end.
+    pub(super) fn waiting(&self) -> &str {
+        &self.waiting
+    }
+
+    /// Whether nothing waits for its end, but perhaps comments.
+    pub(super) fn is_blank(&self) -> bool {
+        let read = read(&self.waiting);
+        read.ending == Ending::Clean && first(&read.tokens).is_none()
+    }
+
+    /// The next piece that has its end.
+    pub(super) fn next(&mut self) -> Option<Piece> {
+        loop {
+            let Read { tokens, ending } = read(&self.waiting);
+            let start = first(&tokens)?;
+            let begin = offset(&self.waiting, start.span.start);
+            let kind = match start.token {
+                Token::SemiColon => {
+                    self.skip(begin + 1);
+                    continue;
+                }
+                Token::Backslash => PieceKind::Command,
+                _ => PieceKind::Statement,
+            };
+            let semicolon = tokens.iter().find(|token| token.token == Token::SemiColon);
+            let (end, length) = match (kind, semicolon, ending) {
+                (PieceKind::Command, ..) => {
+                    let line = self.waiting[begin..].find('\n');
+                    (line.map_or(self.waiting.len(), |at| begin + at), 1)
+                }
+                (_, Some(semicolon), _) => (offset(&self.waiting, semicolon.span.start), 1),
+                // No further line mends it, so the one who asks is to hear of it.
+                (_, None, Ending::Wrong) => {
+                    let text = self.waiting.trim_end();
+                    (text.strip_suffix(';')?.len(), 1)
+                }
+                (_, None, _) => return None,
+            };
+            return Some(self.cut(kind, begin, end, length));
+        }
+    }
+
+    /// What is left when there are no more lines: a statement without its semicolon.
+    pub(super) fn rest(&mut self) -> Option<Piece> {
+        if self.is_blank() {
+            return None;
+        }
+        let begin = first(&read(&self.waiting).tokens)
+            .map_or(0, |token| offset(&self.waiting, token.span.start));
+        let end = self.waiting.trim_end().len().max(begin);
+        Some(self.cut(PieceKind::Statement, begin, end, 0))
+    }
+
+    /// Forgets what waits for its end.
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    fn cut(&mut self, kind: PieceKind, begin: usize, end: usize, terminator: usize) -> Piece {
+        self.skip(begin);
+        let text = self.waiting[..end - begin].trim_end().to_owned();
+        let at = self.at;
+        self.skip((end - begin + terminator).min(self.waiting.len()));
+        Piece { kind, text, at }
+    }
+
+    /// Lets the first `bytes` go, and counts where that leads.
+    fn skip(&mut self, bytes: usize) {
+        let rest = self.waiting.split_off(bytes);
+        for character in mem::replace(&mut self.waiting, rest).chars() {
+            if character == '\n' {
+                self.at = Position { line: self.at.line + 1, column: 1 };
+            } else {
+                self.at.column += 1;
+            }
+        }
+    }
+}
+
+/// A text as the parser of the engine sees it.
+struct Read {
+    tokens: Vec<TokenWithSpan>,
+    ending: Ending,
+}
+
+/// How the tokens of a text end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// Between two of them.
+    Clean,
+    /// In a string, a quoted name or a comment.
+    Open,
+    /// With what is no token.
+    Wrong,
+}
+
+fn read(text: &str) -> Read {
+    let mut tokens = Vec::new();
+    let read =
+        Tokenizer::new(&GenericDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
+    let ending = match read {
+        Ok(()) => Ending::Clean,
+        Err(error) => {
+            let is_open = ["Unterminated", "EOF", "end of file"];
+            let is_open = is_open.iter().any(|words| error.message.contains(words));
+            if is_open { Ending::Open } else { Ending::Wrong }
+        }
+    };
+    Read { tokens, ending }
+}
+
+/// The tokens of a text that say something, up to where it is no SQL; and whether it ends in a string, a
+/// quoted name or a comment.
+pub(super) fn words(text: &str) -> (Vec<TokenWithSpan>, bool) {
+    let Read { mut tokens, ending } = read(text);
+    tokens.retain(|token| !is_space(token));
+    (tokens, ending == Ending::Open)
+}
+
+/// The first token that says something.
+fn first(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
+    tokens.iter().find(|token| !is_space(token))
+}
+
+fn is_space(token: &TokenWithSpan) -> bool {
+    matches!(token.token, Token::Whitespace(_) | Token::EOF)
+}
+
+/// The byte of a text at a place that the tokenizer names by line and character, from 1.
+pub(super) fn offset(text: &str, place: Location) -> usize {
+    let lines = usize::try_from(place.line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
+    let characters = usize::try_from(place.column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let rest = &text[line..];
+    line + rest.char_indices().nth(characters).map_or(rest.len(), |(at, _)| at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces(lines: &[&str]) -> (Vec<String>, Option<String>) {
+        let mut statements = Statements::default();
+        let mut found = Vec::new();
+        for line in lines {
+            statements.push(line);
+            while let Some(piece) = statements.next() {
+                found.push(piece.text);
+            }
+        }
+        (found, statements.rest().map(|piece| piece.text))
+    }
+
+    #[test]
+    fn a_semicolon_ends_a_statement_and_only_that_of_sql_does() {
+        for (lines, wanted, rest) in [
+            (&["SELECT 1;"][..], &["SELECT 1"][..], None),
+            (&["SELECT 1; SELECT 2;; ;SELECT 3"], &["SELECT 1", "SELECT 2"], Some("SELECT 3")),
+            (
+                &["SELECT ';', \"a;b\" -- no;", "/* ; */ ;"],
+                &["SELECT ';', \"a;b\" -- no;\n/* ; */"],
+                None,
+            ),
+            (&["SELECT 'a", "b;", "c';"], &["SELECT 'a\nb;\nc'"], None),
+            (&["SELECT 'it''s;';"], &["SELECT 'it''s;'"], None),
+            (&["-- a comment", "", "/* another */"], &[], None),
+            (&["-- first", "SELECT 1 -- last", ";"], &["SELECT 1 -- last"], None),
+            (&["SELECT 'é;ü', 1; SELECT 2;"], &["SELECT 'é;ü', 1", "SELECT 2"], None),
+            (&["SELECT 'open"], &[], Some("SELECT 'open")),
+            (&["/* open"], &[], Some("/* open")),
+            (&[""], &[], None),
+        ] {
+            let (found, left) = pieces(lines);
+            assert_eq!(
+                (found, left.as_deref()),
+                (wanted.iter().map(|s| (*s).to_owned()).collect(), rest),
+                "{lines:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_command_ends_with_its_line_and_begins_where_a_statement_could() {
+        let (found, rest) =
+            pieces(&["\\d 'steps", "SELECT 1; \\x", "SELECT", "\\nope;", "-- c", "\\timing off;"]);
+        assert_eq!(found, ["\\d 'steps", "SELECT 1", "\\x", "SELECT\n\\nope", "\\timing off;"]);
+        assert_eq!(rest, None);
+    }
+
+    #[test]
+    fn pieces_know_where_they_begin() {
+        let mut statements = Statements::default();
+        for line in ["-- é", "", "  SELECT 1; SELECT", "2;"] {
+            statements.push(line);
+        }
+        let places: Vec<_> = std::iter::from_fn(|| statements.next())
+            .map(|piece| (piece.at.line, piece.at.column))
+            .collect();
+        assert_eq!(places, [(3, 3), (3, 13)]);
+    }
+
+    #[test]
+    fn what_waits_is_told_from_what_is_blank() {
+        for (text, blank) in [("", true), ("-- c", true), ("SELECT", false), ("'", false)] {
+            let mut statements = Statements::default();
+            statements.push(text);
+            assert_eq!(statements.next(), None);
+            assert_eq!(statements.is_blank(), blank, "{text}");
+            statements.clear();
+            assert!(statements.is_blank());
+        }
+    }
+}

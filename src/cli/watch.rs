@@ -1,0 +1,133 @@
+//! Shows that a question is being worked on, once that takes long.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use indicatif::{
+    HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
+};
+
+use super::args::Cli;
+use crate::query::QueryProgress;
+
+/// For so long nothing is shown: most questions are answered by then.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// How often the line is drawn anew.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+
+/// A line on standard error, where that is a terminal and nobody asked for quiet, from a second after it
+/// began until it ends or is dropped.
+#[derive(Debug, Clone)]
+pub(super) struct Watch {
+    shown: Arc<Mutex<Shown>>,
+}
+
+#[derive(Debug, Default)]
+struct Shown {
+    ended: bool,
+    bar: Option<ProgressBar>,
+    progress: Option<QueryProgress>,
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Watch {
+    /// Begins to wait; within a runtime.
+    pub(super) fn begin(cli: &Cli) -> Self {
+        let watch = Self { shown: Arc::default() };
+        let target = ProgressDrawTarget::stderr();
+        if !cli.quiet && !target.is_hidden() {
+            let shown = Arc::downgrade(&watch.shown);
+            tokio::spawn(async move {
+                tokio::time::sleep(PATIENCE).await;
+                if let Some(shown) = shown.upgrade() {
+                    Self { shown }.draw(target);
+                }
+            });
+        }
+        watch
+    }
+
+    /// One that shows nothing.
+    pub(super) fn idle() -> Self {
+        Self { shown: Arc::default() }
+    }
+
+    /// Says what there is to read.
+    pub(super) fn of(&self, progress: QueryProgress) {
+        self.lock().progress = Some(progress);
+    }
+
+    /// Ends it and clears its line.
+    pub(super) fn end(&self) {
+        let bar = {
+            let mut shown = self.lock();
+            shown.ended = true;
+            shown.progress = None;
+            shown.bar.take()
+        };
+        // Not under the lock: the bar may be drawing, and that takes it.
+        if let Some(bar) = bar {
+            bar.finish_and_clear();
+        }
+    }
+
+    fn draw(self, target: ProgressDrawTarget) {
+        let read = Arc::downgrade(&self.shown);
+        let told = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+            let shown = read.upgrade();
+            let progress = shown.and_then(|shown| lock(&shown).progress.clone());
+            if let Some(progress) = progress {
+                let (rows, bytes) = (HumanCount(progress.rows()), HumanBytes(progress.bytes()));
+                // A line of progress that cannot be written is none.
+                let _ = write!(out, "{rows} rows, {bytes} read");
+            }
+        };
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {told}  (Ctrl-C stops it)");
+        let style = style.expect("the template is ours").with_key("told", told);
+        let bar =
+            ProgressBar::with_draw_target(None, target).with_elapsed(PATIENCE).with_style(style);
+        {
+            let mut shown = self.lock();
+            if shown.ended {
+                return;
+            }
+            shown.bar = Some(bar.clone());
+        }
+        bar.enable_steady_tick(DRAW_INTERVAL);
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
+        lock(&self.shown)
+    }
+}
+
+fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
+    shown.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Where an answer goes that is read on the terminal where the line stands: the first byte ends the watch.
+#[derive(Debug)]
+pub(super) struct Watched<W> {
+    pub(super) out: W,
+    pub(super) watch: Watch,
+}
+
+impl<W: Write> Write for Watched<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.watch.end();
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}

@@ -1,0 +1,131 @@
+//! Which functions there are, and what they give.
+
+use datafusion::execution::SessionState;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::Documentation;
+
+/// What a function takes and gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FunctionKind {
+    /// A value for each row.
+    Scalar,
+    /// A value for a group of rows.
+    Aggregate,
+    /// A value for each row, out of those around it.
+    Window,
+    /// Rows: it stands where a table does.
+    Table,
+}
+
+impl FunctionKind {
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Aggregate => "aggregate",
+            Self::Window => "window",
+            Self::Table => "table",
+        }
+    }
+}
+
+/// A function that SQL may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub kind: FunctionKind,
+    /// How it is called.
+    pub syntax: String,
+    /// One line: what it gives; empty where nobody wrote it down.
+    pub description: String,
+    /// Whether it is one of the field, and not one of any SQL.
+    pub is_of_the_field: bool,
+}
+
+/// How those of the field are called that do not say it themselves, and what they give.
+const FIELD: [(&str, &str, &str); 8] = [
+    ("state", "state('<40 hex digits>')", "A state id."),
+    ("hex", "hex(bytes)", "Lower-case hexadecimal digits."),
+    (
+        "ir",
+        "ir(state_id)",
+        "The IR of a state as text, rebuilt where it is not stored; null where none is kept.",
+    ),
+    ("feature", "feature(vector, 'name')", "One number of an observation vector, by its name."),
+    ("action_name", "action_name(action)", "The name of an action."),
+    ("commandline", "commandline(actions)", "One action or a list as a command line."),
+    ("action_list", "action_list(step_index, action)", "The actions of an episode in order."),
+    ("action_prefix", "action_prefix(actions, length)", "The first actions of a list."),
+];
+
+/// The functions of a session, those of the field first.
+pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
+    let everywhere = SessionStateBuilder::new_with_default_features().build();
+    // A function is listed under other names of it as well.
+    let scalar = state.scalar_functions().iter().filter(|(name, of)| of.name() == *name);
+    let scalar = scalar.map(|(name, of)| {
+        let known = everywhere.scalar_functions().contains_key(name);
+        described(name, FunctionKind::Scalar, of.documentation(), known)
+    });
+    let aggregate = state.aggregate_functions().iter().filter(|(name, of)| of.name() == *name);
+    let aggregate = aggregate.map(|(name, of)| {
+        let known = everywhere.aggregate_functions().contains_key(name);
+        described(name, FunctionKind::Aggregate, of.documentation(), known)
+    });
+    let window = state.window_functions().iter().filter(|(name, of)| of.name() == *name);
+    let window = window.map(|(name, of)| {
+        let known = everywhere.window_functions().contains_key(name);
+        described(name, FunctionKind::Window, of.documentation(), known)
+    });
+    let table = state.table_functions().keys().map(|name| {
+        let known = everywhere.table_functions().contains_key(name);
+        described(name, FunctionKind::Table, None, known)
+    });
+    let mut functions: Vec<Function> = scalar.chain(aggregate).chain(window).chain(table).collect();
+    functions.sort_by(|a, b| {
+        let key = |f: &Function| (!f.is_of_the_field, f.kind, f.name.clone());
+        key(a).cmp(&key(b))
+    });
+    functions
+}
+
+fn described(
+    name: &str,
+    kind: FunctionKind,
+    documentation: Option<&Documentation>,
+    known: bool,
+) -> Function {
+    let own = FIELD.iter().find(|(own, ..)| *own == name && !known);
+    let (syntax, description) = match (own, documentation) {
+        (Some((_, syntax, description)), _) => ((*syntax).to_owned(), (*description).to_owned()),
+        (None, Some(text)) => (line(&text.syntax_example), first_sentence(&text.description)),
+        (None, None) => (format!("{name}(…)"), String::new()),
+    };
+    Function { name: name.to_owned(), kind, syntax, description, is_of_the_field: !known }
+}
+
+fn line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// What a description begins with: the rest is for the manual.
+fn first_sentence(text: &str) -> String {
+    let text = line(text);
+    match text.find(". ") {
+        Some(end) => text[..=end].to_owned(),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_sentence_is_shown() {
+        assert_eq!(first_sentence("Gives\n  1.5 times x. See y."), "Gives 1.5 times x.");
+        assert_eq!(first_sentence("Gives x"), "Gives x");
+    }
+}
