@@ -16,7 +16,9 @@ use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
-use crate::record::generate::{Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate};
+use crate::record::generate::{
+    Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate,
+};
 use crate::record::{self, Choice, Recording, RecordingOptions};
 use crate::store::{Identity, Lake, StoreError, Writer};
 

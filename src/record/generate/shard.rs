@@ -57,7 +57,9 @@ impl FromStr for Shard {
             Some((index.parse().ok()?, count.parse().ok()?))
         };
         let found = numbers().and_then(|(index, count)| Self::new(index, count));
-        found.ok_or_else(|| "write I/N with I from 0 to N-1: the shards of three are 0/3, 1/3, 2/3".into())
+        found.ok_or_else(|| {
+            "write I/N with I from 0 to N-1: the shards of three are 0/3, 1/3, 2/3".into()
+        })
     }
 }
 
