@@ -127,14 +127,16 @@ impl Fetching {
                 Some(what) => Err(what),
                 None => {
                     let now = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
-                    let before = manifest::retired(log, &lake)?;
-                    Ok(before.into_iter().chain(now).collect::<Vec<_>>())
+                    Ok((now, manifest::retired(log, &lake)?))
                 }
             })
         })?;
-        let here = here.map_err(|what| StoreError::OwnWork { path: path.to_owned(), what })?;
-        let is_there = |segment: &Segment| segment.open().is_ok();
-        let here = here.into_iter().filter(is_there);
+        let (mut here, mut before) =
+            here.map_err(|what| StoreError::OwnWork { path: path.to_owned(), what })?;
+        here.retain(|segment| segment.open().is_ok());
+        // Among those that were put away there may be some that a repair found damaged.
+        before.retain(|segment| segment.check().is_ok());
+        let here = before.into_iter().chain(here);
         let here = here.map(|segment| (segment.digest.clone(), segment)).collect();
         let place = Place::Lake(maintenance, writer);
         Ok(Self { lake, inventory, here: Mutex::new(here), place })

@@ -93,7 +93,7 @@ struct PublishArgs {
     #[arg(long)]
     merge: bool,
 
-    /// Read back every file that was sent, and compare.
+    /// Read back every file of this lake and compare; send again what is damaged or missing there.
     #[arg(long)]
     read_back: bool,
 
@@ -102,6 +102,7 @@ struct PublishArgs {
     part_bytes: u64,
 
     /// Where --merge works: it needs room for both lakes and for the one they make. Beside the lake by default.
+    /// Killed, it leaves a folder .steplake-publish-… there.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     work: Option<PathBuf>,
 
@@ -186,9 +187,14 @@ async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteErro
     let outcome = publish(&remote, &lake, &settings, &bar).await;
     bar.finish_and_clear();
     Ok(match outcome? {
-        Outcome::There { version } => {
+        Outcome::There { version, resent: 0 } => {
             format!("nothing to publish: version {version} of {remote} has all of it\n")
         }
+        Outcome::There { version, resent } => format!(
+            "nothing to publish: version {version} of {remote} has all of it; {} damaged or missing there, \
+             and sent again\n",
+            if resent == 1 { "1 file was".to_owned() } else { format!("{resent} files were") }
+        ),
         Outcome::Published(sent) => published(&remote, &sent),
     })
 }

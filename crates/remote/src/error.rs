@@ -74,8 +74,8 @@ pub enum RemoteError {
     },
     /// An object is not what was published.
     #[error(
-        "{object} is damaged ({what}): nothing of it was taken over; publish again from a lake that is whole, \
-         or fetch another version"
+        "{object} is damaged ({what}): nothing of it was taken over; publish again with \
+         --read-back from a lake that is whole, or fetch another version"
     )]
     Damaged {
         /// The object.

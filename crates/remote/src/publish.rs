@@ -37,7 +37,8 @@ pub struct Settings {
     pub parallel: usize,
     /// Whether a version that has what the lake lacks is merged with it. The lake itself stays as it is.
     pub merge: bool,
-    /// Whether every object that was sent is read back and compared.
+    /// Whether every file is read back and compared, those that were there as well: what is damaged or missing
+    /// there is sent again.
     pub read_back: bool,
     /// The bytes of a request; a file with more is sent in parts. S3 wants 5 MiB at least.
     pub part_bytes: u64,
@@ -60,6 +61,8 @@ pub enum Outcome {
     There {
         /// Its number.
         version: u64,
+        /// Files of it that were sent again, since they were damaged or missing there.
+        resent: u64,
     },
 }
 
@@ -133,13 +136,13 @@ pub async fn publish(
             demand_identity(remote, lake, there)?;
             match candidate.compare(there) {
                 Relation::Contained => {
-                    return Ok(Outcome::There { version: there.manifest.version });
+                    return there_already(remote, &candidate, there, settings, bar).await;
                 }
                 Relation::Contains => {}
                 Relation::Neither(_) if settings.merge => {
                     candidate = merged(remote, lake, there, settings, bar).await?;
                     if matches!(candidate.compare(there), Relation::Contained) {
-                        return Ok(Outcome::There { version: there.manifest.version });
+                        return there_already(remote, &candidate, there, settings, bar).await;
                     }
                 }
                 Relation::Neither(what) => {
@@ -162,6 +165,41 @@ pub async fn publish(
     Err(RemoteError::Overtaken { address: remote.address().to_owned(), tries: TRIES_MAX })
 }
 
+/// A version has all of it: nothing is published, but what is damaged there is sent again on request.
+async fn there_already(
+    remote: &Remote,
+    candidate: &Candidate,
+    there: &Published,
+    settings: &Settings,
+    bar: &ProgressBar,
+) -> Result<Outcome, RemoteError> {
+    let mut resent = 0;
+    if settings.read_back {
+        (resent, _) = send_missing(remote, candidate, Some(there), settings, bar).await?;
+    }
+    Ok(Outcome::There { version: there.manifest.version, resent })
+}
+
+/// Sends what is missing; says how many files that were, and how many bytes.
+async fn send_missing(
+    remote: &Remote,
+    candidate: &Candidate,
+    base: Option<&Published>,
+    settings: &Settings,
+    bar: &ProgressBar,
+) -> Result<(u64, u64), RemoteError> {
+    let missing = missing(remote, &candidate.inventory, base, settings).await?;
+    let bytes = missing.iter().map(|row| row.bytes).sum();
+    bar.set_position(0);
+    bar.set_length(bytes);
+    stream::iter(&missing)
+        .map(|row| send(remote, &candidate.snapshot, row, settings, bar))
+        .buffer_unordered(settings.parallel.max(1))
+        .try_collect::<()>()
+        .await?;
+    Ok((missing.len() as u64, bytes))
+}
+
 /// Sends what is missing, and makes a version of it; none where its number was taken meanwhile.
 async fn attempt(
     remote: &Remote,
@@ -172,15 +210,7 @@ async fn attempt(
     bar: &ProgressBar,
 ) -> Result<Option<Sent>, RemoteError> {
     let inventory = &candidate.inventory;
-    let missing = missing(remote, inventory, base, settings.parallel).await?;
-    let bytes_sent = missing.iter().map(|row| row.bytes).sum();
-    bar.set_position(0);
-    bar.set_length(bytes_sent);
-    stream::iter(&missing)
-        .map(|row| send(remote, &candidate.snapshot, row, settings, bar))
-        .buffer_unordered(settings.parallel.max(1))
-        .try_collect::<()>()
-        .await?;
+    let (files_sent, bytes_sent) = send_missing(remote, candidate, base, settings, bar).await?;
     let list = list_to_json(inventory);
     let digest = blake3::hash(&list).to_hex().to_string();
     let object = list_name(&digest);
@@ -210,7 +240,7 @@ async fn attempt(
     Ok(Some(Sent {
         version: manifest.version,
         files: manifest.files,
-        files_sent: missing.len() as u64,
+        files_sent,
         bytes_sent,
         merged: candidate.work.is_some(),
     }))
@@ -232,20 +262,33 @@ async fn missing(
     remote: &Remote,
     inventory: &Inventory,
     base: Option<&Published>,
-    parallel: usize,
+    settings: &Settings,
 ) -> Result<Vec<FileRow>, RemoteError> {
-    let there = base.into_iter().flat_map(|base| &base.inventory.files);
-    let mut there: HashSet<&str> = there.map(|row| row.digest.as_str()).collect();
-    let new = inventory.files.iter().filter(|row| there.insert(&row.digest));
-    let new = new.collect::<Vec<_>>();
+    let named: HashSet<&str> = base
+        .into_iter()
+        .flat_map(|base| &base.inventory.files)
+        .map(|row| row.digest.as_str())
+        .collect();
+    let mut seen = HashSet::new();
+    let each = inventory.files.iter().filter(|row| seen.insert(&row.digest)).collect::<Vec<_>>();
     let now_ms = now_ms();
-    let found: Vec<Option<FileRow>> = stream::iter(new)
+    let named = &named;
+    let found: Vec<Option<FileRow>> = stream::iter(each)
         .map(|row| async move {
-            let object = remote.head(&segment_object(row)).await?;
-            let whole = object.is_some_and(|it| it.size == row.bytes && is_young(&it, now_ms));
+            let is_named = named.contains(row.digest.as_str());
+            if is_named && !settings.read_back {
+                return Ok(None);
+            }
+            let object = segment_object(row);
+            let found = remote.head(&object).await?;
+            let found = found.filter(|it| it.size == row.bytes);
+            let mut whole = found.is_some_and(|it| is_named || is_young(&it, now_ms));
+            if whole && settings.read_back {
+                whole = fetch::digest_of(remote, &object, row.bytes).await? == row.digest;
+            }
             Ok::<_, RemoteError>((!whole).then(|| row.clone()))
         })
-        .buffered(parallel.max(1))
+        .buffered(settings.parallel.max(1))
         .try_collect()
         .await?;
     Ok(found.into_iter().flatten().collect())

@@ -23,8 +23,8 @@ fn a_lake_comes_back_as_it_was() {
     assert_eq!((fetched.version, fetched.files_fetched), (1, fetched.files));
     assert_same(&here, &fetched.lake);
     assert_sound(&fetched.lake);
-    assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 1 });
-    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 1 });
+    assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 1, resent: 0 });
+    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 1, resent: 0 });
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn what_is_taken_back_is_not_published_again() {
     // Who still has the rows does not bring them back.
     let older = folder.path().join("older");
     let fetched = receive_on(Disk::default(), &remote, Some(1), &older).unwrap();
-    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 2 });
+    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 2, resent: 0 });
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn each_failing_operation_leaves_versions_whole() {
                 assert!(outcome.is_err());
                 assert_eq!(version(&send_plainly(&remote, &here)), 2);
             } else {
-                assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 2 });
+                assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 2, resent: 0 });
             }
             let fetched = receive(&remote, &into).unwrap();
             assert_same(&here, &fetched.lake);
@@ -128,6 +128,26 @@ fn damage_is_not_published() {
     let error = send(&remote, &here, &Settings::default()).unwrap_err();
     assert!(error.to_string().contains("digest"), "{error}");
     assert!(objects(&store).iter().all(|(path, _)| !path.as_ref().contains("manifests")));
+}
+
+#[test]
+fn what_is_damaged_there_is_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    send_plainly(&remote, &here);
+    let before = objects(&store);
+    let (path, _) = before.iter().find(|(path, _)| path.as_ref().contains("/steps/")).unwrap();
+    let mut flipped = content(&store, path).to_vec();
+    flipped[50] ^= 8;
+    put(&store, path, flipped.into());
+    let there = folder.path().join("there");
+    receive(&remote, &there).unwrap_err();
+    let settings = Settings { read_back: true, ..Settings::default() };
+    let again = send(&remote, &here, &settings).unwrap();
+    assert_eq!(again, Outcome::There { version: 1, resent: 1 });
+    assert_same(&here, &receive(&remote, &there).unwrap().lake);
 }
 
 #[test]

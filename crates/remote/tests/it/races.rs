@@ -129,7 +129,7 @@ fn who_lacks_something_is_told_what_to_type() {
     assert!(sent.version == 2 && sent.merged);
     // Both have all of theirs there by now; merging shows it.
     for lake in &lakes {
-        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::There { version: 2 });
+        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::There { version: 2, resent: 0 });
     }
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 2, "where they were merged is gone");

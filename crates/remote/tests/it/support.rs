@@ -158,7 +158,7 @@ pub(crate) fn send_plainly(remote: &Remote, lake: &Lake) -> Outcome {
 pub(crate) fn version(outcome: &Outcome) -> u64 {
     match outcome {
         Outcome::Published(sent) => sent.version,
-        Outcome::There { version } => panic!("version {version} had all of it"),
+        Outcome::There { version, .. } => panic!("version {version} had all of it"),
     }
 }
 
