@@ -20,8 +20,9 @@ million: install ## Record a million unique states of the demo's programs, into 
 	@scripts/million.sh
 
 test: install ## Run every test
-	cargo test --locked
+	cargo test --locked --package steplake --package steplake-remote
 	@scripts/test-readers.sh
+	@scripts/test-remote.sh
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
 	@for target in manifest frames sql parquet; do \
@@ -34,8 +35,8 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- --deny warnings
-	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps
+	cargo clippy --locked --package steplake --package steplake-remote --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps --package steplake --package steplake-remote
 	scripts/cargo-deny.sh --locked check licenses bans sources
 	scripts/check-duplicates.sh
 

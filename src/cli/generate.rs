@@ -16,7 +16,9 @@ use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
-use crate::record::generate::{Ending, Past, Plan, Programs, Progress, Stop, generate};
+use crate::record::generate::{
+    Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate,
+};
 use crate::record::{self, Choice, Recording, RecordingOptions};
 use crate::store::{Identity, Lake, StoreError, Writer};
 
@@ -54,7 +56,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
     let environment = live(&spec, args)?;
-    let result = show_while(cli, plan.stop, &progress, || {
+    let result = show_while(cli, &plan, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
     // Whatever came of it: what was recorded is committed first.
@@ -105,8 +107,14 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
             return Err(Failed::usage("say when to stop: --steps, --states or --episodes"));
         }
     };
+    if args.shard.is_some() && !matches!(stop, Stop::Episodes(_)) {
+        return Err(Failed::usage(
+            "with --shard, say when to stop by --episodes N, those of all shards together: where --steps or \
+             --states would end the run, no shard can tell without the others",
+        ));
+    }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    Ok(Plan {
+    let plan = Plan {
         benchmarks: catalogue.expand(&args.benchmarks)?,
         action_space: space.name.clone(),
         policy: args.policy,
@@ -114,7 +122,18 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
         episode_length: args.episode_length,
         seed: args.seed,
         jobs: args.jobs.map_or(cores, usize::from),
-    })
+        shard: args.shard.unwrap_or(Shard::WHOLE),
+    };
+    let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);
+    if plan.policy == Policy::Explore && u64::from(shard.count()) > benchmarks {
+        return Err(Failed::usage(format!(
+            "`explore` looks at earlier episodes of the same benchmark, so its shards go by benchmark: there \
+             {}, for {} shards; use fewer shards",
+            if benchmarks == 1 { "is 1".to_owned() } else { format!("are {benchmarks}") },
+            shard.count(),
+        )));
+    }
+    Ok(plan)
 }
 
 /// Loads the first program that each pattern names: where one cannot be had, no empty lake is left.
@@ -138,7 +157,7 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
         Stop::States(count) => ("states", count),
         Stop::Episodes(count) => ("episodes", count),
     };
-    json!({
+    let mut arguments = json!({
         "benchmarks": args.benchmarks,
         "benchmark_count": plan.benchmarks.len(),
         "benchmark_digest": uris.finalize().to_hex().as_str(),
@@ -150,8 +169,12 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
         "ir": args.ir.to_string(),
         "step_cpu_seconds": args.step_cpu_seconds,
         "worker_memory_mib": args.worker_memory_mib,
-    })
-    .to_string()
+    });
+    // A run in one piece is written as it was before there were shards.
+    if let Some(shard) = args.shard {
+        arguments["shard"] = json!(shard.to_string());
+    }
+    arguments.to_string()
 }
 
 /// The run to go on with and where it stands, a new one, or nothing when it is complete.
@@ -213,11 +236,17 @@ fn live(spec: &EnvironmentSpec, args: &GenerateArgs) -> Result<Box<dyn Environme
 /// Shows `progress` while `work` goes on.
 fn show_while<T: Send>(
     cli: &Cli,
-    stop: Stop,
+    plan: &Plan,
     progress: &Progress,
     work: impl FnOnce() -> T + Send,
 ) -> T {
-    let bar = RunBar::new(cli, stop);
+    let bar = RunBar::new(
+        cli,
+        match plan.stop {
+            Stop::Episodes(episodes) => Stop::Episodes(plan.own_episodes(episodes)),
+            other => other,
+        },
+    );
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {

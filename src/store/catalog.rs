@@ -396,6 +396,14 @@ pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
     rows.collect()
 }
 
+/// Adds a run under the number that it has.
+pub(super) fn insert_run(connection: &Connection, run: &RunRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO runs (run_id, uid, arguments, started_at_ms, finished)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let row = params![run.id.0, run.uid, run.arguments, run.started_at_ms, run.finished];
+    connection.execute(sql, row).map(drop)
+}
+
 /// Says whether a database holds nothing yet, as the creation of a lake leaves it.
 pub(super) fn is_unused(path: &Path) -> Result<bool, StoreError> {
     let unused = || {

@@ -59,6 +59,18 @@ pub enum StoreError {
         /// What was to be written.
         wanted: String,
     },
+    /// The lake holds what no fetch brought, and a fetch would drop it.
+    #[error(
+        "the lake at {} is not the copy of a published one alone ({what}): fetch into another folder, and \
+         bring the two together with `steplake merge`",
+        .path.display()
+    )]
+    OwnWork {
+        /// The lake.
+        path: PathBuf,
+        /// How that shows.
+        what: &'static str,
+    },
     /// Somebody else is writing.
     #[error(
         "another process{} is writing to the lake at {}: \

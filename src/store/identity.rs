@@ -66,7 +66,16 @@ impl Identity {
         if found != FORMAT_VERSION {
             return Err(StoreError::Format { path: lake.to_owned(), found, known: FORMAT_VERSION });
         }
-        serde_json::from_str::<File>(&text).map(File::into_identity).map_err(damaged)
+        Self::from_json(&text).map_err(damaged)
+    }
+
+    /// Reads what stands in a `lake.json` of this format.
+    ///
+    /// # Errors
+    ///
+    /// When it is not of this format.
+    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str::<File>(text).map(File::into_identity)
     }
 
     /// Refuses what is not this identity.
@@ -80,7 +89,7 @@ impl Identity {
     }
 
     /// What differs first in another identity: its name, what it is here, and what it is there.
-    pub(super) fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+    pub fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
         let wanted = other;
         let spaces = |identity: &Self| {
             let shown = identity.observations.iter().map(|space| match space.width {
@@ -118,7 +127,8 @@ impl Identity {
         parts.into_iter().find(|(_, lake, wanted)| lake != wanted)
     }
 
-    fn to_json(&self) -> String {
+    /// What stands in `lake.json`.
+    pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(&File::of(self)).expect("strings and numbers serialise");
         text.push('\n');

@@ -8,7 +8,7 @@ use super::segment::SegmentPlace;
 use super::snapshot::Moment;
 use super::{
     Disk, Identity, Maintenance, Snapshot, SnapshotId, StoreError, Table, VerifyReport, Writer,
-    identity, manifest, merge,
+    fetching, identity, manifest, merge,
 };
 
 /// A lake: a folder that holds the data of one environment. See the [module](super).
@@ -224,6 +224,11 @@ pub(super) fn demand_empty(path: &Path) -> Result<(), StoreError> {
                     run again";
         return Err(not_a_lake(what.into()));
     }
+    if path.join(fetching::UNFINISHED).exists() {
+        let what = "it holds fetch.unfinished: a `steplake fetch` into it was not completed, and may be \
+                    run again";
+        return Err(not_a_lake(what.into()));
+    }
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
@@ -240,7 +245,7 @@ pub(super) fn demand_empty(path: &Path) -> Result<(), StoreError> {
         let ours = Table::from_name(&name).is_some() && empty_folder()
             || name.starts_with(catalog::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
-            || [identity::FILE_NAME, merge::UNFINISHED]
+            || [identity::FILE_NAME, merge::UNFINISHED, fetching::UNFINISHED]
                 .iter()
                 .any(|file| name == format!("{file}.tmp"));
         if !ours {

@@ -39,11 +39,20 @@ pub enum SnapshotKind {
     Repair,
     /// Other lakes were brought in.
     Merge,
+    /// A published version was fetched.
+    Fetch,
 }
 
 impl SnapshotKind {
-    const ALL: [Self; 6] =
-        [Self::Create, Self::Seal, Self::Dedup, Self::Retract, Self::Repair, Self::Merge];
+    const ALL: [Self; 7] = [
+        Self::Create,
+        Self::Seal,
+        Self::Dedup,
+        Self::Retract,
+        Self::Repair,
+        Self::Merge,
+        Self::Fetch,
+    ];
 
     /// Its name in the catalog and in SQL.
     pub fn as_str(self) -> &'static str {
@@ -54,6 +63,7 @@ impl SnapshotKind {
             Self::Retract => "retract",
             Self::Repair => "repair",
             Self::Merge => "merge",
+            Self::Fetch => "fetch",
         }
     }
 }

@@ -7,6 +7,7 @@
 //!   *.lock        held by who writes, who maintains, and who reads
 //!   steps/ ir/ …  segments: immutable Parquet files, named by the digest of their content
 //!   retired/      segments that only older snapshots have
+//!   fetching/     files of a fetch that is under way
 //! ```
 //!
 //! # What is durable when
@@ -45,8 +46,10 @@ mod content;
 mod derived;
 mod disk;
 mod error;
+mod fetching;
 mod frame;
 mod identity;
+mod inventory;
 mod ir;
 mod lake;
 mod layers;
@@ -78,9 +81,11 @@ mod writer;
 pub use derived::{LayerChange, LayerWriter};
 pub use disk::{Disk, Operation, Verdict};
 pub use error::StoreError;
+pub use fetching::{FetchedFile, Fetching};
 #[doc(hidden)]
 pub use frame::{fuzz_frame, fuzz_frames};
 pub use identity::{Identity, RecordedObservation};
+pub use inventory::{FileRow, Inventory};
 pub use lake::Lake;
 pub(crate) use layers::{
     Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, StateWords,

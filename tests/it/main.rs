@@ -23,6 +23,7 @@ mod relist;
 mod repair;
 mod resume;
 mod retract;
+mod shards;
 mod shell;
 mod small_lake;
 mod snapshots;

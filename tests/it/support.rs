@@ -9,7 +9,8 @@ use steplake::env::Environment;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::model::{Benchmark, BenchmarkUri, RunId};
 use steplake::record::generate::{
-    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
+    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop,
+    generate,
 };
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake::store::{Identity, Lake, ScanColumns, Table, Writer};
@@ -116,6 +117,7 @@ pub(crate) fn toy_plan(policy: Policy, stop: Stop, jobs: usize) -> Plan {
         episode_length: 20,
         seed: 7,
         jobs,
+        shard: Shard::WHOLE,
     }
 }
 

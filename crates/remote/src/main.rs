@@ -1,3 +1,5 @@
-//! Publishes lakes to object stores and fetches them from there.
+//! Publishes lakes to object stores and fetches them from there. See [`steplake_remote`].
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    steplake_remote::cli::main()
+}

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub(super) use self::questions::{OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
-use crate::record::generate::Policy;
+use crate::record::generate::{Policy, Shard};
 use crate::store::TRAIL_STEPS_MAX;
 
 /// Record what compilers do, keep every state once, and ask questions about it.
@@ -147,7 +147,7 @@ pub(super) struct GenerateArgs {
     #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) states: Option<u64>,
 
-    /// Stop after N episodes.
+    /// Stop after N episodes, those of all shards together.
     #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) episodes: Option<u64>,
 
@@ -158,6 +158,11 @@ pub(super) struct GenerateArgs {
     /// What every choice is drawn from.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(super) seed: i64,
+
+    /// Play shard I of N, from 0/N to (N-1)/N, each on a machine of its own: `steplake merge` makes of them
+    /// what one machine would have recorded. Wants --episodes.
+    #[arg(long, value_name = "I/N")]
+    pub(super) shard: Option<Shard>,
 
     /// Worker processes; as many as there are cores by default.
     #[arg(long, short, value_name = "N")]

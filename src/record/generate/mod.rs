@@ -6,6 +6,7 @@
 mod past;
 mod policy;
 mod schedule;
+mod shard;
 mod starts;
 
 use std::collections::HashMap;
@@ -18,20 +19,22 @@ pub(super) use self::policy::Dice;
 pub use self::policy::Policy;
 use self::policy::Tried;
 use self::schedule::{Next, Played, Schedule};
+use self::shard::Places;
+pub use self::shard::Shard;
 use self::starts::{First, Starts};
 use super::recorder::{EpisodePlan, Recorder, Settle};
 use super::recording::Recording;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Failure, StateId, Step};
 
-/// When a run is over.
+/// When a run is over. Of a run in several shards, steps and states are those of the shard alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// After this many steps; the last episode is cut to fit.
     Steps(u64),
     /// After the first episode, in order, with which the run has come to this many distinct states.
     States(u64),
-    /// After this many episodes.
+    /// After this many episodes, those of all shards together.
     Episodes(u64),
 }
 
@@ -52,9 +55,16 @@ pub struct Plan {
     pub seed: i64,
     /// How many sessions play at a time. What is recorded does not depend on it.
     pub jobs: usize,
+    /// Which of the episodes are played here.
+    pub shard: Shard,
 }
 
 impl Plan {
+    /// How many of the run's first `episodes` fall to its shard.
+    pub fn own_episodes(&self, episodes: u64) -> u64 {
+        Places::new(self).below(episodes)
+    }
+
     /// The program that an episode is about.
     fn benchmark(&self, ordinal: u32) -> &BenchmarkUri {
         &self.benchmarks[ordinal as usize % self.benchmarks.len()]

@@ -7,13 +7,13 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
 use super::policy::Tried;
 use super::starts::First;
-use super::{Plan, Policy, Stop};
+use super::{Places, Plan, Policy, Stop};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 use crate::store::{ScanColumns, StoreError, Table, Writer};
 
 /// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
 ///
-/// Settled episodes are a prefix of the run, since they are settled and committed in order. Episodes
+/// Settled episodes are a prefix of the run's shard, since they are settled and committed in order. Episodes
 /// beyond it may have left steps. Those are thrown away, and the episodes are played afresh: an action
 /// that is no pure function of the state may lead elsewhere this time, and no episode is to be put
 /// together from two.
@@ -25,7 +25,7 @@ pub struct Past {
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// All settled episodes from this one on are failed starts of programs that never started.
+    /// All settled episodes from the one at this place on are failed starts of programs that never started.
     pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
     pub(super) starts: HashMap<BenchmarkUri, First>,
@@ -54,7 +54,7 @@ impl Past {
     /// [`StoreError::RunHasGaps`] when episodes of the run were taken back, or lost in a repair; what the
     /// store says about files that cannot be read, or written.
     pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, StoreError> {
-        demand_all_there(writer, run)?;
+        demand_all_there(writer, run, plan)?;
         writer.discard_open(run)?;
         let actions = &writer.identity().action_space.actions;
         let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
@@ -67,7 +67,7 @@ impl Past {
         }
         for ordinal in failed {
             if matches!(past.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
-                past.failed_starts_from = past.failed_starts_from.max(ordinal + 1);
+                past.note_start(ordinal, plan);
             }
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
@@ -108,10 +108,16 @@ impl Past {
                 }
                 _ => {
                     self.starts.insert(uri, First::Started);
-                    self.failed_starts_from = self.failed_starts_from.max(id.ordinal() + 1);
+                    self.note_start(id.ordinal(), plan);
                 }
             }
         }
+    }
+
+    /// Notes that an episode is of a program that starts.
+    fn note_start(&mut self, ordinal: u32, plan: &Plan) {
+        let after = Places::new(plan).place(ordinal) + 1;
+        self.failed_starts_from = self.failed_starts_from.max(after);
     }
 
     /// Takes the steps of a batch into account; for the policy that looks back, they go to `visited`.
@@ -164,7 +170,7 @@ impl Past {
 }
 
 /// Refuses a run that lacks episodes which it recorded: it would not go on from where it stood.
-fn demand_all_there(writer: &Writer, run: RunId) -> Result<(), StoreError> {
+fn demand_all_there(writer: &Writer, run: RunId, plan: &Plan) -> Result<(), StoreError> {
     let snapshot = writer.lake().snapshot()?;
     let gaps = |what| StoreError::RunHasGaps { path: snapshot.path().to_owned(), run, what };
     if let Some(row) = snapshot.retractions().iter().find(|row| row.runs.contains(&run)) {
@@ -172,7 +178,8 @@ fn demand_all_there(writer: &Writer, run: RunId) -> Result<(), StoreError> {
         return Err(gaps(format!("{kind} {} was retracted ({})", row.value, row.reason)));
     }
     let closed = writer.closed_episodes(run)?;
-    let last = closed.last().map_or(0, |id| u64::from(id.ordinal()) + 1);
+    let place = |id: &EpisodeId| u64::from(Places::new(plan).place(id.ordinal()));
+    let last = closed.last().map_or(0, |id| place(id) + 1);
     let missing = last - closed.len() as u64;
     if missing > 0 {
         let losses = if missing == 1 { "an episode" } else { "episodes" };

@@ -3,10 +3,12 @@
 //! Episodes are numbered; episode `e` is about benchmark `e mod B`. They are played in any order that
 //! the workers manage, but *settled* in the order of their numbers, and the run stops at the first
 //! settled episode that fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
+//!
+//! Where a run has several shards, the episodes of this one count: each has a *place* among them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{Past, Plan, Policy, Stop};
+use super::{Past, Places, Plan, Policy, Stop};
 use crate::model::StateId;
 use crate::store::EpisodeRow;
 
@@ -36,20 +38,23 @@ pub(super) enum Next {
 
 #[derive(Debug)]
 pub(super) struct Schedule {
+    places: Places,
+    /// In episodes of the shard.
     stop: Stop,
     episode_length: u32,
-    benchmarks: u32,
+    /// Places after which each benchmark has come.
+    round: u32,
     /// Episodes of one benchmark wait for each other.
     serial: bool,
     window: u32,
-    /// All episodes below are settled.
+    /// All places below are settled.
     settled: u32,
-    /// The episodes that are being played or wait to be settled.
+    /// The places that are being played or wait to be settled.
     given: BTreeSet<u32>,
     played: BTreeMap<u32, Played>,
     steps: u64,
     states: HashSet<StateId>,
-    /// All settled episodes from this one on are failed starts of programs that never started.
+    /// All settled places from this one on are failed starts of programs that never started.
     failed_starts_from: u32,
     over: bool,
 }
@@ -62,10 +67,15 @@ impl Schedule {
             Stop::States(_) => WINDOW_PER_JOB,
             Stop::Steps(_) | Stop::Episodes(_) => WINDOW_PER_JOB_SURE,
         };
+        let places = Places::new(plan);
         let mut schedule = Self {
-            stop: plan.stop,
+            places,
+            stop: match plan.stop {
+                Stop::Episodes(episodes) => Stop::Episodes(places.below(episodes)),
+                other => other,
+            },
             episode_length: plan.episode_length,
-            benchmarks: u32::try_from(plan.benchmarks.len()).unwrap_or(u32::MAX),
+            round: places.round(),
             serial: plan.policy == Policy::Explore,
             window: jobs.saturating_mul(per_job),
             settled: past.settled,
@@ -96,7 +106,7 @@ impl Schedule {
     /// True when no program of the run starts, so that its stop cannot be reached.
     pub(super) fn nothing_starts(&self) -> bool {
         let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
-        !can_end && self.settled - self.failed_starts_from >= self.benchmarks
+        !can_end && self.settled - self.failed_starts_from >= self.round
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -104,39 +114,39 @@ impl Schedule {
             return Next::Finished;
         }
         let end = self.settled.saturating_add(self.window);
-        for ordinal in self.settled..end {
-            if matches!(self.stop, Stop::Episodes(episodes) if u64::from(ordinal) >= episodes) {
+        for place in self.settled..end {
+            if matches!(self.stop, Stop::Episodes(episodes) if u64::from(place) >= episodes) {
                 break;
             }
-            if self.given.contains(&ordinal) || self.waits_for_its_benchmark(ordinal) {
+            if self.given.contains(&place) || self.waits_for_its_benchmark(place) {
                 continue;
             }
-            let Some(steps_max) = self.steps_max(ordinal) else { break };
-            self.given.insert(ordinal);
-            return Next::Play { ordinal, steps_max };
+            let Some(steps_max) = self.steps_max(place) else { break };
+            self.given.insert(place);
+            return Next::Play { ordinal: self.places.ordinal(place), steps_max };
         }
         Next::Wait
     }
 
-    fn waits_for_its_benchmark(&self, ordinal: u32) -> bool {
+    fn waits_for_its_benchmark(&self, place: u32) -> bool {
         self.serial
-            && ordinal.checked_sub(self.benchmarks).is_some_and(|earlier| {
+            && place.checked_sub(self.round).is_some_and(|earlier| {
                 earlier >= self.settled && !self.played.contains_key(&earlier)
             })
     }
 
     /// How long the episode may be, or `None` while that depends on episodes that are being played. A run of
     /// so many steps ends with an episode that is cut to fit.
-    fn steps_max(&self, ordinal: u32) -> Option<u32> {
+    fn steps_max(&self, place: u32) -> Option<u32> {
         let Stop::Steps(steps) = self.stop else { return Some(self.episode_length) };
         let full = u64::from(self.episode_length);
         let length = |earlier: u32| match self.played.get(&earlier) {
             Some(played) => u64::from(played.row.steps),
             None => full,
         };
-        let planned: u64 = (self.settled..ordinal).map(length).sum();
+        let planned: u64 = (self.settled..place).map(length).sum();
         let left = steps.saturating_sub(self.steps + planned);
-        let sure = (self.settled..ordinal).all(|earlier| self.played.contains_key(&earlier));
+        let sure = (self.settled..place).all(|earlier| self.played.contains_key(&earlier));
         match u32::try_from(left.min(full)) {
             Ok(length) if u64::from(length) == full || (sure && length > 0) => Some(length),
             _ => None,
@@ -145,7 +155,7 @@ impl Schedule {
 
     /// Takes an episode that was played, and gives out the rows that have become settled, in order.
     pub(super) fn take(&mut self, played: Played) -> Vec<EpisodeRow> {
-        self.played.insert(played.row.id.ordinal(), played);
+        self.played.insert(self.places.place(played.row.id.ordinal()), played);
         let mut rows = Vec::new();
         while !self.over
             && let Some(played) = self.played.remove(&self.settled)
@@ -175,6 +185,7 @@ impl Schedule {
 mod tests {
     use super::*;
     use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
+    use crate::record::generate::Shard;
     use proptest::prelude::*;
 
     fn plan(stop: Stop, policy: Policy, jobs: usize) -> Plan {
@@ -188,6 +199,7 @@ mod tests {
             episode_length: 10,
             seed: 0,
             jobs,
+            shard: Shard::WHOLE,
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::path::Path;
 
-use rusqlite::params;
-
 use super::runs::Runs;
 use crate::store::catalog::{self, Catalog};
 use crate::store::lake::demand_empty;
@@ -98,11 +96,7 @@ impl Folder {
             let kind = SnapshotKind::Merge;
             let snapshot = manifest::begin_snapshot(&transaction, now_ms, kind, detail)?;
             for run in &runs.rows {
-                let sql = "INSERT INTO runs (run_id, uid, arguments, started_at_ms, finished)
-                           VALUES (?1, ?2, ?3, ?4, ?5)";
-                let row =
-                    params![run.id.0, run.uid, run.arguments, run.started_at_ms, run.finished];
-                transaction.execute(sql, row)?;
+                catalog::insert_run(&transaction, run)?;
             }
             for row in &runs.retractions {
                 retractions::insert(&transaction, &RetractionRow { snapshot, ..row.clone() })?;

@@ -1,0 +1,403 @@
+//! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch` become it.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueHint};
+use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use steplake::store::{Disk, Lake, StoreError, Table};
+use tracing_subscriber::EnvFilter;
+
+use crate::RemoteError;
+use crate::fetch::fetch;
+use crate::gc::{AGE, gc};
+use crate::publish::{Outcome, Sent, publish};
+use crate::remote::Remote;
+use crate::version::Manifest;
+use crate::{fetch as fetching, publish as publishing};
+
+/// How often a progress bar is drawn anew.
+const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+const SECONDS_A_DAY: u64 = 24 * 60 * 60;
+
+/// Publish lakes to object stores, and fetch them from there.
+#[derive(Debug, Parser)]
+#[command(
+    name = "steplake-remote",
+    bin_name = "steplake",
+    version,
+    about,
+    after_help = "\
+Addresses are s3://BUCKET/PREFIX or file:///FOLDER. For S3, credentials, region and endpoint come from the
+variables that AWS's tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION,
+AWS_ENDPOINT_URL …
+
+Exit codes: 0 done; 1 it failed; 2 the command line or the address is wrong; 3 the lake, here or there,
+cannot be used; 5 the store cannot be reached or refuses."
+)]
+struct Cli {
+    /// The folder of the lake.
+    #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
+    lake: PathBuf,
+
+    /// Say more on standard error: -v what is done, -vv every detail.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    verbose: u8,
+
+    /// Show no progress.
+    #[arg(short, long, global = true)]
+    quiet: bool,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Publish(PublishArgs),
+    Fetch(FetchArgs),
+}
+
+#[derive(Debug, Args)]
+struct StoreArgs {
+    /// Where the lake is published: s3://BUCKET/PREFIX or file:///FOLDER.
+    #[arg(value_name = "ADDRESS")]
+    address: String,
+
+    /// The URL of the S3 server, where it is not AWS's.
+    #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
+    endpoint: Option<String>,
+
+    /// Let requests go unencrypted.
+    #[arg(long)]
+    allow_http: bool,
+
+    /// Files under way at a time.
+    #[arg(long, default_value = "4", value_name = "N")]
+    parallel: NonZeroUsize,
+}
+
+/// Publish what is sealed of the lake as a new version.
+///
+/// Only files that are not there yet are sent. The version appears when all of it is there. Where another
+/// version came first, this one contains it, or nothing is published.
+#[derive(Debug, Args)]
+struct PublishArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+
+    /// Where the newest version has what this lake lacks, publish both as one. The lake here stays as it is.
+    #[arg(long)]
+    merge: bool,
+
+    /// Read back every file of this lake and compare; send again what is damaged or missing there.
+    #[arg(long)]
+    read_back: bool,
+
+    /// The bytes of a request. For tests.
+    #[arg(long, hide = true, default_value_t = publishing::Settings::default().part_bytes)]
+    part_bytes: u64,
+
+    /// Where --merge works: it needs room for both lakes and for the one they make. Beside the lake by default.
+    /// Killed, it leaves a folder .steplake-publish-… there.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    work: Option<PathBuf>,
+
+    /// Publish nothing, but delete what no version names and is older than --older-than.
+    #[arg(long, conflicts_with_all = ["merge", "read_back", "work"])]
+    gc: bool,
+
+    /// With --gc: forget all but the K newest versions first.
+    #[arg(long, requires = "gc", value_name = "K")]
+    keep: Option<NonZeroU64>,
+
+    /// With --gc: leave what is younger; a publication under way may be about to name it.
+    #[arg(long, requires = "gc", value_name = "DAYS", default_value_t = AGE.as_secs() / SECONDS_A_DAY)]
+    older_than: u64,
+}
+
+/// Make a lake of a published version, or bring one up to it that was fetched before.
+#[derive(Debug, Args)]
+struct FetchArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+
+    /// The version; the newest one by default.
+    #[arg(long, value_name = "N")]
+    version: Option<u64>,
+
+    /// The folder of the lake: new, empty, or fetched before and not worked on since. That of --lake by
+    /// default.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    into: Option<PathBuf>,
+
+    /// List the versions, and fetch nothing.
+    #[arg(long, conflicts_with_all = ["version", "into"])]
+    list: bool,
+}
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    begin_messages(&cli);
+    match run(&cli) {
+        Ok(text) => {
+            let mut out = std::io::stdout().lock();
+            // A reader that has seen enough is no failure.
+            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "steplake: {}", in_one_line(&error));
+            ExitCode::from(code(&error))
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<String, RemoteError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime =
+        runtime.map_err(|source| RemoteError::Io { doing: "start threads".to_owned(), source })?;
+    match &cli.command {
+        Command::Publish(args) if args.gc => runtime.block_on(run_gc(args)),
+        Command::Publish(args) => runtime.block_on(run_publish(cli, args)),
+        Command::Fetch(args) => runtime.block_on(run_fetch(cli, args)),
+    }
+}
+
+fn open(store: &StoreArgs) -> Result<Remote, RemoteError> {
+    Remote::open(&store.address, store.endpoint.as_deref(), store.allow_http)
+}
+
+async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteError> {
+    let remote = open(&args.store)?;
+    let lake = Lake::open(&cli.lake)?;
+    say_what_is_left_out(&lake)?;
+    let settings = publishing::Settings {
+        parallel: args.store.parallel.get(),
+        merge: args.merge,
+        read_back: args.read_back,
+        part_bytes: args.part_bytes.max(1),
+        work: args.work.clone(),
+    };
+    let bar = bar(cli);
+    let outcome = publish(&remote, &lake, &settings, &bar).await;
+    bar.finish_and_clear();
+    Ok(match outcome? {
+        Outcome::There { version, resent: 0 } => {
+            format!("nothing to publish: version {version} of {remote} has all of it\n")
+        }
+        Outcome::There { version, resent } => format!(
+            "nothing to publish: version {version} of {remote} has all of it; {} damaged or missing there, \
+             and sent again\n",
+            if resent == 1 { "1 file was".to_owned() } else { format!("{resent} files were") }
+        ),
+        Outcome::Published(sent) => published(&remote, &sent),
+    })
+}
+
+fn published(remote: &Remote, sent: &Sent) -> String {
+    let Sent { version, files, files_sent, bytes_sent, merged } = *sent;
+    let with = if merged { ", this lake and the version before it together" } else { "" };
+    format!(
+        "published version {version} of {remote}{with}: {}, of which {} ({}) had to be sent\n",
+        counted(files, "file"),
+        HumanCount(files_sent),
+        HumanBytes(bytes_sent),
+    )
+}
+
+/// Only what is sealed is published. Who does not know that would miss the rest.
+fn say_what_is_left_out(lake: &Lake) -> Result<(), RemoteError> {
+    let snapshot = lake.snapshot()?;
+    let hot = snapshot.hot(Table::Episodes).iter().map(|batch| batch.num_rows() as u64);
+    let hot = hot.sum::<u64>();
+    if hot > 0 {
+        tracing::warn!(
+            "{} not sealed and will not be published: `steplake seal` first",
+            if hot == 1 {
+                "1 episode is".to_owned()
+            } else {
+                format!("{} episodes are", HumanCount(hot))
+            }
+        );
+    }
+    let uncounted = snapshot.uncounted().map(|segment| segment.rows).sum::<u64>();
+    if uncounted > 0 {
+        tracing::warn!(
+            "the derived tables do not count {} yet: `steplake dedup` first",
+            counted(uncounted, "step")
+        );
+    }
+    Ok(())
+}
+
+async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
+    let remote = open(&args.store)?;
+    let age = Duration::from_secs(args.older_than.saturating_mul(SECONDS_A_DAY));
+    let done = gc(&remote, args.keep, age).await?;
+    let mut text = format!(
+        "forgot {}, deleted {} ({})\n",
+        counted(done.versions, "version"),
+        counted(done.objects, "object"),
+        HumanBytes(done.bytes)
+    );
+    if done.young > 0 {
+        let (young, days) = (counted(done.young, "object"), counted(args.older_than, "day"));
+        text.push_str(&format!("left: {young} that no version names, younger than {days}\n"));
+    }
+    Ok(text)
+}
+
+async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
+    let remote = open(&args.store)?;
+    if args.list {
+        let versions = remote.versions().await?;
+        if versions.is_empty() {
+            return Err(RemoteError::Nothing { address: remote.address().to_owned() });
+        }
+        return Ok(listed(&versions));
+    }
+    let into = args.into.as_ref().unwrap_or(&cli.lake);
+    let settings = fetching::Settings { parallel: args.store.parallel.get() };
+    let bar = bar(cli);
+    let fetched = fetch(&remote, args.version, into, Disk::default(), &settings, &bar).await;
+    bar.finish_and_clear();
+    let fetched = fetched?;
+    Ok(format!(
+        "{} is version {} of {remote}: {}, of which {} ({}) had to be fetched\n",
+        into.display(),
+        fetched.version,
+        counted(fetched.files, "file"),
+        HumanCount(fetched.files_fetched),
+        HumanBytes(fetched.bytes_fetched),
+    ))
+}
+
+/// The versions as a table for people.
+fn listed(versions: &[Manifest]) -> String {
+    let mut text = format!(
+        "{:>7}  {:24}  {:>12}  {:>14}  {:>7}  {:>10}\n",
+        "version", "published", "episodes", "steps", "files", "bytes"
+    );
+    for version in versions {
+        text.push_str(&format!(
+            "{:>7}  {:24}  {:>12}  {:>14}  {:>7}  {:>10}\n",
+            version.version,
+            utc(version.published_at_ms),
+            HumanCount(version.episodes).to_string(),
+            HumanCount(version.steps).to_string(),
+            HumanCount(version.files).to_string(),
+            HumanBytes(version.bytes).to_string(),
+        ));
+    }
+    text
+}
+
+/// A moment as ISO 8601, in UTC.
+fn utc(unix_ms: i64) -> String {
+    let (days, second) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000) / 1000);
+    // Days to a date, after Howard Hinnant's `civil_from_days`.
+    let shifted = days + 719_468;
+    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
+}
+
+fn bar(cli: &Cli) -> ProgressBar {
+    let target =
+        if cli.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+    let template = "{bar:24.cyan} {bytes}/{total_bytes}  {bytes_per_sec}  {elapsed} (left: {eta})";
+    let style = ProgressStyle::with_template(template).expect("the template is ours");
+    let bar = ProgressBar::with_draw_target(Some(0), target);
+    bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
+    bar.enable_steady_tick(DRAW_INTERVAL);
+    bar
+}
+
+/// Sends the log to standard error, as loud as was asked for.
+fn begin_messages(cli: &Cli) {
+    let level = match cli.verbose {
+        0 => "warn",
+        1 => "info",
+        2 => "debug",
+        _ => "trace",
+    };
+    let wanted = EnvFilter::try_from_env("STEPLAKE_LOG");
+    let filter = wanted.unwrap_or_else(|_unset| {
+        EnvFilter::new(format!("steplake={level},steplake_remote={level}"))
+    });
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .without_time()
+        .with_target(false)
+        .log_internal_errors(false)
+        .init();
+}
+
+/// Whose turn it is to do something, as the exit codes of `steplake` say it.
+fn code(error: &RemoteError) -> u8 {
+    match error {
+        RemoteError::Address { .. } | RemoteError::NoVersion { .. } => 2,
+        RemoteError::Lake(StoreError::NoSnapshot { .. }) => 2,
+        RemoteError::Lake(_)
+        | RemoteError::Merge(_)
+        | RemoteError::Nothing { .. }
+        | RemoteError::Forgotten { .. }
+        | RemoteError::Format { .. }
+        | RemoteError::Damaged { .. }
+        | RemoteError::OtherIdentity { .. }
+        | RemoteError::Diverged { .. } => 3,
+        RemoteError::Store { .. } => 5,
+        _ => 1,
+    }
+}
+
+fn in_one_line(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        // Some say what their cause said.
+        if !message.contains(&cause_text) {
+            message.push_str(": ");
+            message.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    message.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A number with its noun: `1 file`, `1,200 files`.
+fn counted(count: u64, noun: &str) -> String {
+    format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_dates() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_827_696_000), "2000-02-29T12:34:56Z");
+        assert_eq!(utc(1_767_225_599_999), "2025-12-31T23:59:59Z");
+    }
+
+    #[test]
+    fn the_command_line_is_sound() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

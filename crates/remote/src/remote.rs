@@ -1,0 +1,311 @@
+//! Where a lake is published, and its objects.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    BackoffConfig, ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
+    PutPayload, RetryConfig,
+};
+use steplake::store::Inventory;
+use url::Url;
+
+use crate::RemoteError;
+use crate::version::{Manifest, list_from_json};
+
+/// How long a request may take: a part of a file over a slow line.
+const REQUEST_MAX: &str = "300 seconds";
+/// How long the store may keep from answering before that counts as no answer.
+const CONNECT_MAX: &str = "10 seconds";
+/// How long a request is tried again.
+const RETRY_MAX: Duration = Duration::from_mins(1);
+const RETRIES_MAX: usize = 6;
+
+/// A place for a published lake: a prefix in a store.
+#[derive(Debug, Clone)]
+pub struct Remote {
+    store: Arc<dyn ObjectStore>,
+    prefix: Path,
+    address: String,
+}
+
+/// A version that is there.
+#[derive(Debug, Clone)]
+pub struct Published {
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// The digest of its list.
+    pub list: String,
+    /// What it holds.
+    pub inventory: Inventory,
+}
+
+impl fmt::Display for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.address)
+    }
+}
+
+impl Remote {
+    /// A prefix in a store; `address` is its name for people.
+    pub fn new(store: Arc<dyn ObjectStore>, prefix: Path, address: &str) -> Self {
+        Self { store, prefix, address: address.trim_end_matches('/').to_owned() }
+    }
+
+    /// The place called `address`: `s3://bucket/prefix`, or `file:///folder`. What an S3 store wants to know
+    /// besides is taken from the variables that AWS's tools read (`AWS_ACCESS_KEY_ID`, `AWS_REGION` …).
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::Address`]. Nothing is asked of the store yet.
+    pub fn open(
+        address: &str,
+        endpoint: Option<&str>,
+        allow_http: bool,
+    ) -> Result<Self, RemoteError> {
+        let wrong =
+            |why: &str| RemoteError::Address { address: address.to_owned(), why: why.to_owned() };
+        let url = Url::parse(address).map_err(|error| wrong(&error.to_string()))?;
+        let prefix = Path::from_url_path(url.path()).map_err(|error| wrong(&error.to_string()))?;
+        let store: Arc<dyn ObjectStore> = match url.scheme() {
+            "s3" => {
+                let bucket = url.host_str().ok_or_else(|| wrong("it names no bucket"))?;
+                Arc::new(s3(bucket, endpoint, allow_http).map_err(|e| wrong(&e.to_string()))?)
+            }
+            "file" => {
+                let store = LocalFileSystem::new();
+                Arc::new(store)
+            }
+            other => return Err(wrong(&format!("nothing is known of {other}://"))),
+        };
+        Ok(Self::new(store, prefix, address))
+    }
+
+    /// The store.
+    pub(crate) fn store(&self) -> &dyn ObjectStore {
+        &*self.store
+    }
+
+    /// The path of an object, given its name below the prefix.
+    pub(crate) fn path(&self, object: &str) -> Path {
+        Path::from_iter(self.prefix.parts().chain(Path::from(object).parts()))
+    }
+
+    /// The name of an object for people.
+    pub(crate) fn name(&self, object: &str) -> String {
+        format!("{}/{object}", self.address)
+    }
+
+    pub(crate) fn failed(
+        &self,
+        doing: &'static str,
+        object: &str,
+    ) -> impl FnOnce(Error) -> RemoteError {
+        let object = self.name(object);
+        move |source| RemoteError::Store { doing, object, source }
+    }
+
+    /// The objects below a folder of the prefix, by their names below the prefix.
+    pub(crate) async fn list(
+        &self,
+        folder: &str,
+    ) -> Result<Vec<(String, ObjectMeta)>, RemoteError> {
+        let prefix = self.path(folder);
+        let listed: Vec<ObjectMeta> = self
+            .store
+            .list(Some(&prefix))
+            .try_collect()
+            .await
+            .map_err(self.failed("list", folder))?;
+        let name = |object: ObjectMeta| {
+            let parts = object.location.prefix_match(&prefix)?;
+            let parts = parts.map(|part| part.as_ref().to_owned()).collect::<Vec<_>>();
+            Some((format!("{folder}/{}", parts.join("/")), object))
+        };
+        Ok(listed.into_iter().filter_map(name).collect())
+    }
+
+    /// What is known of an object; none where there is none.
+    pub(crate) async fn head(&self, object: &str) -> Result<Option<ObjectMeta>, RemoteError> {
+        match self.store.head(&self.path(object)).await {
+            Ok(meta) => Ok(Some(meta)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("look at", object)(error)),
+        }
+    }
+
+    /// A whole object; none where there is none.
+    pub(crate) async fn get(&self, object: &str) -> Result<Option<Bytes>, RemoteError> {
+        let got = match self.store.get(&self.path(object)).await {
+            Ok(got) => got.bytes().await,
+            Err(error) => Err(error),
+        };
+        match got {
+            Ok(content) => Ok(Some(content)),
+            Err(Error::NotFound { .. }) => Ok(None),
+            Err(error) => Err(self.failed("read", object)(error)),
+        }
+    }
+
+    /// A part of an object.
+    pub(crate) async fn get_range(
+        &self,
+        object: &str,
+        range: Range<u64>,
+    ) -> Result<Bytes, RemoteError> {
+        let got = self.store.get_range(&self.path(object), range).await;
+        got.map_err(self.failed("read", object))
+    }
+
+    /// Writes a whole object. Durable on return, as the store says.
+    pub(crate) async fn put(&self, object: &str, content: Bytes) -> Result<(), RemoteError> {
+        let put = self.store.put(&self.path(object), PutPayload::from_bytes(content)).await;
+        put.map(drop).map_err(self.failed("write", object))
+    }
+
+    /// The numbers of all versions that there ever were, in order.
+    pub(crate) async fn numbers(&self) -> Result<Vec<u64>, RemoteError> {
+        let number = |name: &str| {
+            let name = name.strip_prefix("manifests/")?.strip_suffix(".json")?;
+            name.parse()
+                .ok()
+                .filter(|&number| manifest_name(number) == format!("manifests/{name}.json"))
+        };
+        let listed = self.list("manifests").await?;
+        let mut numbers = listed.iter().filter_map(|(name, _)| number(name)).collect::<Vec<_>>();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The manifest of a version; none where there is no such version.
+    pub(crate) async fn manifest(&self, number: u64) -> Result<Option<Manifest>, RemoteError> {
+        let object = manifest_name(number);
+        match self.get(&object).await? {
+            Some(text) => Manifest::from_json(&self.name(&object), number, &text).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The versions that are not forgotten, in order.
+    ///
+    /// # Errors
+    ///
+    /// What the store says.
+    pub async fn versions(&self) -> Result<Vec<Manifest>, RemoteError> {
+        let mut versions = Vec::new();
+        for number in self.numbers().await? {
+            versions.extend(self.manifest(number).await?.filter(|found| found.list.is_some()));
+        }
+        Ok(versions)
+    }
+
+    /// The newest version; none where nothing was published.
+    ///
+    /// # Errors
+    ///
+    /// What the store says; [`RemoteError::Damaged`].
+    pub async fn newest(&self) -> Result<Option<Published>, RemoteError> {
+        for number in self.numbers().await?.into_iter().rev() {
+            if let Some(manifest) = self.manifest(number).await?
+                && manifest.list.is_some()
+            {
+                return self.published(manifest).await.map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// A version by its number.
+    ///
+    /// # Errors
+    ///
+    /// [`RemoteError::NoVersion`], [`RemoteError::Forgotten`], [`RemoteError::Damaged`], and what the store
+    /// says.
+    pub async fn version(&self, number: u64) -> Result<Published, RemoteError> {
+        let address = self.address.clone();
+        let manifest = self
+            .manifest(number)
+            .await?
+            .ok_or(RemoteError::NoVersion { address, wanted: number })?;
+        self.published(manifest).await
+    }
+
+    /// Reads the list of a version, and compares its digest.
+    pub(crate) async fn published(&self, manifest: Manifest) -> Result<Published, RemoteError> {
+        let forgotten =
+            RemoteError::Forgotten { address: self.address.clone(), wanted: manifest.version };
+        let list = manifest.list.clone().ok_or(forgotten)?;
+        let object = list_name(&list);
+        let name = self.name(&object);
+        let content = self.get(&object).await?;
+        let content = content.ok_or_else(|| RemoteError::damaged(&name, "it is missing"))?;
+        if blake3::hash(&content).to_hex().as_str() != list {
+            return Err(RemoteError::damaged(name, "its content does not match its digest"));
+        }
+        let inventory = list_from_json(&name, &content)?;
+        Ok(Published { manifest, list, inventory })
+    }
+
+    /// Makes a version, where its number is not taken yet; says whether it did. Where the store's answer
+    /// was lost and the request was sent twice, the manifest that is there tells.
+    pub(crate) async fn announce(&self, manifest: &Manifest) -> Result<bool, RemoteError> {
+        let object = manifest_name(manifest.version);
+        let payload = PutPayload::from(manifest.to_json());
+        match self.store.put_opts(&self.path(&object), payload, PutMode::Create.into()).await {
+            Ok(_) => Ok(true),
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                let there = self.manifest(manifest.version).await?;
+                Ok(there.is_some_and(|there| there.publication == manifest.publication))
+            }
+            Err(error) => Err(self.failed("write", &object)(error)),
+        }
+    }
+
+    /// Leaves of a version nothing but its number.
+    pub(crate) async fn forget(&self, manifest: Manifest) -> Result<(), RemoteError> {
+        let object = manifest_name(manifest.version);
+        self.put(&object, manifest.forgotten().to_json().into()).await
+    }
+
+    /// Where the lake is published, for people.
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+}
+
+/// The name of a version's manifest: names sort as numbers do.
+pub(crate) fn manifest_name(number: u64) -> String {
+    format!("manifests/{number:020}.json")
+}
+
+/// The name of a list.
+pub(crate) fn list_name(digest: &str) -> String {
+    format!("lists/{digest}.json")
+}
+
+fn s3(bucket: &str, endpoint: Option<&str>, allow_http: bool) -> Result<impl ObjectStore, Error> {
+    let retries = RetryConfig {
+        backoff: BackoffConfig::default(),
+        max_retries: RETRIES_MAX,
+        retry_timeout: RETRY_MAX,
+    };
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(bucket)
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), REQUEST_MAX)
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT_MAX)
+        .with_retry(retries);
+    if allow_http {
+        builder = builder.with_allow_http(true);
+    }
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    builder.build()
+}

@@ -1,0 +1,272 @@
+//! What is written of a version: the manifest, which is small and says which list it is, and the list of all
+//! that the version holds. Both are JSON; the list is named by its content.
+
+use serde::{Deserialize, Serialize};
+use steplake::model::RunId;
+use steplake::store::{
+    FileRow, Identity, Inventory, LayerId, LossRow, RetractionKind, RetractionRow, RunRow,
+    SnapshotId, Table,
+};
+
+use crate::RemoteError;
+
+/// The version of what lies at a prefix.
+pub const FORMAT: u32 = 1;
+
+/// A manifest. What is beside the list's digest is for people who look.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`FORMAT`].
+    pub format: u32,
+    /// Its number.
+    pub version: u64,
+    /// The digest of the list, hex; none once the version is forgotten.
+    pub list: Option<String>,
+    /// A random name of the publication: it tells one's own manifest from another's.
+    pub publication: String,
+    /// When it was published, Unix time in milliseconds.
+    pub published_at_ms: i64,
+    /// The version that was the newest before, and that this one contains.
+    pub parent: Option<u64>,
+    /// Rows of `episodes`.
+    pub episodes: u64,
+    /// Rows of `steps`.
+    pub steps: u64,
+    /// Files.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Manifest {
+    /// What is left of a version that is forgotten: its number.
+    #[must_use]
+    pub fn forgotten(self) -> Self {
+        Self { list: None, episodes: 0, steps: 0, files: 0, bytes: 0, ..self }
+    }
+
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers serialise");
+        text.push(b'\n');
+        text
+    }
+
+    /// Reads the manifest that `object` holds, which is to be that of version `number`.
+    pub(crate) fn from_json(object: &str, number: u64, text: &[u8]) -> Result<Self, RemoteError> {
+        check_format(object, text)?;
+        let manifest: Self = serde_json::from_slice(text)
+            .map_err(|error| RemoteError::damaged(object, error.to_string()))?;
+        if manifest.version != number {
+            let what = format!("it says that it is version {}", manifest.version);
+            return Err(RemoteError::damaged(object, what));
+        }
+        if !manifest.list.as_deref().is_none_or(is_digest) {
+            return Err(RemoteError::damaged(object, "its list has no digest"));
+        }
+        Ok(manifest)
+    }
+}
+
+/// Says whether a text is a BLAKE3 digest in hexadecimal.
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
+    #[derive(Deserialize)]
+    struct Format {
+        format: u32,
+    }
+    let Format { format: found } = serde_json::from_slice(text)
+        .map_err(|error| RemoteError::damaged(object, error.to_string()))?;
+    if found == FORMAT {
+        return Ok(());
+    }
+    Err(RemoteError::Format { object: object.to_owned(), found, known: FORMAT })
+}
+
+/// The list of what a version holds, as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct List {
+    format: u32,
+    /// What stands in `lake.json`.
+    identity: serde_json::Value,
+    snapshot: i64,
+    runs: Vec<ListedRun>,
+    retractions: Vec<ListedRetraction>,
+    losses: Vec<ListedLoss>,
+    dedup_inputs: Option<String>,
+    files: Vec<ListedFile>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedRun {
+    run_id: i32,
+    uid: String,
+    arguments: String,
+    started_at_ms: i64,
+    finished: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedRetraction {
+    kind: String,
+    value: String,
+    reason: String,
+    runs: Vec<i32>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedLoss {
+    table: String,
+    path: String,
+    rows: u64,
+    what: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ListedFile {
+    table: String,
+    /// Where it lies, below the prefix: for who reads the Parquet with something else.
+    object: String,
+    rows: u64,
+    bytes: u64,
+    digest: String,
+    key_min: Option<i64>,
+    key_max: Option<i64>,
+    layer: Option<i64>,
+    counted: bool,
+}
+
+/// Where a file lies below the prefix.
+pub(crate) fn segment_object(row: &FileRow) -> String {
+    format!("segments/{}/{}.parquet", row.table, row.digest)
+}
+
+/// A list as text.
+pub(crate) fn list_to_json(inventory: &Inventory) -> Vec<u8> {
+    let run = |row: &RunRow| ListedRun {
+        run_id: row.id.0,
+        uid: row.uid.clone(),
+        arguments: row.arguments.clone(),
+        started_at_ms: row.started_at_ms,
+        finished: row.finished,
+    };
+    let retraction = |row: &RetractionRow| ListedRetraction {
+        kind: row.kind.as_str().to_owned(),
+        value: row.value.clone(),
+        reason: row.reason.clone(),
+        runs: row.runs.iter().map(|run| run.0).collect(),
+    };
+    let loss = |row: &LossRow| ListedLoss {
+        table: row.table.name().to_owned(),
+        path: row.path.clone(),
+        rows: row.rows,
+        what: row.what.clone(),
+    };
+    let file = |row: &FileRow| ListedFile {
+        table: row.table.name().to_owned(),
+        object: segment_object(row),
+        rows: row.rows,
+        bytes: row.bytes,
+        digest: row.digest.clone(),
+        key_min: row.key_range.map(|range| range.0),
+        key_max: row.key_range.map(|range| range.1),
+        layer: row.layer.map(|layer| layer.0),
+        counted: row.is_counted,
+    };
+    let identity = inventory.identity.to_json();
+    let list = List {
+        format: FORMAT,
+        identity: serde_json::from_str(&identity).expect("an identity is JSON"),
+        snapshot: inventory.snapshot.0,
+        runs: inventory.runs.iter().map(run).collect(),
+        retractions: inventory.retractions.iter().map(retraction).collect(),
+        losses: inventory.losses.iter().map(loss).collect(),
+        dedup_inputs: inventory.dedup_inputs.clone(),
+        files: inventory.files.iter().map(file).collect(),
+    };
+    let mut text = serde_json::to_vec_pretty(&list).expect("strings and numbers serialise");
+    text.push(b'\n');
+    text
+}
+
+/// Reads the list that `object` holds; its digest was compared.
+pub(crate) fn list_from_json(object: &str, text: &[u8]) -> Result<Inventory, RemoteError> {
+    check_format(object, text)?;
+    let damaged = |what: String| RemoteError::damaged(object, what);
+    let list: List = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
+    let identity = Identity::from_json(&list.identity.to_string())
+        .map_err(|error| damaged(error.to_string()))?;
+    if identity.format_version != steplake::store::FORMAT_VERSION {
+        return Err(RemoteError::Format {
+            object: object.to_owned(),
+            found: identity.format_version,
+            known: steplake::store::FORMAT_VERSION,
+        });
+    }
+    let table = |name: &str| {
+        Table::from_name(name).ok_or_else(|| damaged(format!("there is no table called {name}")))
+    };
+    let snapshot = SnapshotId(list.snapshot);
+    let run = |row: ListedRun| RunRow {
+        id: RunId(row.run_id),
+        uid: row.uid,
+        arguments: row.arguments,
+        started_at_ms: row.started_at_ms,
+        finished: row.finished,
+    };
+    let retraction = |row: ListedRetraction| {
+        let kinds = [RetractionKind::Benchmark, RetractionKind::Run, RetractionKind::Action];
+        let kind = kinds.into_iter().find(|kind| kind.as_str() == row.kind);
+        let kind = kind.ok_or_else(|| damaged(format!("{} cannot be retracted", row.kind)))?;
+        let runs = row.runs.into_iter().map(RunId).collect();
+        Ok::<_, RemoteError>(RetractionRow {
+            id: 0,
+            kind,
+            value: row.value,
+            reason: row.reason,
+            snapshot,
+            runs,
+        })
+    };
+    let loss = |row: ListedLoss| {
+        let table = table(&row.table)?;
+        Ok::<_, RemoteError>(LossRow {
+            table,
+            path: row.path,
+            rows: row.rows,
+            what: row.what,
+            snapshot,
+        })
+    };
+    let file = |row: ListedFile| {
+        let file = FileRow {
+            table: table(&row.table)?,
+            rows: row.rows,
+            bytes: row.bytes,
+            digest: row.digest,
+            key_range: row.key_min.zip(row.key_max),
+            layer: row.layer.map(LayerId),
+            is_counted: row.counted,
+        };
+        if file.is_well_formed() && segment_object(&file) == row.object {
+            return Ok(file);
+        }
+        Err(damaged(format!("{} is no file of a lake", row.object)))
+    };
+    Ok(Inventory {
+        identity,
+        snapshot,
+        runs: list.runs.into_iter().map(run).collect(),
+        retractions: list.retractions.into_iter().map(retraction).collect::<Result<_, _>>()?,
+        losses: list.losses.into_iter().map(loss).collect::<Result<_, _>>()?,
+        dedup_inputs: list.dedup_inputs,
+        files: list.files.into_iter().map(file).collect::<Result<_, _>>()?,
+    })
+}

@@ -1,0 +1,218 @@
+//! Folders that become copies of what is published, and what keeps them from it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use steplake::store::{Disk, Lake, Operation, ScanColumns, StoreError, Table, Verdict};
+use steplake_remote::RemoteError;
+use steplake_remote::remote::Remote;
+
+use crate::support::{
+    Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
+    put, receive, receive_on, record, rows, send_plainly,
+};
+
+/// A place with two versions, and the lake that they are of.
+fn two_versions(
+    folder: &std::path::Path,
+) -> (Arc<object_store::memory::InMemory>, Remote, Lake, Lake) {
+    let (store, remote) = memory();
+    let here = lake(&folder.join("here"));
+    record(&here, 1, 4);
+    derive(&here);
+    send_plainly(&remote, &here);
+    let first = receive(&remote, &folder.join("first")).unwrap().lake;
+    record(&here, 2, 3);
+    derive(&here);
+    send_plainly(&remote, &here);
+    (store, remote, here, first)
+}
+
+#[test]
+fn an_older_copy_is_brought_up_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote, here, first) = two_versions(folder.path());
+    let into = folder.path().join("there");
+    receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+    let there = Lake::open(&into).unwrap();
+    assert_same(&first, &there);
+    // Who reads the old one reads on.
+    let reader = there.snapshot().unwrap();
+    let before = rows(&there, Table::Steps);
+    let fetched = receive(&remote, &into).unwrap();
+    assert!(fetched.files_fetched < fetched.files, "{fetched:?}");
+    assert_same(&here, &there);
+    assert_sound(&there);
+    let read = reader.scan(Table::Steps, ScanColumns::All).map(|batch| batch.unwrap().num_rows());
+    assert_eq!(read.sum::<usize>(), before.len());
+    drop(reader);
+    assert!(there.fetched().unwrap().unwrap().starts_with("version 2 of memory:///some/where"));
+    receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+    assert_same(&first, &there);
+    assert_eq!(there.sealed().unwrap().history().len(), 1, "a copy has one snapshot");
+    // Again: nothing is missing.
+    assert_eq!(receive_on(Disk::default(), &remote, Some(1), &into).unwrap().files_fetched, 0);
+}
+
+#[test]
+fn what_was_done_in_a_copy_is_not_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote, _here, _first) = two_versions(folder.path());
+    let copy = |name: &str| {
+        let into = folder.path().join(name);
+        receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+        Lake::open(into).unwrap()
+    };
+    let refused = |lake: &Lake, what: &str| {
+        let before = rows(lake, Table::Steps);
+        let error = receive(&remote, lake.path()).unwrap_err();
+        assert!(matches!(error, RemoteError::Lake(StoreError::OwnWork { .. })), "{error}");
+        let said = error.to_string();
+        assert!(said.contains(what) && said.contains("steplake merge"), "{said}");
+        assert_eq!(rows(lake, Table::Steps), before);
+    };
+    let recorded = copy("recorded");
+    record(&recorded, 9, 2);
+    refused(&recorded, "a run was begun");
+    let begun = copy("begun");
+    begun.writer().unwrap().begin_run("{}", 0).unwrap();
+    refused(&begun, "a run was begun");
+    let retracted = copy("retracted");
+    let subject = steplake::store::Subject::Run(steplake::model::RunId(1));
+    let (mut maintenance, mut writer) =
+        (retracted.maintenance().unwrap(), retracted.writer().unwrap());
+    maintenance.retract(&mut writer, &subject, "a test").unwrap();
+    drop((maintenance, writer));
+    refused(&retracted, "something was retracted");
+    let own = lake(&folder.path().join("own"));
+    record(&own, 5, 1);
+    refused(&own, "not made by a fetch");
+    // Derived tables are made of what came.
+    let derived = copy("derived");
+    derive(&derived);
+    receive(&remote, derived.path()).unwrap();
+    // A lake with nothing in it has nothing to lose.
+    receive(&remote, lake(&folder.path().join("empty")).path()).unwrap();
+    let notes = folder.path().join("notes");
+    std::fs::create_dir(&notes).unwrap();
+    std::fs::write(notes.join("todo"), "this").unwrap();
+    let error = receive(&remote, &notes).unwrap_err().to_string();
+    assert!(error.contains("todo") && error.contains("no lake"), "{error}");
+    assert_eq!(std::fs::read_dir(&notes).unwrap().count(), 1);
+}
+
+#[test]
+fn a_flipped_bit_in_any_object_is_told_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote, _here, first) = two_versions(folder.path());
+    let into = folder.path().join("there");
+    receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+    let there = Lake::open(&into).unwrap();
+    let known: Vec<_> = first.known_files().unwrap().into_iter().collect();
+    for (number, (path, bytes)) in objects(&store).into_iter().enumerate() {
+        if known.iter().any(|digest| path.as_ref().contains(digest.as_str())) {
+            continue;
+        }
+        let whole = content(&store, &path);
+        let mut flipped = whole.to_vec();
+        flipped[usize::try_from(bytes).unwrap() / 2] ^= 4;
+        put(&store, &path, flipped.into());
+        let name = path.filename().unwrap();
+        match receive(&remote, &into) {
+            Err(RemoteError::Damaged { object, .. }) => assert!(object.ends_with(name), "{object}"),
+            // What a manifest says for people is not compared with anything.
+            other if path.as_ref().contains("manifests") => drop(other),
+            // The list of the version that is not fetched.
+            Ok(_) if path.as_ref().contains("lists") => {}
+            other => panic!("{path}: {other:?}"),
+        }
+        put(&store, &path, whole);
+        if rows(&there, Table::Steps) != rows(&first, Table::Steps) {
+            receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+        }
+        assert_same(&first, &there);
+        if number % 5 == 0 {
+            assert_sound(&there);
+        }
+    }
+    receive(&remote, &into).unwrap();
+}
+
+#[test]
+fn an_object_that_is_gone_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote, _here, _first) = two_versions(folder.path());
+    let objects = objects(&store);
+    let (path, _) = objects.iter().find(|(path, _)| path.as_ref().contains("/steps/")).unwrap();
+    let short = content(&store, path).slice(..10);
+    put(&store, path, short);
+    let error = receive(&remote, &folder.path().join("there")).unwrap_err().to_string();
+    assert!(error.contains(path.filename().unwrap()) && error.contains("10 bytes"), "{error}");
+    assert!(!folder.path().join("there/lake.json").exists());
+}
+
+#[test]
+fn each_failing_reading_leaves_the_older_copy() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote, here, first) = two_versions(folder.path());
+    let into = folder.path().join("there");
+    receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+    let there = Lake::open(&into).unwrap();
+    for at in 0.. {
+        let faulty = place_in(Wrapped::new(&store, Some((at, Fault::Refuse))));
+        match receive(&faulty, &into) {
+            Ok(_) => {
+                assert!(at > 4, "the fault comes at some operation");
+                break;
+            }
+            Err(RemoteError::Store { .. }) => assert_same(&first, &there),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert_same(&here, &there);
+}
+
+/// A disk on which operation number `last` fails, and all after it: as if the power had gone.
+fn failing(last: usize) -> Disk {
+    let count = AtomicUsize::new(0);
+    Disk::with_faults(move |operation| {
+        if matches!(operation, Operation::Open(_) | Operation::Read(..)) {
+            return Verdict::Proceed;
+        }
+        if count.fetch_add(1, Ordering::SeqCst) < last {
+            return Verdict::Proceed;
+        }
+        Verdict::Fail(std::io::Error::other("the power is gone"))
+    })
+}
+
+#[test]
+fn a_fetch_that_is_cut_short_anywhere_can_be_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote, here, first) = two_versions(folder.path());
+    for older in [false, true] {
+        for last in (0..).step_by(3) {
+            let into = folder.path().join(format!("{older}-{last}"));
+            if older {
+                receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
+            }
+            let cut = receive_on(failing(last), &remote, None, &into);
+            match Lake::open(&into) {
+                Ok(there) if rows(&there, Table::Steps) == rows(&first, Table::Steps) => {
+                    assert!(older && cut.is_err());
+                    assert_same(&first, &there);
+                }
+                Ok(there) => assert_same(&here, &there),
+                Err(error) => assert!(!older && cut.is_err(), "{error}"),
+            }
+            let fetched = receive(&remote, &into).unwrap();
+            assert_same(&here, &fetched.lake);
+            assert_sound(&fetched.lake);
+            std::fs::remove_dir_all(&into).unwrap();
+            if cut.is_ok() {
+                assert!(last > 20, "the fault comes at some operation");
+                break;
+            }
+        }
+    }
+}

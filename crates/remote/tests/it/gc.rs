@@ -1,0 +1,72 @@
+//! Letting go of versions and objects.
+
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use object_store::path::Path;
+use steplake_remote::RemoteError;
+use steplake_remote::gc::{AGE, gc};
+
+use crate::support::{
+    assert_same, derive, lake, memory, objects, put, receive, receive_on, record, send_plainly,
+    version, wait,
+};
+use steplake::store::Disk;
+
+#[test]
+fn what_no_version_names_goes_once_it_is_old() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    derive(&here);
+    send_plainly(&remote, &here);
+    record(&here, 2, 4);
+    derive(&here);
+    send_plainly(&remote, &here);
+    put(&store, &Path::from("some/where/segments/steps/left.parquet"), "left".into());
+    put(&store, &Path::from("some/else"), "not ours".into());
+    let before = objects(&store);
+
+    let done = wait(gc(&remote, None, AGE)).unwrap();
+    assert_eq!((done.versions, done.objects, done.young), (0, 0, 1));
+    assert_eq!(objects(&store), before);
+
+    let one = NonZeroU64::new(1);
+    let done = wait(gc(&remote, one, Duration::ZERO)).unwrap();
+    // The list and the derived tables of the first version, and what was left.
+    assert_eq!((done.versions, done.young), (1, 0));
+    assert!(done.objects >= 3, "{done:?}");
+    assert!(objects(&store).iter().any(|(path, _)| path.as_ref() == "some/else"));
+    assert_eq!(wait(gc(&remote, one, Duration::ZERO)).unwrap().objects, 0);
+
+    let fetched = receive(&remote, &folder.path().join("there")).unwrap();
+    assert_same(&here, &fetched.lake);
+    let into = folder.path().join("older");
+    let error = receive_on(Disk::default(), &remote, Some(1), &into).unwrap_err();
+    assert!(matches!(error, RemoteError::Forgotten { wanted: 1, .. }), "{error}");
+    let error = receive_on(Disk::default(), &remote, Some(9), &into).unwrap_err();
+    assert!(matches!(error, RemoteError::NoVersion { wanted: 9, .. }), "{error}");
+
+    // Its number is not given again.
+    record(&here, 3, 1);
+    assert_eq!(version(&send_plainly(&remote, &here)), 3);
+    let numbers = wait(remote.versions()).unwrap();
+    assert_eq!(numbers.iter().map(|it| it.version).collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn nothing_is_deleted_where_a_version_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    send_plainly(&remote, &here);
+    let objects_there = objects(&store);
+    let (list, _) = objects_there.iter().find(|(path, _)| path.as_ref().contains("lists")).unwrap();
+    put(&store, list, "{}".into());
+    let before = objects(&store);
+    let error = wait(gc(&remote, None, Duration::ZERO)).unwrap_err();
+    assert!(matches!(error, RemoteError::Damaged { .. }), "{error}");
+    assert_eq!(objects(&store), before);
+}

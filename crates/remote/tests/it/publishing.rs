@@ -1,0 +1,177 @@
+//! What a publication makes, also where it is cut short at any operation.
+
+use steplake::store::{Disk, Lake, Subject, Table};
+use steplake_remote::RemoteError;
+use steplake_remote::publish::{Outcome, Settings};
+use steplake_remote::remote::Remote;
+
+use crate::support::{
+    Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
+    put, receive, receive_on, record, rows, send, send_plainly, toy_identity, version, wait,
+};
+
+#[test]
+fn a_lake_comes_back_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 7);
+    derive(&here);
+    let Outcome::Published(sent) = send_plainly(&remote, &here) else { panic!("it is new") };
+    assert_eq!((sent.version, sent.files, sent.merged), (1, sent.files_sent, false));
+    let fetched = receive(&remote, &folder.path().join("there")).unwrap();
+    assert_eq!((fetched.version, fetched.files_fetched), (1, fetched.files));
+    assert_same(&here, &fetched.lake);
+    assert_sound(&fetched.lake);
+    assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 1, resent: 0 });
+    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 1, resent: 0 });
+}
+
+#[test]
+fn only_what_is_new_is_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 7);
+    let settings = Settings { part_bytes: 777, read_back: true, ..Settings::default() };
+    let Outcome::Published(first) = send(&remote, &here, &settings).unwrap() else {
+        panic!("it is new")
+    };
+    record(&here, 2, 4);
+    let Outcome::Published(second) = send(&remote, &here, &settings).unwrap() else {
+        panic!("it is new")
+    };
+    assert_eq!((second.version, second.files - second.files_sent), (2, first.files));
+    let fetched = receive(&remote, &folder.path().join("there")).unwrap();
+    assert_same(&here, &fetched.lake);
+}
+
+#[test]
+fn what_is_taken_back_is_not_published_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 7);
+    send_plainly(&remote, &here);
+    let uri = "generator://toy-v0/1".parse().unwrap();
+    let (mut maintenance, mut writer) = (here.maintenance().unwrap(), here.writer().unwrap());
+    maintenance.retract(&mut writer, &Subject::Benchmark(uri), "a test").unwrap();
+    drop((maintenance, writer));
+    derive(&here);
+    assert_eq!(version(&send_plainly(&remote, &here)), 2);
+    let fetched = receive(&remote, &folder.path().join("there")).unwrap();
+    assert_same(&here, &fetched.lake);
+    assert!(rows(&fetched.lake, Table::Benchmarks).iter().all(|row| !row.contains("toy-v0/1")));
+    assert_eq!(fetched.lake.sealed().unwrap().retractions().len(), 1);
+    // Who still has the rows does not bring them back.
+    let older = folder.path().join("older");
+    let fetched = receive_on(Disk::default(), &remote, Some(1), &older).unwrap();
+    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 2, resent: 0 });
+}
+
+#[test]
+fn each_failing_operation_leaves_versions_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    let (store, remote) = memory();
+    send_plainly(&remote, &here);
+    let before =
+        objects(&store).into_iter().map(|(path, _)| (path.clone(), content(&store, &path)));
+    let before = before.collect::<Vec<_>>();
+    record(&here, 2, 3);
+    derive(&here);
+    for fault in [Fault::Refuse, Fault::Forget] {
+        for at in 0.. {
+            let (store, remote) = memory();
+            for (path, content) in &before {
+                put(&store, path, content.clone());
+            }
+            let faulty = Wrapped::new(&store, Some((at, fault)));
+            let outcome = send(&place_in(faulty), &here, &Settings::default());
+            let newest = wait(remote.newest()).unwrap().unwrap();
+            let into = folder.path().join(format!("{fault:?}-{at}"));
+            let fetched = receive(&remote, &into).unwrap();
+            assert_sound(&fetched.lake);
+            match &outcome {
+                Ok(outcome) => assert_eq!(version(outcome), 2),
+                Err(RemoteError::Store { .. }) => {}
+                Err(other) => panic!("operation {at}: {other}"),
+            }
+            // Where the answer to the last operation was lost, the version is there all the same.
+            if newest.manifest.version == 1 {
+                assert!(outcome.is_err());
+                assert_eq!(version(&send_plainly(&remote, &here)), 2);
+            } else {
+                assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 2, resent: 0 });
+            }
+            let fetched = receive(&remote, &into).unwrap();
+            assert_same(&here, &fetched.lake);
+            if outcome.is_ok() {
+                assert!(at > 10, "the fault comes at some operation");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_not_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    let path = here.sealed().unwrap().segments(Table::Steps)[0].path.clone();
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let error = send(&remote, &here, &Settings::default()).unwrap_err();
+    assert!(error.to_string().contains("digest"), "{error}");
+    assert!(objects(&store).iter().all(|(path, _)| !path.as_ref().contains("manifests")));
+}
+
+#[test]
+fn what_is_damaged_there_is_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    send_plainly(&remote, &here);
+    let before = objects(&store);
+    let (path, _) = before.iter().find(|(path, _)| path.as_ref().contains("/steps/")).unwrap();
+    let mut flipped = content(&store, path).to_vec();
+    flipped[50] ^= 8;
+    put(&store, path, flipped.into());
+    let there = folder.path().join("there");
+    receive(&remote, &there).unwrap_err();
+    let settings = Settings { read_back: true, ..Settings::default() };
+    let again = send(&remote, &here, &settings).unwrap();
+    assert_eq!(again, Outcome::There { version: 1, resent: 1 });
+    assert_same(&here, &receive(&remote, &there).unwrap().lake);
+}
+
+#[test]
+fn another_lake_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    send_plainly(&remote, &here);
+    let mut identity = toy_identity();
+    identity.compiler = "toy 99".into();
+    let other = Lake::create(folder.path().join("other"), &identity).unwrap();
+    let error = send(&remote, &other, &Settings::default()).unwrap_err().to_string();
+    assert!(error.contains("compiler") && error.contains("toy 99"), "{error}");
+}
+
+#[test]
+fn an_address_says_what_is_wrong_with_it() {
+    for (address, what) in [
+        ("lake", "relative"),
+        ("ftp://host/lake", "nothing is known of ftp://"),
+        ("s3:///lake", "bucket"),
+    ] {
+        let error = Remote::open(address, None, false).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("s3://BUCKET/PREFIX"), "{error}");
+    }
+}

@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Publishes lakes to an S3 server that runs here, and fetches them from it.
+set -euo pipefail
+source "$(dirname "$0")/paths.sh"
+cd "$repository"
+
+# One command, so that both programs stand on the same build of what they have in common.
+cargo build --locked --package steplake --package steplake-remote
+STEPLAKE=$target/debug/steplake \
+    scripts/python.sh --requirements tests/python/remote/requirements.txt -m unittest discover \
+    --start-directory tests/python/remote
