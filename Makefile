@@ -3,13 +3,16 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo million test fuzz bench lint fmt docs clean
+.PHONY: help install serve demo million test fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: ## Install the Debian packages that are missing
 	@scripts/install-debian.sh
+
+serve: install ## Build what `steplake serve` runs, beside steplake itself
+	cargo build --release --locked --package steplake --package steplake-serve
 
 demo: install ## Build, then record, seal, dedup, verify and query a first lake
 	cargo build --release --locked
@@ -20,8 +23,9 @@ million: install ## Record a million unique states of the demo's programs, into 
 	@scripts/million.sh
 
 test: install ## Run every test
-	cargo test --locked
+	cargo test --locked --package steplake --package steplake-serve
 	@scripts/test-readers.sh
+	@scripts/test-serve.sh
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
 	@for target in manifest frames sql parquet; do \
@@ -34,8 +38,8 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- --deny warnings
-	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps
+	cargo clippy --locked --package steplake --package steplake-serve --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps --package steplake --package steplake-serve
 	scripts/cargo-deny.sh --locked check licenses bans sources
 	scripts/check-duplicates.sh
 

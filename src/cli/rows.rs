@@ -3,19 +3,12 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
-use std::sync::{Arc, OnceLock};
 
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
-use super::benchmarks::{environment, workers};
 use super::failure::Failed;
-use super::print;
-use crate::model::StateId;
-use crate::query::{
-    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
-    write,
-};
-use crate::record::rebuild::{RebuildError, Rebuilder};
-use crate::store::{Lake, Snapshot};
+use super::{ir, print};
+use crate::query::{Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, write};
+use crate::store::Lake;
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
     answer(cli, &args.output, args.snapshot, async |engine| engine.sql(&args.sql).await)
@@ -63,10 +56,10 @@ pub(super) fn answer(
         RowFormat::Parquet => Format::Parquet,
     };
     runtime.block_on(async {
-        let renderer = renderer(&snapshot.identity().environment);
-        let rebuilder = Live::new(&snapshot.identity().environment);
-        let options =
-            EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
+        let environment = &snapshot.identity().environment;
+        let renderer = ir::renderer(environment);
+        let rebuilder = Some(ir::rebuilder(environment));
+        let options = EngineOptions { rebuilder, ..EngineOptions::default() };
         let engine = Engine::new(snapshot, renderer, &options).await?;
         let answer = ask(&engine).await?;
         format.check(&answer.schema())?;
@@ -104,47 +97,4 @@ fn limits(output: &OutputArgs) -> Result<TableLimits, Failed> {
     }
     let limits = if output.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };
     Ok(TableLimits { rows_max: output.rows.or(limits.rows_max), ..limits })
-}
-
-/// How the states of an environment are shown as text.
-fn renderer(environment: &str) -> IrRenderer {
-    if environment == crate::env::llvm::NAME {
-        return Arc::new(|bitcode| {
-            crate::env::llvm::disassemble(bitcode).map_err(|error| error.to_string())
-        });
-    }
-    Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
-}
-
-/// Rebuilds the states that a lake does not store, in worker processes; the environment is opened when the
-/// first of them is asked for.
-#[derive(Debug)]
-struct Live {
-    environment: String,
-    rebuilder: OnceLock<Result<Rebuilder, String>>,
-}
-
-impl Live {
-    fn new(environment: &str) -> Self {
-        Self { environment: environment.to_owned(), rebuilder: OnceLock::new() }
-    }
-
-    fn open(&self) -> Result<Rebuilder, Failed> {
-        Ok(Rebuilder::new(Box::new(workers(environment(&self.environment)?.as_ref())?)))
-    }
-}
-
-impl IrRebuilder for Live {
-    fn rebuild(
-        &self,
-        snapshot: &Snapshot,
-        states: &[StateId],
-    ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
-        let opened = self.rebuilder.get_or_init(|| self.open().map_err(|error| error.to_string()));
-        let rebuilder = opened.as_ref().map_err(|said| QueryError::NotRebuilt(said.clone()))?;
-        rebuilder.rebuild(snapshot, states).map_err(|error| match error {
-            RebuildError::Store(error) => QueryError::Store(error),
-            other => QueryError::NotRebuilt(Failed::from(other).to_string()),
-        })
-    }
 }

@@ -14,7 +14,8 @@
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
 //! pages that may hold the state.
 //!
-//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
+//! A [`Statement`] is a question with values for its parameters and a limit of its own; a [`Query`] is one
+//! with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
 //!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
@@ -33,6 +34,7 @@ mod literals;
 mod named;
 mod near;
 mod output;
+mod prepared;
 mod readers;
 mod statements;
 mod tables;
@@ -44,3 +46,4 @@ pub use engine::{Engine, EngineOptions, IrRebuilder, IrRenderer};
 pub use error::{Position, QueryError};
 pub use named::{Parameter, ParameterKind, Query};
 pub use output::{Format, Written, write};
+pub use prepared::{Described, Statement};
