@@ -31,7 +31,7 @@ def main(lake):
     command = [os.environ["STEPLAKE"], "--lake", str(lake), "serve", "--listen", "127.0.0.1:0", "--no-health"]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
-        client = flight.FlightClient(re.search(r"grpc://[^ ,]+", server.stderr.readline()).group(0))
+        client = flight.FlightClient(re.search(r"grpc://[^\s,]+", server.stderr.readline()).group(0))
 
         def served(table):
             descriptor = flight.FlightDescriptor.for_command(statement(f"SELECT * FROM {table}"))

@@ -188,7 +188,7 @@ class Clients(unittest.TestCase):
         cursor = self.cursor()
         cursor.execute(STEPS)
         steps = cursor.fetch_arrow_table()
-        found = duckdb.sql("SELECT count(*), count(DISTINCT state_id), max(step_index) FROM steps").fetchone()
+        found = duckdb.sql("SELECT count(*), count(DISTINCT state_id), max(step_index) FROM steps").fetchall()[0]
         wanted = "SELECT count(*) AS a, count(DISTINCT state_id) AS b, max(step_index) AS c FROM steps"
         self.assertEqual(list(found), list(self.said(wanted)[0].values()))
         self.assertEqual(steps.schema.field("state_id").type, pa.binary(20))
