@@ -3,6 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
+PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
 .PHONY: help install serve demo million test fuzz bench lint fmt docs clean
 
 help: ## List the targets
@@ -12,7 +13,7 @@ install: ## Install the Debian packages that are missing
 	@scripts/install-debian.sh
 
 serve: install ## Build what `steplake serve` runs, beside steplake itself
-	cargo build --release --locked --package steplake --package steplake-serve
+	cargo build --release --locked $(PACKAGES)
 
 demo: install ## Build, then record, seal, dedup, verify and query a first lake
 	cargo build --release --locked
@@ -23,7 +24,7 @@ million: install ## Record a million unique states of the demo's programs, into 
 	@scripts/million.sh
 
 test: install ## Run every test
-	cargo test --locked --package steplake --package steplake-serve
+	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh
 
@@ -38,8 +39,8 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --check
-	cargo clippy --locked --package steplake --package steplake-serve --all-targets -- --deny warnings
-	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps --package steplake --package steplake-serve
+	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
 	scripts/cargo-deny.sh --locked check licenses bans sources
 	scripts/check-duplicates.sh
 

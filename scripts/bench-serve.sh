@@ -5,7 +5,7 @@ set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
-cargo build --release --locked --package steplake --package steplake-serve
+cargo build --release --locked "${packages[@]}"
 export STEPLAKE=$target/release/steplake
 lake=${1:-}
 if [[ -z $lake ]]; then

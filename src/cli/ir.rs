@@ -1,5 +1,5 @@
-//! What turns the states of a lake into text for an [`Engine`](crate::query::Engine): the query layer knows no
-//! compiler, so whoever opens one hands these in.
+//! What turns the states of a lake into text for an [`Engine`](crate::query::Engine): the query layer knows
+//! no compiler, so whoever opens one hands these in.
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};

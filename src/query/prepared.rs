@@ -36,7 +36,8 @@ pub struct Statement {
 /// What a statement takes and gives.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// The columns of the answer. Their types may be other ones where they follow from the values of parameters.
+    /// The columns of the answer. Where a type follows from the values of parameters, it may be another one
+    /// once they are there.
     pub columns: SchemaRef,
     /// The parameters, in the order of their numbers and then of their names, with the types of the values
     /// where they are known.

@@ -97,8 +97,8 @@ impl Newest {
         served
     }
 
-    /// Whether the lake could be read when somebody last asked, and is still there: the number of the snapshot
-    /// that was the newest then, or what is wrong. It computes nothing and waits for nobody.
+    /// Whether the lake could be read when somebody last asked, and is still there: the number of the
+    /// snapshot that was the newest then. It computes nothing and waits for nobody.
     ///
     /// # Errors
     ///

@@ -14,6 +14,7 @@ use steplake::query::{Described, QueryError, Statement};
 use steplake::store::SnapshotId;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tonic::Status;
 
 use crate::newest::{Newest, Served};
@@ -125,10 +126,8 @@ impl Queries {
         tracing::info!(sql = statement.text, "query");
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
         let (sender, receiver) = mpsc::channel(MESSAGES_WAITING_MAX);
-        self.threads.spawn(self.clone().run(statement, sender, place));
-        Ok(futures::stream::unfold(receiver, async |mut receiver| {
-            receiver.recv().await.map(|message| (message, receiver))
-        }))
+        let task = self.threads.spawn(self.clone().run(statement, sender, place));
+        Ok(messages(receiver, task))
     }
 
     fn statement(&self, asked: &Asked) -> Result<Statement, Status> {
@@ -143,13 +142,20 @@ impl Queries {
         work: impl Future<Output = Result<T, QueryError>> + Send + 'static,
     ) -> Result<T, Status> {
         let limit = self.limits.time;
-        let task = self.threads.spawn(async move {
+        let work = async move {
             tokio::select! {
                 done = work => done.map_err(|error| status::of(&error)),
                 () = passed(limit) => Err(out_of_time(limit)),
             }
-        });
-        task.await.map_err(|error| Status::internal(format!("the query failed: {error}")))?
+        };
+        // Unlike a task of its own, this one ends when nobody waits for it any more.
+        let mut task = JoinSet::new();
+        task.spawn_on(work, &self.threads);
+        match task.join_next().await {
+            Some(Ok(done)) => done,
+            Some(Err(died)) => Err(dead(&died)),
+            None => Err(Status::internal("the query was not begun")),
+        }
     }
 
     /// Sends an answer from its beginning to its end.
@@ -215,6 +221,25 @@ impl Queries {
     }
 }
 
+/// What a task sends. Where it dies, its stream ends with an error, and not as one that is whole.
+fn messages<T: Send + 'static>(
+    receiver: mpsc::Receiver<Result<T, Status>>,
+    task: JoinHandle<()>,
+) -> impl Stream<Item = Result<T, Status>> + Send + use<T> {
+    futures::stream::unfold(Some((receiver, task)), async |state| {
+        let (mut receiver, task) = state?;
+        if let Some(message) = receiver.recv().await {
+            return Some((message, Some((receiver, task))));
+        }
+        let died = task.await.err()?;
+        Some((Err(dead(&died)), None))
+    })
+}
+
+fn dead(died: &JoinError) -> Status {
+    Status::internal(format!("the query failed, and the rows before this are not all: {died}"))
+}
+
 fn plain(batch: &RecordBatch, schema: &arrow::datatypes::SchemaRef) -> Result<RecordBatch, Status> {
     wire::batch(batch, schema)
         .map_err(|error| Status::internal(format!("the answer cannot be sent: {error}")))
@@ -245,4 +270,27 @@ fn out_of_time(limit: Option<Duration>) -> Status {
         "the query took longer than {limit:?}, which is as long as this server lets one take until its last row \
          is read: ask for less"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_that_dies_ends_its_stream_with_an_error() {
+        let (sender, receiver) = mpsc::channel(1);
+        let dying = tokio::spawn(async move {
+            sender.send(Ok(1)).await.unwrap();
+            panic!("a defect");
+        });
+        let sent: Vec<_> = messages(receiver, dying).collect().await;
+        assert_eq!(sent.len(), 2);
+        assert_eq!(*sent[0].as_ref().unwrap(), 1);
+        assert!(sent[1].as_ref().unwrap_err().message().contains("not all"));
+
+        let (sender, receiver) = mpsc::channel(1);
+        let whole = tokio::spawn(async move { sender.send(Ok(1)).await.unwrap() });
+        let sent: Vec<_> = messages(receiver, whole).collect().await;
+        assert_eq!(sent.len(), 1);
+    }
 }

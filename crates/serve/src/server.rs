@@ -33,6 +33,9 @@ const TALKING_THREADS: usize = 2;
 /// Threads of a query that wait for the disk, at most.
 const READING_THREADS_MAX: usize = 64;
 
+/// How long is waited for what was told to end.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+
 /// How long a connection may be silent before its client is asked whether it is there, and how long that has
 /// to answer. A client that is only slow to read answers.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
@@ -50,8 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
     let working =
         runtime("query", Builder::new_multi_thread().max_blocking_threads(READING_THREADS_MAX))?;
     let served = talking.block_on(serve(arguments, token, lake, &working));
-    // A query that does not end by itself has had its time.
-    working.shutdown_background();
+    // Queries that did not end by themselves have had their time; their temporary files go with them.
+    working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
     served
 }
@@ -126,7 +129,7 @@ async fn serve(
     }
     stop.send_replace(true);
     // What is left now are clients that do not read why their query ended.
-    let _ = tokio::time::timeout(Duration::from_secs(1), serving).await;
+    let _ = tokio::time::timeout(ENDING_MAX, serving).await;
     Ok(())
 }
 

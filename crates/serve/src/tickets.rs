@@ -1,5 +1,5 @@
-//! Tickets: what a client holds between asking and fetching. All that is needed to answer is in the ticket, so
-//! the server keeps nothing for clients that never come back.
+//! Tickets: what a client holds between asking and fetching. All that is needed to answer is in the ticket,
+//! so the server keeps nothing for clients that never come back.
 
 use std::time::{Duration, Instant};
 

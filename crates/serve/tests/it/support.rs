@@ -39,8 +39,8 @@ impl Programs for ToyPrograms {
     }
 }
 
-/// Records a run of the toy environment, seals it, and derives its tables. Of every seventh change of state the
-/// IR is kept.
+/// Records a run of the toy environment, seals it, and derives its tables. Of every seventh change of state
+/// the IR is kept.
 pub(crate) fn record(path: &Path, seed: i64) {
     record_hot(path, seed);
     let lake = Lake::open(path).unwrap();
