@@ -38,14 +38,15 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench dedup
 
 lint: ## Check format, lints, docs, licences and duplicate versions
-	cargo fmt --check
+	cargo fmt --all --check
 	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
 	scripts/cargo-deny.sh --locked check licenses bans sources
+	scripts/cargo-deny.sh --locked --manifest-path crates/serve/Cargo.toml check licenses bans sources
 	scripts/check-duplicates.sh
 
 fmt: ## Format the code
-	cargo fmt
+	cargo fmt --all
 
 docs: ## Build the documentation of the code
 	cargo doc --locked --no-deps
