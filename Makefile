@@ -3,13 +3,17 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo million test fuzz bench lint fmt docs clean
+PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
+.PHONY: help install companions demo million test fuzz bench lint fmt docs clean
 
 help: ## List the targets
-	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: ## Install the Debian packages that are missing
 	@scripts/install-debian.sh
+
+companions: install ## Build what `steplake serve`, `publish` and `fetch` run, beside steplake itself
+	cargo build --release --locked $(PACKAGES)
 
 demo: install ## Build, then record, seal, dedup, verify and query a first lake
 	cargo build --release --locked
@@ -20,8 +24,9 @@ million: install ## Record a million unique states of the demo's programs, into 
 	@scripts/million.sh
 
 test: install ## Run every test
-	cargo test --locked --package steplake --package steplake-remote
+	cargo test --locked $(PACKAGES)
 	@scripts/test-readers.sh
+	@scripts/test-serve.sh
 	@scripts/test-remote.sh
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
@@ -34,14 +39,16 @@ bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench dedup
 
 lint: ## Check format, lints, docs, licences and duplicate versions
-	cargo fmt --check
-	cargo clippy --locked --package steplake --package steplake-remote --all-targets -- --deny warnings
-	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps --package steplake --package steplake-remote
+	cargo fmt --all --check
+	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
+	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
 	scripts/cargo-deny.sh --locked check licenses bans sources
+	scripts/cargo-deny.sh --locked --manifest-path crates/serve/Cargo.toml check licenses bans sources
+	scripts/cargo-deny.sh --locked --manifest-path crates/remote/Cargo.toml check licenses bans sources
 	scripts/check-duplicates.sh
 
 fmt: ## Format the code
-	cargo fmt
+	cargo fmt --all
 
 docs: ## Build the documentation of the code
 	cargo doc --locked --no-deps

@@ -13,6 +13,11 @@ fi
 # shellcheck disable=SC2034 # for those who source this
 target=${CARGO_TARGET_DIR:-$repository/target}
 
+# What the tests need, built and tested in one command each: what is built for one alone has other features
+# chosen in what they have in common, and DataFusion would be built once for each.
+# shellcheck disable=SC2034 # for those who source this
+packages=(--package steplake --package steplake-remote --package steplake-serve)
+
 bold='' plain=''
 if [[ -t 2 ]]; then bold=$'\033[1m' plain=$'\033[0m'; fi
 say() { printf '\n%s%s%s\n' "$bold" "$*" "$plain" >&2; }

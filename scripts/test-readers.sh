@@ -7,6 +7,6 @@ cd "$repository"
 folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
 export STEPLAKE_TEST_LAKE=$folder/lake
-cargo build --locked
-cargo test --locked --test it layers::the_table_is_what_plain_sql_says
+cargo build --locked "${packages[@]}"
+cargo test --locked "${packages[@]}" --test it layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py

@@ -4,8 +4,7 @@ set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
-# One command, so that both programs stand on the same build of what they have in common.
-cargo build --locked --package steplake --package steplake-remote
+cargo build --locked "${packages[@]}"
 STEPLAKE=$target/debug/steplake \
     scripts/python.sh --requirements tests/python/remote/requirements.txt -m unittest discover \
     --start-directory tests/python/remote

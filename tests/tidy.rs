@@ -120,7 +120,7 @@ fn module_names(path: &str, text: &str) -> Vec<String> {
 /// Tests that are skipped, expect any panic, or wait for the clock.
 fn test_habits(path: &str, text: &str) -> Vec<String> {
     let (_, tests) = text.split_once("#[cfg(test)]").unwrap_or(("", ""));
-    let tokens = tokens(if path.starts_with("src/") { tests } else { text });
+    let tokens = tokens(if is_source(path) { tests } else { text });
     let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.is(word));
     let mut problems = Vec::new();
     for at in 0..tokens.len() {
@@ -298,6 +298,12 @@ fn is_rust(path: &str) -> bool {
     is_a(path, &["rs"])
 }
 
+/// Whether a file is part of the library or of a program: `src/…`, `crates/<name>/src/…`.
+fn is_source(path: &str) -> bool {
+    let inner = path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
+    inner.map_or(path, |(_, inner)| inner).starts_with("src/")
+}
+
 #[test]
 fn modules_use_only_what_stands_below_them() {
     check(layering, is_rust);
@@ -324,7 +330,7 @@ fn unsafe_code_stays_in_its_ring() {
 
 #[test]
 fn modules_are_named_after_what_they_hold() {
-    check(module_names, |path| is_rust(path) && path.starts_with("src/"));
+    check(module_names, |path| is_rust(path) && is_source(path));
 }
 
 #[test]
@@ -437,6 +443,8 @@ fn test_habits_refuses_each() {
     let watchdog = "fn f() { thread::sleep(d) }\n#[cfg(test)]\nmod tests {";
     assert_eq!(test_habits("src/a.rs", watchdog), [""; 0]);
     assert_eq!(test_habits("src/a.rs", &format!("{watchdog} {watchdog}")).len(), 1);
+    assert_eq!(test_habits("crates/serve/src/a.rs", watchdog), [""; 0]);
+    assert_eq!(test_habits("crates/serve/tests/a.rs", watchdog).len(), 1);
 }
 
 #[test]

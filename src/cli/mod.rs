@@ -10,6 +10,7 @@ mod dedup;
 mod failure;
 mod generate;
 mod history;
+pub mod ir;
 mod lake;
 mod live;
 mod merge;

@@ -4,19 +4,12 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
 
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
-use super::benchmarks::{environment, workers};
 use super::failure::Failed;
 use super::watch::{Watch, Watched};
-use super::{print, shell};
-use crate::model::StateId;
-use crate::query::{
-    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
-    write,
-};
-use crate::record::rebuild::{RebuildError, Rebuilder};
+use super::{ir, print, shell};
+use crate::query::{Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, write};
 use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
@@ -92,10 +85,10 @@ pub(super) fn answer(
 
 /// An engine over a snapshot, which shows and rebuilds states of the lake's environment.
 pub(super) async fn engine(snapshot: Snapshot) -> Result<Engine, QueryError> {
-    let renderer = renderer(&snapshot.identity().environment);
-    let rebuilder = Live::new(&snapshot.identity().environment);
-    let options =
-        EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
+    let environment = &snapshot.identity().environment;
+    let renderer = ir::renderer(environment);
+    let rebuilder = Some(ir::rebuilder(environment));
+    let options = EngineOptions { rebuilder, ..EngineOptions::default() };
     Engine::new(snapshot, renderer, &options).await
 }
 
@@ -125,47 +118,4 @@ pub(super) fn limits(output: &OutputArgs) -> Result<TableLimits, Failed> {
     }
     let limits = if output.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };
     Ok(TableLimits { rows_max: output.rows.or(limits.rows_max), ..limits })
-}
-
-/// How the states of an environment are shown as text.
-fn renderer(environment: &str) -> IrRenderer {
-    if environment == crate::env::llvm::NAME {
-        return Arc::new(|bitcode| {
-            crate::env::llvm::disassemble(bitcode).map_err(|error| error.to_string())
-        });
-    }
-    Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
-}
-
-/// Rebuilds the states that a lake does not store, in worker processes; the environment is opened when the
-/// first of them is asked for.
-#[derive(Debug)]
-struct Live {
-    environment: String,
-    rebuilder: OnceLock<Result<Rebuilder, String>>,
-}
-
-impl Live {
-    fn new(environment: &str) -> Self {
-        Self { environment: environment.to_owned(), rebuilder: OnceLock::new() }
-    }
-
-    fn open(&self) -> Result<Rebuilder, Failed> {
-        Ok(Rebuilder::new(Box::new(workers(environment(&self.environment)?.as_ref())?)))
-    }
-}
-
-impl IrRebuilder for Live {
-    fn rebuild(
-        &self,
-        snapshot: &Snapshot,
-        states: &[StateId],
-    ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
-        let opened = self.rebuilder.get_or_init(|| self.open().map_err(|error| error.to_string()));
-        let rebuilder = opened.as_ref().map_err(|said| QueryError::NotRebuilt(said.clone()))?;
-        rebuilder.rebuild(snapshot, states).map_err(|error| match error {
-            RebuildError::Store(error) => QueryError::Store(error),
-            other => QueryError::NotRebuilt(Failed::from(other).to_string()),
-        })
-    }
 }

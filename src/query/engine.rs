@@ -8,9 +8,9 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::ViewTable;
-use datafusion::execution::memory_pool::{FairSpillPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::execute_stream;
@@ -68,7 +68,7 @@ pub struct EngineOptions {
 /// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
 /// that are recorded later are in a later snapshot.
 pub struct Engine {
-    context: SessionContext,
+    pub(super) context: SessionContext,
     identity: Arc<Identity>,
     tables: Vec<String>,
     rows: HashMap<String, u64>,
@@ -173,9 +173,23 @@ impl Engine {
         text: &str,
         values: Vec<(String, ScalarValue)>,
     ) -> Result<Answer, QueryError> {
-        let mut known = Known { tables: self.tables.clone(), segments: Vec::new() };
+        let known = self.known();
         let frame = self.plan(text, values).await;
         let frame = frame.map_err(|error| explain(error, &known))?;
+        self.run(frame, known).await
+    }
+
+    /// What errors may be about, before there is a plan.
+    pub(super) fn known(&self) -> Known {
+        Known { tables: self.tables.clone(), segments: Vec::new() }
+    }
+
+    /// Begins to run a plan.
+    pub(super) async fn run(
+        &self,
+        frame: DataFrame,
+        mut known: Known,
+    ) -> Result<Answer, QueryError> {
         known.segments = self.segments_of(frame.logical_plan());
         let task = Arc::new(frame.task_ctx());
         let plan = match frame.create_physical_plan().await {
@@ -193,6 +207,20 @@ impl Engine {
         text: &str,
         values: Vec<(String, ScalarValue)>,
     ) -> datafusion::common::Result<DataFrame> {
+        let (state, plan) = self.read(text).await?;
+        let frame = DataFrame::new(state, plan);
+        if values.is_empty() {
+            Ok(frame)
+        } else {
+            frame.with_param_values(ParamValues::from(values))
+        }
+    }
+
+    /// The plan of a statement that only reads, with the session that it is to run in.
+    pub(super) async fn read(
+        &self,
+        text: &str,
+    ) -> datafusion::common::Result<(SessionState, LogicalPlan)> {
         let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(text, &dialect)?;
@@ -208,12 +236,7 @@ impl Engine {
             .with_allow_dml(false)
             .with_allow_statements(false);
         reads.verify_plan(&plan)?;
-        let frame = DataFrame::new(state, plan);
-        if values.is_empty() {
-            Ok(frame)
-        } else {
-            frame.with_param_values(ParamValues::from(values))
-        }
+        Ok((state, plan))
     }
 
     /// The segments of the tables that `plan` reads.
@@ -243,6 +266,18 @@ fn failed(error: datafusion::common::DataFusionError) -> QueryError {
     explain(error, &Known::default())
 }
 
+/// Memory of this size, which says who had most of it when it is used up.
+pub(super) fn pool(bytes: NonZeroUsize) -> Arc<dyn MemoryPool> {
+    let consumers_shown = NonZeroUsize::MIN.saturating_add(2);
+    Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown))
+}
+
+/// What a sort holds back for its last merge must leave room for the sort itself.
+pub(super) fn leave_room(config: &mut SessionConfig, bytes: NonZeroUsize) {
+    let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
+    *reserved = (*reserved).min(bytes.get() / 8);
+}
+
 /// An empty session with our settings.
 fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext> {
     let mut config = SessionConfig::new().with_information_schema(true);
@@ -262,12 +297,8 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
 
     let mut runtime = RuntimeEnvBuilder::new();
     if let Some(bytes) = options.memory_bytes_max {
-        let consumers_shown = NonZeroUsize::MIN.saturating_add(2);
-        let pool = TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown);
-        runtime = runtime.with_memory_pool(Arc::new(pool));
-        // What a sort holds back for its last merge must leave room for the sort itself.
-        let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
-        *reserved = (*reserved).min(bytes.get() / 8);
+        runtime = runtime.with_memory_pool(pool(bytes));
+        leave_room(&mut config, bytes);
     }
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(StateLists));

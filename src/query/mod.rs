@@ -14,9 +14,9 @@
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
 //! pages that may hold the state.
 //!
-//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`]. What can be
-//! asked about is described by [`Engine::relations`] and [`Engine::functions`]; how far an answer has come, by
-//! its [`QueryProgress`].
+//! A [`Statement`] is a question with values for its parameters and a limit of its own; a [`Query`] is one
+//! with a name, and [`write()`] brings an [`Answer`] into a [`Format`]. What can be asked about is described by
+//! [`Engine::relations`] and [`Engine::functions`]; how far an answer has come, by its [`QueryProgress`].
 //!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
@@ -37,6 +37,7 @@ mod named;
 mod near;
 mod output;
 mod progress;
+mod prepared;
 mod readers;
 mod relations;
 mod statements;
@@ -51,5 +52,6 @@ pub use error::{Position, QueryError};
 pub use functions::{Function, FunctionKind};
 pub use named::{Parameter, ParameterKind, Query};
 pub use output::{Format, Written, write};
+pub use prepared::{Described, Statement};
 pub use progress::QueryProgress;
 pub use relations::{Relation, RelationColumn};

@@ -1,3 +1,43 @@
-//! Serves a lake to Arrow clients.
+//! Serves a lake to Arrow clients: `steplake serve`.
+//!
+//! The modules stand in the order in which a request passes them.
 
-fn main() {}
+// Parse, run, exit code.
+mod arguments;
+mod failure;
+mod messages;
+
+// Connections, and who may ask.
+mod server;
+mod token;
+mod health;
+
+// What clients say.
+mod flight;
+mod service;
+mod metadata;
+mod tickets;
+mod handles;
+
+// What they get.
+mod queries;
+mod newest;
+mod wire;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+fn main() -> ExitCode {
+    // The IR of states that are not stored is rebuilt in processes that are this program, executed again.
+    if let Some(code) = steplake::cli::ir::be_a_worker() {
+        return code;
+    }
+    let arguments = arguments::Arguments::parse();
+    messages::begin(&arguments);
+    match server::run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => failed.report(),
+    }
+}

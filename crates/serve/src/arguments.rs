@@ -1,0 +1,239 @@
+//! The command line.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Parser, ValueHint};
+
+use crate::failure::Failed;
+use crate::token::Token;
+
+/// Serve the lake to Arrow clients over Flight SQL, for reading only.
+///
+/// A statement reads what the lake holds when it is asked, also what is not sealed yet; a lake that grows is
+/// served as it grows. docs/SERVING.md shows how to connect.
+#[derive(Debug, Parser)]
+#[command(
+    name = "steplake serve",
+    bin_name = "steplake serve",
+    version,
+    after_help = "\
+A token is read from --token-file or STEPLAKE_TOKEN, never from the command line, where everybody on the
+machine could see it. Without one, everybody who reaches the address may read the lake.
+
+Exit codes: 0 stopped by SIGINT or SIGTERM; 1 it failed; 2 the command line is wrong; 3 the lake cannot
+be used."
+)]
+pub(crate) struct Arguments {
+    /// The folder of the lake.
+    #[arg(long, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
+    pub(crate) lake: PathBuf,
+
+    /// The address to listen on; port 0 takes a free one. Other than this machine can reach it only with a
+    /// token and TLS, or with --insecure.
+    #[arg(long, default_value = "127.0.0.1:31337", value_name = "ADDRESS")]
+    pub(crate) listen: SocketAddr,
+
+    /// The address of `/health` and `/metrics` over HTTP. They say nothing of what the lake holds.
+    #[arg(long, default_value = "127.0.0.1:31338", value_name = "ADDRESS")]
+    pub(crate) health: SocketAddr,
+
+    /// Serve no `/health`.
+    #[arg(long)]
+    pub(crate) no_health: bool,
+
+    /// A file with the bearer token that clients have to send.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// The certificate of the server, and those that lead to its issuer: PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate: PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Listen on any address without a token or without TLS.
+    #[arg(long)]
+    pub(crate) insecure: bool,
+
+    /// Serve snapshot N alone (`steplake snapshots` lists them), as long as the server runs.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub(crate) snapshot: Option<i64>,
+
+    /// The time that a query may take until its last row is sent: 30s, 5m, 1h, or `none`.
+    #[arg(long, default_value = "5m", value_name = "TIME")]
+    pub(crate) query_timeout: Limit<Span>,
+
+    /// The memory that sorts, joins and groups of one query may have before they spill to temporary files:
+    /// 512MiB, 1GiB, or `none`.
+    #[arg(long, default_value = "1GiB", value_name = "BYTES")]
+    pub(crate) query_memory: Limit<Bytes>,
+
+    /// The rows that an answer may have, or `none`. One with more fails; it is not cut.
+    #[arg(long, default_value = "none", value_name = "N")]
+    pub(crate) query_rows: Limit<NonZeroU64>,
+
+    /// The queries that may run at once; one more is refused.
+    #[arg(long, default_value = "64", value_name = "N")]
+    pub(crate) queries: NonZeroUsize,
+
+    /// The time that running queries have to end when the server is stopped.
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub(crate) grace: Span,
+
+    /// Say more on standard error: -v every query, -vv every detail.
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Say nothing but what goes wrong, and the address.
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+}
+
+impl Arguments {
+    /// The token that clients have to send, if any.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is none.
+    pub(crate) fn token(&self) -> Result<Option<Token>, Failed> {
+        let (text, from) = match &self.token_file {
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| {
+                    Failed::usage(format!(
+                        "the token cannot be read from {}: {error}",
+                        path.display()
+                    ))
+                })?;
+                (text, path.display().to_string())
+            }
+            None => match std::env::var("STEPLAKE_TOKEN") {
+                Ok(text) => (text, "STEPLAKE_TOKEN".to_owned()),
+                Err(_unset) => return Ok(None),
+            },
+        };
+        Token::new(&text).map(Some).ok_or_else(|| {
+            Failed::usage(format!(
+                "{from} holds no token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
+            ))
+        })
+    }
+
+    /// Refuses to show the lake to the network by accident.
+    ///
+    /// # Errors
+    ///
+    /// When the address is reached from other machines and a token or TLS is missing.
+    pub(crate) fn demand_safety(&self, has_token: bool) -> Result<(), Failed> {
+        if self.listen.ip().is_loopback() || self.insecure {
+            return Ok(());
+        }
+        let lacks = match (has_token, self.tls_cert.is_some()) {
+            (true, true) => return Ok(()),
+            (true, false) => "TLS (--tls-cert and --tls-key)",
+            (false, true) => "a token (--token-file)",
+            (false, false) => "a token (--token-file) and TLS (--tls-cert and --tls-key)",
+        };
+        Err(Failed::usage(format!(
+            "{} can be reached from other machines, and this server has not {lacks}: add that, listen on \
+             127.0.0.1, or say --insecure",
+            self.listen
+        )))
+    }
+}
+
+/// A limit, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Limit<T>(pub(crate) Option<T>);
+
+impl<T: FromStr<Err: fmt::Display>> FromStr for Limit<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "none" {
+            return Ok(Self(None));
+        }
+        text.parse().map(|limit| Self(Some(limit))).map_err(|error| format!("{error}; or `none`"))
+    }
+}
+
+/// A time, as in `30s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) Duration);
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
+        let millis = measured(text, &units).ok_or("write a time as in 500ms, 30s, 5m or 1h")?;
+        Ok(Self(Duration::from_millis(millis)))
+    }
+}
+
+/// A size, as in `1GiB`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bytes(pub(crate) NonZeroUsize);
+
+impl FromStr for Bytes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let units =
+            [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("M", 1 << 20), ("G", 1 << 30)];
+        let bytes = measured(text, &units).and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.and_then(NonZeroUsize::new);
+        Ok(Self(bytes.ok_or("write a size as in 512MiB or 1GiB")?))
+    }
+}
+
+/// A positive whole number and its unit.
+fn measured(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let digits = text.find(|character: char| !character.is_ascii_digit())?;
+    let (number, unit) = text.split_at(digits);
+    let (_, worth) = units.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok().filter(|number| *number > 0)?.checked_mul(*worth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arguments(line: &str) -> Arguments {
+        Arguments::try_parse_from(["serve"].into_iter().chain(line.split_whitespace())).unwrap()
+    }
+
+    #[test]
+    fn limits_are_read_with_their_units() {
+        let read = arguments("--query-timeout 90s --query-memory 64MiB --query-rows 10");
+        assert_eq!(read.query_timeout, Limit(Some(Span(Duration::from_secs(90)))));
+        assert_eq!(read.query_memory, Limit(Some(Bytes(NonZeroUsize::new(64 << 20).unwrap()))));
+        assert_eq!(read.query_rows, Limit(NonZeroU64::new(10)));
+        let none = arguments("--query-timeout none --query-memory none");
+        assert_eq!((none.query_timeout, none.query_memory), (Limit(None), Limit(None)));
+        for wrong in
+            ["--query-timeout 5", "--query-timeout 0s", "--query-memory 1GB", "--query-rows 0"]
+        {
+            let line = ["serve"].into_iter().chain(wrong.split_whitespace());
+            assert!(Arguments::try_parse_from(line).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_network_sees_no_lake_by_accident() {
+        let safe = |line: &str, token| arguments(line).demand_safety(token).is_ok();
+        assert!(safe("", false));
+        assert!(safe("--listen [::1]:0", false));
+        assert!(!safe("--listen 0.0.0.0:1", false));
+        assert!(!safe("--listen 0.0.0.0:1", true));
+        assert!(!safe("--listen 192.0.2.1:1 --tls-cert a --tls-key b", false));
+        assert!(safe("--listen 192.0.2.1:1 --tls-cert a --tls-key b", true));
+        assert!(safe("--listen 0.0.0.0:1 --insecure", false));
+    }
+}

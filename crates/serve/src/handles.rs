@@ -1,0 +1,165 @@
+//! Prepared statements: what a client names by a handle.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tonic::Status;
+
+use crate::tickets::Asked;
+
+/// How long a handle is kept that nobody uses.
+const IDLE_MAX: Duration = Duration::from_mins(60);
+/// How many are kept: past it, the one that was not used for the longest time goes.
+const HANDLES_MAX: usize = 4096;
+/// Bytes of all statements and values together.
+const BYTES_MAX: usize = 64 << 20;
+/// Bytes of one statement and its values.
+const STATEMENT_BYTES_MAX: usize = 1 << 20;
+
+/// The prepared statements of all clients. Their number and size are bounded.
+#[derive(Debug, Default)]
+pub(crate) struct Handles(Mutex<HashMap<Vec<u8>, Prepared>>);
+
+#[derive(Debug)]
+struct Prepared {
+    asked: Asked,
+    used_at: Instant,
+}
+
+impl Prepared {
+    fn bytes(&self) -> usize {
+        size(&self.asked)
+    }
+}
+
+fn size(asked: &Asked) -> usize {
+    asked.text.len() + asked.values.len()
+}
+
+impl Handles {
+    /// Keeps a statement under a new handle, which nobody can guess.
+    ///
+    /// # Errors
+    ///
+    /// When the statement is too large.
+    pub(crate) fn add(&self, asked: Asked) -> Result<Vec<u8>, Status> {
+        demand_small(&asked)?;
+        let mut handle = vec![0; 16];
+        getrandom::fill(&mut handle).map_err(|error| Status::internal(error.to_string()))?;
+        let mut kept = self.lock();
+        kept.insert(handle.clone(), Prepared { asked, used_at: Instant::now() });
+        make_room(&mut kept);
+        Ok(handle)
+    }
+
+    /// The statement of a handle, with the values that it was last given.
+    ///
+    /// # Errors
+    ///
+    /// When there is none.
+    pub(crate) fn get(&self, handle: &[u8]) -> Result<Asked, Status> {
+        let mut kept = self.lock();
+        let prepared = kept.get_mut(handle).ok_or_else(unknown)?;
+        prepared.used_at = Instant::now();
+        Ok(prepared.asked.clone())
+    }
+
+    /// Gives a statement its values, in the place of those before.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such statement, or the values are too large.
+    pub(crate) fn bind(&self, handle: &[u8], values: Vec<u8>) -> Result<(), Status> {
+        let mut kept = self.lock();
+        let prepared = kept.get_mut(handle).ok_or_else(unknown)?;
+        let asked = Asked { text: prepared.asked.text.clone(), values };
+        demand_small(&asked)?;
+        *prepared = Prepared { asked, used_at: Instant::now() };
+        make_room(&mut kept);
+        Ok(())
+    }
+
+    /// Forgets a handle, known or not.
+    pub(crate) fn remove(&self, handle: &[u8]) {
+        self.lock().remove(handle);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Vec<u8>, Prepared>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn unknown() -> Status {
+    Status::not_found(format!(
+        "there is no such prepared statement: it was closed, not used for {} minutes, or the server was restarted; \
+         prepare it again",
+        IDLE_MAX.as_secs() / 60
+    ))
+}
+
+fn demand_small(asked: &Asked) -> Result<(), Status> {
+    if size(asked) <= STATEMENT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Status::invalid_argument(format!(
+        "the statement and the values of its parameters are larger than {} MiB together",
+        STATEMENT_BYTES_MAX >> 20
+    )))
+}
+
+/// Lets go of what is idle, and of the oldest while there is too much.
+fn make_room(kept: &mut HashMap<Vec<u8>, Prepared>) {
+    let bytes = |kept: &HashMap<_, Prepared>| kept.values().map(Prepared::bytes).sum::<usize>();
+    if kept.len() <= HANDLES_MAX && bytes(kept) <= BYTES_MAX {
+        return;
+    }
+    kept.retain(|_, prepared| prepared.used_at.elapsed() <= IDLE_MAX);
+    while kept.len() > HANDLES_MAX || bytes(kept) > BYTES_MAX {
+        let oldest = kept.iter().min_by_key(|(_, prepared)| prepared.used_at);
+        let Some(handle) = oldest.map(|(handle, _)| handle.clone()) else { return };
+        kept.remove(&handle);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(text: &str) -> Asked {
+        Asked { text: text.to_owned(), values: Vec::new() }
+    }
+
+    #[test]
+    fn a_handle_is_good_until_it_is_removed() {
+        let handles = Handles::default();
+        let handle = handles.add(asked("SELECT 1")).unwrap();
+        handles.bind(&handle, vec![7]).unwrap();
+        assert_eq!(
+            handles.get(&handle).unwrap(),
+            Asked { text: "SELECT 1".into(), values: vec![7] }
+        );
+        handles.remove(&handle);
+        assert_eq!(handles.get(&handle).unwrap_err().code(), tonic::Code::NotFound);
+    }
+
+    #[test]
+    fn the_oldest_goes_where_there_are_too_many() {
+        let handles = Handles::default();
+        let first = handles.add(asked("first")).unwrap();
+        let second = handles.add(asked("second")).unwrap();
+        handles.get(&first).unwrap();
+        for _ in 0..HANDLES_MAX - 1 {
+            handles.add(asked("more")).unwrap();
+        }
+        assert!(handles.get(&first).is_ok());
+        assert!(handles.get(&second).is_err());
+    }
+
+    #[test]
+    fn a_statement_has_a_largest_size() {
+        let handles = Handles::default();
+        let large = handles.add(asked(&"x".repeat(STATEMENT_BYTES_MAX + 1)));
+        assert_eq!(large.unwrap_err().code(), tonic::Code::InvalidArgument);
+    }
+}

@@ -1,0 +1,188 @@
+//! The lake as it is now: an engine for each state of the lake, shared by all queries that ask about it.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+use std::{fmt, fs};
+
+use steplake::cli::ir;
+use steplake::query::{Engine, EngineOptions, IrRebuilder, IrRenderer, QueryError};
+use steplake::store::{Lake, RunRow, Snapshot, SnapshotId};
+use tokio::sync::Mutex;
+
+/// The files that change whenever the lake does.
+const CATALOG_FILES: [&str; 2] = ["hot.sqlite", "hot.sqlite-wal"];
+
+/// Two changes closer to each other than this may leave the same time on a file.
+const CLOCK_TICK: Duration = Duration::from_millis(50);
+
+/// How long the newest engine is kept when nobody asks. While it is kept, `steplake gc` deletes nothing.
+const IDLE_MAX: Duration = Duration::from_mins(1);
+
+/// An engine about one state of the lake.
+#[derive(Debug)]
+pub(crate) struct Served {
+    /// It answers.
+    pub(crate) engine: Engine,
+    /// The number of what is sealed in it.
+    pub(crate) snapshot: SnapshotId,
+    has_hot_rows: bool,
+    runs: Vec<RunRow>,
+}
+
+impl Served {
+    /// Whether `snapshot` holds the same rows for sure.
+    fn is(&self, snapshot: &Snapshot) -> bool {
+        let sealed = !self.has_hot_rows && !snapshot.has_hot_rows();
+        sealed && self.snapshot == snapshot.id() && self.runs == snapshot.runs()
+    }
+}
+
+/// What the catalog's files look like: size, time and number of each.
+type Stamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
+
+#[derive(Debug)]
+struct Current {
+    served: Arc<Served>,
+    /// What the files looked like before they were read.
+    stamp: Stamp,
+    /// Whether the stamp would show a change that came after it.
+    settled: bool,
+    read_at: Instant,
+}
+
+/// Gives out engines. A query keeps the one that it began with; a newer one does not change its answer.
+#[derive(Debug)]
+pub(crate) struct Newest {
+    lake: Lake,
+    pinned: Option<Arc<Served>>,
+    current: Mutex<Option<Current>>,
+    asked_at: std::sync::Mutex<Instant>,
+    last: std::sync::Mutex<Result<SnapshotId, String>>,
+    opening: Opening,
+}
+
+impl Newest {
+    /// Opens the lake, which must be there, and the snapshot if there is to be one for good.
+    ///
+    /// # Errors
+    ///
+    /// When the lake or the snapshot cannot be read.
+    pub(crate) async fn open(lake: Lake, snapshot: Option<i64>) -> Result<Self, QueryError> {
+        let opening = Opening::new(&lake);
+        let pinned = match snapshot {
+            Some(number) => {
+                let snapshot = lake.snapshot_at(SnapshotId(number))?;
+                Some(Arc::new(opening.serve(snapshot).await?))
+            }
+            None => None,
+        };
+        let (current, asked_at) = (Mutex::default(), std::sync::Mutex::new(Instant::now()));
+        let last = std::sync::Mutex::new(Err("the lake was not read yet".to_owned()));
+        let newest = Self { lake, pinned, current, asked_at, last, opening };
+        newest.get().await?;
+        Ok(newest)
+    }
+
+    /// What the lake holds now: every row that was durable before this was called.
+    ///
+    /// # Errors
+    ///
+    /// When the lake cannot be read.
+    pub(crate) async fn get(&self) -> Result<Arc<Served>, QueryError> {
+        let served = self.look().await;
+        let known = served.as_ref().map(|served| served.snapshot).map_err(ToString::to_string);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        served
+    }
+
+    /// Whether the lake could be read when somebody last asked, and is still there: the number of the
+    /// snapshot that was the newest then. It computes nothing and waits for nobody.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong.
+    pub(crate) fn health(&self) -> Result<SnapshotId, String> {
+        let place = self.lake.path();
+        fs::metadata(place.join(CATALOG_FILES[0]))
+            .map_err(|error| format!("the lake at {} is not there: {error}", place.display()))?;
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn look(&self) -> Result<Arc<Served>, QueryError> {
+        *self.asked_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        if let Some(pinned) = &self.pinned {
+            return Ok(Arc::clone(pinned));
+        }
+        let mut current = self.current.lock().await;
+        let stamp = self.stamp();
+        if let Some(current) = current.as_ref()
+            && current.settled
+            && current.stamp == stamp
+        {
+            return Ok(Arc::clone(&current.served));
+        }
+        // A change in the same tick as the stamp would not show in it: such a stamp is not relied upon.
+        let settled = current.as_ref().is_some_and(|current| {
+            current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
+        });
+        let (lake, read_at) = (self.lake.clone(), Instant::now());
+        let snapshot = tokio::task::spawn_blocking(move || lake.snapshot()).await;
+        let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
+        let served = match current.take() {
+            Some(current) if current.served.is(&snapshot) => current.served,
+            _ => Arc::new(self.opening.serve(snapshot).await?),
+        };
+        *current = Some(Current { served: Arc::clone(&served), stamp, settled, read_at });
+        Ok(served)
+    }
+
+    /// Lets go of the newest engine when nobody has asked for a while, and of its files with it.
+    pub(crate) async fn let_go_when_idle(&self) {
+        loop {
+            tokio::time::sleep(IDLE_MAX / 4).await;
+            let asked_at = *self.asked_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if asked_at.elapsed() > IDLE_MAX && self.current.lock().await.take().is_some() {
+                tracing::debug!("nobody asks: the lake's files are let go");
+            }
+        }
+    }
+
+    fn stamp(&self) -> Stamp {
+        CATALOG_FILES.map(|name| {
+            let found: PathBuf = self.lake.path().join(name);
+            let file = fs::metadata(found).ok()?;
+            Some((file.size(), file.mtime(), file.mtime_nsec(), file.ino()))
+        })
+    }
+}
+
+/// What it takes to make an engine.
+struct Opening {
+    renderer: IrRenderer,
+    rebuilder: Arc<dyn IrRebuilder>,
+}
+
+impl Opening {
+    fn new(lake: &Lake) -> Self {
+        let environment = &lake.identity().environment;
+        Self { renderer: ir::renderer(environment), rebuilder: ir::rebuilder(environment) }
+    }
+
+    async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
+        let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
+        let runs = snapshot.runs().to_vec();
+        let rebuilder = Some(Arc::clone(&self.rebuilder));
+        let options = EngineOptions { rebuilder, ..EngineOptions::default() };
+        let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &options).await?;
+        tracing::info!(snapshot = id.0, has_hot_rows, "reading");
+        Ok(Served { engine, snapshot: id, has_hot_rows, runs })
+    }
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening").field("rebuilder", &self.rebuilder).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,220 @@
+//! The server from its start to its stop.
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_flight::flight_service_server::FlightServiceServer;
+use steplake::store::Lake;
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tonic::service::interceptor::InterceptedService;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Identity, Server, ServerTlsConfig};
+
+use crate::arguments::Arguments;
+use crate::failure::{Code, Failed, line};
+use crate::flight::Flight;
+use crate::health;
+use crate::newest::Newest;
+use crate::queries::{Limits, Queries};
+use crate::service::Lakeside;
+use crate::tickets::Office;
+use crate::token::{Guard, Token};
+
+/// Threads that talk to clients, and compute nothing that takes long.
+const TALKING_THREADS: usize = 2;
+
+/// Threads of a query that wait for the disk, at most.
+const READING_THREADS_MAX: usize = 64;
+
+/// How long is waited for what was told to end.
+const ENDING_MAX: Duration = Duration::from_secs(1);
+
+/// How long a connection may be silent before its client is asked whether it is there, and how long that has
+/// to answer. A client that is only slow to read answers.
+const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
+
+/// Serves until SIGINT or SIGTERM.
+///
+/// # Errors
+///
+/// When it cannot begin, or a listener fails.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
+    let token = arguments.token()?;
+    arguments.demand_safety(token.is_some())?;
+    let lake = Lake::open(&arguments.lake)?;
+    let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
+    let working =
+        runtime("query", Builder::new_multi_thread().max_blocking_threads(READING_THREADS_MAX))?;
+    let served = talking.block_on(serve(arguments, token, lake, &working));
+    // Queries that did not end by themselves have had their time; their temporary files go with them.
+    working.shutdown_timeout(ENDING_MAX);
+    talking.shutdown_background();
+    served
+}
+
+fn runtime(name: &str, builder: &mut Builder) -> Result<Runtime, Failed> {
+    let runtime = builder.thread_name(name).enable_all().build();
+    runtime.map_err(|error| failed("threads cannot be started", &error))
+}
+
+async fn serve(
+    arguments: &Arguments,
+    token: Option<Token>,
+    lake: Lake,
+    working: &Runtime,
+) -> Result<(), Failed> {
+    let listener = listen(arguments.listen).await?;
+    let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
+    // Before anything is said, so that no signal of whoever reads it is lost.
+    let mut stopped = Stopped::new()?;
+    let newest = Newest::open(lake, arguments.snapshot);
+    let newest = Arc::new(on(working, newest).await?);
+    let idle = Arc::clone(&newest);
+    working.spawn(async move { idle.let_go_when_idle().await });
+    let (stop, stopping) = watch::channel(false);
+    let limits = Limits {
+        time: arguments.query_timeout.0.map(|span| span.0),
+        memory_bytes: arguments.query_memory.0.map(|bytes| bytes.0),
+        rows: arguments.query_rows.0,
+        queries: arguments.queries,
+    };
+    let queries = Queries::new(working.handle().clone(), newest, limits, stopping);
+    let office = Office::open().map_err(|error| failed("there are no random numbers", &error))?;
+    let flight = Flight(Lakeside::new(queries.clone(), office));
+    let flight = InterceptedService::new(FlightServiceServer::new(flight), Guard(token));
+
+    let mut server = Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE.0))
+        .http2_keepalive_timeout(Some(KEEPALIVE.1));
+    if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
+        let identity = Identity::from_pem(read(certificate)?, read(key)?);
+        let tls = ServerTlsConfig::new().identity(identity);
+        server = server.tls_config(tls).map_err(|error| {
+            Failed::usage(format!(
+                "{} and {} are no certificate and its key: {}",
+                certificate.display(),
+                key.display(),
+                line(&error)
+            ))
+        })?;
+    }
+    announce(arguments, &listener, health.as_ref())?;
+    if let Some(health) = health {
+        tokio::spawn(health::serve(health, queries));
+    }
+    let (drain, draining) = watch::channel(false);
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let mut closing = draining.clone();
+    let serving = server.add_service(flight).serve_with_incoming_shutdown(incoming, async move {
+        let _ = closing.wait_for(|drain| *drain).await;
+    });
+    let mut serving = tokio::spawn(serving);
+    tokio::select! {
+        served = &mut serving => return ended(served),
+        () = stopped.wait() => {}
+    }
+    tracing::info!("stopping: running queries have {:?} to end", arguments.grace.0);
+    drain.send_replace(true);
+    tokio::select! {
+        served = &mut serving => return ended(served),
+        () = tokio::time::sleep(arguments.grace.0) => {}
+        () = stopped.wait() => {}
+    }
+    stop.send_replace(true);
+    // What is left now are clients that do not read why their query ended.
+    let _ = tokio::time::timeout(ENDING_MAX, serving).await;
+    Ok(())
+}
+
+/// Does what takes long on the threads of queries.
+async fn on<T, E>(
+    threads: &Runtime,
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> Result<T, Failed>
+where
+    T: Send + 'static,
+    E: Into<Failed> + Send + 'static,
+{
+    let done = threads.spawn(work).await;
+    done.map_err(|error| failed("the lake cannot be opened", &error))?.map_err(Into::into)
+}
+
+fn ended(
+    served: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
+) -> Result<(), Failed> {
+    match served {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(failed("the server stopped", &error)),
+        Err(error) => Err(failed("the server stopped", &error)),
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener, Failed> {
+    TcpListener::bind(address).await.map_err(|error| {
+        Failed::usage(format!(
+            "{address} cannot be listened on: {error}; name another address with --listen or --health, port 0 \
+             for a free one"
+        ))
+    })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failed> {
+    fs::read(path)
+        .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))
+}
+
+/// Says where the server is, now that it answers there.
+fn announce(
+    arguments: &Arguments,
+    listener: &TcpListener,
+    health: Option<&TcpListener>,
+) -> Result<(), Failed> {
+    let address = |listener: &TcpListener| {
+        listener.local_addr().map_err(|error| failed("the address is not known", &error))
+    };
+    let scheme = if arguments.tls_cert.is_some() { "grpc+tls" } else { "grpc" };
+    let lake = arguments.lake.display();
+    let mut said = format!("steplake: serving {lake} at {scheme}://{}", address(listener)?);
+    if let Some(health) = health {
+        said.push_str(&format!(", health at http://{}/health", address(health)?));
+    }
+    // Nobody may be left to read it.
+    let _ = writeln!(std::io::stderr(), "{said}");
+    Ok(())
+}
+
+fn failed(what: &str, error: &dyn std::error::Error) -> Failed {
+    Failed::new(Code::Failed, format!("{what}: {}", line(error)))
+}
+
+/// SIGINT and SIGTERM.
+struct Stopped {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+impl Stopped {
+    fn new() -> Result<Self, Failed> {
+        let listen =
+            |kind| signal(kind).map_err(|error| failed("signals cannot be waited for", &error));
+        Ok(Self {
+            interrupt: listen(SignalKind::interrupt())?,
+            terminate: listen(SignalKind::terminate())?,
+        })
+    }
+
+    /// Waits for the next one.
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

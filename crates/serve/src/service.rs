@@ -1,0 +1,413 @@
+//! Flight SQL: what clients say, put into the words of this program.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use arrow_flight::flight_service_server::FlightService;
+use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightDataStream};
+use arrow_flight::sql::{
+    ActionBeginTransactionRequest, ActionBeginTransactionResult,
+    ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
+    ActionCreatePreparedStatementResult, Any, CommandGetCatalogs, CommandGetCrossReference,
+    CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys,
+    CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
+    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest,
+    CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt,
+    SqlInfo, TicketStatementQuery,
+};
+use arrow_flight::{
+    Action, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest,
+    HandshakeResponse, IpcMessage, SchemaAsIpc, Ticket,
+};
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use prost::Message as _;
+use steplake::query::Described;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::handles::Handles;
+use crate::queries::Queries;
+use crate::tickets::{Asked, Office};
+use crate::{metadata, wire};
+
+/// The rows of an answer on their way to a client.
+pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
+
+/// A lake that speaks Flight SQL. Clones share all they have.
+#[derive(Debug, Clone)]
+pub(crate) struct Lakeside {
+    queries: Queries,
+    handles: Arc<Handles>,
+    office: Arc<Office>,
+}
+
+impl Lakeside {
+    pub(crate) fn new(queries: Queries, office: Office) -> Self {
+        Self { queries, handles: Arc::default(), office: Arc::new(office) }
+    }
+
+    /// Says how the answer of a statement is fetched.
+    async fn sell(
+        &self,
+        asked: &Asked,
+        descriptor: FlightDescriptor,
+    ) -> Result<Response<FlightInfo>, Status> {
+        let described = self.queries.describe(asked).await?;
+        let ticket = TicketStatementQuery { statement_handle: self.office.sell(asked).into() };
+        info(&wire::schema(&described.columns), &ticket.as_any(), descriptor)
+    }
+
+    /// Fetches the answer of a statement.
+    fn fetch(&self, asked: &Asked) -> Result<Response<Messages>, Status> {
+        Ok(Response::new(Box::pin(self.queries.answer(asked)?)))
+    }
+
+    /// Why a statement that is to change something is not done.
+    async fn refuse(&self, text: String) -> Status {
+        let asked = Asked { text, values: Vec::new() };
+        match self.queries.describe(&asked).await {
+            Err(status) => status,
+            Ok(_reads) => Status::invalid_argument(
+                "this statement reads, and was sent as one that changes something: send it as a query",
+            ),
+        }
+    }
+}
+
+/// Says that what a command asks for is fetched with the command itself.
+fn info(
+    columns: &SchemaRef,
+    ticket: &Any,
+    descriptor: FlightDescriptor,
+) -> Result<Response<FlightInfo>, Status> {
+    let endpoint = FlightEndpoint::new().with_ticket(Ticket::new(ticket.encode_to_vec()));
+    let info = FlightInfo::new().try_with_schema(columns).map_err(|error| unsaid(&error))?;
+    Ok(Response::new(info.with_endpoint(endpoint).with_descriptor(descriptor)))
+}
+
+/// Sends rows that are there already.
+fn sent(batch: RecordBatch) -> Response<Messages> {
+    let rows = futures::stream::iter([Ok::<_, FlightError>(batch.clone())]);
+    let messages = FlightDataEncoderBuilder::new().with_schema(batch.schema()).build(rows);
+    Response::new(Box::pin(messages.map_err(Status::from)))
+}
+
+fn unsaid(error: &arrow::error::ArrowError) -> Status {
+    Status::internal(format!("the columns cannot be described: {error}"))
+}
+
+fn schema_message(schema: &Schema) -> Result<prost::bytes::Bytes, Status> {
+    let options = IpcWriteOptions::default();
+    let message = SchemaAsIpc::new(schema, &options).try_into();
+    let IpcMessage(bytes) = message.map_err(|error| unsaid(&error))?;
+    Ok(bytes)
+}
+
+/// The parameters as columns: those of no certain type take any, which is shown as null.
+fn parameter_schema(described: &Described) -> Schema {
+    let fields = described.parameters.iter().map(|(name, kind)| {
+        Field::new(name.trim_start_matches('$'), kind.clone().unwrap_or(DataType::Null), true)
+    });
+    wire::schema(&Schema::new(fields.collect::<Vec<_>>())).as_ref().clone()
+}
+
+fn read_only(what: &str) -> Status {
+    Status::permission_denied(format!(
+        "{what} is refused: the lake is served for reading only; ask with SELECT, EXPLAIN, SHOW or DESCRIBE"
+    ))
+}
+
+type Info = Result<Response<FlightInfo>, Status>;
+type Rows = Result<Response<Messages>, Status>;
+
+#[tonic::async_trait]
+impl FlightSqlService for Lakeside {
+    type FlightService = Self;
+
+    async fn do_handshake(
+        &self,
+        _request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<
+        Response<Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> + Send>>>,
+        Status,
+    > {
+        Err(Status::unimplemented(
+            "there is no handshake with this server: send its token, if it wants one, with every request as the \
+             header `authorization: Bearer <token>`",
+        ))
+    }
+
+    async fn get_flight_info_statement(
+        &self,
+        query: CommandStatementQuery,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let asked = Asked { text: query.query, values: Vec::new() };
+        self.sell(&asked, request.into_inner()).await
+    }
+
+    async fn get_flight_info_prepared_statement(
+        &self,
+        query: CommandPreparedStatementQuery,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let asked = self.handles.get(&query.prepared_statement_handle)?;
+        self.sell(&asked, request.into_inner()).await
+    }
+
+    async fn get_flight_info_catalogs(
+        &self,
+        query: CommandGetCatalogs,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let columns = metadata::catalogs(&*self.queries.newest().await?, query)?.schema();
+        info(&columns, &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_schemas(
+        &self,
+        query: CommandGetDbSchemas,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let columns = query.clone().into_builder().schema();
+        info(&columns, &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_tables(
+        &self,
+        query: CommandGetTables,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let columns = query.clone().into_builder().schema();
+        info(&columns, &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_table_types(
+        &self,
+        query: CommandGetTableTypes,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let columns = query.into_builder().schema();
+        info(&columns, &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_sql_info(
+        &self,
+        query: CommandGetSqlInfo,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let columns = metadata::sql_info(query.clone())?.schema();
+        info(&columns, &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_primary_keys(
+        &self,
+        query: CommandGetPrimaryKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        info(&metadata::primary_keys().schema(), &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_exported_keys(
+        &self,
+        query: CommandGetExportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_imported_keys(
+        &self,
+        query: CommandGetImportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_cross_reference(
+        &self,
+        query: CommandGetCrossReference,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
+    }
+
+    async fn get_flight_info_xdbc_type_info(
+        &self,
+        query: CommandGetXdbcTypeInfo,
+        request: Request<FlightDescriptor>,
+    ) -> Info {
+        let columns = metadata::type_info(query)?.schema();
+        info(&columns, &query.as_any(), request.into_inner())
+    }
+
+    async fn do_get_statement(&self, ticket: TicketStatementQuery, _: Request<Ticket>) -> Rows {
+        self.fetch(&self.office.take(&ticket.statement_handle)?)
+    }
+
+    async fn do_get_prepared_statement(
+        &self,
+        query: CommandPreparedStatementQuery,
+        _: Request<Ticket>,
+    ) -> Rows {
+        self.fetch(&self.handles.get(&query.prepared_statement_handle)?)
+    }
+
+    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::catalogs(&*self.queries.newest().await?, query)?))
+    }
+
+    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::schemas(&*self.queries.newest().await?, query)?))
+    }
+
+    async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::tables(&*self.queries.newest().await?, query).await?))
+    }
+
+    async fn do_get_table_types(&self, query: CommandGetTableTypes, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::table_types(query)?))
+    }
+
+    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::sql_info(query)?))
+    }
+
+    async fn do_get_primary_keys(&self, _: CommandGetPrimaryKeys, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::primary_keys()))
+    }
+
+    async fn do_get_exported_keys(&self, _: CommandGetExportedKeys, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::foreign_keys()))
+    }
+
+    async fn do_get_imported_keys(&self, _: CommandGetImportedKeys, _: Request<Ticket>) -> Rows {
+        Ok(sent(metadata::foreign_keys()))
+    }
+
+    async fn do_get_cross_reference(
+        &self,
+        _: CommandGetCrossReference,
+        _: Request<Ticket>,
+    ) -> Rows {
+        Ok(sent(metadata::foreign_keys()))
+    }
+
+    async fn do_get_xdbc_type_info(
+        &self,
+        query: CommandGetXdbcTypeInfo,
+        _: Request<Ticket>,
+    ) -> Rows {
+        Ok(sent(metadata::type_info(query)?))
+    }
+
+    async fn do_action_create_prepared_statement(
+        &self,
+        query: ActionCreatePreparedStatementRequest,
+        _: Request<Action>,
+    ) -> Result<ActionCreatePreparedStatementResult, Status> {
+        let asked = Asked { text: query.query, values: Vec::new() };
+        let described = self.queries.describe(&asked).await?;
+        Ok(ActionCreatePreparedStatementResult {
+            prepared_statement_handle: self.handles.add(asked)?.into(),
+            dataset_schema: schema_message(&wire::schema(&described.columns))?,
+            parameter_schema: schema_message(&parameter_schema(&described))?,
+        })
+    }
+
+    async fn do_action_close_prepared_statement(
+        &self,
+        query: ActionClosePreparedStatementRequest,
+        _: Request<Action>,
+    ) -> Result<(), Status> {
+        self.handles.remove(&query.prepared_statement_handle);
+        Ok(())
+    }
+
+    async fn do_action_begin_transaction(
+        &self,
+        _: ActionBeginTransactionRequest,
+        _: Request<Action>,
+    ) -> Result<ActionBeginTransactionResult, Status> {
+        Err(Status::unimplemented(
+            "there are no transactions: the lake is served for reading only, and each statement reads one snapshot",
+        ))
+    }
+
+    async fn do_put_prepared_statement_query(
+        &self,
+        query: CommandPreparedStatementQuery,
+        request: Request<PeekableFlightDataStream>,
+    ) -> Result<DoPutPreparedStatementResult, Status> {
+        let handle = query.prepared_statement_handle;
+        self.handles.get(&handle)?;
+        let data = request.into_inner().map_err(|status| FlightError::Tonic(Box::new(status)));
+        let mut batches = FlightRecordBatchStream::new_from_flight_data(data);
+        let mut values = Vec::new();
+        while let Some(batch) = batches.next().await {
+            let batch = batch?;
+            match (batch.num_rows(), values.is_empty()) {
+                (0, _) => {}
+                (1, true) => {
+                    values = wire::keep_values(&batch).map_err(|error| {
+                        Status::invalid_argument(format!("these values cannot be kept: {error}"))
+                    })?;
+                }
+                _ => {
+                    return Err(Status::invalid_argument(
+                        "a statement takes one row of values: execute it again for every other one",
+                    ));
+                }
+            }
+        }
+        self.handles.bind(&handle, values)?;
+        Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) })
+    }
+
+    async fn do_put_statement_update(
+        &self,
+        query: CommandStatementUpdate,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(self.refuse(query.query).await)
+    }
+
+    async fn do_put_prepared_statement_update(
+        &self,
+        query: CommandPreparedStatementUpdate,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(self.refuse(self.handles.get(&query.prepared_statement_handle)?.text).await)
+    }
+
+    async fn do_put_statement_ingest(
+        &self,
+        query: CommandStatementIngest,
+        _: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(read_only(&format!("writing to the table `{}`", query.table)))
+    }
+
+    async fn do_put_error_callback(
+        &self,
+        _: Request<PeekableFlightDataStream>,
+        _: DoPutError,
+    ) -> Result<Response<<Self as FlightService>::DoPutStream>, Status> {
+        Err(read_only("writing to the lake"))
+    }
+
+    async fn do_put_fallback(
+        &self,
+        _: Request<PeekableFlightDataStream>,
+        _: Any,
+    ) -> Result<Response<<Self as FlightService>::DoPutStream>, Status> {
+        Err(read_only("writing to the lake"))
+    }
+
+    async fn register_sql_info(&self, _: i32, _: &SqlInfo) {}
+}

@@ -1,0 +1,75 @@
+//! The bearer token.
+
+use std::fmt;
+
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
+
+/// What clients have to send as `authorization: Bearer <token>`. Only its digest is kept.
+#[derive(Clone)]
+pub(crate) struct Token(blake3::Hash);
+
+impl Token {
+    /// The token in a text, between spaces and line ends; `None` where there is none, or where it could not
+    /// stand in a header.
+    pub(crate) fn new(text: &str) -> Option<Self> {
+        let token = text.trim();
+        let visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+        visible.then(|| Self(blake3::hash(token.as_bytes())))
+    }
+
+    /// Whether a request has it. The comparison takes as long for every token: that of digests is constant
+    /// in time.
+    fn is_in(&self, headers: &MetadataMap) -> bool {
+        let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
+        let sent = sent.and_then(|value| value.split_once(' '));
+        sent.is_some_and(|(scheme, token)| {
+            scheme.eq_ignore_ascii_case("bearer") && blake3::hash(token.trim().as_bytes()) == self.0
+        })
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token(…)")
+    }
+}
+
+/// Lets requests through that have the token, or all where there is none.
+#[derive(Debug, Clone)]
+pub(crate) struct Guard(pub(crate) Option<Token>);
+
+impl tonic::service::Interceptor for Guard {
+    fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
+        match &self.0 {
+            Some(token) if !token.is_in(request.metadata()) => Err(Status::unauthenticated(
+                "this server wants a token: send it as the header `authorization: Bearer <token>`",
+            )),
+            _ => Ok(request),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_whole_token_opens() {
+        let token = Token::new(" s3cret\n").unwrap();
+        let sent = |value: &str| {
+            let mut headers = MetadataMap::new();
+            headers.insert("authorization", value.parse().unwrap());
+            token.is_in(&headers)
+        };
+        assert!(sent("Bearer s3cret") && sent("bearer s3cret"));
+        assert!(
+            !sent("Bearer s3cre")
+                && !sent("Bearer s3cret2")
+                && !sent("s3cret")
+                && !sent("Basic s3cret")
+        );
+        assert!(!token.is_in(&MetadataMap::new()));
+        assert!(Token::new("\n").is_none() && Token::new("a b").is_none());
+    }
+}

@@ -1,0 +1,145 @@
+//! Answers in types that every Arrow client knows: no views, no dictionaries.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use datafusion::common::ScalarValue;
+use tonic::Status;
+
+use crate::tickets::Asked;
+
+/// The columns of an answer on their way to a client. Every one may be null: whether one can be is known for
+/// sure only when the answer is worked out, and a client is told before that.
+pub(crate) fn schema(columns: &Schema) -> SchemaRef {
+    let fields: Vec<FieldRef> = columns.fields().iter().map(plain_field).collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn plain_field(field: &FieldRef) -> FieldRef {
+    Arc::new(Field::new(field.name(), plain(field.data_type()), true))
+}
+
+fn plain(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Utf8View => DataType::Utf8,
+        DataType::BinaryView => DataType::Binary,
+        DataType::Dictionary(_, values) => plain(values),
+        DataType::RunEndEncoded(_, values) => plain(values.data_type()),
+        DataType::List(item) | DataType::ListView(item) => DataType::List(plain_field(item)),
+        DataType::LargeList(item) | DataType::LargeListView(item) => {
+            DataType::LargeList(plain_field(item))
+        }
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(plain_field(item), *size),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(plain_field).collect()),
+        other => other.clone(),
+    }
+}
+
+/// A batch of an answer with the columns that [`schema`] announced.
+///
+/// # Errors
+///
+/// When a text or list is too large for the plain type.
+pub(crate) fn batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        if column.data_type() == field.data_type() {
+            Ok(Arc::clone(column))
+        } else {
+            cast(column, field.data_type())
+        }
+    });
+    let columns = columns.collect::<Result<Vec<_>, _>>()?;
+    let rows = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)
+}
+
+/// The values of parameters as they are kept: an Arrow stream of one row.
+///
+/// # Errors
+///
+/// When they cannot be written.
+pub(crate) fn keep_values(row: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &row.schema())?;
+    writer.write(row)?;
+    writer.into_inner()
+}
+
+/// The values of the parameters of a statement, with their names.
+///
+/// # Errors
+///
+/// When they are not what [`keep_values`] wrote.
+pub(crate) fn values(asked: &Asked) -> Result<Vec<(String, ScalarValue)>, Status> {
+    if asked.values.is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = || {
+        let mut reader = StreamReader::try_new(asked.values.as_slice(), None)?;
+        let Some(row) = reader.next().transpose()? else { return Ok(Vec::new()) };
+        let schema = row.schema();
+        let columns = schema.fields().iter().zip(row.columns());
+        columns
+            .map(|(field, column)| {
+                Ok((field.name().clone(), ScalarValue::try_from_array(column, 0)?))
+            })
+            .collect()
+    };
+    read().map_err(|error: datafusion::common::DataFusionError| {
+        Status::invalid_argument(format!("the values of the parameters cannot be read: {error}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow::array::{
+        Array as _, ArrayRef, DictionaryArray, Int32Array, ListArray, StringViewArray,
+    };
+    use arrow::buffer::OffsetBuffer;
+    use arrow::datatypes::Int8Type;
+
+    #[test]
+    fn no_view_and_no_dictionary_goes_out() {
+        let views: ArrayRef =
+            Arc::new(StringViewArray::from(vec!["a", "a text of more than twelve bytes"]));
+        let names: DictionaryArray<Int8Type> = ["x", "y"].into_iter().collect();
+        let item = Arc::new(Field::new("item", DataType::Utf8View, false));
+        let list =
+            ListArray::new(item, OffsetBuffer::from_lengths([1, 1]), Arc::clone(&views), None);
+        let read = RecordBatch::try_from_iter([
+            ("views", views),
+            ("names", Arc::new(names) as ArrayRef),
+            ("list", Arc::new(list) as ArrayRef),
+            ("numbers", Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef),
+        ])
+        .unwrap();
+        let announced = schema(&read.schema());
+        let sent = batch(&read, &announced).unwrap();
+        let item = Arc::new(Field::new("item", DataType::Utf8, true));
+        let kinds: Vec<_> =
+            sent.columns().iter().map(|column| column.data_type().clone()).collect();
+        let wanted = [DataType::Utf8, DataType::Utf8, DataType::List(item), DataType::Int32];
+        assert_eq!(kinds, wanted);
+        assert_eq!(sent.schema(), announced);
+        assert_eq!(sent.num_rows(), 2);
+    }
+
+    #[test]
+    fn values_come_back_as_they_were_kept() {
+        let row = RecordBatch::try_from_iter([
+            ("a", Arc::new(Int32Array::from(vec![7])) as ArrayRef),
+            ("b", Arc::new(StringViewArray::from(vec!["text"])) as ArrayRef),
+        ])
+        .unwrap();
+        let asked = Asked { text: String::new(), values: keep_values(&row).unwrap() };
+        let found = values(&asked).unwrap();
+        assert_eq!(found[0], ("a".to_owned(), ScalarValue::Int32(Some(7))));
+        assert_eq!(found[1].1.try_as_str(), Some(Some("text")));
+        assert!(values(&Asked { values: vec![1], ..Asked::default() }).is_err());
+    }
+}
