@@ -11,7 +11,7 @@ use super::failure::Failed;
 use super::print;
 use crate::model::StateId;
 use crate::query::{
-    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
+    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits, Topic,
     write,
 };
 use crate::record::rebuild::{RebuildError, Rebuilder};
@@ -33,13 +33,18 @@ pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
     answer(cli, &args.output, args.snapshot, async |engine| engine.named(name, &values).await)
 }
 
+/// The queries by topic, each with what it takes.
 fn list() -> String {
     let mut text = String::new();
-    for query in Query::list() {
-        writeln!(text, "{:<22} {}", query.name(), query.title()).expect("a string takes it");
-        for parameter in query.parameters() {
-            writeln!(text, "{:<22}   {parameter}: {}", "", parameter.description)
-                .expect("a string takes it");
+    for topic in Topic::ALL {
+        let blank = if text.is_empty() { "" } else { "\n" };
+        writeln!(text, "{blank}{}", topic.title()).expect("a string takes it");
+        for query in Query::list().iter().filter(|query| query.topic() == topic) {
+            writeln!(text, "  {:<20} {}", query.name(), query.title()).expect("a string takes it");
+            for parameter in query.parameters() {
+                writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description)
+                    .expect("a string takes it");
+            }
         }
     }
     text

@@ -17,12 +17,13 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
 use super::explain::{Known, explain};
+use super::graph::GraphSource;
 use super::layered::LayeredLakeTable;
 use super::literals::{StateComparisons, StateLists};
 use super::named::Query;
 use super::tables::LakeTable;
 use super::views::views;
-use super::{QueryError, catalog, functions, statements};
+use super::{QueryError, catalog, functions, graph, statements};
 use crate::model::StateId;
 use crate::store::{Identity, Segment, Snapshot, Table};
 
@@ -103,6 +104,9 @@ impl Engine {
             let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(failed)?;
             engine.register(name, Arc::new(table))?;
         }
+        let walked =
+            GraphSource::new(Arc::clone(&snapshot), Arc::clone(&identity), options.threads);
+        graph::register(&engine.context, &Arc::new(walked));
         let state = engine.context.state_ref();
         let source =
             functions::IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
@@ -148,6 +152,11 @@ impl Engine {
     /// The names of all tables and views.
     pub fn tables(&self) -> &[String] {
         &self.tables
+    }
+
+    /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
+    pub fn table_functions() -> impl Iterator<Item = &'static str> {
+        graph::usages()
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views

@@ -20,7 +20,12 @@ pub(super) fn views(identity: &Identity) -> [View; 2] {
 
 /// The column of a reward space, quoted for SQL.
 pub(super) fn reward_column(name: &str) -> String {
-    quoted(&format!("reward_{name}"))
+    quoted(&reward_column_name(name))
+}
+
+/// The column of a reward space.
+pub(super) fn reward_column_name(name: &str) -> String {
+    format!("reward_{name}")
 }
 
 /// An identifier in SQL's quotes.
