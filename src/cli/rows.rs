@@ -68,11 +68,7 @@ pub(super) fn answer(
         RowFormat::Parquet => Format::Parquet,
     };
     runtime.block_on(async {
-        let renderer = renderer(&snapshot.identity().environment);
-        let rebuilder = Live::new(&snapshot.identity().environment);
-        let options =
-            EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
-        let engine = Engine::new(snapshot, renderer, &options).await?;
+        let engine = engine(snapshot).await?;
         let answer = ask(&engine).await?;
         format.check(&answer.schema())?;
         let written = match &output.output {
@@ -100,6 +96,15 @@ pub(super) fn answer(
         }
         Ok(())
     })
+}
+
+/// What answers about `snapshot`, with the lake's own compiler at hand.
+pub(super) async fn engine(snapshot: Snapshot) -> Result<Engine, QueryError> {
+    let renderer = renderer(&snapshot.identity().environment);
+    let rebuilder = Live::new(&snapshot.identity().environment);
+    let options =
+        EngineOptions { rebuilder: Some(Arc::new(rebuilder)), ..EngineOptions::default() };
+    Engine::new(snapshot, renderer, &options).await
 }
 
 /// What a table shows: on a screen what one can look through, in a file all.

@@ -154,6 +154,11 @@ impl Engine {
         &self.tables
     }
 
+    /// What the lake is a lake of.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
     pub fn table_functions() -> impl Iterator<Item = &'static str> {
         graph::usages()

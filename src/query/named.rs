@@ -224,7 +224,7 @@ fn literal(value: &ScalarValue) -> String {
 }
 
 /// A text in SQL's quotes.
-fn quoted_text(text: &str) -> String {
+pub(super) fn quoted_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

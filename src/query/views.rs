@@ -29,7 +29,7 @@ pub(super) fn reward_column_name(name: &str) -> String {
 }
 
 /// An identifier in SQL's quotes.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -76,7 +76,8 @@ pub(super) fn build(snapshot: &Snapshot, threads: NonZeroUsize) -> Result<Graph,
 /// Refuses a lake that has steps and no transitions because nobody made them: an empty answer would mislead.
 fn demand_dedup(snapshot: &Snapshot) -> Result<(), QueryError> {
     let derived = [Table::StateTransitions, Table::Failures].map(|table| snapshot.rows(table));
-    if derived == [0, 0] && snapshot.dedup_inputs().is_none() && snapshot.rows(Table::Steps) > 0 {
+    let waits = || snapshot.uncounted().next().is_some() || snapshot.closed_hot_steps() > 0;
+    if derived == [0, 0] && waits() {
         let advice = "run `steplake seal` and `steplake dedup` first";
         let message = format!("the lake has steps and no state transitions yet: {advice}");
         return Err(QueryError::Failed(message));
