@@ -1,4 +1,5 @@
 -- Best action sequence of every benchmark, by cumulative reward
+-- topic: sequences
 -- param reward: reward = IrInstructionCountNorm -- the reward space that is added up
 -- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
 -- The shortest sequence wins among equals; doing nothing has reward 0. Sums are compared to nine

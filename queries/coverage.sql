@@ -1,4 +1,5 @@
 -- What is known of every benchmark: episodes, states, transitions, actions tried
+-- topic: states
 WITH seen AS (
   SELECT benchmark_uri, count(DISTINCT episode_id) AS episodes, count(action) AS steps,
          count(DISTINCT state_id) AS states, count(DISTINCT action) AS actions_tried,

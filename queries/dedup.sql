@@ -1,4 +1,5 @@
 -- The state transitions as SQL defines them, computed afresh from the steps of closed episodes
+-- topic: transitions
 -- This is what the table `state_transitions` is defined to hold. Of several next states the most
 -- frequent one counts, among equals the one with the smallest id; `count` and the time are of the
 -- steps that led to it; the rewards are those of the first of these steps. It is plain SQL over

@@ -1,4 +1,5 @@
 -- Mean reward of every action
+-- topic: actions
 -- param reward: reward = IrInstructionCountNorm -- the reward space; this one compares over programs
 -- param tries: integer = 1 -- leave out actions that were tried less often
 SELECT action, action_name(action) AS name, count(*) AS tries, avg({reward}) AS mean_reward,

@@ -1,4 +1,5 @@
 -- Actions by the time that they take, the most expensive first
+-- topic: actions
 -- param tries: integer = 1 -- leave out actions that were tried less often
 -- param limit: integer = 20 -- how many to list
 SELECT action, action_name(action) AS name, count(*) AS tries,

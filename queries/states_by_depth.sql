@@ -1,4 +1,5 @@
 -- States by depth: the fewest steps after which a state was seen
+-- topic: states
 WITH depths AS (
   SELECT state_id, min(step_index) AS depth
   FROM steps

@@ -7,6 +7,7 @@ mod benchmarks;
 mod companions;
 mod datasets;
 mod dedup;
+mod export;
 mod failure;
 mod generate;
 mod history;
@@ -60,6 +61,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Info(args) => lake::info(cli, args),
         Command::Sql(args) => rows::sql(cli, args),
         Command::Query(args) => rows::query(cli, args),
+        Command::Export(args) => export::run(cli, args),
         Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
         Command::Env(EnvCommand::Probe(args)) => live::probe(cli, args),

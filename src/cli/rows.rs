@@ -9,7 +9,9 @@ use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::failure::Failed;
 use super::watch::{Watch, Watched};
 use super::{ir, print, shell};
-use crate::query::{Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, write};
+use crate::query::{
+    Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, Topic, write,
+};
 use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
@@ -29,13 +31,18 @@ pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
     answer(cli, &args.output, args.snapshot, async |engine| engine.named(name, &values).await)
 }
 
+/// The queries by topic, each with what it takes.
 fn list() -> String {
     let mut text = String::new();
-    for query in Query::list() {
-        writeln!(text, "{:<22} {}", query.name(), query.title()).expect("a string takes it");
-        for parameter in query.parameters() {
-            writeln!(text, "{:<22}   {parameter}: {}", "", parameter.description)
-                .expect("a string takes it");
+    for topic in Topic::ALL {
+        let blank = if text.is_empty() { "" } else { "\n" };
+        writeln!(text, "{blank}{}", topic.title()).expect("a string takes it");
+        for query in Query::list().iter().filter(|query| query.topic() == topic) {
+            writeln!(text, "  {:<20} {}", query.name(), query.title()).expect("a string takes it");
+            for parameter in query.parameters() {
+                writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description)
+                    .expect("a string takes it");
+            }
         }
     }
     text

@@ -18,6 +18,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
 use super::explain::{Known, explain};
+use super::graph::GraphSource;
 use super::layered::LayeredLakeTable;
 use super::literals::{StateComparisons, StateLists};
 use super::named::Query;
@@ -25,7 +26,7 @@ use super::progress::QueryProgress;
 use super::tables::LakeTable;
 use super::views::views;
 use super::yielding::YieldInJoins;
-use super::{QueryError, catalog, functions, statements};
+use super::{QueryError, catalog, functions, graph, statements};
 use crate::model::StateId;
 use crate::store::{Identity, Segment, Snapshot, Table};
 
@@ -110,6 +111,9 @@ impl Engine {
             let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(failed)?;
             engine.register(name, Arc::new(table))?;
         }
+        let walked =
+            GraphSource::new(Arc::clone(&snapshot), Arc::clone(&identity), options.threads);
+        graph::register(&engine.context, &Arc::new(walked));
         let state = engine.context.state_ref();
         let source =
             functions::IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
@@ -160,6 +164,16 @@ impl Engine {
     /// How many rows a table has; a view is counted only when it is asked.
     pub(super) fn rows_of(&self, table: &str) -> Option<u64> {
         self.rows.get(table).copied()
+    }
+
+    /// What the lake is a lake of.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
+    pub fn table_functions() -> impl Iterator<Item = &'static str> {
+        graph::usages()
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views

@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
 use super::error::{Position, QueryError, one_line};
+use super::graph;
 use super::near::near;
 use crate::store::{Segment, StoreError};
 
@@ -138,6 +139,11 @@ fn schema(error: &SchemaError) -> String {
 
 /// A plan error; the one about tables gets the list of them.
 fn plan(message: &str, known: &Known) -> String {
+    let function =
+        message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"));
+    if let Some(name) = function {
+        return table_function(name);
+    }
     let table = message
         .strip_prefix("table '")
         .and_then(|rest| rest.strip_suffix("' not found"))
@@ -149,6 +155,22 @@ fn plan(message: &str, known: &Known) -> String {
         }
         None => message.to_owned(),
     }
+}
+
+/// A table function that there is not.
+fn table_function(name: &str) -> String {
+    let known: Vec<&str> = graph::usages().collect();
+    let of = |usage: &&'static str| usage.split('(').next().unwrap_or_default();
+    let names: Vec<&'static str> = known.iter().map(of).collect();
+    let near = near(name, names.iter().copied());
+    let meant = known.iter().copied().filter(|usage| near.contains(&of(usage)));
+    let meant: Vec<&str> = meant.collect();
+    let hint = if meant.is_empty() {
+        format!("there are {}", list(&names))
+    } else {
+        format!("did you mean {}?", list(&meant))
+    };
+    format!("there is no table function `{name}`: {hint}")
 }
 
 /// Names for a message: `a`, `b`, `c`.

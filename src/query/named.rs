@@ -4,14 +4,16 @@
 //!
 //! ```sql
 //! -- Mean reward of every action
+//! -- topic: actions
 //! -- param reward: reward = IrInstructionCountNorm -- the reward space
 //! -- param tries: integer = 1 -- leave out actions tried less often
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! A parameter without `= default` must be given. Values reach the query as typed parameters
-//! (`$name`), never as text; only a reward space stands for a column, `{name}`, after it was looked
-//! up in the lake's identity.
+//! A parameter without `= default` must be given. Values reach the query as typed parameters (`$name`).
+//! Where SQL takes none, as in the arguments of a table function, `{name}` stands for the literal that a value was
+//! read as. A reward space, after it was looked up in the lake's identity, is a column as `{name}`, and its name as
+//! `'{name}'`.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -27,18 +29,35 @@ use crate::model::StateId;
 use crate::store::Identity;
 
 /// The files of `queries/` by name.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 29] = [
+    ("absorbing", include_str!("../../queries/absorbing.sql")),
+    ("advantage", include_str!("../../queries/advantage.sql")),
+    ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
+    ("algebra", include_str!("../../queries/algebra.sql")),
+    ("best_from", include_str!("../../queries/best_from.sql")),
+    ("best_known", include_str!("../../queries/best_known.sql")),
     ("best_sequence", include_str!("../../queries/best_sequence.sql")),
     ("coverage", include_str!("../../queries/coverage.sql")),
     ("dedup", include_str!("../../queries/dedup.sql")),
     ("failed_starts", include_str!("../../queries/failed_starts.sql")),
     ("failures_by_action", include_str!("../../queries/failures_by_action.sql")),
+    ("frontier", include_str!("../../queries/frontier.sql")),
+    ("full_fan_out", include_str!("../../queries/full_fan_out.sql")),
+    ("ir_diff", include_str!("../../queries/ir_diff.sql")),
     ("mean_reward", include_str!("../../queries/mean_reward.sql")),
+    ("minimised", include_str!("../../queries/minimised.sql")),
     ("most_expensive", include_str!("../../queries/most_expensive.sql")),
     ("never_changed", include_str!("../../queries/never_changed.sql")),
     ("noop_rate", include_str!("../../queries/noop_rate.sql")),
+    ("noop_rate_by_family", include_str!("../../queries/noop_rate_by_family.sql")),
+    ("opcode_delta", include_str!("../../queries/opcode_delta.sql")),
     ("path_to", include_str!("../../queries/path_to.sql")),
+    ("reachable", include_str!("../../queries/reachable.sql")),
+    ("returns", include_str!("../../queries/returns.sql")),
+    ("shortest_path", include_str!("../../queries/shortest_path.sql")),
+    ("shortest_sequence", include_str!("../../queries/shortest_sequence.sql")),
     ("states_by_depth", include_str!("../../queries/states_by_depth.sql")),
+    ("transition_graph", include_str!("../../queries/transition_graph.sql")),
     ("unstable", include_str!("../../queries/unstable.sql")),
 ];
 
@@ -120,8 +139,62 @@ impl fmt::Display for Parameter {
 pub struct Query {
     name: &'static str,
     title: &'static str,
+    topic: Topic,
     parameters: Vec<Parameter>,
     sql: &'static str,
+}
+
+/// What a query is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Topic {
+    /// Which sequences of actions are good, and which are short.
+    Sequences,
+    /// What actions are worth in a state.
+    Values,
+    /// What an action does, over all states.
+    Actions,
+    /// What is known of states, and what is not tried yet.
+    States,
+    /// Single transitions, and all of them.
+    Transitions,
+    /// What went wrong.
+    Failures,
+}
+
+impl Topic {
+    /// Every topic, in the order in which one asks.
+    pub const ALL: [Self; 6] = [
+        Self::Sequences,
+        Self::Values,
+        Self::Actions,
+        Self::States,
+        Self::Transitions,
+        Self::Failures,
+    ];
+
+    /// The word that stands in the head of a query's file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sequences => "sequences",
+            Self::Values => "values",
+            Self::Actions => "actions",
+            Self::States => "states",
+            Self::Transitions => "transitions",
+            Self::Failures => "failures",
+        }
+    }
+
+    /// What its queries answer, one line.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Sequences => "Which sequences of actions are good, and which are short",
+            Self::Values => "What actions are worth in a state",
+            Self::Actions => "What an action does, over all states",
+            Self::States => "What is known of states, and what was not tried yet",
+            Self::Transitions => "Single transitions, and all of them",
+            Self::Failures => "What went wrong",
+        }
+    }
 }
 
 /// A query with the values of its parameters.
@@ -129,6 +202,30 @@ pub struct Query {
 pub(super) struct Prepared {
     pub(super) sql: String,
     pub(super) values: Vec<(String, ScalarValue)>,
+}
+
+impl Prepared {
+    fn replace(&mut self, place: &str, text: &str) {
+        self.sql = self.sql.replace(place, text);
+    }
+}
+
+/// A value as SQL writes it.
+fn literal(value: &ScalarValue) -> String {
+    match value {
+        ScalarValue::FixedSizeBinary(_, Some(bytes)) => {
+            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("X'{digits}'")
+        }
+        ScalarValue::Float64(Some(number)) => format!("{number:?}"),
+        ScalarValue::Utf8(Some(text)) => quoted_text(text),
+        number => number.to_string(),
+    }
+}
+
+/// A text in SQL's quotes.
+pub(super) fn quoted_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
 }
 
 impl Query {
@@ -165,6 +262,11 @@ impl Query {
         self.title
     }
 
+    /// What it is about.
+    pub fn topic(&self) -> Topic {
+        self.topic
+    }
+
     /// What it takes.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
@@ -180,11 +282,14 @@ impl Query {
     fn parse(name: &'static str, sql: &'static str) -> Self {
         let mut head = sql.lines().map_while(|line| line.strip_prefix("-- "));
         let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));
+        let topic = head.next().and_then(|line| line.strip_prefix("topic: "));
+        let topic = topic.and_then(|word| Topic::ALL.into_iter().find(|one| one.as_str() == word));
+        let topic = topic.unwrap_or_else(|| panic!("query {name} has no topic"));
         let parameters = head.filter_map(|line| line.strip_prefix("param "));
         let parameters = parameters.map(|line| {
             parameter(line).unwrap_or_else(|| panic!("query {name}: `{line}` is no parameter"))
         });
-        Self { name, title, parameters: parameters.collect(), sql }
+        Self { name, title, topic, parameters: parameters.collect(), sql }
     }
 
     /// Puts the values in, or the defaults where `values` has none.
@@ -210,10 +315,12 @@ impl Query {
             };
             if parameter.kind == ParameterKind::Reward {
                 let column = self.reward(parameter, text, identity)?;
-                prepared.sql = prepared.sql.replace(&format!("{{{name}}}"), &column);
+                prepared.replace(&format!("'{{{name}}}'"), &quoted_text(text));
+                prepared.replace(&format!("{{{name}}}"), &column);
             } else {
                 let value = parameter.kind.value(text);
                 let value = value.map_err(|problem| self.wrong(format!("`{name}`: {problem}")))?;
+                prepared.replace(&format!("{{{name}}}"), &literal(&value));
                 prepared.values.push((name.to_owned(), value));
             }
         }

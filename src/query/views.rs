@@ -20,11 +20,16 @@ pub(super) fn views(identity: &Identity) -> [View; 2] {
 
 /// The column of a reward space, quoted for SQL.
 pub(super) fn reward_column(name: &str) -> String {
-    quoted(&format!("reward_{name}"))
+    quoted(&reward_column_name(name))
+}
+
+/// The column of a reward space.
+pub(super) fn reward_column_name(name: &str) -> String {
+    format!("reward_{name}")
 }
 
 /// An identifier in SQL's quotes.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

@@ -13,6 +13,7 @@ mod failed_start;
 mod keyframes;
 mod faults;
 mod fuzz;
+mod graph;
 mod kill;
 mod layers;
 mod llvm;

@@ -70,6 +70,7 @@ pub(super) enum Command {
     Sql(SqlArgs),
     /// Ask one of the named queries.
     Query(QueryArgs),
+    Export(super::export::ExportArgs),
     /// Apply actions to a benchmark and show every step, without recording.
     Replay(ReplayArgs),
     /// Describe an environment, or probe its actions.

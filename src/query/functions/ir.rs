@@ -20,7 +20,7 @@ pub(super) const NAME: &str = "ir";
 /// States whose bitcode is held at once.
 const LOOKUP_STATES_MAX: usize = 512;
 /// Bytes of text in one batch; Arrow's string columns end at 2 GiB.
-const TEXT_BYTES_MAX: usize = 1 << 30;
+pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
 
 /// Where the IR of states comes from.
 pub(in crate::query) struct IrSource {
@@ -50,17 +50,17 @@ impl IrSource {
 /// `ir(state_id)`.
 pub(super) struct Ir {
     signature: Signature,
-    source: IrSource,
+    source: Arc<IrSource>,
 }
 
 impl Ir {
-    pub(super) fn new(source: IrSource) -> Self {
+    pub(super) fn new(source: Arc<IrSource>) -> Self {
         // Not immutable: an answer in the plan would be computed before any limit is known.
         Self { signature: Signature::any(1, Volatility::Stable), source }
     }
 
     /// The text of each state, in order. A state is looked up once, however often it occurs.
-    fn texts(&self, column: &ArrayRef) -> Result<ArrayRef> {
+    pub(super) fn texts(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let states = state_ids(column)?;
         let mut distinct: Vec<StateId> = states.iter().flatten().copied().collect();
         distinct.sort_unstable();

@@ -5,7 +5,9 @@
 //! | `state('<40 hex digits>')` | a state id |
 //! | `hex(bytes)` | lower-case hexadecimal digits |
 //! | `ir(state_id)` | the IR of a state as text, rebuilt where it is not stored; null where none is kept |
+//! | `ir_diff(before, after)` | what differs between the IR of two states, as a unified diff |
 //! | `feature(vector, 'name')` | one number of an observation vector, by its name |
+//! | `feature_delta(before, after)` | the numbers that differ between two vectors: a list of feature, before and after |
 //! | `action_name(action)` | the name of an action |
 //! | `commandline(actions)` | one action or a list as a command line |
 //! | `action_list(step_index, action)` | aggregate: the actions of an episode in order |
@@ -15,8 +17,10 @@ mod action_list;
 mod actions;
 mod arguments;
 mod feature;
+mod feature_delta;
 mod ir;
 mod listed;
+mod ir_diff;
 mod states;
 
 use std::sync::Arc;
@@ -37,11 +41,15 @@ pub(super) fn register(
     identity: &Arc<Identity>,
     source: IrSource,
 ) -> Result<()> {
+    let source = Arc::new(source);
+    let diffed = Arc::new(ir::Ir::new(Arc::clone(&source)));
     let scalars = [
         ScalarUDF::from(states::State::new()),
         ScalarUDF::from(states::Hex::new()),
         ScalarUDF::from(ir::Ir::new(source)),
+        ScalarUDF::from(ir_diff::IrDiff::new(diffed)),
         ScalarUDF::from(feature::Feature::new(Arc::clone(identity))),
+        ScalarUDF::from(feature_delta::FeatureDelta::new(Arc::clone(identity))),
         ScalarUDF::from(actions::ActionName::new(Arc::clone(identity))),
         ScalarUDF::from(actions::CommandLine::new(Arc::clone(identity))),
         ScalarUDF::from(action_list::ActionPrefix::new()),
@@ -53,11 +61,12 @@ pub(super) fn register(
     Ok(())
 }
 
-/// Whether a query calls `ir()`, whose values are large.
+/// Whether a query calls `ir()` or `ir_diff()`, whose values are large.
 pub(super) fn asks_for_ir(plan: &LogicalPlan) -> Result<bool> {
     let calls_ir = |expr: &Expr| {
         expr.exists(|expr| {
-            Ok(matches!(expr, Expr::ScalarFunction(call) if call.func.name() == ir::NAME))
+            let Expr::ScalarFunction(call) = expr else { return Ok(false) };
+            Ok([ir::NAME, ir_diff::NAME].contains(&call.func.name()))
         })
     };
     let mut found = false;

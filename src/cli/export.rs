@@ -1,0 +1,82 @@
+//! `export`.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use super::args::{Cli, SnapshotArgs};
+use super::counted;
+use super::failure::Failed;
+use super::rows;
+use crate::query::{QueryError, WrittenGraph, write_graphml};
+use crate::store::Lake;
+
+/// Write the transition graph for another program.
+///
+/// Every state that can be reached from the benchmarks is a node, with what was observed of it, and every
+/// transition a directed edge, with its action, rewards and count. networkx reads it with
+/// `networkx.read_graphml(FILE, force_multigraph=True)`. For tables, ask the query `transition_graph`.
+#[derive(Debug, Args)]
+pub(super) struct ExportArgs {
+    /// The format.
+    #[arg(long, value_enum, default_value_t = GraphFormat::Graphml)]
+    format: GraphFormat,
+
+    /// A LIKE pattern for the URIs of the benchmarks, e.g. 'benchmark://debian-v0/zlib/%'. All by default.
+    #[arg(long, short, default_value = "%", value_name = "PATTERN")]
+    benchmark: String,
+
+    #[command(flatten)]
+    snapshot: SnapshotArgs,
+
+    /// The file to write instead of standard output.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    output: Option<PathBuf>,
+}
+
+/// How a graph is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum GraphFormat {
+    /// XML that networkx, Gephi and Cytoscape read.
+    Graphml,
+}
+
+pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
+    let GraphFormat::Graphml = args.format;
+    let snapshot = super::snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let engine = rows::engine(snapshot).await?;
+        let pattern = args.benchmark.as_str();
+        let written = match &args.output {
+            Some(path) => {
+                let file = File::create(path).map_err(|error| {
+                    Failed::usage(format!("{} cannot be written: {error}", path.display()))
+                })?;
+                let mut out = BufWriter::new(file);
+                let written = write_graphml(&engine, pattern, &mut out).await?;
+                out.flush()?;
+                written
+            }
+            None => {
+                let mut out = BufWriter::new(std::io::stdout());
+                match write_graphml(&engine, pattern, &mut out).await {
+                    Err(QueryError::Write(error))
+                        if error.kind() == std::io::ErrorKind::BrokenPipe =>
+                    {
+                        return Ok(());
+                    }
+                    written => written?,
+                }
+            }
+        };
+        let WrittenGraph { nodes, edges } = written;
+        if nodes == 0 {
+            tracing::warn!("no benchmark of this lake has a URI like `{pattern}`");
+        }
+        tracing::info!("wrote {} and {}", counted(nodes, "state"), counted(edges, "transition"));
+        Ok(())
+    })
+}

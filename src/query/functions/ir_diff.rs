@@ -1,0 +1,99 @@
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array as _, ArrayRef, AsArray as _, StringBuilder};
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use similar::{Algorithm, TextDiff};
+
+use super::arguments::state_ids;
+use super::ir::{Ir, TEXT_BYTES_MAX};
+use crate::model::StateId;
+
+/// What the function is called.
+pub(super) const NAME: &str = "ir_diff";
+/// Lines around a change that are shown with it.
+const CONTEXT_LINES: usize = 3;
+/// After this long the rest of two texts that have little in common is given as one change.
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// `ir_diff(before, after)`.
+#[derive(Debug)]
+pub(super) struct IrDiff {
+    signature: Signature,
+    ir: Arc<Ir>,
+}
+
+impl IrDiff {
+    pub(super) fn new(ir: Arc<Ir>) -> Self {
+        // Not immutable, as ir() is not.
+        Self { signature: Signature::any(2, Volatility::Stable), ir }
+    }
+
+    /// The diff of each row; null where the IR of either state is not kept.
+    fn diffs(&self, before: &ArrayRef, after: &ArrayRef) -> Result<ArrayRef> {
+        let states = [state_ids(before)?, state_ids(after)?];
+        let texts = [self.ir.texts(before)?, self.ir.texts(after)?];
+        let [old, new] = texts.each_ref().map(|texts| texts.as_string::<i32>());
+        let mut diffs = StringBuilder::new();
+        for row in 0..before.len() {
+            let names = states.each_ref().map(|states| states[row]);
+            match (names, old.is_valid(row) && new.is_valid(row)) {
+                ([Some(from), Some(to)], true) => {
+                    diffs.append_value(diff(from, to, old.value(row), new.value(row)));
+                }
+                _ => diffs.append_null(),
+            }
+            if diffs.values_slice().len() > TEXT_BYTES_MAX {
+                return exec_err!("the differences are too large for one answer: add LIMIT");
+            }
+        }
+        Ok(Arc::new(diffs.finish()))
+    }
+}
+
+/// A unified diff, with the state ids as the names of the files; empty where nothing differs.
+fn diff(from: StateId, to: StateId, old: &str, new: &str) -> String {
+    let mut config = TextDiff::configure();
+    config.algorithm(Algorithm::Patience).timeout(SEARCH_TIME_MAX);
+    let diff = config.diff_lines(old, new);
+    let mut unified = diff.unified_diff();
+    unified.context_radius(CONTEXT_LINES).header(&from.to_string(), &to.to_string()).to_string()
+}
+
+impl ScalarUDFImpl for IrDiff {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Utf8)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let states = ColumnarValue::values_to_arrays(&args.args)?;
+        Ok(ColumnarValue::Array(self.diffs(&states[0], &states[1])?))
+    }
+}
+
+impl PartialEq for IrDiff {
+    fn eq(&self, other: &Self) -> bool {
+        self.ir == other.ir
+    }
+}
+
+impl Eq for IrDiff {}
+
+impl Hash for IrDiff {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}

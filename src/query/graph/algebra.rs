@@ -1,0 +1,223 @@
+//! `algebra(['REWARD SPACE'])`: laws about actions, each with the states that speak for it and against it.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+
+use super::arguments::Arguments;
+use super::columns::{actions, integers, schema, texts};
+use super::csr::Graph;
+use super::function::{Question, Rows, Wanted};
+use super::index::Node;
+use super::source::GraphSource;
+use super::walk::NONE;
+
+/// What may be true of an action, or of two. A law is tested in the states in which the transitions are known that
+/// it speaks of, and in which it says something: not where the action leaves the state as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Law {
+    /// Doing it again changes nothing.
+    Idempotent,
+    /// Both orders lead to the same state; both actions change the first one.
+    Commuting,
+    /// Doing `action` before `other` changes nothing: `other` alone leads to the same state.
+    Absorbed,
+    /// Both lead to the same state; at least one of them changes the first one.
+    Equal,
+    /// `other` leads back from where `action` led.
+    Inverse,
+    /// `other` brings at least as much as `action`; at least one of them changes the state.
+    Dominated,
+}
+
+impl Law {
+    const ALL: [Self; 6] = [
+        Self::Idempotent,
+        Self::Commuting,
+        Self::Absorbed,
+        Self::Equal,
+        Self::Inverse,
+        Self::Dominated,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Idempotent => "idempotent",
+            Self::Commuting => "commuting",
+            Self::Absorbed => "absorbed",
+            Self::Equal => "equal",
+            Self::Inverse => "inverse",
+            Self::Dominated => "dominated",
+        }
+    }
+}
+
+/// Commuting and equal pairs are listed once, the smaller action first.
+#[derive(Debug)]
+struct Algebra {
+    /// Whose rewards say what dominates.
+    space: Option<String>,
+}
+
+pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+    let space = arguments.has(0).then(|| arguments.reward(0)).transpose()?;
+    Ok(Arc::new(Algebra { space }))
+}
+
+/// How often each law could be tested, and how often it held.
+struct Tally {
+    /// The actions are below this.
+    width: usize,
+    /// For each law and each pair of actions.
+    counts: [Vec<(u32, u32)>; Law::ALL.len()],
+}
+
+impl Tally {
+    fn new(width: usize) -> Self {
+        Self { width, counts: Law::ALL.map(|_| vec![(0, 0); width * width]) }
+    }
+
+    fn test(&mut self, law: Law, action: usize, other: usize, holds: bool) {
+        let (support, held) = &mut self.counts[law as usize][action * self.width + other];
+        *support += 1;
+        *held += u32::from(holds);
+    }
+}
+
+/// What is known of one state: where each action leads, or [`NONE`].
+struct Known<'a> {
+    graph: &'a Graph,
+    node: Node,
+    next: &'a [Node],
+}
+
+/// An action as a place in a table; actions of a lake are not negative.
+fn index(action: i16) -> usize {
+    usize::try_from(action).expect("an action is the index of one")
+}
+
+/// A place in a table as an action.
+fn action(index: usize) -> i16 {
+    i16::try_from(index).expect("a place is the index of an action")
+}
+
+impl Known<'_> {
+    /// What two steps in a row tell.
+    fn test_sequences(&self, tally: &mut Tally) {
+        let (graph, node) = (self.graph, self.node);
+        for edge in graph.edges_of(node) {
+            let (first, between) = (index(graph.actions[edge]), graph.next[edge]);
+            if between == node {
+                continue;
+            }
+            for edge in graph.edges_of(between) {
+                let (second, end) = (index(graph.actions[edge]), graph.next[edge]);
+                if first == second {
+                    tally.test(Law::Idempotent, first, first, end == between);
+                    continue;
+                }
+                tally.test(Law::Inverse, first, second, end == node);
+                let alone = self.next[second];
+                if alone == NONE {
+                    continue;
+                }
+                tally.test(Law::Absorbed, first, second, end == alone);
+                if first < second
+                    && alone != node
+                    && let Some(other) = graph.follow(alone, action(first))
+                {
+                    tally.test(Law::Commuting, first, second, end == other);
+                }
+            }
+        }
+    }
+
+    /// What two actions in the same state tell.
+    fn test_choices(&self, rewards: Option<&[f64]>, tally: &mut Tally) {
+        let (graph, node) = (self.graph, self.node);
+        for one in graph.edges_of(node) {
+            for other in one + 1..graph.edges_of(node).end {
+                let (first, second) = (graph.next[one], graph.next[other]);
+                if first == node && second == node {
+                    continue;
+                }
+                let (action, another) = (index(graph.actions[one]), index(graph.actions[other]));
+                tally.test(Law::Equal, action, another, first == second);
+                let Some(rewards) = rewards else { continue };
+                if !rewards[one].is_nan() && !rewards[other].is_nan() {
+                    tally.test(Law::Dominated, action, another, rewards[one] <= rewards[other]);
+                    tally.test(Law::Dominated, another, action, rewards[other] <= rewards[one]);
+                }
+            }
+        }
+    }
+}
+
+/// Tests all laws in all states.
+fn tally(graph: &Graph, rewards: Option<&[f64]>) -> Tally {
+    let width = graph.actions.iter().max().map_or(0, |&action| index(action) + 1);
+    let mut tally = Tally::new(width);
+    let mut next = vec![NONE; width];
+    for node in graph.all_nodes() {
+        let edges = graph.edges_of(node);
+        for edge in edges.clone() {
+            next[index(graph.actions[edge])] = graph.next[edge];
+        }
+        let known = Known { graph, node, next: &next };
+        known.test_sequences(&mut tally);
+        known.test_choices(rewards, &mut tally);
+        for edge in edges {
+            next[index(graph.actions[edge])] = NONE;
+        }
+    }
+    tally
+}
+
+/// A row of the answer.
+struct Found {
+    law: Law,
+    action: usize,
+    other: Option<usize>,
+    support: u32,
+    holds: u32,
+}
+
+impl Question for Algebra {
+    fn schema(&self) -> SchemaRef {
+        schema([
+            ("law", DataType::Utf8, false),
+            ("action", DataType::Int16, false),
+            ("other", DataType::Int16, true),
+            ("support", DataType::Int64, false),
+            ("holds", DataType::Int64, false),
+        ])
+    }
+
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
+        let graph = source.graph(rows.pool())?;
+        let rewards = self.space.as_ref().map(|space| source.rewards(rows.pool(), space));
+        let rewards = rewards.transpose()?;
+        let tally = tally(&graph, rewards.as_ref().map(|rewards| rewards.as_slice()));
+        let mut found = Vec::new();
+        for law in Law::ALL {
+            for (place, &(support, holds)) in tally.counts[law as usize].iter().enumerate() {
+                if support > 0 {
+                    let (action, other) = (place / tally.width, place % tally.width);
+                    let other = (law != Law::Idempotent).then_some(other);
+                    found.push(Found { law, action, other, support, holds });
+                }
+            }
+        }
+        let number = |action: usize| i16::try_from(action).ok();
+        rows.send_all(&found, |some, column| {
+            Ok(match column {
+                "law" => texts(some.iter().map(|row| row.law.as_str())),
+                "action" => actions(some.iter().map(|row| number(row.action))),
+                "other" => actions(some.iter().map(|row| row.other.and_then(number))),
+                "support" => integers(some.iter().map(|row| Some(i64::from(row.support)))),
+                _ => integers(some.iter().map(|row| Some(i64::from(row.holds)))),
+            })
+        })
+    }
+}

@@ -1,0 +1,168 @@
+//! What the table functions are given: constants, checked while a query is planned.
+
+use std::fmt::Display;
+
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
+use datafusion::logical_expr::Expr;
+
+use crate::model::StateId;
+use crate::query::explain::list;
+use crate::query::near::near;
+use crate::store::Identity;
+
+/// The arguments of one call.
+pub(super) struct Arguments<'a> {
+    /// How the function is called, for errors.
+    usage: &'static str,
+    exprs: &'a [Expr],
+    identity: &'a Identity,
+}
+
+impl<'a> Arguments<'a> {
+    /// # Errors
+    ///
+    /// When there are fewer or more than the function takes.
+    pub(super) fn new(
+        usage: &'static str,
+        exprs: &'a [Expr],
+        identity: &'a Identity,
+    ) -> Result<Self> {
+        let (required, all) = counts(usage);
+        let arguments = Self { usage, exprs, identity };
+        match exprs.len() {
+            given if (required..=all).contains(&given) => Ok(arguments),
+            given if required == all => {
+                Err(arguments.wrong(format!("{all} arguments are wanted, not {given}")))
+            }
+            given => {
+                Err(arguments
+                    .wrong(format!("{required} to {all} arguments are wanted, not {given}")))
+            }
+        }
+    }
+
+    pub(super) fn wrong(&self, problem: impl Display) -> DataFusionError {
+        plan_datafusion_err!("{}: {problem}", self.usage)
+    }
+
+    /// The constant at a place; none where there is none, or NULL.
+    fn constant(&self, place: usize) -> Result<Option<&'a ScalarValue>> {
+        match self.exprs.get(place) {
+            None => Ok(None),
+            Some(Expr::Literal(value, _)) => Ok(Some(value).filter(|value| !value.is_null())),
+            Some(Expr::Placeholder(_)) => {
+                Err(self.wrong("a parameter cannot stand here: write the value itself"))
+            }
+            Some(other) => Err(self.wrong(format!("a constant is wanted, not `{other}`"))),
+        }
+    }
+
+    fn text(&self, place: usize) -> Result<Option<&'a str>> {
+        let Some(value) = self.constant(place)? else { return Ok(None) };
+        match value.try_as_str() {
+            Some(text) => Ok(text),
+            None => Err(self.wrong(format!("a text is wanted, not {value}"))),
+        }
+    }
+
+    /// The state that is named: as text, or as bytes.
+    pub(super) fn state(&self, place: usize) -> Result<StateId> {
+        let bytes = match self.constant(place)? {
+            Some(
+                ScalarValue::FixedSizeBinary(_, Some(bytes))
+                | ScalarValue::Binary(Some(bytes))
+                | ScalarValue::LargeBinary(Some(bytes))
+                | ScalarValue::BinaryView(Some(bytes)),
+            ) => bytes.as_slice().try_into().ok().map(StateId),
+            _ => {
+                let text = self.text(place)?.unwrap_or("NULL");
+                return text.parse().map_err(|error| self.wrong(error));
+            }
+        };
+        bytes.ok_or_else(|| self.wrong("a state id has 20 bytes"))
+    }
+
+    /// A whole number that is not negative, if it is given.
+    pub(super) fn count(&self, place: usize) -> Result<Option<u32>> {
+        let Some(value) = self.constant(place)? else { return Ok(None) };
+        let number = match value.cast_to(&arrow::datatypes::DataType::Int64) {
+            Ok(ScalarValue::Int64(Some(number))) if value.data_type().is_integer() => number,
+            _ => return Err(self.wrong(format!("a whole number is wanted, not {value}"))),
+        };
+        match u32::try_from(number) {
+            Ok(number) => Ok(Some(number)),
+            // As many as there can be.
+            Err(_) if number > 0 => Ok(None),
+            Err(_) => Err(self.wrong(format!("a number of at least 0 is wanted, not {number}"))),
+        }
+    }
+
+    /// The discount, from 0 to 1; 1 when it is not given.
+    pub(super) fn gamma(&self, place: usize) -> Result<f64> {
+        let Some(value) = self.constant(place)? else { return Ok(1.0) };
+        let gamma = match value.cast_to(&arrow::datatypes::DataType::Float64) {
+            Ok(ScalarValue::Float64(Some(gamma))) if value.data_type().is_numeric() => gamma,
+            _ => return Err(self.wrong(format!("gamma is a number, not {value}"))),
+        };
+        if (0.0..=1.0).contains(&gamma) {
+            return Ok(gamma);
+        }
+        Err(self.wrong(format!("gamma lies between 0 and 1: {gamma} does not")))
+    }
+
+    /// The name of a reward space of the lake.
+    pub(super) fn reward(&self, place: usize) -> Result<String> {
+        let known: Vec<&str> = self.identity.rewards.iter().map(String::as_str).collect();
+        self.name(place, "reward space", &known)
+    }
+
+    /// The name of an observation space of the lake whose observations are numbers.
+    pub(super) fn number_space(&self, place: usize) -> Result<String> {
+        let spaces = self.identity.observations.iter().filter(|space| space.width.is_none());
+        let known: Vec<&str> = spaces.map(|space| space.name.as_str()).collect();
+        self.name(place, "observation space of single numbers", &known)
+    }
+
+    fn name(&self, place: usize, what: &str, known: &[&str]) -> Result<String> {
+        let wanted = self.text(place)?.unwrap_or("NULL");
+        if known.contains(&wanted) {
+            return Ok(wanted.to_owned());
+        }
+        let near = near(wanted, known.iter().copied());
+        let hint = match (near.is_empty(), known.is_empty()) {
+            (false, _) => format!("did you mean {}?", list(&near)),
+            (true, false) => format!("there are {}", list(known)),
+            (true, true) => "it has none".to_owned(),
+        };
+        Err(self.wrong(format!("this lake records no {what} `{wanted}`: {hint}")))
+    }
+
+    pub(super) fn has(&self, place: usize) -> bool {
+        self.exprs.len() > place
+    }
+}
+
+/// How many arguments a usage line asks for at least and at most: `f(a, b [, c [, d]])`.
+fn counts(usage: &str) -> (usize, usize) {
+    let inside = usage.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
+    let count =
+        |text: &str| text.split(',').filter(|part| part.chars().any(char::is_alphanumeric)).count();
+    (count(inside.split('[').next().unwrap_or_default()), count(inside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_usage_line_says_how_many_arguments_there_are() {
+        for (usage, wanted) in [
+            ("f()", (0, 0)),
+            ("f(['A'])", (0, 1)),
+            ("f('A', 'B')", (2, 2)),
+            ("f('A' [, n [, gamma]])", (1, 3)),
+        ] {
+            assert_eq!(counts(usage), wanted, "{usage}");
+        }
+    }
+}

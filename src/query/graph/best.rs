@@ -1,0 +1,89 @@
+//! For each node the best that can be reached from it, and the way there.
+
+use super::csr::{Edge, Graph};
+use super::index::Node;
+use super::walk::{NONE, spread};
+
+/// The shortest way from each node to the best that it reaches.
+#[derive(Debug)]
+pub(super) struct Ways {
+    /// How many steps; [`NONE`] where there is no way.
+    steps: Vec<u32>,
+    /// The edge that is taken first; [`NONE`] where the way is at its end, or there is none.
+    first: Vec<Edge>,
+}
+
+impl Ways {
+    /// The ways of these lengths: the first step goes along the first edge that leads to a node which is one step
+    /// nearer and that `takes` holds true for.
+    pub(super) fn new(graph: &Graph, steps: Vec<u32>, takes: impl Fn(Node, usize) -> bool) -> Self {
+        let first = graph.all_nodes().map(|node| {
+            let own = steps[node as usize];
+            if own == NONE || own == 0 {
+                return NONE;
+            }
+            let nearer =
+                |&edge: &usize| steps[graph.next[edge] as usize] == own - 1 && takes(node, edge);
+            let edge = graph.edges_of(node).find(nearer);
+            Edge::try_from(edge.expect("a way goes on to its end")).expect("edges have 32 bits")
+        });
+        Self { first: first.collect(), steps }
+    }
+
+    /// How many steps the way from `node` has, if there is one.
+    pub(super) fn steps(&self, node: Node) -> Option<u32> {
+        Some(self.steps[node as usize]).filter(|&steps| steps != NONE)
+    }
+
+    /// The actions of the way from `node`.
+    pub(super) fn actions(&self, graph: &Graph, node: Node) -> Option<Vec<i16>> {
+        let steps = self.steps(node)?;
+        let mut actions = Vec::with_capacity(steps as usize);
+        self.walk(graph, node, |edge| actions.push(graph.actions[edge]));
+        Some(actions)
+    }
+
+    /// Where the way from `node` ends.
+    pub(super) fn end(&self, graph: &Graph, node: Node) -> Option<Node> {
+        self.steps(node).map(|_| self.walk(graph, node, |_| ()))
+    }
+
+    fn walk(&self, graph: &Graph, node: Node, mut step: impl FnMut(usize)) -> Node {
+        let mut at = node;
+        while self.first[at as usize] != NONE {
+            let edge = self.first[at as usize] as usize;
+            step(edge);
+            at = graph.next[edge];
+        }
+        at
+    }
+}
+
+/// The lowest cost that each node reaches, itself included, and the shortest way to a node that has it; none
+/// where no cost of what it reaches is known.
+pub(super) fn lowest(graph: &Graph, costs: &[Option<i64>]) -> (Vec<Option<i64>>, Ways) {
+    let mut by_cost: Vec<(i64, Node)> = costs
+        .iter()
+        .zip(graph.all_nodes())
+        .filter_map(|(&cost, node)| Some((cost?, node)))
+        .collect();
+    by_cost.sort_unstable();
+    let mut lowest = vec![None; graph.nodes()];
+    let mut steps = vec![NONE; graph.nodes()];
+    // The lowest cost first: who reaches it wants no other.
+    for goals in by_cost.chunk_by(|(one, _), (other, _)| one == other) {
+        let cost = goals[0].0;
+        let free = goals.iter().map(|&(_, node)| node).filter(|&node| steps[node as usize] == NONE);
+        let goals: Vec<Node> = free.collect();
+        for &goal in &goals {
+            steps[goal as usize] = 0;
+        }
+        for node in spread(graph, &mut steps, goals, |_, _| true) {
+            lowest[node as usize] = Some(cost);
+        }
+    }
+    let ways = Ways::new(graph, steps, |node, edge| {
+        lowest[graph.next[edge] as usize] == lowest[node as usize]
+    });
+    (lowest, ways)
+}

@@ -1,0 +1,251 @@
+//! Makes the graph of a snapshot.
+
+use std::num::NonZeroUsize;
+
+use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
+use arrow::datatypes::{Int16Type, Int64Type};
+
+use super::csr::{Edge, Graph};
+use super::index::{Node, StateIndex, place};
+use super::read::{each, in_shares};
+use crate::model::StateId;
+use crate::query::QueryError;
+use crate::store::{Snapshot, StoreError, Table};
+
+/// Edges, or states, at most: they are counted in 32 bits.
+const COUNT_MAX: usize = u32::MAX as usize;
+
+/// Some consecutive rows of `state_transitions`.
+#[derive(Default)]
+struct Piece {
+    /// The states that are left, each with the number of its edges.
+    from: Vec<(StateId, u32)>,
+    actions: Vec<i16>,
+    next: Vec<StateId>,
+    counts: Vec<u32>,
+}
+
+/// Reads the graph of `snapshot`.
+///
+/// # Errors
+///
+/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too large or whose
+/// steps were not deduplicated yet.
+pub(super) fn build(snapshot: &Snapshot, threads: NonZeroUsize) -> Result<Graph, QueryError> {
+    demand_dedup(snapshot)?;
+    let retracted = snapshot.retracted_actions();
+    let columns = ["state_id", "action", "next_state_id", "count"];
+    let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
+        let mut piece = Piece::default();
+        for batch in batches {
+            piece.read(&batch?, &retracted);
+        }
+        Ok::<_, StoreError>(piece)
+    })?;
+    let whole = Piece::join(pieces)?;
+    let failures = failures(snapshot, &retracted)?;
+    let starts = starts(snapshot)?;
+
+    let sources: Vec<StateId> = whole.from.iter().map(|(state, _)| *state).collect();
+    let known = StateIndex::new(sources);
+    let others = failures.iter().map(|(state, _)| state);
+    let others = others.chain(starts.iter().map(|(_, state)| state)).chain(&whole.next);
+    let mut new: Vec<StateId> =
+        others.filter(|state| known.find(state).is_none()).copied().collect();
+    drop(known);
+    new.sort_unstable_by_key(place);
+    new.dedup();
+    if whole.from.len() + new.len() >= COUNT_MAX {
+        return Err(too_large());
+    }
+    let (ids, first_edge) = merged(&whole.from, &new);
+    let states = StateIndex::new(ids);
+    let find = |state: &StateId| states.find(state).expect("every state of an edge has a node");
+    let mut failures: Vec<(Node, i16)> =
+        failures.iter().map(|(state, action)| (find(state), *action)).collect();
+    failures.sort_unstable();
+    failures.dedup();
+    let mut starts: Vec<(String, Node)> =
+        starts.into_iter().map(|(name, state)| (name, find(&state))).collect();
+    starts.sort_unstable();
+    let next = whole.next.iter().map(find).collect();
+    let (actions, counts) = (whole.actions, whole.counts);
+    Ok(Graph { states, first_edge, actions, next, counts, failures, starts, ..Graph::default() })
+}
+
+/// Refuses a lake that has steps and no transitions because nobody made them: an empty answer would mislead.
+fn demand_dedup(snapshot: &Snapshot) -> Result<(), QueryError> {
+    let derived = [Table::StateTransitions, Table::Failures].map(|table| snapshot.rows(table));
+    let waits = || snapshot.uncounted().next().is_some() || snapshot.closed_hot_steps() > 0;
+    if derived == [0, 0] && waits() {
+        let advice = "run `steplake seal` and `steplake dedup` first";
+        let message = format!("the lake has steps and no state transitions yet: {advice}");
+        return Err(QueryError::Failed(message));
+    }
+    Ok(())
+}
+
+fn too_large() -> QueryError {
+    QueryError::Failed(format!(
+        "the transition graph has more than {COUNT_MAX} transitions or states, and cannot be walked in memory"
+    ))
+}
+
+fn ids(batch: &RecordBatch, column: &str) -> FixedSizeBinaryArray {
+    batch[column].as_fixed_size_binary().clone()
+}
+
+impl Piece {
+    fn read(&mut self, batch: &RecordBatch, retracted: &[i16]) {
+        let (from, to) = (ids(batch, "state_id"), ids(batch, "next_state_id"));
+        let actions = batch["action"].as_primitive::<Int16Type>().values();
+        let counts = batch["count"].as_primitive::<Int64Type>().values();
+        for row in 0..batch.num_rows() {
+            if retracted.contains(&actions[row]) {
+                continue;
+            }
+            let state = StateId::from_slice(from.value(row));
+            match self.from.last_mut() {
+                Some((last, edges)) if *last == state => *edges += 1,
+                _ => self.from.push((state, 1)),
+            }
+            self.actions.push(actions[row]);
+            self.next.push(StateId::from_slice(to.value(row)));
+            self.counts.push(u32::try_from(counts[row]).unwrap_or(u32::MAX));
+        }
+    }
+
+    /// Puts pieces together that follow upon each other.
+    fn join(pieces: Vec<Self>) -> Result<Self, QueryError> {
+        let mut pieces = pieces.into_iter();
+        let mut whole = pieces.next().unwrap_or_default();
+        for mut piece in pieces {
+            // The edges of one state may lie in two pieces.
+            if let (Some(last), Some(first)) = (whole.from.last_mut(), piece.from.first())
+                && last.0 == first.0
+            {
+                last.1 += first.1;
+                piece.from.remove(0);
+            }
+            whole.from.append(&mut piece.from);
+            whole.actions.append(&mut piece.actions);
+            whole.next.append(&mut piece.next);
+            whole.counts.append(&mut piece.counts);
+        }
+        if whole.next.len() >= COUNT_MAX {
+            return Err(too_large());
+        }
+        if !whole.from.is_sorted_by(|(one, _), (next, _)| place(one) < place(next)) {
+            let advice = "run `steplake dedup --full`";
+            let message = format!("`state_transitions` is not in the order of its key: {advice}");
+            return Err(QueryError::Failed(message));
+        }
+        Ok(whole)
+    }
+}
+
+/// All ids in their order, and where the edges of each begin: those of `new` have none.
+fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>) {
+    let count = from.len() + new.len();
+    let (mut ids, mut first_edge) = (Vec::with_capacity(count), Vec::with_capacity(count + 1));
+    let (mut from, mut new) = (from.iter().peekable(), new.iter().peekable());
+    let mut edges: Edge = 0;
+    first_edge.push(0);
+    loop {
+        let leaves = match (from.peek(), new.peek()) {
+            (Some((known, _)), Some(other)) => place(known) < place(other),
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (None, None) => return (ids, first_edge),
+        };
+        if leaves {
+            let (id, own) = from.next().expect("it was seen");
+            ids.push(*id);
+            edges += own;
+        } else {
+            ids.push(*new.next().expect("it was seen"));
+        }
+        first_edge.push(edges);
+    }
+}
+
+/// The (state, action) pairs that the compiler failed over.
+fn failures(snapshot: &Snapshot, retracted: &[i16]) -> Result<Vec<(StateId, i16)>, QueryError> {
+    let columns = ["state_id", "action"];
+    let pieces = in_shares(snapshot, Table::Failures, &columns, NonZeroUsize::MIN, |batches| {
+        let mut failures = Vec::new();
+        for batch in batches {
+            let batch = batch?;
+            let states = ids(&batch, "state_id");
+            let actions = batch["action"].as_primitive::<Int16Type>().values();
+            let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
+            failures.extend(rows.map(|row| (StateId::from_slice(states.value(row)), actions[row])));
+        }
+        Ok::<_, StoreError>(failures)
+    })?;
+    Ok(pieces.concat())
+}
+
+/// The benchmarks with their initial states.
+fn starts(snapshot: &Snapshot) -> Result<Vec<(String, StateId)>, QueryError> {
+    let mut starts = Vec::new();
+    each(snapshot, Table::Benchmarks, &["benchmark_uri", "initial_state_id"], |batch| {
+        let (names, states) =
+            (batch["benchmark_uri"].as_string::<i32>(), ids(&batch, "initial_state_id"));
+        let row = |row| (names.value(row).to_owned(), StateId::from_slice(states.value(row)));
+        starts.extend((0..batch.num_rows()).map(row));
+        Ok::<_, StoreError>(())
+    })?;
+    Ok(starts)
+}
+
+/// The rewards of one space, edge by edge; NaN where a step had none.
+///
+/// # Errors
+///
+/// [`QueryError::Store`].
+pub(super) fn rewards(
+    snapshot: &Snapshot,
+    column: &str,
+    threads: NonZeroUsize,
+) -> Result<Vec<f64>, QueryError> {
+    use arrow::datatypes::Float64Type;
+    let retracted = snapshot.retracted_actions();
+    let columns = ["action", column];
+    let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
+        let mut rewards = Vec::new();
+        for batch in batches {
+            let batch = batch?;
+            let actions = batch["action"].as_primitive::<Int16Type>().values();
+            let own = batch[column].as_primitive::<Float64Type>();
+            let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
+            rewards
+                .extend(rows.map(|row| if own.is_valid(row) { own.value(row) } else { f64::NAN }));
+        }
+        Ok::<_, StoreError>(rewards)
+    })?;
+    Ok(pieces.concat())
+}
+
+/// The values of one observation space, node by node.
+///
+/// # Errors
+///
+/// [`QueryError::Store`].
+pub(super) fn observations(
+    snapshot: &Snapshot,
+    graph: &Graph,
+    space: &str,
+) -> Result<Vec<Option<i64>>, QueryError> {
+    let mut values = vec![None; graph.nodes()];
+    each(snapshot, Table::Observations, &["state_id", space], |batch| {
+        let (states, own) = (ids(&batch, "state_id"), batch[space].as_primitive::<Int64Type>());
+        for row in (0..batch.num_rows()).filter(|&row| own.is_valid(row)) {
+            if let Some(node) = graph.find(&StateId::from_slice(states.value(row))) {
+                values[node as usize] = Some(own.value(row));
+            }
+        }
+        Ok::<_, StoreError>(())
+    })?;
+    Ok(values)
+}

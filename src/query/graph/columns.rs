@@ -1,0 +1,87 @@
+//! The columns of answers.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, FixedSizeBinaryArray, Float64Array, Int16Array, Int16Builder, Int32Array, Int64Array,
+    ListBuilder, StringArray,
+};
+use arrow::buffer::{Buffer, NullBuffer};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::Result;
+
+use crate::model::StateId;
+use crate::query::literals::STATE_TYPE;
+
+/// A column's name, type, and whether values can be missing.
+pub(super) type ColumnSpec = (&'static str, DataType, bool);
+
+pub(super) fn schema(columns: impl IntoIterator<Item = ColumnSpec>) -> SchemaRef {
+    let field = |(name, kind, nullable)| Field::new(name, kind, nullable);
+    Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
+}
+
+/// A state id and, before it in the order of tables, its key.
+pub(super) fn state_columns() -> [ColumnSpec; 2] {
+    [("state_id", STATE_TYPE, false), ("state_key", DataType::Int64, false)]
+}
+
+/// A list of actions.
+pub(super) fn actions_type() -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(DataType::Int16, true)))
+}
+
+pub(super) fn states(states: impl Iterator<Item = StateId>) -> Result<ArrayRef> {
+    let bytes: Vec<u8> = states.flat_map(|state| state.0).collect();
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(20, Buffer::from_vec(bytes), None)?))
+}
+
+pub(super) fn some_states(states: impl Iterator<Item = Option<StateId>>) -> Result<ArrayRef> {
+    let states: Vec<Option<StateId>> = states.collect();
+    let bytes = states.iter().flat_map(|state| state.map_or([0; StateId::LEN], |state| state.0));
+    let nulls = NullBuffer::from_iter(states.iter().map(Option::is_some));
+    let bytes = Buffer::from_vec(bytes.collect::<Vec<u8>>());
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(20, bytes, Some(nulls))?))
+}
+
+pub(super) fn keys(states: impl Iterator<Item = StateId>) -> ArrayRef {
+    Arc::new(states.map(|state| state.key()).collect::<Int64Array>())
+}
+
+pub(super) fn action_lists(lists: impl Iterator<Item = Option<Vec<i16>>>) -> ArrayRef {
+    let mut builder = ListBuilder::new(Int16Builder::new());
+    for list in lists {
+        match list {
+            Some(actions) => {
+                builder.values().append_slice(&actions);
+                builder.append(true);
+            }
+            None => builder.append(false),
+        }
+    }
+    Arc::new(builder.finish())
+}
+
+pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> ArrayRef {
+    Arc::new(texts.map(Some).collect::<StringArray>())
+}
+
+pub(super) fn actions(actions: impl Iterator<Item = Option<i16>>) -> ArrayRef {
+    Arc::new(actions.collect::<Int16Array>())
+}
+
+/// Numbers of steps, and other small ones.
+pub(super) fn counts(counts: impl Iterator<Item = Option<u32>>) -> ArrayRef {
+    let whole = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
+    Arc::new(counts.map(|count| count.map(whole)).collect::<Int32Array>())
+}
+
+pub(super) fn integers(integers: impl Iterator<Item = Option<i64>>) -> ArrayRef {
+    Arc::new(integers.collect::<Int64Array>())
+}
+
+/// Numbers; what is not one is missing.
+pub(super) fn numbers(numbers: impl Iterator<Item = f64>) -> ArrayRef {
+    let known = |number: f64| (!number.is_nan()).then_some(number);
+    Arc::new(numbers.map(known).collect::<Float64Array>())
+}

@@ -1,0 +1,136 @@
+//! Nodes and edges.
+
+use std::ops::Range;
+use std::sync::OnceLock;
+
+use super::index::{Node, StateIndex, node};
+use crate::model::StateId;
+
+/// The place of an edge among all edges.
+pub(super) type Edge = u32;
+
+/// The transition graph of one snapshot.
+#[derive(Debug, Default)]
+pub(super) struct Graph {
+    pub(super) states: StateIndex,
+    /// Where the edges of each node begin, and where the last ones end.
+    pub(super) first_edge: Vec<Edge>,
+    pub(super) actions: Vec<i16>,
+    pub(super) next: Vec<Node>,
+    /// How many steps took the edge; at most `u32::MAX`.
+    pub(super) counts: Vec<u32>,
+    /// What the compiler failed over, sorted.
+    pub(super) failures: Vec<(Node, i16)>,
+    /// The benchmarks by name, each with its initial state.
+    pub(super) starts: Vec<(String, Node)>,
+    pub(super) backward: OnceLock<Backward>,
+}
+
+/// The edges by the node that they lead to, without those that lead back to their own.
+#[derive(Debug)]
+pub(super) struct Backward {
+    first: Vec<Edge>,
+    from: Vec<Node>,
+    edges: Vec<Edge>,
+}
+
+impl Graph {
+    pub(super) fn nodes(&self) -> usize {
+        self.states.len()
+    }
+
+    pub(super) fn all_nodes(&self) -> Range<Node> {
+        0..node(self.nodes())
+    }
+
+    pub(super) fn edges(&self) -> usize {
+        self.next.len()
+    }
+
+    /// The places of a node's edges, in the order of their actions.
+    pub(super) fn edges_of(&self, node: Node) -> Range<usize> {
+        let at = node as usize;
+        self.first_edge[at] as usize..self.first_edge[at + 1] as usize
+    }
+
+    /// The edge of `action` at `node`.
+    pub(super) fn edge(&self, node: Node, action: i16) -> Option<usize> {
+        let edges = self.edges_of(node);
+        let at = self.actions[edges.clone()].binary_search(&action).ok()?;
+        Some(edges.start + at)
+    }
+
+    /// Where `action` leads from `node`.
+    pub(super) fn follow(&self, node: Node, action: i16) -> Option<Node> {
+        self.edge(node, action).map(|edge| self.next[edge])
+    }
+
+    /// The actions over which the compiler failed at `node`.
+    pub(super) fn failed(&self, node: Node) -> &[(Node, i16)] {
+        let begin = self.failures.partition_point(|&(at, _)| at < node);
+        let end = self.failures.partition_point(|&(at, _)| at <= node);
+        &self.failures[begin..end]
+    }
+
+    pub(super) fn find(&self, state: &StateId) -> Option<Node> {
+        if self.nodes() == 0 { None } else { self.states.find(state) }
+    }
+
+    /// The edges the other way round. Made at first use.
+    pub(super) fn backward(&self) -> &Backward {
+        self.backward.get_or_init(|| Backward::of(self))
+    }
+
+    /// Bytes of memory, without those that walking backwards takes.
+    pub(super) fn bytes(&self) -> usize {
+        let names =
+            self.starts.iter().map(|(name, _)| name.capacity() + size_of::<(String, Node)>());
+        self.states.bytes()
+            + self.first_edge.capacity() * size_of::<Edge>()
+            + self.edges() * (size_of::<i16>() + size_of::<Node>() + size_of::<u32>())
+            + self.failures.capacity() * size_of::<(Node, i16)>()
+            + names.sum::<usize>()
+    }
+
+    /// Bytes of memory that walking backwards takes.
+    pub(super) fn backward_bytes(&self) -> usize {
+        self.edges() * (size_of::<Node>() + size_of::<Edge>())
+            + (self.nodes() + 1) * size_of::<Edge>()
+    }
+}
+
+impl Backward {
+    fn of(graph: &Graph) -> Self {
+        let mut first: Vec<Edge> = vec![0; graph.nodes() + 1];
+        let moves = || {
+            graph.all_nodes().flat_map(|from| {
+                let moves = graph.edges_of(from).filter(move |&edge| graph.next[edge] != from);
+                moves.map(move |edge| (from, edge))
+            })
+        };
+        for (_, edge) in moves() {
+            first[graph.next[edge] as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for begin in &mut first {
+            sum += *begin;
+            *begin = sum;
+        }
+        let mut free = first.clone();
+        let (mut from, mut edges) = (vec![0; sum as usize], vec![0; sum as usize]);
+        for (node, edge) in moves() {
+            let free = &mut free[graph.next[edge] as usize];
+            from[*free as usize] = node;
+            edges[*free as usize] = Edge::try_from(edge).expect("edges are counted in 32 bits");
+            *free += 1;
+        }
+        Self { first, from, edges }
+    }
+
+    /// The edges that lead to `node`: where each comes from, and its place.
+    pub(super) fn to(&self, node: Node) -> impl Iterator<Item = (Node, usize)> + '_ {
+        let at = node as usize;
+        let edges = self.first[at] as usize..self.first[at + 1] as usize;
+        edges.map(|place| (self.from[place], self.edges[place] as usize))
+    }
+}

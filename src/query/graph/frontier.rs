@@ -1,0 +1,129 @@
+//! `frontier('REWARD SPACE' [, actions])`: what was not tried yet, the most promising first.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::Result;
+
+use super::arguments::Arguments;
+use super::columns::{actions, counts, integers, keys, numbers, schema, state_columns, states};
+use super::csr::Graph;
+use super::function::{BATCH_ROWS, Question, Rows, Wanted};
+use super::index::Node;
+use super::source::GraphSource;
+
+/// For each state the most promising of the actions that were not tried in it. What an action promises is the mean
+/// of its rewards over all transitions, each counted once; an action that no state has a transition of promises
+/// nothing that is known, and comes last. Actions that were retracted are left out.
+#[derive(Debug)]
+struct Frontier {
+    space: String,
+    /// So many actions of each state.
+    actions_max: usize,
+}
+
+pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+    let actions_max = arguments.count(1)?.unwrap_or(1) as usize;
+    Ok(Arc::new(Frontier { space: arguments.reward(0)?, actions_max }))
+}
+
+/// What is known of an action wherever it was tried.
+#[derive(Debug, Clone, Copy)]
+struct Promise {
+    action: i16,
+    /// The mean reward; NaN where there is none.
+    mean: f64,
+    /// The transitions that it is the mean of.
+    support: u32,
+}
+
+/// The actions of the space, the most promising first.
+fn promises(graph: &Graph, rewards: &[f64], space: usize, retracted: &[i16]) -> Vec<Promise> {
+    let mut sums = vec![(0.0, 0_u32); space];
+    for (&action, &reward) in graph.actions.iter().zip(rewards) {
+        let known = usize::try_from(action).ok().and_then(|action| sums.get_mut(action));
+        if let Some((sum, support)) = known.filter(|_| !reward.is_nan()) {
+            *sum += reward;
+            *support += 1;
+        }
+    }
+    let promise = |(place, (sum, support)): (usize, (f64, u32))| {
+        let action = i16::try_from(place).ok()?;
+        let mean = if support > 0 { sum / f64::from(support) } else { f64::NAN };
+        (!retracted.contains(&action)).then_some(Promise { action, mean, support })
+    };
+    let mut promises: Vec<Promise> = sums.into_iter().enumerate().filter_map(promise).collect();
+    let worth =
+        |promise: &Promise| if promise.mean.is_nan() { f64::NEG_INFINITY } else { promise.mean };
+    promises.sort_by(|one, other| worth(other).total_cmp(&worth(one)));
+    promises
+}
+
+/// A row of the answer.
+struct Untried {
+    node: Node,
+    tried: u32,
+    untried: u32,
+    promise: Promise,
+}
+
+impl Frontier {
+    fn untried(&self, graph: &Graph, promises: &[Promise], node: Node, rows: &mut Vec<Untried>) {
+        let edges = &graph.actions[graph.edges_of(node)];
+        let failed = graph.failed(node);
+        let is_tried = |action: i16| {
+            edges.binary_search(&action).is_ok() || failed.iter().any(|&(_, other)| other == action)
+        };
+        let open: Vec<&Promise> =
+            promises.iter().filter(|promise| !is_tried(promise.action)).collect();
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let (tried, untried) = (count(promises.len() - open.len()), count(open.len()));
+        let best = open.into_iter().take(self.actions_max);
+        rows.extend(best.map(|&promise| Untried { node, tried, untried, promise }));
+    }
+}
+
+impl Question for Frontier {
+    fn schema(&self) -> SchemaRef {
+        let [id, key] = state_columns();
+        schema([
+            id,
+            key,
+            ("tried", DataType::Int32, false),
+            ("untried", DataType::Int32, false),
+            ("action", DataType::Int16, false),
+            ("promise", DataType::Float64, true),
+            ("support", DataType::Int64, false),
+        ])
+    }
+
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
+        let graph = source.graph(rows.pool())?;
+        let rewards = source.rewards(rows.pool(), &self.space)?;
+        let space = source.identity.action_space.actions.len();
+        let promises = promises(&graph, &rewards, space, &source.snapshot.retracted_actions());
+        let nodes = rows.nodes(&graph);
+        for some in nodes.chunks(BATCH_ROWS) {
+            let mut untried = Vec::with_capacity(some.len());
+            for &node in some {
+                self.untried(&graph, &promises, node, &mut untried);
+            }
+            let sent = rows.send_all(&untried, |some, column| {
+                let ids = some.iter().map(|row| graph.states.id(row.node));
+                Ok(match column {
+                    "state_id" => states(ids)?,
+                    "state_key" => keys(ids),
+                    "tried" => counts(some.iter().map(|row| Some(row.tried))),
+                    "untried" => counts(some.iter().map(|row| Some(row.untried))),
+                    "action" => actions(some.iter().map(|row| Some(row.promise.action))),
+                    "promise" => numbers(some.iter().map(|row| row.promise.mean)),
+                    _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),
+                })
+            })?;
+            if sent == Wanted::NoMore {
+                return Ok(sent);
+            }
+        }
+        Ok(Wanted::More)
+    }
+}

@@ -1,0 +1,250 @@
+//! How a question to the graph becomes a table function.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::prelude::SessionContext;
+use tokio::sync::mpsc::Sender;
+
+use super::arguments::Arguments;
+use super::csr::Graph;
+use super::index::Node;
+use super::{GraphSource, algebra, frontier, paths, returns, worth};
+use crate::query::keys::key_filters;
+
+/// Batches that wait to be taken.
+const WAITING_BATCHES_MAX: usize = 2;
+/// Rows of a batch.
+pub(super) const BATCH_ROWS: usize = 8192;
+
+/// A question to the graph, with its arguments.
+pub(super) trait Question: fmt::Debug + Send + Sync + 'static {
+    /// The columns of the answer.
+    fn schema(&self) -> SchemaRef;
+
+    /// Works out the answer, batch by batch, on a thread of its own.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source, of [`Rows::send`], and what keeps this question from having an answer.
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted>;
+}
+
+/// Where an answer goes.
+pub(super) struct Rows<'a> {
+    /// The columns that are wanted.
+    schema: SchemaRef,
+    batches: &'a Sender<Result<RecordBatch>>,
+    /// Rows about other states need not be sent.
+    keys: Option<&'a BTreeSet<i64>>,
+    pool: Arc<dyn MemoryPool>,
+}
+
+/// Whether more rows are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub(super) enum Wanted {
+    More,
+    NoMore,
+}
+
+impl Rows<'_> {
+    /// What memory that is kept counts against.
+    pub(super) fn pool(&self) -> &Arc<dyn MemoryPool> {
+        &self.pool
+    }
+
+    /// The states of which rows are wanted.
+    pub(super) fn nodes(&self, graph: &Graph) -> Vec<Node> {
+        let Some(keys) = self.keys else { return graph.all_nodes().collect() };
+        keys.iter().flat_map(|&key| graph.states.with_key(key)).collect()
+    }
+
+    /// Whether the answer is to have the column `name`.
+    pub(super) fn wants(&self, name: &str) -> bool {
+        self.schema.column_with_name(name).is_some()
+    }
+
+    /// Sends a batch of `count` rows: `column` makes each column that is wanted, by its name.
+    pub(super) fn send(
+        &self,
+        count: usize,
+        mut column: impl FnMut(&str) -> Result<ArrayRef>,
+    ) -> Result<Wanted> {
+        let columns = self.schema.fields().iter().map(|field| column(field.name()));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(count));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let taken = self.batches.blocking_send(Ok(batch));
+        Ok(if taken.is_ok() { Wanted::More } else { Wanted::NoMore })
+    }
+
+    /// Sends `rows` in batches: `column` makes each column that is wanted of some of them.
+    pub(super) fn send_all<T>(
+        &self,
+        rows: &[T],
+        mut column: impl FnMut(&[T], &str) -> Result<ArrayRef>,
+    ) -> Result<Wanted> {
+        for some in rows.chunks(BATCH_ROWS) {
+            if self.send(some.len(), |name| column(some, name))? == Wanted::NoMore {
+                return Ok(Wanted::NoMore);
+            }
+        }
+        Ok(Wanted::More)
+    }
+}
+
+/// How a table function is called, what a row of it is, and how its arguments become a question.
+pub(super) struct Call {
+    pub(super) usage: &'static str,
+    pub(super) question: fn(&Arguments<'_>) -> Result<Arc<dyn Question>>,
+}
+
+/// All of them, by name.
+const CALLS: [Call; 11] = [
+    Call { usage: "advantage('REWARD SPACE' [, gamma])", question: worth::advantage },
+    Call { usage: "algebra(['REWARD SPACE'])", question: algebra::question },
+    Call { usage: "best_cost('OBSERVATION SPACE')", question: worth::best_cost },
+    Call { usage: "best_known('REWARD SPACE' [, gamma])", question: worth::best_known },
+    Call { usage: "best_sequences('OBSERVATION SPACE')", question: worth::best_sequences },
+    Call { usage: "frontier('REWARD SPACE' [, actions])", question: frontier::question },
+    Call { usage: "reachable('STATE' [, steps])", question: paths::reachable },
+    Call { usage: "returns('REWARD SPACE' [, steps [, gamma]])", question: returns::question },
+    Call { usage: "sequence_to('STATE')", question: paths::sequence_to },
+    Call { usage: "sequences([steps])", question: paths::sequences },
+    Call { usage: "shortest_path('FROM', 'TO')", question: paths::shortest_path },
+];
+
+impl Call {
+    fn name(&self) -> &'static str {
+        self.usage.split('(').next().unwrap_or_default()
+    }
+}
+
+/// How the table functions are called.
+pub(in crate::query) fn usages() -> impl Iterator<Item = &'static str> {
+    CALLS.iter().map(|call| call.usage)
+}
+
+/// Makes the table functions known.
+pub(in crate::query) fn register(context: &SessionContext, source: &Arc<GraphSource>) {
+    for call in &CALLS {
+        let function = GraphFunction { call, source: Arc::clone(source) };
+        context.register_udtf(call.name(), Arc::new(function));
+    }
+}
+
+struct GraphFunction {
+    call: &'static Call,
+    source: Arc<GraphSource>,
+}
+
+impl fmt::Debug for GraphFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.call.usage)
+    }
+}
+
+impl TableFunctionImpl for GraphFunction {
+    fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
+        let arguments = Arguments::new(self.call.usage, args.exprs(), &self.source.identity)?;
+        let question = (self.call.question)(&arguments)?;
+        Ok(Arc::new(GraphTable { question, source: Arc::clone(&self.source) }))
+    }
+}
+
+/// The answer to one question. Every scan works it out anew.
+#[derive(Debug)]
+struct GraphTable {
+    question: Arc<dyn Question>,
+    source: Arc<GraphSource>,
+}
+
+#[async_trait]
+impl TableProvider for GraphTable {
+    fn schema(&self) -> SchemaRef {
+        self.question.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    /// Inexact: states that do not match are left out, but rows that do not match may remain.
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = self.question.schema();
+        let keys = key_filters(filters, &schema).into_iter();
+        let keys = keys.filter(|filter| filter.column() == "state_key");
+        let keys = keys.min_by_key(|filter| filter.keys().len());
+        let keys = keys.map(|filter| filter.keys().clone());
+        let schema = match projection {
+            Some(places) => Arc::new(schema.project(places)?),
+            None => schema,
+        };
+        let (question, source) = (Arc::clone(&self.question), Arc::clone(&self.source));
+        let share = Arc::new(Work { schema: Arc::clone(&schema), question, source, keys });
+        let plan = StreamingTableExec::try_new(schema, vec![share], None, None, false, limit)?;
+        Ok(Arc::new(plan))
+    }
+}
+
+/// The work on an answer, of which these columns are wanted.
+#[derive(Debug)]
+struct Work {
+    schema: SchemaRef,
+    question: Arc<dyn Question>,
+    source: Arc<GraphSource>,
+    keys: Option<BTreeSet<i64>>,
+}
+
+impl PartitionStream for Work {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let schema = Arc::clone(&self.schema);
+        let mut stream =
+            RecordBatchReceiverStreamBuilder::new(Arc::clone(&schema), WAITING_BATCHES_MAX);
+        let (question, source) = (Arc::clone(&self.question), Arc::clone(&self.source));
+        let (batches, pool) = (stream.tx(), Arc::clone(context.memory_pool()));
+        let keys = self.keys.clone();
+        stream.spawn_blocking(move || {
+            let rows = Rows { schema, batches: &batches, keys: keys.as_ref(), pool };
+            question.answer(&source, &rows).map(|_| ())
+        });
+        stream.build()
+    }
+}
+
+/// A question about a state that is not in the graph.
+pub(super) fn unknown_state(state: &crate::model::StateId) -> DataFusionError {
+    datafusion::common::exec_datafusion_err!(
+        "state {state} is not in the transition graph: no step that was sealed and deduplicated came to it"
+    )
+}

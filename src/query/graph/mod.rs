@@ -1,0 +1,39 @@
+//! The transition graph in memory, and the table functions that walk it.
+//!
+//! States are nodes, named by 32-bit numbers in the order of their ids; each row of `state_transitions` is
+//! an edge. The edges of a node lie together, by action (compressed sparse rows). The graph is made when a
+//! query first asks for it, from the derived tables of the engine's snapshot, and kept as long as the engine;
+//! so are the rewards of a reward space and the values of an observation space.
+//!
+//! - A failed action has no edge: there is no state that it leads to. It counts as tried.
+//! - A retracted action has no edges, and is no candidate for what to try next.
+//! - The initial states of all benchmarks are nodes, also those that no step has left yet.
+//! - Steps that are not sealed or not deduplicated yet are not in the graph.
+//!
+//! Memory: 10 bytes an edge and 28 a state; 8 an edge and 4 a state more once a question walks backwards; 8 an
+//! edge for each reward space, 16 a state for each observation space. It counts against
+//! [`EngineOptions::memory_bytes_max`](super::EngineOptions). What a question itself needs is at most some 40
+//! bytes a state, and is let go with its answer.
+//!
+//! Of several ways of equal worth and length the one is taken whose actions come first: the smallest first
+//! action, then the smallest second one, and so on.
+
+mod algebra;
+mod arguments;
+mod best;
+mod build;
+mod columns;
+mod csr;
+mod frontier;
+mod function;
+mod index;
+mod paths;
+mod read;
+mod returns;
+mod source;
+mod value;
+mod walk;
+mod worth;
+
+pub(super) use self::function::{register, usages};
+pub(super) use self::source::GraphSource;

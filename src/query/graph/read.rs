@@ -1,0 +1,111 @@
+//! Reads a derived table on all cores, in the order of its key.
+
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+
+use crate::store::{KeyRange, Part, ScanColumns, Segment, Snapshot, StoreError, Table};
+
+/// Rows that are worth a thread's while.
+const SHARE_ROWS_MIN: u64 = 1 << 17;
+
+/// A stretch of a derived table.
+enum Share {
+    /// Of its only layer.
+    Part(Part),
+    /// Of all layers together.
+    Range(KeyRange),
+}
+
+/// Calls `work` for consecutive stretches of `table`, several at once; what it made of them, in their order.
+/// Of the batches that it is given, each has the columns called `columns`, or all of them.
+///
+/// # Errors
+///
+/// The first one, of the store or of `work`.
+pub(super) fn in_shares<T: Send, E: From<StoreError> + Send>(
+    snapshot: &Snapshot,
+    table: Table,
+    columns: &[&str],
+    threads: NonZeroUsize,
+    work: impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, StoreError>>) -> Result<T, E> + Sync,
+) -> Result<Vec<T>, E> {
+    let shares = shares(snapshot, table, threads)?;
+    let (turn, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let run = || {
+        loop {
+            let number = turn.fetch_add(1, Ordering::Relaxed);
+            let Some(share) = shares.get(number) else { return };
+            let made = read(snapshot, table, columns, share, &work);
+            if made.is_err() {
+                // The others need not begin what nobody will want.
+                turn.store(shares.len(), Ordering::Relaxed);
+            }
+            done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.get().min(shares.len()) {
+            scope.spawn(run);
+        }
+        run();
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(number, _)| *number);
+    done.into_iter().map(|(_, made)| made).collect()
+}
+
+fn read<T, E: From<StoreError>>(
+    snapshot: &Snapshot,
+    table: Table,
+    columns: &[&str],
+    share: &Share,
+    work: &impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, StoreError>>) -> Result<T, E>,
+) -> Result<T, E> {
+    match share {
+        Share::Part(part) => {
+            // A part begins with the last row of the one before.
+            let mut above = usize::from(part.has_row_before());
+            let mut batches = snapshot.scan_part(part, columns)?.map(|batch| {
+                let batch = batch?;
+                let skipped = above.min(batch.num_rows());
+                above -= skipped;
+                Ok(batch.slice(skipped, batch.num_rows() - skipped))
+            });
+            work(&mut batches)
+        }
+        Share::Range(range) => work(&mut snapshot.scan_layers(table, range)?),
+    }
+}
+
+/// The stretches, in the order of the table's key.
+fn shares(
+    snapshot: &Snapshot,
+    table: Table,
+    threads: NonZeroUsize,
+) -> Result<Vec<Share>, StoreError> {
+    if snapshot.layers().len() > 1 {
+        let count = i128::try_from(threads.get()).unwrap_or(1);
+        let cut = |number: i128| i128::from(i64::MIN) + ((1_i128 << 64) * number) / count;
+        let key = |cut: i128| i64::try_from(cut).expect("cuts are among the keys");
+        let range = |number| Share::Range(key(cut(number))..=key(cut(number + 1) - 1));
+        return Ok((0..count).map(range).collect());
+    }
+    let mut segments: Vec<&Segment> = snapshot.segments(table).iter().collect();
+    segments.sort_by_key(|segment| segment.key_range);
+    let parts = segments.into_iter().map(|segment| Snapshot::parts(segment, SHARE_ROWS_MIN));
+    let parts: Vec<Vec<Part>> = parts.collect::<Result<_, _>>()?;
+    Ok(parts.into_iter().flatten().map(Share::Part).collect())
+}
+
+/// The batches of a table that is not derived, one after another.
+pub(super) fn each<E: From<StoreError>>(
+    snapshot: &Snapshot,
+    table: Table,
+    columns: &[&str],
+    mut work: impl FnMut(RecordBatch) -> Result<(), E>,
+) -> Result<(), E> {
+    snapshot.scan(table, ScanColumns::Named(columns)).try_for_each(|batch| work(batch?))
+}

@@ -1,0 +1,126 @@
+//! Shortest ways.
+
+use super::csr::Graph;
+use super::index::{Node, node};
+
+/// No place, no distance.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A search from one node on, which can be begun again from another one at the cost of what it reaches.
+#[derive(Debug)]
+pub(super) struct Search {
+    /// Where each node stands in `reached`.
+    places: Vec<u32>,
+    reached: Vec<Reached>,
+}
+
+/// A node that was reached.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Reached {
+    pub(super) node: Node,
+    /// The fewest steps from the start.
+    pub(super) steps: u32,
+    /// Where the node before stands, and the action that led here from it; none for the start.
+    pub(super) before: Option<(u32, i16)>,
+}
+
+impl Search {
+    pub(super) fn new(graph: &Graph) -> Self {
+        Self { places: vec![NONE; graph.nodes()], reached: Vec::new() }
+    }
+
+    /// Reaches what can be reached from `start` in at most `steps_max` steps, or until `goal` is reached.
+    /// Nodes are reached in the order of their sequences: the shorter, then the one whose actions come first.
+    pub(super) fn begin(&mut self, graph: &Graph, start: Node, steps_max: u32, goal: Option<Node>) {
+        for reached in &self.reached {
+            self.places[reached.node as usize] = NONE;
+        }
+        self.reached.clear();
+        self.places[start as usize] = 0;
+        self.reached.push(Reached { node: start, steps: 0, before: None });
+        let mut at = 0;
+        while let Some(&Reached { node: from, steps, .. }) = self.reached.get(at) {
+            if steps == steps_max || goal == Some(from) {
+                return;
+            }
+            for edge in graph.edges_of(from) {
+                let to = graph.next[edge];
+                if self.places[to as usize] == NONE {
+                    self.places[to as usize] = node(self.reached.len());
+                    let before = Some((node(at), graph.actions[edge]));
+                    self.reached.push(Reached { node: to, steps: steps + 1, before });
+                }
+            }
+            at += 1;
+        }
+    }
+
+    /// What was reached.
+    pub(super) fn reached(&self) -> &[Reached] {
+        &self.reached
+    }
+
+    /// Where `node` stands among what was reached.
+    pub(super) fn place(&self, node: Node) -> Option<usize> {
+        let place = self.places[node as usize];
+        (place != NONE).then_some(place as usize)
+    }
+
+    /// The actions that lead to what stands at `place`.
+    pub(super) fn actions(&self, place: usize) -> Vec<i16> {
+        let mut actions = Vec::with_capacity(self.reached[place].steps as usize);
+        let mut at = place;
+        while let Some((before, action)) = self.reached[at].before {
+            actions.push(action);
+            at = before as usize;
+        }
+        actions.reverse();
+        actions
+    }
+}
+
+/// How far each node is from `goal`: the fewest steps, or [`NONE`].
+pub(super) fn distances_to(graph: &Graph, goal: Node) -> Vec<u32> {
+    let mut distances = vec![NONE; graph.nodes()];
+    distances[goal as usize] = 0;
+    spread(graph, &mut distances, vec![goal], |_, _| true);
+    distances
+}
+
+/// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes without a distance,
+/// over the edges that `takes` holds true for; all nodes that have one then, in the order of their distances.
+pub(super) fn spread(
+    graph: &Graph,
+    distances: &mut [u32],
+    mut reached: Vec<Node>,
+    takes: impl Fn(Node, usize) -> bool,
+) -> Vec<Node> {
+    let backward = graph.backward();
+    let mut at = 0;
+    while let Some(&to) = reached.get(at) {
+        for (from, edge) in backward.to(to) {
+            if distances[from as usize] == NONE && takes(from, edge) {
+                distances[from as usize] = distances[to as usize] + 1;
+                reached.push(from);
+            }
+        }
+        at += 1;
+    }
+    reached
+}
+
+/// The actions of the shortest way from `start` down to distance 0.
+pub(super) fn descend(graph: &Graph, distances: &[u32], start: Node) -> Vec<i16> {
+    let mut actions = Vec::with_capacity(distances[start as usize] as usize);
+    let mut at = start;
+    while distances[at as usize] > 0 {
+        let nearer = |&edge: &usize| {
+            let next = distances[graph.next[edge] as usize];
+            next != NONE && next + 1 == distances[at as usize]
+        };
+        let edge = graph.edges_of(at).find(nearer).expect("a way goes on to its end");
+        actions.push(graph.actions[edge]);
+        at = graph.next[edge];
+    }
+    actions
+}

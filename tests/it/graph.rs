@@ -1,0 +1,432 @@
+//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until nothing
+//! changes, and plain SQL.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::TryStreamExt as _;
+use proptest::prelude::*;
+use steplake::dedup::{Settings, dedup};
+use steplake::model::{EpisodeId, RunId};
+use steplake::query::{Engine, QueryError};
+use steplake::store::{Lake, Table};
+
+use crate::sql::engine;
+use crate::toy_lake::{Author, Taken, identity, state};
+
+/// Never takes layers together.
+const APART: Settings = Settings {
+    memory_bytes_max: 1 << 30,
+    threads: std::num::NonZeroUsize::MIN,
+    full: false,
+    one_layer_rows_max: 0,
+    tier: 0,
+};
+
+/// An episode: the program, and what was done.
+type Played = (u32, Vec<Taken>);
+
+/// Episodes about three programs among a dozen states. Actions lead where they like, also back.
+fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
+    let taken = (0_u16..5, 0_u32..12).prop_map(|(action, to)| (action, Some(to)));
+    let path = proptest::collection::vec(taken, 0..10);
+    let end = proptest::option::weighted(0.2, (0_u16..5).prop_map(|action| (action, None)));
+    let episode = (0_u32..3, path, end).prop_map(|(first, mut path, end)| {
+        path.extend(end);
+        (first, path)
+    });
+    proptest::collection::vec(proptest::collection::vec(episode, 1..8), 1..4)
+}
+
+/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size is its number;
+/// the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
+fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
+    let lake = Lake::create(path, &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    let mut author = Author::default();
+    let mut ordinal = 0;
+    for piece in pieces {
+        for (first, path) in piece {
+            author.episode(EpisodeId::new(RunId(1), ordinal), *first, path);
+            ordinal += 1;
+        }
+        let mut rows = author.take();
+        let mut before = 0.0;
+        let sizes: BTreeMap<_, f64> =
+            (0..12).map(|number| (state(number), f64::from(number))).collect();
+        for step in &mut rows.steps {
+            let Some(size) = step.state.and_then(|state| sizes.get(&state)) else { continue };
+            if let Some(rewards) = &mut step.rewards {
+                rewards[0] = before - size;
+                rewards[1] = *size;
+            }
+            before = *size;
+        }
+        writer.append(&rows).unwrap();
+        writer.seal().unwrap();
+        dedup(&mut lake.maintenance().unwrap(), APART, &mut |_, _| ()).unwrap();
+    }
+    drop(writer);
+    lake
+}
+
+async fn try_ask(engine: &Engine, sql: &str) -> Result<Vec<Vec<String>>, QueryError> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in engine.sql(sql).await?.try_collect::<Vec<_>>().await? {
+        let columns = batch.columns().iter();
+        let columns: Vec<_> =
+            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>()
+        }));
+    }
+    Ok(rows)
+}
+
+async fn ask(engine: &Engine, sql: &str) -> Vec<Vec<String>> {
+    try_ask(engine, sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+/// A transition, by the names of its states.
+#[derive(Debug, Clone)]
+struct Edge {
+    from: String,
+    action: i16,
+    to: String,
+    rewards: [f64; 2],
+}
+
+/// What is known, in lists.
+#[derive(Debug)]
+struct Model {
+    edges: Vec<Edge>,
+    starts: Vec<(String, String)>,
+    sizes: BTreeMap<String, i64>,
+}
+
+/// The shortest sequence to each state, of several the first.
+type Ways = BTreeMap<String, Vec<i16>>;
+
+impl Model {
+    async fn of(engine: &Engine) -> Self {
+        let edges = ask(
+            engine,
+            "SELECT state_id, action, next_state_id, \"reward_Size\", \"reward_SizeNorm\" FROM state_transitions",
+        );
+        let edges = edges.await.into_iter().map(|row| Edge {
+            from: row[0].clone(),
+            action: row[1].parse().unwrap(),
+            to: row[2].clone(),
+            rewards: [row[3].parse().unwrap(), row[4].parse().unwrap()],
+        });
+        let starts =
+            ask(engine, "SELECT benchmark_uri, initial_state_id FROM benchmarks ORDER BY 1");
+        let starts = starts.await.into_iter().map(|row| (row[0].clone(), row[1].clone()));
+        let sizes = ask(engine, "SELECT state_id, \"Size\" FROM observations").await;
+        let sizes = sizes.into_iter().map(|row| (row[0].clone(), row[1].parse().unwrap()));
+        Self { edges: edges.collect(), starts: starts.collect(), sizes: sizes.collect() }
+    }
+
+    /// All states of the graph.
+    fn states(&self) -> std::collections::BTreeSet<String> {
+        let ends = self.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
+        ends.chain(self.starts.iter().map(|(_, state)| state)).cloned().collect()
+    }
+
+    /// Sequences are made better until none can be.
+    fn ways(&self, from: &str) -> Ways {
+        let mut ways = Ways::from([(from.to_owned(), Vec::new())]);
+        loop {
+            let mut changed = false;
+            for edge in &self.edges {
+                let Some(way) = ways.get(&edge.from) else { continue };
+                let longer = [way.as_slice(), &[edge.action]].concat();
+                let better = ways
+                    .get(&edge.to)
+                    .is_none_or(|known| (longer.len(), &longer) < (known.len(), known));
+                if better {
+                    ways.insert(edge.to.clone(), longer);
+                    changed = true;
+                }
+            }
+            if !changed {
+                return ways;
+            }
+        }
+    }
+
+    /// The values after so many rounds of improvement.
+    fn values(&self, reward: usize, gamma: f64, rounds: usize) -> BTreeMap<String, f64> {
+        let mut values: BTreeMap<String, f64> =
+            self.states().into_iter().map(|state| (state, 0.0)).collect();
+        for _ in 0..rounds {
+            for edge in &self.edges {
+                let worth = edge.rewards[reward] + gamma * values[&edge.to];
+                let value = values.get_mut(&edge.from).unwrap();
+                *value = value.max(worth);
+            }
+        }
+        values
+    }
+}
+
+fn actions(list: &[i16]) -> String {
+    format!("{list:?}")
+}
+
+async fn assert_ways(engine: &Engine, model: &Model) {
+    let mut expected = Vec::new();
+    for (name, start) in &model.starts {
+        let ways = model.ways(start);
+        for (state, way) in &ways {
+            expected.push(vec![name.clone(), state.clone(), way.len().to_string(), actions(way)]);
+        }
+        let near = ways.iter().filter(|(_, way)| way.len() <= 2);
+        let near: Vec<Vec<String>> =
+            near.map(|(state, way)| vec![state.clone(), way.len().to_string()]).collect();
+        let sql = format!("SELECT hex(state_id), steps FROM reachable('{start}', 2) ORDER BY 1");
+        assert_eq!(ask(engine, &sql).await, near);
+    }
+    let mut found =
+        ask(engine, "SELECT benchmark_uri, hex(state_id), steps, actions FROM sequences()").await;
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    for state in model.states() {
+        let to = |row: &&Vec<String>| row[1] == state;
+        let expected: Vec<Vec<String>> = expected
+            .iter()
+            .filter(to)
+            .map(|row| vec![row[0].clone(), row[2].clone(), row[3].clone()])
+            .collect();
+        let sql = format!("SELECT * FROM sequence_to('{state}') ORDER BY benchmark_uri");
+        assert_eq!(ask(engine, &sql).await, expected, "to {state}");
+        let start = &model.starts[0].1;
+        let way = model.ways(start).get(&state).cloned();
+        let sql =
+            format!("SELECT action FROM shortest_path('{start}', '{state}') ORDER BY step_index");
+        let steps: Vec<String> = ask(engine, &sql).await.concat();
+        let wanted = way.map(|way| way.iter().map(i16::to_string).collect::<Vec<_>>());
+        assert_eq!(steps.get(1..).map(<[String]>::to_vec), wanted, "{start} to {state}");
+    }
+}
+
+async fn assert_best(engine: &Engine, model: &Model) {
+    let mut expected = Vec::new();
+    for state in model.states() {
+        let ways = model.ways(&state);
+        let size = |state: &String| model.sizes[state];
+        let (best, way) = ways
+            .iter()
+            .min_by_key(|(state, way)| (size(state), way.len(), (*way).clone()))
+            .unwrap();
+        let (cost, lowest) = (size(&state), size(best));
+        let row = [cost.to_string(), lowest.to_string(), way.len().to_string(), actions(way)];
+        expected.push([vec![state], row.to_vec(), vec![best.clone()]].concat());
+    }
+    let sql = "SELECT hex(state_id), cost, best_cost, steps, actions, hex(best_state_id) \
+               FROM best_cost('Size') ORDER BY 1";
+    assert_eq!(ask(engine, sql).await, expected);
+    // Where rewards are differences of the cost, the best value is what can be saved.
+    let sql = "SELECT hex(state_id), CAST(value AS BIGINT), steps, actions, hex(best_state_id) \
+               FROM best_known('Size') ORDER BY 1";
+    let saved = |row: &Vec<String>| -> Vec<String> {
+        let [cost, lowest] = [1, 2].map(|at: usize| row[at].parse::<i64>().unwrap());
+        [vec![row[0].clone(), (cost - lowest).to_string()], row[3..].to_vec()].concat()
+    };
+    assert_eq!(ask(engine, sql).await, expected.iter().map(saved).collect::<Vec<_>>());
+    for row in &expected {
+        let sql = format!(
+            "SELECT hex(state_id), cost, best_cost, steps, actions, hex(best_state_id) \
+             FROM best_cost('Size') WHERE state_id = '{}'",
+            row[0]
+        );
+        assert_eq!(ask(engine, &sql).await, [row.clone()]);
+    }
+}
+
+async fn assert_values(engine: &Engine, model: &Model) {
+    for (reward, space) in ["Size", "SizeNorm"].into_iter().enumerate() {
+        let values = model.values(reward, 0.75, 400);
+        let sql = format!("SELECT hex(state_id), value FROM best_known('{space}', 0.75)");
+        let found = ask(engine, &sql).await;
+        assert_eq!(found.len(), values.len());
+        for row in found {
+            let value: f64 = row[1].parse().unwrap();
+            assert!((value - values[&row[0]]).abs() < 1e-6, "{space} {row:?} {values:?}");
+        }
+        let sql = format!(
+            "SELECT hex(state_id), action, q, best_value, advantage FROM advantage('{space}', 0.75)"
+        );
+        let found = ask(engine, &sql).await;
+        assert_eq!(found.len(), model.edges.len());
+        for row in found {
+            let [q, best, advantage] = [2, 3, 4].map(|at: usize| row[at].parse::<f64>().unwrap());
+            let is_it = |edge: &&Edge| edge.from == row[0] && edge.action.to_string() == row[1];
+            let edge = model.edges.iter().find(is_it).unwrap();
+            let worth = edge.rewards[reward] + 0.75 * values[&edge.to];
+            assert!((q - worth).abs() < 1e-6 && (best - values[&edge.from]).abs() < 1e-6);
+            assert!((advantage - (q - best)).abs() < 1e-9);
+        }
+    }
+    // Undiscounted, the second space has no best total as soon as one can go round in a circle.
+    let few = model.values(1, 1.0, 400);
+    let is_bounded = few == model.values(1, 1.0, 401);
+    match try_ask(engine, "SELECT hex(state_id), value FROM best_known('SizeNorm')").await {
+        Ok(rows) => {
+            assert!(is_bounded);
+            assert!(rows.iter().all(|row| row[1].parse::<f64>().unwrap() == few[&row[0]]));
+        }
+        Err(error) => assert!(!is_bounded && error.to_string().contains("pays each time")),
+    }
+}
+
+/// Each law as SQL has it.
+const LAWS: &str = "WITH t AS (SELECT *, next_state_id <> state_id AS changes FROM state_transitions) \
+    SELECT 'idempotent' AS law, a.action, NULL AS other, count(*), \
+      sum(CASE WHEN b.next_state_id = a.next_state_id THEN 1 ELSE 0 END) \
+    FROM t AS a JOIN t AS b ON b.state_id = a.next_state_id AND b.action = a.action \
+    WHERE a.changes GROUP BY a.action \
+    UNION ALL SELECT 'inverse', a.action, b.action, count(*), \
+      sum(CASE WHEN b.next_state_id = a.state_id THEN 1 ELSE 0 END) \
+    FROM t AS a JOIN t AS b ON b.state_id = a.next_state_id AND b.action <> a.action \
+    WHERE a.changes GROUP BY a.action, b.action \
+    UNION ALL SELECT 'absorbed', a.action, b.action, count(*), \
+      sum(CASE WHEN b.next_state_id = c.next_state_id THEN 1 ELSE 0 END) \
+    FROM t AS a JOIN t AS b ON b.state_id = a.next_state_id AND b.action <> a.action \
+    JOIN t AS c ON c.state_id = a.state_id AND c.action = b.action \
+    WHERE a.changes GROUP BY a.action, b.action \
+    UNION ALL SELECT 'commuting', a.action, b.action, count(*), \
+      sum(CASE WHEN b.next_state_id = d.next_state_id THEN 1 ELSE 0 END) \
+    FROM t AS a JOIN t AS b ON b.state_id = a.next_state_id AND b.action > a.action \
+    JOIN t AS c ON c.state_id = a.state_id AND c.action = b.action \
+    JOIN t AS d ON d.state_id = c.next_state_id AND d.action = a.action \
+    WHERE a.changes AND c.changes GROUP BY a.action, b.action \
+    UNION ALL SELECT 'equal', a.action, b.action, count(*), \
+      sum(CASE WHEN a.next_state_id = b.next_state_id THEN 1 ELSE 0 END) \
+    FROM t AS a JOIN t AS b ON b.state_id = a.state_id AND b.action > a.action \
+    WHERE a.changes OR b.changes GROUP BY a.action, b.action \
+    UNION ALL SELECT 'dominated', a.action, b.action, count(*), \
+      sum(CASE WHEN a.\"reward_Size\" <= b.\"reward_Size\" THEN 1 ELSE 0 END) \
+    FROM t AS a JOIN t AS b ON b.state_id = a.state_id AND b.action <> a.action \
+    WHERE a.changes OR b.changes GROUP BY a.action, b.action ORDER BY 1, 2, 3";
+
+/// The frontier as SQL has it, all actions of each state.
+const FRONTIER: &str = "WITH tried AS (\
+      SELECT state_id, action FROM state_transitions UNION SELECT state_id, action FROM failures), \
+    every AS (SELECT state_id FROM state_transitions UNION SELECT next_state_id FROM state_transitions \
+      UNION SELECT state_id FROM failures UNION SELECT initial_state_id FROM benchmarks), \
+    promises AS (SELECT action, avg(\"reward_Size\") AS promise, count(*) AS support \
+      FROM state_transitions GROUP BY action) \
+    SELECT hex(e.state_id), a.action, p.promise, coalesce(p.support, 0) AS support \
+    FROM every AS e CROSS JOIN actions AS a LEFT JOIN promises AS p ON p.action = a.action \
+    LEFT JOIN tried AS t ON t.state_id = e.state_id AND t.action = a.action \
+    WHERE t.action IS NULL ORDER BY 1, 2";
+
+/// Returns as SQL has them: of three steps, and of all that follow.
+const RETURNS: &str = "SELECT a.episode_id, a.step_index, CAST(round(1000 * sum(CASE \
+      WHEN b.step_index < a.step_index + 3 THEN coalesce(b.\"reward_Size\", 0.0) \
+        * power(0.5, b.step_index - a.step_index) ELSE 0 END)) AS BIGINT), \
+    CAST(round(1000 * sum(coalesce(b.\"reward_Size\", 0.0))) AS BIGINT) \
+    FROM steps AS a JOIN steps AS b ON b.episode_id = a.episode_id AND b.step_index >= a.step_index \
+    WHERE a.action IS NOT NULL GROUP BY a.episode_id, a.step_index ORDER BY 1, 2";
+
+async fn assert_as_sql_has_it(engine: &Engine) {
+    let laws = "SELECT law, action, other, support, holds FROM algebra('Size') ORDER BY 1, 2, 3";
+    assert_eq!(ask(engine, laws).await, ask(engine, LAWS).await);
+    let frontier =
+        "SELECT hex(state_id), action, promise, support FROM frontier('Size', 100) ORDER BY 1, 2";
+    let (found, expected) = (ask(engine, frontier).await, ask(engine, FRONTIER).await);
+    assert_eq!(found.len(), expected.len());
+    for (one, other) in found.iter().zip(&expected) {
+        assert_eq!([&one[..2], &one[3..]], [&other[..2], &other[3..]]);
+        let [mean, known] = [one, other].map(|row| row[2].parse::<f64>().ok());
+        assert!(mean.is_some() == known.is_some());
+        assert!(mean.zip(known).is_none_or(|(mean, known)| (mean - known).abs() < 1e-9));
+    }
+    let returns = "SELECT n.episode_id, n.step_index, CAST(round(1000 * n.\"return\") AS BIGINT), \
+                   CAST(round(1000 * a.\"return\") AS BIGINT) \
+                   FROM returns('Size', 3, 0.5) AS n JOIN returns('Size') AS a \
+                   ON a.episode_id = n.episode_id AND a.step_index = n.step_index ORDER BY 1, 2";
+    assert_eq!(ask(engine, returns).await, ask(engine, RETURNS).await);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn the_graph_answers_as_its_models_do(pieces in episodes()) {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = record(&folder.path().join("lake"), &pieces);
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let engine = engine(&lake).await;
+            let model = Model::of(&engine).await;
+            assert_ways(&engine, &model).await;
+            assert_best(&engine, &model).await;
+            assert_values(&engine, &model).await;
+            assert_as_sql_has_it(&engine).await;
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_retracted_action_leads_nowhere_and_is_not_proposed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lake");
+    let lake =
+        record(&path, &[vec![(9, vec![(1, Some(5)), (2, Some(3))]), (9, vec![(2, Some(4))])]]);
+    let reached = format!("SELECT count(*) FROM reachable('{}')", state(9));
+    assert_eq!(ask(&engine(&lake).await, &reached).await, [["4"]]);
+    let proposed = "SELECT count(*) FROM frontier('Size', 100) WHERE action = 2";
+    assert_eq!(ask(&engine(&lake).await, proposed).await, [["2"]]);
+    let mut maintenance = lake.maintenance().unwrap();
+    maintenance.retract_action("a2", "a test").unwrap();
+    let error = try_ask(&engine(&lake).await, &reached).await.unwrap_err();
+    assert!(error.to_string().contains("steplake dedup"), "{error}");
+    dedup(&mut maintenance, APART, &mut |_, _| ()).unwrap();
+    assert_eq!(ask(&engine(&lake).await, &reached).await, [["2"]]);
+    assert_eq!(ask(&engine(&lake).await, proposed).await, [["0"]]);
+}
+
+#[tokio::test]
+async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lake");
+    let leads = |action: u16| match action {
+        7 => None,
+        6 => Some(9),
+        other => Some(u32::from(other)),
+    };
+    let played = (0..8).map(|action| (9, vec![(action, leads(action)), (0, Some(1))]));
+    let played = played.map(|(first, mut path): (u32, Vec<Taken>)| {
+        path.truncate(if path[0].1.is_none() { 1 } else { 2 });
+        (first, path)
+    });
+    let lake = record(&path, &[played.collect()]);
+    let engine = engine(&lake).await;
+    let rows =
+        engine.named("full_fan_out", &[]).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
+    let shown = arrow::util::pretty::pretty_format_batches(&rows).unwrap().to_string();
+    let row = format!("| {} | 8       | 6        | 1       |", state(9));
+    assert!(shown.contains(&row) && shown.lines().count() == 5, "{shown}");
+}
+
+#[tokio::test]
+async fn steps_without_transitions_are_no_empty_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = Lake::create(&folder.path().join("lake"), &identity()).unwrap();
+    let sql = "SELECT * FROM sequences()";
+    assert!(ask(&engine(&lake).await, sql).await.is_empty(), "nothing is known of an empty lake");
+    let mut writer = lake.writer().unwrap();
+    let mut author = Author::default();
+    author.episode(EpisodeId::new(RunId(1), 0), 1, &[(1, Some(2))]);
+    writer.append(&author.take()).unwrap();
+    assert!(lake.snapshot().unwrap().rows(Table::Steps) > 0);
+    let error = try_ask(&engine(&lake).await, sql).await.unwrap_err();
+    assert!(
+        error.to_string().contains("run `steplake seal` and `steplake dedup` first"),
+        "{error}"
+    );
+}
