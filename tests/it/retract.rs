@@ -15,10 +15,10 @@ use crate::store_faults::{Power, scratch};
 use crate::support::{contents, fail, play, rows, run, toy_lake, toy_plan};
 use crate::toy_lake::{Author, identity, read, state, uri};
 
-const RUNS: [RunId; 2] = [RunId(1), RunId(2)];
+pub(crate) const RUNS: [RunId; 2] = [RunId(1), RunId(2)];
 
 /// Two runs about two programs each, sealed in two pieces; and the second run left an episode open.
-fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
+pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
     let lake = Lake::open_or_create_on(disk, path, &identity())?;
     let mut writer = lake.writer()?;
     let mut author = Author::default();
@@ -38,7 +38,7 @@ fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
     Ok((lake, writer))
 }
 
-fn derive(lake: &Lake) -> Result<(), StoreError> {
+pub(crate) fn derive(lake: &Lake) -> Result<(), StoreError> {
     dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
 }
 
