@@ -42,6 +42,7 @@ mod batch;
 mod catalog;
 mod check;
 mod content;
+mod counted;
 mod derived;
 mod disk;
 mod error;

@@ -25,8 +25,8 @@ use super::revision::Revision;
 use super::series::SegmentSeries;
 use super::writer::{HotBatch, decode, state_ids};
 use super::{
-    BenchmarkRow, Identity, Lake, LossRow, Maintenance, Rows, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, SnapshotRow, StoreError, Table, catalog, losses, manifest,
+    BenchmarkRow, Identity, Lake, LossRow, Maintenance, Rows, Scan, ScanColumns, Segment,
+    SnapshotId, SnapshotKind, SnapshotRow, StoreError, Table, catalog, losses, manifest,
 };
 use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
 

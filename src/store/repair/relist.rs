@@ -9,8 +9,8 @@ use arrow::datatypes::Int64Type;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use rusqlite::{Connection, params};
 
-use super::{Relisted, damage, demand_disk};
 use super::salvage::{Key, Old, key_column, keys};
+use super::{Relisted, damage, demand_disk};
 use crate::model::EpisodeId;
 use crate::store::catalog::{self, Catalog};
 use crate::store::disk::BLOCK_BYTES;

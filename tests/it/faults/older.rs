@@ -22,7 +22,7 @@ fn retracted() -> (Image, Vec<String>, Truths) {
     let (lake, mut writer) = retract::record(&path, Disk::default()).unwrap();
     writer.seal().unwrap();
     retract::derive(&lake).unwrap();
-    let subject = Subject::Benchmark(uri(1));
+    let subject = Subject::benchmark(uri(1));
     lake.maintenance().unwrap().retract(&mut writer, &subject, "why").unwrap();
     writer.discard_open(retract::RUNS[1]).unwrap();
     drop(writer);
@@ -56,7 +56,8 @@ fn owners(lake: &Path, file: &Path, truths: &Truths) -> Vec<SnapshotId> {
 /// The ways in which a file is damaged here, with their names; none: it is gone.
 fn damages(content: &[u8], places: &mut Places) -> Vec<(String, Option<Vec<u8>>)> {
     let flips = (0..10).map(|_| flipped(content, places)).collect::<Vec<_>>();
-    let flips = flips.into_iter().map(|(place, changed)| (format!("bit at {place}"), Some(changed)));
+    let flips =
+        flips.into_iter().map(|(place, changed)| (format!("bit at {place}"), Some(changed)));
     let flips = flips.collect::<Vec<_>>();
     let cuts = cuts(content.len(), places).into_iter().take(4);
     let cuts = cuts.map(|at| (format!("cut at {at}"), Some(content[..at].to_vec())));

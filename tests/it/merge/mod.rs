@@ -200,7 +200,7 @@ fn conflicts_that_no_lake_has_alone_are_told() {
 fn what_is_retracted_in_one_lake_comes_from_none() {
     let folder = scratch();
     let [mut first, second] = two(folder.path());
-    first.retract(&Subject::Benchmark(uri(1)));
+    first.retract(&Subject::benchmark(uri(1)));
     first.retract(&Subject::Run(RunId(2)));
     let lakes = [&second.lake, &first.lake];
     let (lake, report) = try_merge(&lakes, &folder.path().join("both")).unwrap();
