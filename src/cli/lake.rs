@@ -82,6 +82,7 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
         "path": snapshot.path(),
         "snapshot": snapshot.id().0,
         "layers": snapshot.layers().len(),
+        "uncounted_steps": snapshot.uncounted_steps(),
         "format_version": identity.format_version,
         "environment": identity.environment,
         "compiler": identity.compiler,
@@ -122,11 +123,7 @@ fn info_text(snapshot: &Snapshot) -> String {
         snapshot.runs().len(),
         snapshot.id(),
         if snapshot.has_hot_rows() { " and the hot log" } else { "" },
-        match snapshot.layers().len() {
-            layers @ 0..=1 => layers.to_string(),
-            layers =>
-                format!("{layers}; a row of a derived table may be in several (`dedup --full`)"),
-        },
+        layers(snapshot),
         "table",
         "rows",
         "of them hot",
@@ -146,6 +143,20 @@ fn info_text(snapshot: &Snapshot) -> String {
         .expect("a string takes it");
     }
     text + &history(snapshot)
+}
+
+/// The layers of the derived tables, and what they do not count.
+fn layers(snapshot: &Snapshot) -> String {
+    let mut text = match snapshot.layers().len() {
+        layers @ 0..=1 => layers.to_string(),
+        layers => format!("{layers}; a row of a derived table may be in several (`dedup --full`)"),
+    };
+    let steps = snapshot.uncounted_steps();
+    if steps > 0 {
+        let steps = counted(steps, "row");
+        write!(text, "; {steps} of steps not counted (`dedup`)").expect("a string takes it");
+    }
+    text
 }
 
 /// Runs that `info` lists.

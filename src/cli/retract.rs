@@ -1,23 +1,28 @@
 //! `retract`.
 
+use std::collections::BTreeSet;
+
+use indicatif::HumanCount;
+
 use super::args::{Cli, RetractArgs};
 use super::dedup::derive;
 use super::failure::Failed;
 use super::{counted, print};
+use crate::datasets::{DatasetError, among};
 use crate::dedup;
-use crate::model::RunId;
+use crate::model::{BenchmarkUri, RunId};
 use crate::store::{Lake, Subject};
+
+/// Benchmarks that are listed when they are taken back.
+const LISTED_MAX: usize = 20;
 
 pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
     let reason = args.reason.trim();
     if reason.is_empty() || reason.contains('\n') {
         return Err(Failed::usage("say why in one line: --reason TEXT"));
     }
-    let benchmark = args.benchmark.as_ref().map(|uri| uri.parse()).transpose();
-    let benchmark = benchmark.map_err(|error| Failed::usage(format!("{error}")))?;
-    let subject =
-        benchmark.map(Subject::Benchmark).or(args.run.map(|run| Subject::Run(RunId(run))));
     let lake = Lake::open(&cli.lake)?;
+    let subject = subject(&lake, args)?;
     let mut maintenance = lake.maintenance()?;
     let (snapshot, said) = match (&subject, &args.action) {
         (Some(subject), _) => {
@@ -25,7 +30,8 @@ pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
             let done = maintenance.retract(&mut writer, subject, reason)?;
             let rows =
                 [counted(done.episodes, "episode"), counted(done.steps, "step")].join(" and ");
-            (done.snapshot, format!("{rows} of {}", counted(done.runs.len() as u64, "run")))
+            let of_runs = counted(done.runs.len() as u64, "run");
+            (done.snapshot, format!("{rows} of {of_runs}{}", listed(subject)))
         }
         (None, Some(action)) => {
             let snapshot = maintenance.retract_action(action, reason)?;
@@ -39,4 +45,43 @@ pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
     let derived = derive(cli, &mut maintenance, dedup::Settings::default());
     let stands = "the retraction stands, and the derived tables are empty";
     derived.map(drop).map_err(|failed| failed.after(stands))
+}
+
+/// What is to be taken back with its rows; none where it is an action.
+fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, Failed> {
+    if args.benchmarks.is_empty() {
+        return Ok(args.run.map(|run| Subject::Run(RunId(run))));
+    }
+    let known = lake.snapshot()?.benchmark_uris()?;
+    let mut uris = BTreeSet::new();
+    for pattern in &args.benchmarks {
+        match (among(pattern, &known), pattern.parse::<BenchmarkUri>()) {
+            (Ok(found), _) => uris.extend(found),
+            // It may have been there: the store knows what became of it.
+            (Err(DatasetError::NoMatch { .. }), Ok(uri)) if !is_pattern(pattern) => {
+                uris.insert(uri);
+            }
+            (Err(error), _) => return Err(error.into()),
+        }
+    }
+    Ok(Some(Subject::Benchmarks(uris)))
+}
+
+fn is_pattern(text: &str) -> bool {
+    text.contains(['*', '?', '[', '{']) || text.contains("..")
+}
+
+/// The benchmarks, where there are several.
+fn listed(subject: &Subject) -> String {
+    match subject {
+        Subject::Benchmarks(uris) if uris.len() > 1 => {
+            let shown = uris.iter().take(LISTED_MAX).map(BenchmarkUri::as_str);
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            let more = uris.len().saturating_sub(LISTED_MAX) as u64;
+            let more =
+                if more == 0 { String::new() } else { format!(" and {} more", HumanCount(more)) };
+            format!(" about {} ({shown}{more})", counted(uris.len() as u64, "benchmark"))
+        }
+        _ => String::new(),
+    }
 }

@@ -24,6 +24,7 @@
 //! - What can be made again is kept in the [`Cache`], which processes share.
 //! - Every foreign program runs with a time limit, a memory limit, and an environment that is ours.
 
+mod among;
 mod cache;
 mod clang;
 mod collection;
@@ -41,6 +42,7 @@ use std::fmt;
 
 use crate::model::{Benchmark, BenchmarkUri};
 
+pub use among::among;
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;

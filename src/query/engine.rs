@@ -2,6 +2,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -17,6 +18,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
+use super::counted::CountedTable;
 use super::explain::{Known, explain};
 use super::graph::GraphSource;
 use super::layered::LayeredLakeTable;
@@ -96,14 +98,20 @@ impl Engine {
             rows: HashMap::new(),
             segments: HashMap::new(),
         };
+        let is_told = Arc::new(AtomicBool::new(false));
         for table in Table::ALL {
-            let in_layers = table.is_derived() && snapshot.layers().len() > 1;
-            if in_layers {
-                engine.register(table.name(), Arc::new(LayeredLakeTable::new(&snapshot, table)))?;
-            } else {
-                engine.register(table.name(), Arc::new(LakeTable::new(&snapshot, table)))?;
+            let mut provider: Arc<dyn TableProvider> =
+                if table.is_derived() && snapshot.layers().len() > 1 {
+                    Arc::new(LayeredLakeTable::new(&snapshot, table))
+                } else {
+                    Arc::new(LakeTable::new(&snapshot, table))
+                };
+            if table.is_derived() {
+                let (snapshot, is_told) = (Arc::clone(&snapshot), Arc::clone(&is_told));
+                provider = Arc::new(CountedTable { table, inner: provider, snapshot, is_told });
             }
             engine.rows.insert(table.name().to_owned(), snapshot.rows(table));
+            engine.register(table.name(), provider)?;
             engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
         }
         for (name, batch) in catalog::tables(&identity, &snapshot).map_err(failed)? {

@@ -40,12 +40,16 @@
 //! with a name, and [`write()`] brings an [`Answer`] into a [`Format`]. What can be asked about is described by
 //! [`Engine::relations`] and [`Engine::functions`]; how far an answer has come, by its [`QueryProgress`].
 //!
+//! A derived table (`state_transitions`, `conflicts`, `failures`) that no dedup has made of the steps that there
+//! are is an error, not a table without rows; one that does not count all of them comes with a warning.
+//!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
 //! from an [`IrRebuilder`].
 
 mod answer;
 mod catalog;
+mod counted;
 mod drawing;
 mod engine;
 mod error;

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::SnapshotId;
+use super::{SnapshotId, Table};
 use crate::model::RunId;
 
 /// What a lake, its disk or its reader can do wrong.
@@ -140,6 +140,24 @@ pub enum StoreError {
         wanted: SnapshotId,
         /// One of the files.
         file: PathBuf,
+    },
+    /// No dedup has made the derived tables.
+    #[error(
+        "{}the lake at {} has no {table}: {}",
+        if snapshot == newest { String::new() } else { format!("snapshot {snapshot} of ") },
+        .path.display(),
+        if snapshot == newest { "its steps are not counted yet; run `steplake dedup`" }
+        else { "its steps were not counted yet; read a later one (`steplake snapshots` lists them)" }
+    )]
+    NotDerived {
+        /// The lake.
+        path: PathBuf,
+        /// The table.
+        table: Table,
+        /// The snapshot that is read.
+        snapshot: SnapshotId,
+        /// The newest one.
+        newest: SnapshotId,
     },
     /// Episodes of the run were taken back.
     #[error(

@@ -43,6 +43,7 @@ mod batch;
 mod catalog;
 mod check;
 mod content;
+mod counted;
 mod derived;
 mod disk;
 mod error;

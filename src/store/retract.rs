@@ -1,6 +1,6 @@
 //! Taking back what should not be in a lake.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
 use arrow::compute::cast;
@@ -16,8 +16,8 @@ use crate::model::{BenchmarkUri, EpisodeId, RunId};
 /// What is to be taken back with its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// A program: its row, and all episodes about it.
-    Benchmark(BenchmarkUri),
+    /// Programs: their rows, and all episodes about them.
+    Benchmarks(BTreeSet<BenchmarkUri>),
     /// All episodes of a run. Programs stay.
     Run(RunId),
 }
@@ -35,25 +35,40 @@ pub struct Retracted {
     pub runs: Vec<RunId>,
 }
 
+/// What there is of a subject in a lake.
+#[derive(Debug, Default)]
+struct Found {
+    /// Of each part of the subject, the runs with rows of it.
+    runs: BTreeMap<String, BTreeSet<RunId>>,
+    /// The runs with hot ones.
+    hot: BTreeSet<RunId>,
+}
+
 impl Subject {
+    /// One program.
+    pub fn benchmark(uri: BenchmarkUri) -> Self {
+        Self::Benchmarks([uri].into())
+    }
+
     fn kind(&self) -> RetractionKind {
         match self {
-            Self::Benchmark(_) => RetractionKind::Benchmark,
+            Self::Benchmarks(_) => RetractionKind::Benchmark,
             Self::Run(_) => RetractionKind::Run,
         }
     }
 
-    fn value(&self) -> String {
+    /// Its parts, as `retractions` names them.
+    fn values(&self) -> Vec<String> {
         match self {
-            Self::Benchmark(uri) => uri.as_str().to_owned(),
-            Self::Run(run) => run.0.to_string(),
+            Self::Benchmarks(uris) => uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
+            Self::Run(run) => vec![run.0.to_string()],
         }
     }
 
     /// The column that says whether a row is of it.
     fn column(&self) -> &'static str {
         match self {
-            Self::Benchmark(_) => "benchmark_uri",
+            Self::Benchmarks(_) => "benchmark_uri",
             Self::Run(_) => "episode_id",
         }
     }
@@ -61,39 +76,58 @@ impl Subject {
     /// The tables that have rows of it.
     fn tables(&self) -> &'static [Table] {
         match self {
-            Self::Benchmark(_) => &[Table::Benchmarks, Table::Episodes, Table::Steps],
+            Self::Benchmarks(_) => &[Table::Benchmarks, Table::Episodes, Table::Steps],
             Self::Run(_) => &[Table::Episodes, Table::Steps],
+        }
+    }
+
+    /// Hands over the part of it that each row of a batch is of.
+    fn each(&self, batch: &RecordBatch, visit: &mut dyn FnMut(usize, Option<&str>)) {
+        match self {
+            Self::Benchmarks(wanted) => {
+                let wanted = wanted.iter().map(BenchmarkUri::as_str).collect::<HashSet<_>>();
+                let uris = cast(&batch["benchmark_uri"], &DataType::Utf8);
+                let uris = uris.expect("a dictionary of text is text");
+                for (row, uri) in uris.as_string::<i32>().iter().enumerate() {
+                    visit(row, uri.filter(|uri| wanted.contains(uri)));
+                }
+            }
+            Self::Run(run) => {
+                let value = run.0.to_string();
+                let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+                for (row, &id) in ids.enumerate() {
+                    visit(row, (EpisodeId(id).run() == *run).then_some(value.as_str()));
+                }
+            }
         }
     }
 
     /// Which rows of a batch are not of it.
     fn others(&self, batch: &RecordBatch) -> BooleanArray {
-        match self {
-            Self::Benchmark(uri) => {
-                let uris = cast(&batch["benchmark_uri"], &DataType::Utf8);
-                let uris = uris.expect("a dictionary of text is text");
-                let is_other = |other: Option<&str>| Some(other != Some(uri.as_str()));
-                uris.as_string::<i32>().iter().map(is_other).collect()
-            }
-            Self::Run(run) => {
-                let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-                ids.map(|&id| Some(EpisodeId(id).run() != *run)).collect()
-            }
-        }
+        let mut others = Vec::with_capacity(batch.num_rows());
+        self.each(batch, &mut |_, part| others.push(part.is_none()));
+        others.into()
     }
 
-    /// The runs with rows of it, and of them those with hot ones.
-    fn runs(&self, snapshot: &Snapshot) -> Result<[BTreeSet<RunId>; 2], StoreError> {
-        let mut runs = [BTreeSet::new(), BTreeSet::new()];
-        let mut add = |batch: &RecordBatch, place: usize| {
-            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-            let others = self.others(batch);
-            let own = ids.enumerate().filter(|&(row, _)| !others.value(row));
-            runs[place].extend(own.map(|(_, &id)| EpisodeId(id).run()));
+    fn find(&self, snapshot: &Snapshot) -> Result<Found, StoreError> {
+        let mut found = Found::default();
+        let mut add = |batch: &RecordBatch, is_hot: bool| {
+            let ids = batch["episode_id"].as_primitive::<Int64Type>().values();
+            self.each(batch, &mut |row, part| {
+                let Some(part) = part else { return };
+                let run = EpisodeId(ids[row]).run();
+                match found.runs.get_mut(part) {
+                    Some(runs) => drop(runs.insert(run)),
+                    None => drop(found.runs.insert(part.to_owned(), [run].into())),
+                }
+                if is_hot {
+                    found.hot.insert(run);
+                }
+            });
         };
         for table in [Table::Episodes, Table::Steps] {
             for batch in snapshot.hot(table) {
-                add(batch, 1);
+                add(batch, true);
             }
         }
         // Sealed steps have sealed episodes.
@@ -102,16 +136,15 @@ impl Subject {
             columns.dedup();
             let columns = super::ScanColumns::Named(&columns);
             for batch in snapshot.scan_segment(segment, columns) {
-                add(&batch?, 0);
+                add(&batch?, false);
             }
         }
-        let [sealed, hot] = runs;
-        Ok([sealed.union(&hot).copied().collect(), hot])
+        Ok(found)
     }
 }
 
 impl Maintenance {
-    /// Takes a program or a run back: the segments that have rows of it are written anew without them,
+    /// Takes programs or a run back: the segments that have rows of it are written anew without them,
     /// and one transaction puts these in their places, in a snapshot of its own, which has no derived
     /// tables: dedup makes them anew. What is closed is sealed first. Older snapshots have the rows
     /// still, until they expire and are collected.
@@ -131,13 +164,13 @@ impl Maintenance {
         subject: &Subject,
         reason: &str,
     ) -> Result<Retracted, StoreError> {
-        let [mut runs, hot] = self.find(subject)?;
+        let Found { runs: mut of, hot } = self.find(subject)?;
         writer.seal()?;
         for run in hot {
             writer.discard_open(run)?;
         }
         if let Subject::Run(run) = subject {
-            runs.insert(*run);
+            of.entry(run.0.to_string()).or_default().insert(*run);
         }
         let lake = self.lake().clone();
         let snapshot = lake.sealed()?;
@@ -150,10 +183,13 @@ impl Maintenance {
                     revision.rewrite(&lake, segment, &[subject.column()], keep)?;
             }
         }
-        let runs = runs.into_iter().collect::<Vec<_>>();
-        let row = retraction(subject.kind(), subject.value(), reason, runs.clone());
-        revision.detail = detail(&row);
-        revision.retraction = Some(row);
+        let row = |value: String| {
+            let runs = of.get(&value).into_iter().flatten().copied().collect();
+            retraction(subject.kind(), value, reason, runs)
+        };
+        revision.retractions = subject.values().into_iter().map(row).collect();
+        revision.detail = detail(&revision.retractions);
+        let runs = of.into_values().flatten().collect::<BTreeSet<_>>().into_iter().collect();
         let snapshot = self.revise(&revision)?;
         let (episodes, steps) = (gone[Table::Episodes as usize], gone[Table::Steps as usize]);
         Ok(Retracted { snapshot, episodes, steps, runs })
@@ -180,44 +216,59 @@ impl Maintenance {
         }
         let row = retraction(kind, name.to_owned(), reason, Vec::new());
         let mut revision = Revision::new(SnapshotKind::Retract);
-        revision.detail = detail(&row);
-        revision.retraction = Some(row);
+        revision.detail = detail(std::slice::from_ref(&row));
+        revision.retractions = vec![row];
         self.revise(&revision)
     }
 
-    /// The runs with rows of it, and of them those with hot ones; an error where there is nothing.
-    fn find(&self, subject: &Subject) -> Result<[BTreeSet<RunId>; 2], StoreError> {
+    /// What there is of it; an error where there is nothing, of any part of it.
+    fn find(&self, subject: &Subject) -> Result<Found, StoreError> {
         let snapshot = self.lake().snapshot()?;
-        let runs = subject.runs(&snapshot)?;
+        let found = subject.find(&snapshot)?;
         let nothing =
             |what| Err(StoreError::NothingToRetract { path: snapshot.path().to_owned(), what });
-        let before = before(&snapshot, subject.kind(), &subject.value());
+        let before = |value: &str| before(&snapshot, subject.kind(), value);
         match subject {
             Subject::Run(run) if snapshot.runs().iter().all(|row| row.id != *run) => {
                 nothing(format!("there is no run {}; `steplake info` lists them", run.0))
             }
-            Subject::Run(_) => before.map_or(Ok(runs), nothing),
-            Subject::Benchmark(uri) if runs[0].is_empty() && !has_row(&snapshot, uri)? => {
-                nothing(before.unwrap_or_else(|| {
+            Subject::Run(run) => before(&run.0.to_string()).map_or(Ok(found), nothing),
+            Subject::Benchmarks(uris) => {
+                let known = snapshot.benchmark_uris()?;
+                let Some(unknown) = uris.iter().find(|uri| !known.contains(uri)) else {
+                    return Ok(found);
+                };
+                nothing(before(unknown.as_str()).unwrap_or_else(|| {
                     format!(
-                        "it has no benchmark {} (SELECT benchmark_uri FROM benchmarks lists them)",
-                        uri.as_str()
+                        "it has no benchmark {unknown} (SELECT benchmark_uri FROM benchmarks lists them)"
                     )
                 }))
             }
-            Subject::Benchmark(_) => Ok(runs),
         }
     }
 }
 
-fn has_row(snapshot: &Snapshot, uri: &BenchmarkUri) -> Result<bool, StoreError> {
-    let columns = super::ScanColumns::Named(&["benchmark_uri"]);
-    for batch in snapshot.scan(Table::Benchmarks, columns) {
-        if Subject::Benchmark(uri.clone()).others(&batch?).false_count() > 0 {
-            return Ok(true);
+impl Snapshot {
+    /// The programs that the lake has rows of, be it that of an episode that could not begin.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] with a file that is damaged.
+    pub fn benchmark_uris(&self) -> Result<BTreeSet<BenchmarkUri>, StoreError> {
+        let mut known = HashSet::new();
+        for table in [Table::Benchmarks, Table::Episodes] {
+            for batch in self.scan(table, super::ScanColumns::Named(&["benchmark_uri"])) {
+                let batch = batch?;
+                let uris = batch["benchmark_uri"].as_string::<i32>().iter().flatten();
+                for uri in uris {
+                    if !known.contains(uri) {
+                        known.insert(uri.to_owned());
+                    }
+                }
+            }
         }
+        Ok(known.iter().filter_map(|uri| uri.parse().ok()).collect())
     }
-    Ok(false)
 }
 
 /// What was said when it was retracted before.
@@ -238,6 +289,11 @@ fn retraction(
     RetractionRow { id, kind, value, reason: reason.to_owned(), snapshot, runs }
 }
 
-fn detail(row: &RetractionRow) -> String {
-    format!("{} {}: {}", row.kind.as_str(), row.value, row.reason)
+/// One line for the list of snapshots.
+fn detail(rows: &[RetractionRow]) -> String {
+    match rows {
+        [row] => format!("{} {}: {}", row.kind.as_str(), row.value, row.reason),
+        [first, ..] => format!("{} {}s: {}", rows.len(), first.kind.as_str(), first.reason),
+        [] => String::new(),
+    }
 }

@@ -26,7 +26,7 @@ pub(super) struct Revision {
     /// What they held that stays.
     pub(super) frames: Vec<Frame>,
     /// Why; the snapshot is filled in.
-    pub(super) retraction: Option<RetractionRow>,
+    pub(super) retractions: Vec<RetractionRow>,
     /// What could not be kept; the snapshot is filled in.
     pub(super) losses: Vec<LossRow>,
 }
@@ -41,7 +41,7 @@ impl Revision {
             add: Vec::new(),
             frames_gone: Vec::new(),
             frames: Vec::new(),
-            retraction: None,
+            retractions: Vec::new(),
             losses: Vec::new(),
         }
     }
@@ -106,7 +106,7 @@ impl Maintenance {
             for frame in &revision.frames {
                 catalog::insert_frame(&transaction, frame)?;
             }
-            if let Some(row) = &revision.retraction {
+            for row in &revision.retractions {
                 retractions::insert(&transaction, &RetractionRow { snapshot, ..row.clone() })?;
             }
             for row in &revision.losses {

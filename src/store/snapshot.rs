@@ -12,7 +12,7 @@ use super::lock::ReadersLock;
 use super::{
     Identity, KeyRange, Lake, Layer, LayerId, LayeredTable, LossRow, RetractionKind, RetractionRow,
     RunRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotRow, StoreError, Table, losses,
-    manifest, retractions,
+    manifest, repair, retractions,
 };
 use crate::model::StateId;
 
@@ -81,6 +81,7 @@ impl Snapshot {
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         let id = moment.find(&lake.path, &history)?;
+        demand_finished(&lake.path, id, &history)?;
         let read = || {
             let segments = manifest::segments(&transaction, lake, id)?;
             let runs = catalog::runs(&transaction)?;
@@ -288,6 +289,20 @@ impl Snapshot {
     pub fn scan_segment<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
         Scan::new(self.schemas.get(segment.table), std::slice::from_ref(segment), &[], columns)
     }
+}
+
+/// Refuses a snapshot that a repair made of a lake without its database, before it cut out what was damaged.
+pub(super) fn demand_finished(
+    lake: &Path,
+    wanted: SnapshotId,
+    history: &[SnapshotRow],
+) -> Result<(), StoreError> {
+    let place = history.iter().position(|row| row.id == wanted);
+    if place.is_some_and(|at| repair::is_unfinished(&history[at], history.get(at + 1))) {
+        let (path, file) = (lake.to_owned(), lake.join(catalog::FILE_NAME));
+        return Err(StoreError::LostSnapshot { path, wanted, file });
+    }
+    Ok(())
 }
 
 /// Refuses a snapshot that had files which a repair found damaged.

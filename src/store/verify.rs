@@ -11,7 +11,7 @@ use super::catalog::{self, Catalog, PlacedFrame};
 use super::check::{Checker, Forgiven};
 use super::lock::ReadersLock;
 use super::segment::footer_entries;
-use super::snapshot::{Moment, demand_whole};
+use super::snapshot::{Moment, demand_finished, demand_whole};
 use super::writer::{HotBatch, decode};
 use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table, losses, manifest};
 
@@ -122,6 +122,7 @@ fn contents(
     let transaction = catalog.read()?;
     let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
     let id = moment.find(&lake.path, &history)?;
+    demand_finished(&lake.path, id, &history)?;
     let read = || {
         let damage = catalog::damage(&transaction)?;
         let mut segments = manifest::segments(&transaction, lake, id)?;

@@ -29,7 +29,7 @@ fn count(lake: &Lake, settings: Settings) -> usize {
 }
 
 /// A lake with conflicts and failures within layers and between them.
-fn record(path: &Path, layers: u32) -> Lake {
+pub(crate) fn record(path: &Path, layers: u32) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
     let mut author = Author::default();

@@ -8,6 +8,7 @@ mod crash;
 mod datasets;
 mod dedup;
 mod demo;
+mod derived;
 mod disk;
 mod failed_start;
 mod keyframes;

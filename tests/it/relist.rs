@@ -311,7 +311,7 @@ fn rows_that_were_retracted_do_not_come_back_with_a_new_database() {
     });
     let lake = Lake::open_on(disk, &path).unwrap();
     let mut writer = lake.writer().unwrap();
-    let subject = Subject::Benchmark(uri(1));
+    let subject = Subject::benchmark(uri(1));
     lake.maintenance().unwrap().retract(&mut writer, &subject, "not ours").unwrap();
     drop(writer);
     let (wanted, lists, newest) = (read(&lake), Lists::of(&lake), lake.sealed().unwrap().id());

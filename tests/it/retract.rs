@@ -15,10 +15,10 @@ use crate::store_faults::{Power, scratch};
 use crate::support::{contents, fail, play, rows, run, toy_lake, toy_plan};
 use crate::toy_lake::{Author, identity, read, state, uri};
 
-const RUNS: [RunId; 2] = [RunId(1), RunId(2)];
+pub(crate) const RUNS: [RunId; 2] = [RunId(1), RunId(2)];
 
 /// Two runs about two programs each, sealed in two pieces; and the second run left an episode open.
-fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
+pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
     let lake = Lake::open_or_create_on(disk, path, &identity())?;
     let mut writer = lake.writer()?;
     let mut author = Author::default();
@@ -38,7 +38,7 @@ fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
     Ok((lake, writer))
 }
 
-fn derive(lake: &Lake) -> Result<(), StoreError> {
+pub(crate) fn derive(lake: &Lake) -> Result<(), StoreError> {
     dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
 }
 
@@ -51,10 +51,10 @@ fn assert_sound(lake: &Lake) {
 fn without(rows: &Rows, subject: &Subject) -> Rows {
     let mut rows = rows.clone();
     match subject {
-        Subject::Benchmark(uri) => {
-            rows.benchmarks.retain(|row| row.uri != *uri);
-            rows.episodes.retain(|row| row.benchmark != *uri);
-            rows.steps.retain(|row| row.benchmark != *uri);
+        Subject::Benchmarks(uris) => {
+            rows.benchmarks.retain(|row| !uris.contains(&row.uri));
+            rows.episodes.retain(|row| !uris.contains(&row.benchmark));
+            rows.steps.retain(|row| !uris.contains(&row.benchmark));
         }
         Subject::Run(run) => {
             rows.episodes.retain(|row| row.id.run() != *run);
@@ -76,7 +76,7 @@ fn closed(rows: &Rows) -> Rows {
 
 #[test]
 fn the_rows_are_gone_and_older_snapshots_have_them() {
-    for subject in [Subject::Benchmark(uri(1)), Subject::Run(RUNS[1])] {
+    for subject in [Subject::benchmark(uri(1)), Subject::Run(RUNS[1])] {
         let folder = scratch();
         let (lake, mut writer) = record(&folder.path().join("lake"), Disk::default()).unwrap();
         writer.seal().unwrap();
@@ -126,8 +126,8 @@ fn a_second_retraction_and_one_of_nothing_say_so() {
     let mut error = |subject: &Subject| {
         maintenance.retract(&mut writer, subject, "why").err().map(|error| error.to_string())
     };
-    let (benchmark, run) = (Subject::Benchmark(uri(1)), Subject::Run(RUNS[0]));
-    let unknown = error(&Subject::Benchmark(uri(5))).unwrap();
+    let (benchmark, run) = (Subject::benchmark(uri(1)), Subject::Run(RUNS[0]));
+    let unknown = error(&Subject::benchmark(uri(5))).unwrap();
     assert!(unknown.contains("it has no benchmark generator://toy-v0/5"), "{unknown}");
     assert!(error(&Subject::Run(RunId(7))).unwrap().contains("there is no run 7"));
     assert_eq!((error(&benchmark), error(&run)), (None, None));
@@ -187,7 +187,7 @@ fn a_run_that_lost_episodes_is_not_gone_on_with() {
     let (_folder, lake) = toy_lake();
     let plan = toy_plan(Policy::Random, Stop::Episodes(6), 1);
     let mut writer = play(&lake, &plan);
-    let subject = Subject::Benchmark(plan.benchmarks[2].clone());
+    let subject = Subject::benchmark(plan.benchmarks[2].clone());
     lake.maintenance().unwrap().retract(&mut writer, &subject, "a test").unwrap();
     let error = Past::take_up(&mut writer, RUNS[0], &plan).unwrap_err().to_string();
     assert!(
@@ -201,7 +201,7 @@ fn a_run_that_lost_episodes_is_not_gone_on_with() {
 #[test]
 fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
     let folder = scratch();
-    let subject = Subject::Benchmark(uri(1));
+    let subject = Subject::benchmark(uri(1));
     let retract = |lake: &Lake| {
         let mut maintenance = lake.maintenance()?;
         let mut writer = lake.writer()?;
@@ -249,6 +249,36 @@ fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
         }
         std::fs::remove_dir_all(&path).unwrap();
     }
+}
+
+#[test]
+fn patterns_name_several_benchmarks_that_go_at_once() {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    let (lake, writer) = record(&path, Disk::default()).unwrap();
+    drop(writer);
+    let retract = |pattern| ["retract", "--benchmark", pattern, "--reason", "why"];
+    let (code, error) = fail(&path, &retract("generator://toy-v0/7..9"));
+    assert!(
+        code == 2 && error.contains("`generator://toy-v0/7..9` matches no benchmark"),
+        "{error}"
+    );
+    let (code, error) = fail(&path, &retract("generator://toy-v0/7"));
+    assert!(code == 2 && error.contains("it has no benchmark generator://toy-v0/7"), "{error}");
+    let said = run(&path, &retract("generator://toy-v0/*"));
+    let both =
+        "2 runs about 2 benchmarks (generator://toy-v0/0, generator://toy-v0/1), in snapshot";
+    assert!(said.contains(both), "{said}");
+    let snapshot = lake.snapshot().unwrap();
+    assert_eq!((snapshot.rows(Table::Steps), snapshot.rows(Table::Benchmarks)), (0, 0));
+    let rows = snapshot.retractions().iter().map(|row| (row.value.clone(), row.runs.clone()));
+    let wanted = [0, 1].map(|number| (uri(number).to_string(), RUNS.to_vec()));
+    assert_eq!(rows.collect::<Vec<_>>(), wanted);
+    let ids = snapshot.retractions().iter().map(|row| row.snapshot).collect::<HashSet<_>>();
+    assert_eq!(ids.len(), 1);
+    let (_, error) = fail(&path, &retract("generator://toy-v0/1"));
+    assert!(error.contains("was retracted before"), "{error}");
+    assert_sound(&lake);
 }
 
 #[test]

@@ -296,9 +296,10 @@ pub(super) struct MergeArgs {
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub(super) struct RetractArgs {
-    /// The benchmark's URI: its row goes, and all episodes about it.
-    #[arg(long, group = "subject", value_name = "URI")]
-    pub(super) benchmark: Option<String>,
+    /// A benchmark URI, or a range or glob as `generate` takes it, of what the lake has: its row goes, and all
+    /// episodes about it. May be repeated.
+    #[arg(long = "benchmark", group = "subject", value_name = "URI")]
+    pub(super) benchmarks: Vec<String>,
 
     /// The run's number: all its episodes go.
     #[arg(long, group = "subject", value_name = "N")]

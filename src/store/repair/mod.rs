@@ -25,8 +25,8 @@ use super::revision::Revision;
 use super::series::SegmentSeries;
 use super::writer::{HotBatch, decode, state_ids};
 use super::{
-    BenchmarkRow, Lake, LossRow, Maintenance, Rows, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, SnapshotRow, StoreError, Table, catalog, losses, manifest,
+    BenchmarkRow, Identity, Lake, LossRow, Maintenance, Rows, Scan, ScanColumns, Segment,
+    SnapshotId, SnapshotKind, SnapshotRow, StoreError, Table, catalog, losses, manifest,
 };
 use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
 
@@ -99,9 +99,6 @@ impl Maintenance {
     /// killed after that, nothing is known of what is damaged, and all is checked.
     fn drop_damage(&mut self) -> Result<Repaired, StoreError> {
         let newest = self.catalog.reading(manifest::snapshots)?.pop();
-        let is_relisted = |row: &SnapshotRow| {
-            row.kind == SnapshotKind::Repair && row.detail.starts_with(relist::RELISTED)
-        };
         let all = newest.as_ref().is_some_and(is_relisted);
         let mut repair = Repair::new(self);
         repair.drop_frames(self)?;
@@ -224,7 +221,7 @@ impl Repair {
                 self.revision.lost.push(segment);
             }
         }
-        Ok(())
+        if self.revision.lost.is_empty() { Ok(()) } else { demand_disk(&self.lake) }
     }
 
     fn scan<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
@@ -386,11 +383,25 @@ fn other_half(table: Table) -> String {
 }
 
 /// What is wrong with a file, where it is not what was written. That it cannot be read for another reason
-/// is no damage, but for a disk that gives an error.
+/// is no damage, but for a disk that gives an error. A disk may fail for a moment, so it is looked at twice.
 fn is_damaged(segment: &Segment) -> Result<Option<String>, StoreError> {
-    let read =
-        segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
-    read.err().map(damage).transpose()
+    let look =
+        || segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    look().or_else(|_damage| look()).err().map(damage).transpose()
+}
+
+/// Refuses to call files damaged on a disk that gives nothing any more.
+fn demand_disk(lake: &Lake) -> Result<(), StoreError> {
+    Identity::read(&lake.path, &lake.disk).map(drop)
+}
+
+/// Says whether a snapshot is what a relisting found, before a repair cut out of it what was damaged.
+pub(super) fn is_unfinished(snapshot: &SnapshotRow, next: Option<&SnapshotRow>) -> bool {
+    is_relisted(snapshot) && next.is_some_and(|row| row.kind == SnapshotKind::Repair)
+}
+
+fn is_relisted(row: &SnapshotRow) -> bool {
+    row.kind == SnapshotKind::Repair && row.detail.starts_with(relist::RELISTED)
 }
 
 fn damage(error: StoreError) -> Result<String, StoreError> {

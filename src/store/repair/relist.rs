@@ -9,8 +9,8 @@ use arrow::datatypes::Int64Type;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use rusqlite::{Connection, params};
 
-use super::Relisted;
 use super::salvage::{Key, Old, key_column, keys};
+use super::{Relisted, damage, demand_disk};
 use crate::model::EpisodeId;
 use crate::store::catalog::{self, Catalog};
 use crate::store::disk::BLOCK_BYTES;
@@ -47,6 +47,9 @@ pub(super) fn relist(lake: &Lake) -> Result<Option<Relisted>, StoreError> {
     for table in Table::ALL.into_iter().filter(|table| !table.is_derived()) {
         taken.list(lake, table, &old)?;
     }
+    if !taken.left_out.is_empty() {
+        demand_disk(lake)?;
+    }
     for path in &taken.left_out {
         lake.disk.rename(path, &with_end(path, LEFT_OUT))?;
     }
@@ -80,8 +83,13 @@ fn exchange(lake: &Lake) -> Result<(), StoreError> {
     lake.disk.rename(&new_database(lake), &database)
 }
 
-/// What is wrong with the database, where it cannot be read.
+/// What is wrong with the database, where it cannot be read. A disk may fail for a moment, so it is looked at
+/// twice.
 fn destroyed(lake: &Lake) -> Result<Option<String>, StoreError> {
+    if damage_of_database(lake)?.is_none() { Ok(None) } else { damage_of_database(lake) }
+}
+
+fn damage_of_database(lake: &Lake) -> Result<Option<String>, StoreError> {
     let read = || {
         let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
         let all = |log: &Connection| {
@@ -166,7 +174,9 @@ impl Listing {
             let name = entry.file_name();
             let own = name.to_str().is_some_and(|name| is_own_name(table, name));
             if own && entry.path().extension().is_some_and(|end| end == "parquet") {
-                match as_written(lake, table, &entry.path())? {
+                // A disk may fail for a moment.
+                let look = || as_written(lake, table, &entry.path());
+                match look()?.map_or_else(look, |segment| Ok(Some(segment)))? {
                     Some(segment) if !old.is_retired(&segment.path) => sound.push(segment),
                     _ => self.left_out.push(entry.path()),
                 }
@@ -211,8 +221,11 @@ fn scan<'a>(lake: &'a Lake, segment: &'a Segment, column: &str) -> Scan<'a> {
 
 /// The segment in a file, where it is what its name and this lake's identity say.
 fn as_written(lake: &Lake, table: Table, path: &Path) -> Result<Option<Segment>, StoreError> {
-    let reading = StoreError::io("read", path);
-    let Some(mut segment) = unnamed(lake, table, path).map_err(reading)? else { return Ok(None) };
+    let mut segment = match unnamed(lake, table, path) {
+        Ok(Some(segment)) => segment,
+        Ok(None) => return Ok(None),
+        Err(error) => return damage(StoreError::io("read", path)(error)).map(|_| None),
+    };
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if name != format!("{table}-{}.parquet", &segment.digest[..16]) {
         return Ok(None);

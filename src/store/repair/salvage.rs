@@ -101,7 +101,8 @@ impl Old {
         let is_behind = is_current && !own.exists();
         let log = if is_behind { catalog::log_path(&database) } else { own };
         if place.is_file() {
-            if let Err(error) = wal::demand_whole(&log, &lake.disk) {
+            let look = || wal::demand_whole(&log, &lake.disk);
+            if let Err(error) = look().or_else(|_damage| look()) {
                 old.log = Some(damage(error)?);
             }
             let log = log.exists().then_some(log.as_path());

@@ -11,15 +11,15 @@ use crate::store_faults::{Act, Machine, Model, scratch, script};
 use crate::toy_lake::{Author, read};
 
 /// A lake on disk whose files are damaged one at a time.
-struct Bench {
+pub(super) struct Bench {
     _folder: tempfile::TempDir,
-    lake: std::path::PathBuf,
-    image: Image,
+    pub(super) lake: std::path::PathBuf,
+    pub(super) image: Image,
     truth: Vec<String>,
 }
 
 impl Bench {
-    fn new(image: Image, truth: Vec<String>) -> Self {
+    pub(super) fn new(image: Image, truth: Vec<String>) -> Self {
         let folder = scratch();
         let lake = folder.path().join("lake");
         image.lay(&lake);
@@ -31,7 +31,7 @@ impl Bench {
     }
 
     /// Puts other content into a file, asks, and puts the old one back.
-    fn with(&self, file: &Path, content: &[u8], ask: impl FnOnce(&Self)) {
+    pub(super) fn with(&self, file: &Path, content: &[u8], ask: impl FnOnce(&Self)) {
         fs::write(self.lake.join(file), content).unwrap();
         ask(self);
         // SQLite may have left a log beside a database that is then another one's.
@@ -46,7 +46,7 @@ impl Bench {
     }
 }
 
-fn flipped(content: &[u8], places: &mut Places) -> (usize, Vec<u8>) {
+pub(super) fn flipped(content: &[u8], places: &mut Places) -> (usize, Vec<u8>) {
     let (place, bit) = (places.below(content.len()), places.below(8));
     let mut content = content.to_vec();
     content[place] ^= 1 << bit;
@@ -54,7 +54,7 @@ fn flipped(content: &[u8], places: &mut Places) -> (usize, Vec<u8>) {
 }
 
 /// Lengths to cut a file to: none, at seeded places, and all but a byte.
-fn cuts(bytes: usize, places: &mut Places) -> Vec<usize> {
+pub(super) fn cuts(bytes: usize, places: &mut Places) -> Vec<usize> {
     let mut cuts = vec![0, bytes - 1];
     cuts.extend((0..6).map(|_| places.below(bytes)));
     cuts

@@ -4,9 +4,12 @@
 mod changes;
 mod clocks;
 mod flips;
+mod layers;
+mod older;
 mod questions;
 mod readings;
 mod recordings;
+mod upkeep;
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -16,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use steplake::store::{Disk, Lake, Operation, ScanColumns, StoreError, Table, Verdict};
+use steplake::store::{Disk, Lake, Operation, ScanColumns, Snapshot, StoreError, Table, Verdict};
 
 use crate::store_faults::{Act, Machine, Model, scratch, script};
 use crate::toy_lake::state;
@@ -141,7 +144,11 @@ fn cells(batch: &RecordBatch) -> Vec<String> {
 
 /// All that a lake says.
 fn answers(lake: &Lake) -> Result<Vec<String>, StoreError> {
-    let snapshot = lake.snapshot()?;
+    told(&lake.snapshot()?)
+}
+
+/// All that a snapshot says.
+fn told(snapshot: &Snapshot) -> Result<Vec<String>, StoreError> {
     let mut lines = snapshot.runs().iter().map(|run| format!("{run:?}")).collect::<Vec<_>>();
     for table in Table::ALL {
         let mut rows = Vec::new();

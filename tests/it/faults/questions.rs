@@ -6,7 +6,7 @@ use std::path::Path;
 
 use futures::TryStreamExt as _;
 use steplake::query::{Engine, EngineOptions, QueryError};
-use steplake::store::{Disk, Lake, Operation, Table, Verdict};
+use steplake::store::{Disk, Lake, Operation, Snapshot, StoreError, Table, Verdict};
 
 use super::{Image, Places, Stages, Tally, cells, faulty, is_reading};
 use crate::sql::renderer;
@@ -24,7 +24,7 @@ fn questions() -> Vec<String> {
     questions
 }
 
-async fn ask(engine: &Engine, question: &str) -> Result<Vec<String>, QueryError> {
+pub(super) async fn ask(engine: &Engine, question: &str) -> Result<Vec<String>, QueryError> {
     let batches: Vec<_> = engine.sql(question).await?.try_collect().await?;
     let mut rows = batches.iter().flat_map(cells).collect::<Vec<_>>();
     rows.sort();
@@ -32,9 +32,14 @@ async fn ask(engine: &Engine, question: &str) -> Result<Vec<String>, QueryError>
 }
 
 async fn engine(disk: Disk, path: &Path) -> Result<Engine, Box<dyn Display>> {
-    let boxed = |error| -> Box<dyn Display> { Box::new(error) };
-    let lake = Lake::open_on(disk, path).map_err(boxed)?;
-    let snapshot = lake.snapshot().map_err(boxed)?;
+    engine_of(Lake::open_on(disk, path).and_then(|lake| lake.snapshot())).await
+}
+
+/// An engine that does things in one order.
+pub(super) async fn engine_of(
+    snapshot: Result<Snapshot, StoreError>,
+) -> Result<Engine, Box<dyn Display>> {
+    let snapshot = snapshot.map_err(|error| -> Box<dyn Display> { Box::new(error) })?;
     let options = EngineOptions { threads: std::num::NonZeroUsize::new(1), ..Default::default() };
     let engine = Engine::new(snapshot, renderer(), &options).await;
     engine.map_err(|error| -> Box<dyn Display> { Box::new(error) })

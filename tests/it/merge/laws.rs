@@ -53,7 +53,7 @@ fn play(lake: &mut Recorded, acts: &[Act]) {
                 }
             }
             Act::Seal => lake.seal(),
-            Act::RetractBenchmark(number) => lake.retract(&Subject::Benchmark(uri(*number))),
+            Act::RetractBenchmark(number) => lake.retract(&Subject::benchmark(uri(*number))),
             Act::RetractRun(number) => {
                 if let Some(run) = pick(*number) {
                     lake.retract(&Subject::Run(run));

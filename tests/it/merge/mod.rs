@@ -16,8 +16,8 @@ use crate::support::{fail, rows, run};
 use crate::toy_lake::{Author, Taken, identity, read, state, uri};
 
 /// A lake that is recorded by hand.
-struct Recorded {
-    lake: Lake,
+pub(crate) struct Recorded {
+    pub(crate) lake: Lake,
     author: Author,
     /// The ordinal of the next episode: copies of a lake record others.
     next: u32,
@@ -129,7 +129,7 @@ fn merged(lakes: &[&Lake], into: &Path) -> Lake {
 }
 
 /// Two lakes that share a run, each with more of its own.
-fn two(folder: &Path) -> [Recorded; 2] {
+pub(crate) fn two(folder: &Path) -> [Recorded; 2] {
     let mut first = Recorded::new(folder.join("first"));
     let shared = first.begin_run(5);
     first.record(shared, 0, &[(1, Some(1)), (2, Some(2))], true);
@@ -200,7 +200,7 @@ fn conflicts_that_no_lake_has_alone_are_told() {
 fn what_is_retracted_in_one_lake_comes_from_none() {
     let folder = scratch();
     let [mut first, second] = two(folder.path());
-    first.retract(&Subject::Benchmark(uri(1)));
+    first.retract(&Subject::benchmark(uri(1)));
     first.retract(&Subject::Run(RunId(2)));
     let lakes = [&second.lake, &first.lake];
     let (lake, report) = try_merge(&lakes, &folder.path().join("both")).unwrap();

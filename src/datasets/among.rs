@@ -1,0 +1,155 @@
+//! What a pattern names among benchmarks that are known: nothing is looked up or fetched.
+
+use std::collections::BTreeSet;
+
+use globset::GlobMatcher;
+
+use super::DatasetError;
+use super::pattern::{is_glob, matcher, range};
+use crate::model::{BenchmarkUri, BenchmarkUriError};
+
+/// How a pattern's path is compared.
+enum Paths<'a> {
+    All,
+    Range(u64, u64),
+    Glob(GlobMatcher),
+    /// One benchmark, or all in a folder.
+    Name(&'a str),
+}
+
+impl Paths<'_> {
+    fn have(&self, path: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Range(first, last) => {
+                path.parse().is_ok_and(|number: u64| (*first..=*last).contains(&number))
+            }
+            Self::Glob(glob) => glob.is_match(path),
+            Self::Name(name) => {
+                let name = name.trim_end_matches('/');
+                path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+        }
+    }
+}
+
+/// A path without the version of its package: `zlib/adler32.c` for `zlib@1.3/adler32.c`.
+fn short(path: &str) -> Option<String> {
+    let (package, file) = path.split_once('/')?;
+    let (name, _version) = package.split_once('@')?;
+    Some(format!("{name}/{file}"))
+}
+
+/// The `known` benchmarks that a [pattern](super) names, in their order: a URI, a folder, a package, a whole
+/// dataset, a range or a glob. The version of a package may be left out where only one is known.
+///
+/// # Errors
+///
+/// [`DatasetError::BadPattern`], also where a version is left out and several are known;
+/// [`DatasetError::NoMatch`].
+pub fn among(
+    pattern: &str,
+    known: &BTreeSet<BenchmarkUri>,
+) -> Result<Vec<BenchmarkUri>, DatasetError> {
+    if let Some(uri) = known.iter().find(|uri| uri.as_str() == pattern) {
+        return Ok(vec![uri.clone()]);
+    }
+    let Some((scheme, rest)) = pattern.split_once("://") else {
+        return Err(BenchmarkUriError(pattern.to_owned()).into());
+    };
+    let (dataset, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let paths = match (range(pattern, path, u64::MAX), path) {
+        (_, "") => Paths::All,
+        (Ok(Some((first, last))), _) => Paths::Range(first, last),
+        (Err(error), _) if scheme == "generator" => return Err(error),
+        _ if is_glob(path) => Paths::Glob(matcher(pattern, path)?),
+        _ => Paths::Name(path),
+    };
+    let of_dataset = known.iter().filter(|uri| uri.scheme() == scheme && uri.dataset() == dataset);
+    let (mut found, mut versions) = (Vec::new(), BTreeSet::new());
+    for uri in of_dataset {
+        let is_whole = paths.have(uri.path());
+        let is_short = !is_whole && short(uri.path()).is_some_and(|path| paths.have(&path));
+        if is_short {
+            versions.extend(uri.path().split_once('/').map(|(package, _)| package));
+        }
+        if is_whole || is_short {
+            found.push(uri.clone());
+        }
+    }
+    let name = |package: &&'_ str| package.split_once('@').map(|(name, _)| name.to_owned());
+    let names = versions.iter().filter_map(name).collect::<BTreeSet<_>>();
+    if names.len() < versions.len() {
+        let all = versions.into_iter().collect::<Vec<_>>().join(" and ");
+        let detail = format!("it leaves the version out, and there are {all}: write which");
+        return Err(DatasetError::BadPattern { pattern: pattern.to_owned(), detail });
+    }
+    if found.is_empty() {
+        let hint =
+            "`SELECT DISTINCT benchmark_uri FROM episodes` lists those of the lake".to_owned();
+        return Err(DatasetError::NoMatch { pattern: pattern.to_owned(), hint });
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(pattern: &str) -> Result<Vec<String>, String> {
+        let known = [
+            "benchmark://debian-v0/bzip2@1.0/blocksort.c",
+            "benchmark://debian-v0/zlib@1.2/adler32.c",
+            "benchmark://debian-v0/zlib@1.3/adler32.c",
+            "benchmark://debian-v0/zlib@1.3/contrib/blast.c",
+            "benchmark://steplake-v0/crc32",
+            "file:///home/me/a*.c",
+            "file:///home/me/lib/b.c",
+            "generator://csmith-v0/2",
+            "generator://csmith-v0/10",
+            "generator://csmith-v01/3",
+        ];
+        let known = known.iter().map(|uri| uri.parse().unwrap()).collect();
+        let found = among(pattern, &known).map_err(|error| error.to_string())?;
+        Ok(found.iter().map(|uri| uri.path().to_owned()).collect())
+    }
+
+    #[test]
+    fn patterns_name_what_is_known() {
+        let names: [(&str, &[&str]); 12] = [
+            ("benchmark://steplake-v0/crc32", &["crc32"]),
+            ("benchmark://steplake-v0", &["crc32"]),
+            ("benchmark://steplake-v0/*", &["crc32"]),
+            ("generator://csmith-v0/0..5", &["2"]),
+            ("generator://csmith-v0/*", &["10", "2"]),
+            ("generator://csmith-v0/2", &["2"]),
+            ("file:///home/me/a*.c", &["home/me/a*.c"]),
+            ("file:///home/me/", &["home/me/a*.c", "home/me/lib/b.c"]),
+            ("benchmark://debian-v0/bzip2", &["bzip2@1.0/blocksort.c"]),
+            ("benchmark://debian-v0/bzip2/*", &["bzip2@1.0/blocksort.c"]),
+            ("benchmark://debian-v0/zlib@1.3/*", &["zlib@1.3/adler32.c"]),
+            ("benchmark://debian-v0/zlib@1.3", &["zlib@1.3/adler32.c", "zlib@1.3/contrib/blast.c"]),
+        ];
+        for (pattern, paths) in names {
+            assert_eq!(named(pattern).unwrap(), paths, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_or_too_much_says_so() {
+        for (pattern, said) in [
+            (
+                "benchmark://debian-v0/zlib/adler32.c",
+                "there are zlib@1.2 and zlib@1.3: write which",
+            ),
+            ("benchmark://debian-v0/zlib/**", "it leaves the version out"),
+            ("generator://csmith-v0/3..9", "matches no benchmark: `SELECT DISTINCT"),
+            ("generator://csmith-v0/9..3", "the range runs backwards"),
+            ("zlib", "`zlib` is not a benchmark URI"),
+            ("benchmark://steplake-v0/crc", "matches no benchmark"),
+        ] {
+            let error = named(pattern).unwrap_err();
+            assert!(error.contains(said), "{pattern}: {error}");
+        }
+    }
+}
