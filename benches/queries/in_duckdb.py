@@ -13,21 +13,21 @@ import pyarrow.compute
 
 lake, memory, threads = sys.argv[1:]
 connection = duckdb.connect(config={"memory_limit": memory, "threads": int(threads)})
-for table in ("benchmarks", "episodes", "steps", "state_transitions"):
+for table in ("episodes", "steps", "state_transitions"):
     connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/{table}/*.parquet')")
 
 
 def total(column: pyarrow.ChunkedArray) -> float:
     kind = column.type
     if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_decimal(kind):
-        return float(pyarrow.compute.sum(column.cast("double")).as_py() or 0)
+        return float(pyarrow.compute.sum(column.cast("double", safe=False)).as_py() or 0)
     return 0.0
 
 
 for line in sys.stdin:
     try:
         began = time.perf_counter()
-        table = connection.execute(line).to_arrow_table()
+        table = connection.sql(line).to_arrow_table()
         seconds = time.perf_counter() - began
         print(seconds, table.num_rows, sum(total(column) for column in table.columns), flush=True)
     except duckdb.Error as error:

@@ -22,6 +22,7 @@
 
 mod answer;
 mod catalog;
+mod deal;
 mod drawing;
 mod engine;
 mod error;
