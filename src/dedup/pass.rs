@@ -10,7 +10,7 @@ use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
 use crate::store::{
     EdgeShape, EdgeSource, Encoder, KeyRange, Lake, Layer, LayerEdges, LayerId, LayerWriter,
-    Maintenance, Merge, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
+    Maintenance, Merge, Ranges, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
 };
 
 /// The layer that a pass wrote; its tables are not part of the lake yet.
@@ -97,6 +97,7 @@ pub(super) fn write(
     let work = |(partitions, keys, mut writer): (Vec<Partition>, KeyRange, LayerWriter)| {
         let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
         sources.push(Box::new(FreshEdges::open(lake, &plan, shape, &failed, partitions)?));
+        let keys = Ranges::new(&[keys]);
         for layer in layers {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
         }

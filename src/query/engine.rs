@@ -313,6 +313,8 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
     // Plain types come out: readers of Arrow files know no views.
     settings.sql_parser.map_string_types_to_utf8view = false;
     settings.execution.parquet.schema_force_view_types = false;
+    // Rows of one key are in one partition of a scan: those of one key and anything else are, too.
+    settings.optimizer.subset_repartition_threshold = 1;
     // Decode the filtered columns first: vectors and bitcode are wide, and few rows are asked for.
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;

@@ -1,27 +1,35 @@
 //! A derived table that lies in several layers.
 
+use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{
+    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+};
 
 use super::keys::{KeyFilter, key_filters};
 use crate::store::{KeyRange, Snapshot, Table};
 
 /// Batches that wait to be taken.
 const WAITING_BATCHES_MAX: usize = 2;
-/// Ranges of single keys in one scan at most; more keys are asked for as the range around them.
-const RANGES_MAX: usize = 64;
 
 /// One derived table over all layers of a snapshot. A scan merges them as it goes. Filters on states
-/// become ranges of keys; without one, each partition of the scan has an equal share of all keys.
+/// become ranges of keys, of which it reads the pages; without one, each partition of the scan has an
+/// equal share of all keys.
 #[derive(Debug)]
 pub(super) struct LayeredLakeTable {
     table: Table,
@@ -61,28 +69,34 @@ impl TableProvider for LayeredLakeTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let keys = key_filters(filters, &self.schema);
-        let ranges = ranges(&keys, state.config().target_partitions());
-        let share = |ranges: Vec<KeyRange>| {
-            let (table, schema) = (self.table, Arc::clone(&self.schema));
-            let snapshot = Arc::clone(&self.snapshot);
-            Arc::new(Share { table, schema, snapshot, ranges }) as Arc<dyn PartitionStream>
+        let shares = shares(&keys, state.config().target_partitions());
+        let schema = match projection {
+            Some(columns) => Arc::new(self.schema.project(columns)?),
+            None => Arc::clone(&self.schema),
         };
-        let shares = ranges.into_iter().map(share).collect();
-        let schema = Arc::clone(&self.schema);
-        let plan = StreamingTableExec::try_new(schema, shares, projection, None, false, limit)?;
-        Ok(Arc::new(plan))
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(shares.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Ok(Arc::new(LayeredScan {
+            table: self.table,
+            snapshot: Arc::clone(&self.snapshot),
+            shares,
+            projection: projection.cloned(),
+            limit,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }))
     }
 }
 
-/// The ranges of keys that a scan reads, dealt out to partitions. Ranges do not overlap.
-fn ranges(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
+/// The ranges of keys that each partition of a scan reads. Ranges do not overlap, and ascend.
+fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     let leading = filters.iter().filter(|filter| filter.column() == "state_key");
     if let Some(fewest) = leading.map(KeyFilter::keys).min_by_key(|keys| keys.len()) {
-        return match (fewest.first(), fewest.last()) {
-            (Some(&first), Some(&last)) if fewest.len() > RANGES_MAX => vec![vec![first..=last]],
-            (Some(_), Some(_)) => vec![fewest.iter().map(|&key| key..=key).collect()],
-            _ => vec![Vec::new()],
-        };
+        return vec![fewest.iter().map(|&key| key..=key).collect()];
     }
     let partitions = i128::try_from(partitions.max(1)).unwrap_or(1);
     let cut = |number: i128| i128::from(i64::MIN) + ((1_i128 << 64) * number) / partitions;
@@ -90,38 +104,119 @@ fn ranges(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     (0..partitions).map(|number| vec![key(cut(number))..=key(cut(number + 1) - 1)]).collect()
 }
 
-/// What one partition of a scan reads.
+/// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it decoded.
 #[derive(Debug)]
-struct Share {
+struct LayeredScan {
     table: Table,
-    schema: SchemaRef,
     snapshot: Arc<Snapshot>,
-    ranges: Vec<KeyRange>,
+    /// What each partition reads.
+    shares: Vec<Vec<KeyRange>>,
+    projection: Option<Vec<usize>>,
+    limit: Option<usize>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
-impl PartitionStream for Share {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
+impl DisplayAs for LayeredScan {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (table, partitions) = (self.table, self.shares.len());
+        let ranges = self.shares.iter().map(Vec::len).sum::<usize>();
+        write!(f, "LayeredScan: table={table}, partitions={partitions}, key_ranges={ranges}")?;
+        self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+    }
+}
+
+impl ExecutionPlan for LayeredScan {
+    fn name(&self) -> &'static str {
+        "LayeredScan"
     }
 
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let schema = Arc::clone(&self.schema);
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let schema = Arc::clone(self.properties.equivalence_properties().schema());
         let mut stream = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES_MAX);
-        let (batches, snapshot) = (stream.tx(), Arc::clone(&self.snapshot));
-        let (table, ranges) = (self.table, self.ranges.clone());
+        let counter =
+            |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
+        let share = Share {
+            table: self.table,
+            snapshot: Arc::clone(&self.snapshot),
+            ranges: self.shares[partition].clone(),
+            projection: self.projection.clone(),
+            limit: self.limit,
+            row_groups: counter("row_groups_read"),
+            rows_decoded: counter("rows_decoded"),
+            output_rows: MetricBuilder::new(&self.metrics).output_rows(partition),
+        };
+        let batches = stream.tx();
+        // Nobody wants more once a batch is not taken.
         stream.spawn_blocking(move || {
-            let failed = |error| DataFusionError::External(Box::new(error));
-            for range in ranges {
-                for batch in snapshot.scan_layers(table, &range).map_err(failed)? {
-                    if batches.blocking_send(batch.map_err(failed)).is_err() {
-                        // Nobody wants more.
-                        return Ok(());
-                    }
-                }
-            }
-            Ok(())
+            share.read(&mut |batch| batches.blocking_send(Ok(batch)).is_ok())
         });
-        stream.build()
+        Ok(stream.build())
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// What one partition of a scan reads, and where it says how much that was.
+struct Share {
+    table: Table,
+    snapshot: Arc<Snapshot>,
+    ranges: Vec<KeyRange>,
+    projection: Option<Vec<usize>>,
+    limit: Option<usize>,
+    row_groups: Count,
+    rows_decoded: Count,
+    output_rows: Count,
+}
+
+impl Share {
+    /// Hands batch after batch to `take`, until it says that it wants no more.
+    fn read(self, take: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
+        let failed = |error| DataFusionError::External(Box::new(error));
+        let mut rows = self.snapshot.scan_layers(self.table, &self.ranges).map_err(failed)?;
+        let mut left = self.limit.unwrap_or(usize::MAX);
+        while left > 0
+            && let Some(batch) = rows.next()
+        {
+            let mut batch = batch.map_err(failed)?;
+            if let Some(columns) = &self.projection {
+                batch = batch.project(columns)?;
+            }
+            let batch = batch.slice(0, batch.num_rows().min(left));
+            left -= batch.num_rows();
+            self.output_rows.add(batch.num_rows());
+            if !take(batch) {
+                break;
+            }
+        }
+        let (row_groups, decoded) = rows.read();
+        self.row_groups.add(usize::try_from(row_groups).unwrap_or(usize::MAX));
+        self.rows_decoded.add(usize::try_from(decoded).unwrap_or(usize::MAX));
+        Ok(())
     }
 }
 
@@ -133,7 +228,7 @@ mod tests {
     #[test]
     fn partitions_share_all_keys() {
         for partitions in [1, 2, 3, 7] {
-            let ranges = ranges(&[], partitions).concat();
+            let ranges = shares(&[], partitions).concat();
             assert_eq!(ranges.len(), partitions);
             assert_eq!(*ranges[0].start(), i64::MIN);
             assert_eq!(*ranges[partitions - 1].end(), i64::MAX);
@@ -147,11 +242,12 @@ mod tests {
     fn keys_that_are_asked_for_become_ranges() {
         use arrow::datatypes::{DataType, Field, Schema};
         let schema = Schema::new(vec![Field::new("state_key", DataType::Int64, false)]);
-        let of = |filters: &[Expr]| ranges(&key_filters(filters, &schema), 2);
+        let of = |filters: &[Expr]| shares(&key_filters(filters, &schema), 2);
         assert_eq!(of(&[col("state_key").eq(lit(7_i64))]), [[7..=7]]);
         let keys = (0..100_i64).map(|key| lit(3 * key)).collect();
         let many = in_list(col("state_key"), keys, false);
-        assert_eq!(of(std::slice::from_ref(&many)), [[0..=297]]);
+        let singles = (0..100_i64).map(|key| 3 * key..=3 * key).collect::<Vec<_>>();
+        assert_eq!(of(std::slice::from_ref(&many)), [singles]);
         assert_eq!(of(&[many, col("state_key").eq(lit(9_i64))]), [[9..=9]]);
     }
 }

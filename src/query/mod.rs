@@ -50,6 +50,7 @@
 mod answer;
 mod catalog;
 mod counted;
+mod deal;
 mod drawing;
 mod engine;
 mod error;

@@ -6,26 +6,25 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::stats::Precision;
-use datafusion::common::{DFSchema, Result, Statistics};
+use datafusion::common::{DFSchema, Result};
 use datafusion::config::TableParquetOptions;
-use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
+use super::deal::{deal, statistics};
 use super::keys::{KeyFilter, key_filters};
 use super::readers::SegmentReaders;
 use crate::store::{Segment, Snapshot, Table};
 
 /// One table of one snapshot. A scan reads the segments that may hold what the filters ask for, and
-/// the hot batches; filters, columns and limits are pushed down into both.
+/// the hot batches; filters, columns and limits are pushed down into both. What is known of the order of
+/// segments is declared, so that the rows of one episode or state are not brought together again.
 #[derive(Debug)]
 pub(super) struct LakeTable {
     schema: SchemaRef,
@@ -65,8 +64,11 @@ impl LakeTable {
             let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
+        let dealt = deal(segments, &self.schema, state.config().target_partitions())?;
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
-            .with_file_groups(groups(segments, state.config().target_partitions())?)
+            .with_file_groups(dealt.groups)
+            .with_output_ordering(dealt.ordering)
+            .with_output_partitioning(dealt.partitioning)
             .with_statistics(statistics(&self.schema, segments))
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)
@@ -132,32 +134,4 @@ impl TableProvider for LakeTable {
             ]),
         }
     }
-}
-
-/// Deals the segments out to the partitions of a scan, the largest first.
-fn groups(segments: &[&Segment], partitions: usize) -> Result<Vec<FileGroup>> {
-    let mut by_size = segments.to_vec();
-    by_size.sort_by_key(|segment| std::cmp::Reverse(segment.bytes));
-    let mut groups = vec![Vec::new(); partitions.clamp(1, segments.len().max(1))];
-    let count = groups.len();
-    for (index, segment) in by_size.into_iter().enumerate() {
-        let path = StorePath::from_absolute_path(&segment.path)?;
-        let mut file =
-            PartitionedFile::new("", segment.bytes).with_extension(Segment::clone(segment));
-        file.object_meta.location = path;
-        groups[index % count].push(file);
-    }
-    Ok(groups.into_iter().map(FileGroup::new).collect())
-}
-
-/// What is known without opening a file: the number of rows.
-fn statistics(schema: &SchemaRef, segments: &[&Segment]) -> Statistics {
-    let sum = |of: fn(&Segment) -> u64| {
-        usize::try_from(segments.iter().map(|segment| of(segment)).sum::<u64>()).ok()
-    };
-    let mut statistics = Statistics::new_unknown(schema);
-    let (rows, bytes) = (sum(|segment| segment.rows), sum(|segment| segment.bytes));
-    statistics.num_rows = rows.map_or(Precision::Absent, Precision::Exact);
-    statistics.total_byte_size = bytes.map_or(Precision::Absent, Precision::Inexact);
-    statistics
 }

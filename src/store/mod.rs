@@ -89,8 +89,8 @@ pub use identity::{Identity, RecordedObservation};
 pub use inventory::{FileRow, Inventory};
 pub use lake::Lake;
 pub(crate) use layers::{
-    Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, StateWords,
-    Wanted, absorb, key_of_place, rewards_of,
+    Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, Ranges,
+    StateWords, Wanted, absorb, key_of_place, rewards_of,
 };
 pub use layers::{KeyRange, Layer, LayeredTable};
 pub use losses::LossRow;

@@ -197,8 +197,8 @@ impl Snapshot {
         self.layers().into_iter().map(layer).collect()
     }
 
-    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded number
-    /// of rows at a time.
+    /// Reads ranges of a derived table over all layers, in the order of the table's key, a bounded number
+    /// of rows at a time. Only pages that may hold wanted keys are read.
     ///
     /// # Errors
     ///
@@ -206,10 +206,14 @@ impl Snapshot {
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one.
-    pub fn scan_layers(&self, table: Table, range: &KeyRange) -> Result<LayeredTable, StoreError> {
+    /// When the table is not a derived one, or the ranges do not ascend apart from each other.
+    pub fn scan_layers(
+        &self,
+        table: Table,
+        ranges: &[KeyRange],
+    ) -> Result<LayeredTable, StoreError> {
         let layers = self.layers_by_age().into_iter().map(|(_, layer)| layer).collect::<Vec<_>>();
-        LayeredTable::open(table, &layers, &self.identity, &self.schemas, range)
+        LayeredTable::open(table, &layers, &self.identity, &self.schemas, ranges)
     }
 
     pub(super) fn schemas(&self) -> &Schemas {

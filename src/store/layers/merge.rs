@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::FailureText;
 use super::edge::{Edge, EdgeShape, absorb};
 use super::encode::Encoder;
-use super::scan::{KeyRange, TableCursor};
+use super::scan::{Ranges, TableCursor};
 use crate::store::batch::Schemas;
 use crate::store::{Segment, Snapshot, StoreError, Table};
 
@@ -83,21 +83,21 @@ enum Place {
 }
 
 impl LayerEdges {
-    /// The edges of a range of one of a snapshot's layers.
+    /// The edges of ranges of one of a snapshot's layers.
     pub(crate) fn of(
         snapshot: &Snapshot,
         layer: &Layer,
-        range: &KeyRange,
+        ranges: &Ranges,
         wanted: Wanted,
     ) -> Result<Self, StoreError> {
         let shape = EdgeShape::new(snapshot.identity().rewards.len());
-        Self::open(layer, snapshot.schemas(), range, shape, wanted)
+        Self::open(layer, snapshot.schemas(), ranges, shape, wanted)
     }
 
     pub(in crate::store) fn open(
         layer: &Layer,
         schemas: &Schemas,
-        range: &KeyRange,
+        ranges: &Ranges,
         shape: EdgeShape,
         wanted: Wanted,
     ) -> Result<Self, StoreError> {
@@ -106,7 +106,7 @@ impl LayerEdges {
                 return Ok(None);
             }
             let schema = Arc::clone(schemas.get(table));
-            TableCursor::open(schema, table, segments.to_vec(), range.clone(), shape).map(Some)
+            TableCursor::open(schema, table, segments.to_vec(), ranges.clone(), shape).map(Some)
         };
         let (led, failed) = (wanted != Wanted::Failures, wanted != Wanted::Led);
         let mut edges = Self {

@@ -20,6 +20,7 @@ pub use merge::Layer;
 pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
 pub use read::LayeredTable;
 pub use scan::KeyRange;
+pub(crate) use scan::Ranges;
 
 /// How the compiler failed, as `failures` tells it.
 #[derive(Debug, Clone, Copy)]

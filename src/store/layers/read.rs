@@ -6,7 +6,7 @@ use arrow::datatypes::SchemaRef;
 use super::edge::EdgeShape;
 use super::encode::Encoder;
 use super::merge::{EdgeSource, Layer, LayerEdges, Merge, Wanted};
-use super::scan::KeyRange;
+use super::scan::{KeyRange, Ranges};
 use crate::store::batch::Schemas;
 use crate::store::{Identity, StoreError, Table};
 
@@ -18,6 +18,7 @@ pub struct LayeredTable {
     table: Table,
     merge: Merge<'static>,
     encoder: Encoder,
+    ranges: Ranges,
     is_over: bool,
 }
 
@@ -33,21 +34,23 @@ impl LayeredTable {
         layers: &[Layer],
         identity: &Identity,
         schemas: &Schemas,
-        range: &KeyRange,
+        keys: &[KeyRange],
     ) -> Result<Self, StoreError> {
         let shape = EdgeShape::new(identity.rewards.len());
+        let ranges = Ranges::new(keys);
         let wanted = match table {
             Table::StateTransitions | Table::Conflicts => Wanted::Led,
             Table::Failures => Wanted::Failures,
             other => panic!("{other} has no layers"),
         };
         let open = |layer| {
-            let edges = LayerEdges::open(layer, schemas, range, shape, wanted)?;
+            let edges = LayerEdges::open(layer, schemas, &ranges, shape, wanted)?;
             Ok(Box::new(edges) as Box<dyn EdgeSource>)
         };
         let sources = layers.iter().map(open).collect::<Result<Vec<_>, StoreError>>()?;
         let merge = Merge::new(sources, shape);
-        Ok(Self { table, merge, encoder: Encoder::new(schemas, shape), is_over: false })
+        let encoder = Encoder::new(schemas, shape);
+        Ok(Self { table, merge, encoder, ranges, is_over: false })
     }
 
     fn advance(&mut self) -> Result<Option<RecordBatch>, StoreError> {
@@ -67,6 +70,12 @@ impl LayeredTable {
                 self.is_over = true;
             }
         }
+    }
+
+    /// How many row groups it has opened so far, and how many of their rows they were decoded with: whole
+    /// pages, of all layers.
+    pub fn read(&self) -> (u64, u64) {
+        self.ranges.read()
     }
 
     /// The columns of the batches.

@@ -1,14 +1,18 @@
-//! The rows of a range of state keys, of one derived table of one layer.
+//! The rows of ranges of state keys, of one derived table of one layer.
 
-use std::ops::RangeInclusive;
+use std::collections::VecDeque;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{
     Array as _, AsArray as _, FixedSizeBinaryArray, Float64Array, Int16Array, Int32Array,
     Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type, SchemaRef};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
 use super::FailureText;
@@ -22,40 +26,80 @@ const BATCH_ROWS: usize = 4096;
 /// A range of state keys.
 pub type KeyRange = RangeInclusive<i64>;
 
-/// The batches of a table's segments, which lie in the order of their keys, cut to a range.
+/// The ranges of keys that are wanted, in their order and apart from each other, and what has been read for
+/// them in all files so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Ranges {
+    keys: Arc<[KeyRange]>,
+    row_groups: Arc<AtomicU64>,
+    rows: Arc<AtomicU64>,
+}
+
+impl Ranges {
+    pub(crate) fn new(keys: &[KeyRange]) -> Self {
+        let is_before = |pair: &[KeyRange]| pair[0].end() < pair[1].start();
+        assert!(keys.windows(2).all(is_before), "ranges ascend apart from each other");
+        Self { keys: keys.into(), row_groups: Arc::default(), rows: Arc::default() }
+    }
+
+    /// Row groups of which something was read, and rows that were decoded: whole pages.
+    pub(in crate::store) fn read(&self) -> (u64, u64) {
+        (self.row_groups.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
+    }
+
+    /// Whether there may be wanted keys from `least` to `greatest`.
+    fn meet(&self, least: i64, greatest: i64) -> bool {
+        let first = self.keys.partition_point(|range| *range.end() < least);
+        self.keys.get(first).is_some_and(|range| *range.start() <= greatest)
+    }
+
+    fn are_all_keys(&self) -> bool {
+        matches!(&*self.keys, [range] if *range == (i64::MIN..=i64::MAX))
+    }
+
+    /// The rows of a batch that have wanted keys.
+    fn cut(&self, batch: &RecordBatch) -> VecDeque<RecordBatch> {
+        let keys = batch["state_key"].as_primitive::<Int64Type>().values();
+        let (Some(least), Some(greatest)) = (keys.first(), keys.last()) else {
+            return VecDeque::new();
+        };
+        let first = self.keys.partition_point(|range| range.end() < least);
+        let meeting = self.keys[first..].iter().take_while(|range| range.start() <= greatest);
+        let rows = meeting.map(|range| {
+            let first = keys.partition_point(|key| key < range.start());
+            first..keys.partition_point(|key| key <= range.end())
+        });
+        let rows = rows.filter(|rows| !rows.is_empty());
+        rows.map(|rows| batch.slice(rows.start, rows.len())).collect()
+    }
+}
+
+/// The batches of a table's segments, which lie in the order of their keys, cut to ranges.
 struct RangeScan {
     schema: SchemaRef,
     segments: std::vec::IntoIter<Segment>,
-    range: KeyRange,
+    ranges: Ranges,
     reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
+    /// What was cut from the last batch.
+    ready: VecDeque<RecordBatch>,
 }
 
 impl RangeScan {
     fn next(&mut self) -> Result<Option<RecordBatch>, StoreError> {
         loop {
-            while let Some((file, reader)) = &mut self.reader {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            if let Some((file, reader)) = &mut self.reader {
                 let batch = guarded(|| reader.next().transpose());
-                let Some(batch) = batch.map_err(|error| file.unreadable(&error))? else {
-                    self.reader = None;
-                    break;
-                };
-                let keys = batch["state_key"].as_primitive::<Int64Type>().values();
-                if keys.first().is_some_and(|first| first > self.range.end()) {
-                    // So is all that follows.
-                    (self.reader, self.segments) = (None, Vec::new().into_iter());
-                    return Ok(None);
+                match batch.map_err(|error| file.unreadable(&error))? {
+                    Some(batch) => self.ready = self.ranges.cut(&batch),
+                    None => self.reader = None,
                 }
-                let first = keys.partition_point(|key| key < self.range.start());
-                let end = keys.partition_point(|key| key <= self.range.end());
-                if first < end {
-                    return Ok(Some(batch.slice(first, end - first)));
-                }
+                continue;
             }
             let Some(segment) = self.segments.next() else { return Ok(None) };
-            let apart = segment.key_range.is_some_and(|(least, greatest)| {
-                greatest < *self.range.start() || least > *self.range.end()
-            });
-            if !apart {
+            if segment.key_range.is_none_or(|(least, greatest)| self.ranges.meet(least, greatest)) {
                 self.reader = Some(self.open(&segment)?);
             }
         }
@@ -65,25 +109,79 @@ impl RangeScan {
         &self,
         segment: &Segment,
     ) -> Result<(SegmentFile, ParquetRecordBatchReader), StoreError> {
-        segment.reader(&self.schema, PageIndexPolicy::Skip, |builder| {
-            let groups = self.groups(builder.metadata());
-            builder.with_row_groups(groups).with_batch_size(BATCH_ROWS)
+        let all = self.ranges.are_all_keys();
+        let index = if all { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
+        segment.reader(&self.schema, index, |builder| {
+            let (groups, rows) = self.wanted(builder.metadata());
+            let selected = rows.iter().map(ExactSizeIterator::len).sum::<usize>();
+            self.ranges.row_groups.fetch_add(groups.len() as u64, Ordering::Relaxed);
+            self.ranges.rows.fetch_add(selected as u64, Ordering::Relaxed);
+            let length = |group: &usize| rows_of(builder.metadata(), *group);
+            let total = groups.iter().map(length).sum();
+            let selection = RowSelection::from_consecutive_ranges(rows.into_iter(), total);
+            let builder = builder.with_row_groups(groups).with_batch_size(BATCH_ROWS);
+            if selected < total { builder.with_row_selection(selection) } else { builder }
         })
     }
 
-    /// The row groups that may hold keys of the range.
-    fn groups(&self, footer: &ParquetMetaData) -> Vec<usize> {
+    /// The row groups that may hold wanted keys, and of their rows, numbered from the first of these row
+    /// groups on, those that lie in such pages.
+    fn wanted(&self, footer: &ParquetMetaData) -> (Vec<usize>, Vec<Range<usize>>) {
         let column = self.schema.index_of("state_key").expect("a derived table has state keys");
-        let may_hold = |group: &RowGroupMetaData| match group.column(column).statistics() {
-            Some(Statistics::Int64(keys)) => {
-                keys.max_opt().is_none_or(|greatest| greatest >= self.range.start())
-                    && keys.min_opt().is_none_or(|least| least <= self.range.end())
+        let (mut groups, mut rows, mut before) = (Vec::new(), Vec::new(), 0);
+        for (place, group) in footer.row_groups().iter().enumerate() {
+            let may_hold = match group.column(column).statistics() {
+                Some(Statistics::Int64(keys)) => match (keys.min_opt(), keys.max_opt()) {
+                    (Some(&least), Some(&greatest)) => self.ranges.meet(least, greatest),
+                    _ => true,
+                },
+                _ => true,
+            };
+            if may_hold {
+                let length = rows_of(footer, place);
+                let pages = pages(footer, place, column, length);
+                let meet =
+                    |(least, greatest, _): &(i64, i64, _)| self.ranges.meet(*least, *greatest);
+                let wanted = pages.filter(meet).map(|(_, _, page)| page);
+                rows.extend(wanted.map(|page| before + page.start..before + page.end));
+                groups.push(place);
+                before += length;
             }
-            _ => true,
-        };
-        let groups = footer.row_groups().iter().enumerate();
-        groups.filter(|(_, group)| may_hold(group)).map(|(place, _)| place).collect()
+        }
+        (groups, rows)
     }
+}
+
+fn rows_of(footer: &ParquetMetaData, group: usize) -> usize {
+    usize::try_from(footer.row_group(group).num_rows()).unwrap_or(0)
+}
+
+/// The pages of a column of a row group: least and greatest value, and rows. Without an index it is one page.
+fn pages(
+    footer: &ParquetMetaData,
+    group: usize,
+    column: usize,
+    rows: usize,
+) -> impl Iterator<Item = (i64, i64, Range<usize>)> {
+    let values = footer.column_index().and_then(|index| index.get(group)?.get(column));
+    let places = footer.offset_index().and_then(|index| index.get(group)?.get(column));
+    let mut pages = Vec::new();
+    if let (Some(ColumnIndexMetaData::INT64(values)), Some(places)) = (values, places) {
+        let first = |page: usize| {
+            let place = places.page_locations().get(page)?;
+            usize::try_from(place.first_row_index).ok()
+        };
+        for page in 0..places.page_locations().len() {
+            let least = values.min_value(page).copied().unwrap_or(i64::MIN);
+            let greatest = values.max_value(page).copied().unwrap_or(i64::MAX);
+            let start = first(page).unwrap_or(rows).min(rows);
+            let end = first(page + 1).unwrap_or(rows).clamp(start, rows);
+            pages.push((least, greatest, start..end));
+        }
+    } else {
+        pages.push((i64::MIN, i64::MAX, 0..rows));
+    }
+    pages.into_iter()
 }
 
 /// A batch by its columns.
@@ -157,15 +255,16 @@ pub(super) struct TableCursor {
 }
 
 impl TableCursor {
-    /// Begins with the first row of the range. `segments` are those of the table in one layer.
+    /// Begins with the first row of the ranges. `segments` are those of the table in one layer.
     pub(super) fn open(
         schema: SchemaRef,
         table: Table,
         segments: Vec<Segment>,
-        range: KeyRange,
+        ranges: Ranges,
         shape: EdgeShape,
     ) -> Result<Self, StoreError> {
-        let scan = RangeScan { schema, segments: segments.into_iter(), range, reader: None };
+        let segments = segments.into_iter();
+        let scan = RangeScan { schema, segments, ranges, reader: None, ready: VecDeque::new() };
         let row = vec![f64::NAN.to_bits(); shape.words()];
         let mut cursor = Self { scan, shape, table, columns: None, at: 0, row };
         cursor.advance()?;

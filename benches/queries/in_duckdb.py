@@ -1,0 +1,35 @@
+"""DuckDB over a lake's Parquet, beside the bench: one query a line of the input, one answer a line of the output.
+
+Usage: in_duckdb.py LAKE MEMORY THREADS. An answer is the seconds that it took to have all rows as Arrow, how
+many there are, and the sum of all their numbers; or `failed`.
+"""
+
+import sys
+import time
+
+import duckdb
+import pyarrow
+import pyarrow.compute
+
+lake, memory, threads = sys.argv[1:]
+connection = duckdb.connect(config={"memory_limit": memory, "threads": int(threads)})
+for table in ("episodes", "steps", "state_transitions"):
+    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/{table}/*.parquet')")
+
+
+def total(column: pyarrow.ChunkedArray) -> float:
+    kind = column.type
+    if pyarrow.types.is_integer(kind) or pyarrow.types.is_floating(kind) or pyarrow.types.is_decimal(kind):
+        return float(pyarrow.compute.sum(column.cast("double", safe=False)).as_py() or 0)
+    return 0.0
+
+
+for line in sys.stdin:
+    try:
+        began = time.perf_counter()
+        table = connection.sql(line).to_arrow_table()
+        seconds = time.perf_counter() - began
+        print(seconds, table.num_rows, sum(total(column) for column in table.columns), flush=True)
+    except duckdb.Error as error:
+        print(error, file=sys.stderr)
+        print("failed", flush=True)

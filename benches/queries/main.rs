@@ -1,0 +1,193 @@
+//! Questions to a lake of ten million steps, beside `DuckDB` over the same Parquet:
+//! `cargo bench --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` makes a smaller or larger lake.
+//!
+//! Half of them scan and join, half look up and follow the graph. Both engines have two threads and 1 GiB,
+//! stay open from question to question, and take turns; a time is from the SQL text to the last row as Arrow,
+//! the median of five behind one that warms both up. Answers are compared by their rows and the sum of their
+//! numbers. Nothing is asserted about times; `docs/PERFORMANCE.md` keeps the figures.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
+#![expect(clippy::cast_precision_loss, reason = "figures for people")]
+#![expect(clippy::disallowed_methods, reason = "it starts the other engine")]
+
+mod duckdb;
+mod questions;
+#[path = "../dedup/synthetic.rs"]
+mod synthetic;
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+use futures::TryStreamExt as _;
+use steplake::dedup::{Settings, dedup};
+use steplake::query::{Engine, EngineOptions};
+use steplake::store::Lake;
+
+use duckdb::DuckDb;
+use questions::{QUESTIONS, Question};
+use synthetic::Synthetic;
+
+/// What both engines may use.
+const MEMORY: usize = 1 << 30;
+const THREADS: usize = 2;
+/// Runs of each question that count.
+const RUNS: usize = 5;
+
+/// What one run of a question gave.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    seconds: f64,
+    rows: usize,
+    total: f64,
+}
+
+impl Run {
+    /// Whether both are the same answer, but for the order in which fractions were added up.
+    fn agrees(self, other: Self) -> bool {
+        let scale = self.total.abs().max(other.total.abs()).max(1.0);
+        self.rows == other.rows && (self.total - other.total).abs() <= 1e-9 * scale
+    }
+}
+
+fn threads() -> NonZeroUsize {
+    THREADS.try_into().expect("some threads")
+}
+
+/// A lake of so many steps in one layer.
+fn make(path: &Path, steps: u64) {
+    let mut synthetic = Synthetic::create(path, steps).expect("an empty folder takes a lake");
+    synthetic.grow(steps).expect("the disk takes the steps");
+    drop(synthetic);
+    let lake = Lake::open(path).expect("it was just made");
+    let mut maintenance = lake.maintenance().expect("nobody else maintains it");
+    let settings = Settings { threads: threads(), full: true, ..Settings::default() };
+    dedup(&mut maintenance, settings, &mut |_, _| ()).expect("the lake is sound");
+}
+
+async fn engine(path: &Path) -> Engine {
+    let options = EngineOptions {
+        memory_bytes_max: NonZeroUsize::new(MEMORY),
+        threads: Some(threads()),
+        ..EngineOptions::default()
+    };
+    let lake = Lake::open(path).expect("it was just made");
+    let snapshot = lake.snapshot().expect("it can be read");
+    let renderer = Arc::new(|_: &[u8]| Err("this lake has no IR".to_owned()));
+    Engine::new(snapshot, renderer, &options).await.expect("there is a temporary folder")
+}
+
+async fn rows(engine: &Engine, sql: &str) -> Vec<RecordBatch> {
+    let answer = engine.sql(sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
+    answer.try_collect().await.unwrap_or_else(|error| panic!("{error}\n{sql}"))
+}
+
+async fn ask(engine: &Engine, sql: &str) -> Run {
+    let began = Instant::now();
+    let batches = rows(engine, sql).await;
+    let seconds = began.elapsed().as_secs_f64();
+    let columns = batches.iter().flat_map(RecordBatch::columns);
+    let numbers = columns.filter(|column| {
+        let kind = column.data_type();
+        kind.is_integer() || kind.is_floating()
+    });
+    let total = numbers.map(|column| {
+        let column = cast(column, &DataType::Float64).expect("a number is a number");
+        column.as_primitive::<Float64Type>().iter().flatten().sum::<f64>()
+    });
+    Run { seconds, rows: batches.iter().map(RecordBatch::num_rows).sum(), total: total.sum() }
+}
+
+/// The numbers of the first column of an answer.
+async fn numbers(engine: &Engine, sql: &str) -> Vec<i64> {
+    let batches = rows(engine, sql).await;
+    let column =
+        |batch: &RecordBatch| batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+    batches.iter().flat_map(column).collect()
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_unstable_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+/// Both engines in turns. How many times as long as `DuckDB` we take, where both answer the same.
+async fn measure(engine: &Engine, duckdb: &mut DuckDb, question: &Question) -> Option<f64> {
+    let name = question.name;
+    let first = ask(engine, &question.ours).await;
+    let Some(their_first) = duckdb.ask(&question.theirs) else {
+        println!("  {name:<16} DuckDB did not answer; see above");
+        return None;
+    };
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..RUNS {
+        ours.push(ask(engine, &question.ours).await.seconds);
+        theirs.push(duckdb.ask(&question.theirs)?.seconds);
+    }
+    let (our_median, their_median) = (median(ours), median(theirs));
+    let ratio = our_median / their_median;
+    let note = if first.agrees(their_first) { "" } else { "OTHER ANSWERS" };
+    println!(
+        "  {name:<16} {:>9.1} ms {:>9.1} ms {ratio:>6.2}   {:>9.1} ms {:>9.1} ms {:>8} rows  {note}",
+        our_median * 1e3,
+        their_median * 1e3,
+        first.seconds * 1e3,
+        their_first.seconds * 1e3,
+        first.rows
+    );
+    if !note.is_empty() {
+        println!("  {:<16} {first:?} {their_first:?}", "");
+    }
+    note.is_empty().then_some(ratio)
+}
+
+async fn run(path: &Path, wanted: &[String]) {
+    let engine = engine(path).await;
+    let mut duckdb = DuckDb::start(path, MEMORY >> 20, THREADS);
+    let places = questions::places(&engine).await;
+    println!(
+        "  {:<16} {:>12} {:>12} {:>6}   {:>12} {:>12}",
+        "", "steplake", "DuckDB", "ratio", "first", "first"
+    );
+    let mut ratios = Vec::new();
+    for question in QUESTIONS {
+        if wanted.is_empty() || wanted.iter().any(|name| name == question.0) {
+            ratios.extend(measure(&engine, &mut duckdb, &places.fill(question)).await);
+        }
+    }
+    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / ratios.len() as f64).exp();
+    let worst = ratios.iter().copied().fold(0.0, f64::max);
+    println!(
+        "\n  of {} questions: geometric mean {mean:.2} (target: at most 1), worst {worst:.2} (at most 2)",
+        ratios.len()
+    );
+}
+
+fn main() {
+    let wanted: Vec<String> =
+        std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .build()
+        .expect("threads can be had");
+    // A lake that is there already, for those who measure again and again.
+    if let Some(lake) = std::env::var_os("STEPLAKE_BENCH_LAKE") {
+        let lake = Path::new(&lake);
+        if !lake.exists() {
+            make(lake, steps());
+        }
+        return runtime.block_on(run(lake, &wanted));
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let lake = folder.path().join("lake");
+    make(&lake, steps());
+    runtime.block_on(run(&lake, &wanted));
+}
+
+fn steps() -> u64 {
+    let millions = std::env::var("STEPLAKE_BENCH_MILLIONS").ok();
+    millions.and_then(|number| number.parse::<u64>().ok()).unwrap_or(10) * 1_000_000
+}
