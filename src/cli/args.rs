@@ -268,6 +268,8 @@ pub(super) struct DedupArgs {
     /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
     #[arg(long, default_value = "1G", value_name = "BYTES")]
     pub(super) memory: super::dedup::Bytes,
+    #[command(flatten)]
+    pub(super) elsewhere: super::elsewhere::EngineArgs,
 }
 
 /// Merge lakes into a new one.
@@ -386,6 +388,8 @@ pub(super) struct OutputArgs {
 pub(super) struct SqlArgs {
     /// The question, e.g. "SELECT count(*) FROM steps".
     pub(super) sql: String,
+    #[command(flatten)]
+    pub(super) elsewhere: super::elsewhere::EngineArgs,
 
     #[command(flatten)]
     pub(super) snapshot: SnapshotArgs,
@@ -407,6 +411,8 @@ pub(super) struct QueryArgs {
     /// List the queries and their parameters.
     #[arg(long)]
     pub(super) list: bool,
+    #[command(flatten)]
+    pub(super) elsewhere: super::elsewhere::EngineArgs,
 
     #[command(flatten)]
     pub(super) snapshot: SnapshotArgs,

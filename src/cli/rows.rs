@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::benchmarks::{environment, workers};
 use super::failure::Failed;
-use super::print;
+use super::{elsewhere, print};
 use crate::model::StateId;
 use crate::query::{
     Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
@@ -18,11 +18,18 @@ use crate::record::rebuild::{RebuildError, Rebuilder};
 use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
+    let options = elsewhere::output(&args.output, args.snapshot);
+    elsewhere::ask(cli, &args.elsewhere, "sql", &options, Some(&args.sql))?;
     answer(cli, &args.output, args.snapshot, async |engine| engine.sql(&args.sql).await)
 }
 
 pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
+    let mut options = elsewhere::output(&args.output, args.snapshot);
+    for text in &args.params {
+        options.extend(["--param".into(), text.into()]);
+    }
+    elsewhere::ask(cli, &args.elsewhere, "query", &options, Some(name))?;
     let mut values = Vec::new();
     for text in &args.params {
         let (name, value) = text.split_once('=').ok_or_else(|| {

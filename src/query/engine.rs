@@ -3,6 +3,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ParamValues, ScalarValue};
@@ -16,6 +17,7 @@ use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
+use super::backend::Backend;
 use super::explain::{Known, explain};
 use super::layered::LayeredLakeTable;
 use super::literals::{StateComparisons, StateLists};
@@ -60,6 +62,8 @@ pub struct EngineOptions {
     pub threads: Option<NonZeroUsize>,
     /// Where the IR of states comes from that the lake does not store. `None`: such states have none.
     pub rebuilder: Option<Arc<dyn IrRebuilder>>,
+    /// Where queries run. `None`: in this process.
+    pub backend: Option<Arc<dyn Backend>>,
 }
 
 /// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
@@ -69,6 +73,7 @@ pub struct Engine {
     identity: Arc<Identity>,
     tables: Vec<String>,
     segments: HashMap<&'static str, Vec<Segment>>,
+    backend: Option<Arc<dyn Backend>>,
 }
 
 impl Engine {
@@ -89,19 +94,16 @@ impl Engine {
             identity: Arc::clone(&identity),
             tables: Vec::new(),
             segments: HashMap::new(),
+            backend: options.backend.clone(),
         };
         for table in Table::ALL {
-            let in_layers = table.is_derived() && snapshot.layers().len() > 1;
-            if in_layers {
-                engine.register(table.name(), Arc::new(LayeredLakeTable::new(&snapshot, table)))?;
-            } else {
-                engine.register(table.name(), Arc::new(LakeTable::new(&snapshot, table)))?;
-            }
+            let provider = engine.table(&snapshot, table).await.map_err(failed)?;
+            engine.register(table.name(), provider)?;
             engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
         }
         for (name, batch) in catalog::tables(&identity, &snapshot).map_err(failed)? {
-            let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(failed)?;
-            engine.register(name, Arc::new(table))?;
+            let table = engine.rows(batch).map_err(failed)?;
+            engine.register(name, table)?;
         }
         let state = engine.context.state_ref();
         let source =
@@ -113,6 +115,29 @@ impl Engine {
             engine.register(view.name, Arc::new(ViewTable::new(plan, Some(view.sql))))?;
         }
         Ok(engine)
+    }
+
+    async fn table(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        table: Table,
+    ) -> datafusion::common::Result<Arc<dyn TableProvider>> {
+        if let Some(backend) = &self.backend {
+            return backend.table(snapshot, table).await;
+        }
+        let in_layers = table.is_derived() && snapshot.layers().len() > 1;
+        Ok(if in_layers {
+            Arc::new(LayeredLakeTable::new(snapshot, table))
+        } else {
+            Arc::new(LakeTable::new(snapshot, table))
+        })
+    }
+
+    fn rows(&self, batch: RecordBatch) -> datafusion::common::Result<Arc<dyn TableProvider>> {
+        match &self.backend {
+            Some(backend) => backend.rows(batch),
+            None => Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)),
+        }
     }
 
     fn register(&mut self, name: &str, table: Arc<dyn TableProvider>) -> Result<(), QueryError> {
@@ -165,7 +190,11 @@ impl Engine {
         let frame = self.plan(text, values).await;
         let frame = frame.map_err(|error| explain(error, &known))?;
         known.segments = self.segments_of(frame.logical_plan());
-        match frame.execute_stream().await {
+        let stream = match &self.backend {
+            Some(backend) => backend.execute(frame).await,
+            None => frame.execute_stream().await,
+        };
+        match stream {
             Ok(stream) => Ok(Answer::new(stream, known)),
             Err(error) => Err(explain(error, &known)),
         }
@@ -181,6 +210,9 @@ impl Engine {
         let statement = state.sql_to_statement(text, &dialect)?;
         statements::refuse_writes(&statement)?;
         let plan = state.statement_to_plan(statement).await?;
+        if let Some(backend) = &self.backend {
+            backend.check(&plan)?;
+        }
         if functions::asks_for_ir(&plan)? {
             // The IR of thousands of states at once would not fit.
             *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
@@ -254,12 +286,15 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
     }
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(StateLists));
-    let state = SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features()
         .with_analyzer_rules(analyzer)
         .build();
+    if let Some(backend) = &options.backend {
+        state = backend.session(state)?;
+    }
     let context = SessionContext::new_with_state(state);
     let planned = context.state_ref();
     datafusion::execution::FunctionRegistry::register_expr_planner(

@@ -14,13 +14,14 @@
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
 //! pages that may hold the state.
 //!
-//! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
+//! A [`Backend`] lets queries run elsewhere. A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
 //!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
 //! from an [`IrRebuilder`].
 
 mod answer;
+mod backend;
 mod catalog;
 mod drawing;
 mod engine;
@@ -39,8 +40,10 @@ mod tables;
 mod views;
 
 pub use answer::Answer;
+pub use backend::Backend;
 pub use drawing::TableLimits;
 pub use engine::{Engine, EngineOptions, IrRebuilder, IrRenderer};
 pub use error::{Position, QueryError};
+pub use functions::{FieldFunctions, identity_of};
 pub use named::{Parameter, ParameterKind, Query};
 pub use output::{Format, Written, write};

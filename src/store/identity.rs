@@ -118,7 +118,21 @@ impl Identity {
         parts.into_iter().find(|(_, lake, wanted)| lake != wanted)
     }
 
-    fn to_json(&self) -> String {
+    /// Reads what [`to_json`](Self::to_json) wrote.
+    ///
+    /// # Errors
+    ///
+    /// One line about what is wrong with it, e.g. that another version of steplake wrote it.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let file = serde_json::from_str::<File>(text).map_err(|error| error.to_string())?;
+        if file.format_version != FORMAT_VERSION {
+            return Err(format!("it is of format {}, not {FORMAT_VERSION}", file.format_version));
+        }
+        Ok(file.into_identity())
+    }
+
+    /// What stands in the `lake.json` of such a lake.
+    pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(&File::of(self)).expect("strings and numbers serialise");
         text.push('\n');
