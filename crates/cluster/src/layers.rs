@@ -22,7 +22,7 @@ pub(crate) async fn view(
     let context = SessionContext::new_with_config(config);
     let mut layers = Vec::new();
     for (layer, segments) in snapshot.layers() {
-        let mut register = |table: Table| {
+        let register = |table: Table| {
             let own: Vec<Segment> =
                 segments.iter().filter(|own| own.table == table).copied().cloned().collect();
             if own.is_empty() {
