@@ -51,7 +51,8 @@ impl sqllogictest::DB for Asked<'_> {
 fn files() -> Vec<PathBuf> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/sql");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = files.filter(|file| file.extension().is_some_and(|e| e == "slt")).collect();
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|e| e == "slt")).collect();
     files.sort();
     assert!(!files.is_empty(), "no test files in {folder}");
     files
@@ -106,9 +107,8 @@ fn layers_answer_as_in_one_process() {
             assert!(!texts(&wanted).is_empty(), "{sql}");
         }
         let state = texts(&embedded.sql("SELECT state_id FROM conflicts LIMIT 1"))[0][0].clone();
-        let sql = format!(
-            "SELECT * FROM state_transitions WHERE state_id = '{state}' ORDER BY action"
-        );
+        let sql =
+            format!("SELECT * FROM state_transitions WHERE state_id = '{state}' ORDER BY action");
         assert_eq!(texts(&cluster.sql(&path, &sql).unwrap()), texts(&embedded.sql(&sql)));
     }
 }

@@ -69,7 +69,8 @@ impl Embedded {
             Ok(text) => Ok(format!("; {text}")),
             Err(error) => Err(error.to_string()),
         });
-        let engine = Engine::new(snapshot, shown, &EngineOptions::default());
+        let options = EngineOptions::default();
+        let engine = Engine::new(snapshot, shown, &options);
         Self { engine: runtime.block_on(engine).unwrap(), runtime }
     }
 

@@ -58,7 +58,7 @@ fn an_executor_that_is_killed_does_not_change_the_answer() {
     // Some tasks are done, and one executor waits for the pipe.
     let (mut begun, mut done) = ([0, 0], [0, 0]);
     let stuck = loop {
-        let (executor, line) = cluster.lines().recv().unwrap();
+        let (executor, line) = cluster.next_line();
         begun[executor] += usize::from(line.contains("Received task"));
         done[executor] += usize::from(line.contains("Finished task"));
         let stuck = (0..2).find(|&executor| begun[executor] > done[executor]);

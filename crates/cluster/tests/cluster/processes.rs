@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Cursor};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -59,7 +60,8 @@ pub(crate) type Line = (usize, String);
 pub(crate) struct Cluster {
     scheduler: Process,
     executors: Vec<Process>,
-    lines: Receiver<Line>,
+    /// Behind a lock, so that a cluster can be shared between threads.
+    lines: Mutex<Receiver<Line>>,
     say: Sender<Line>,
     folder: tempfile::TempDir,
     /// Where executors have the lake, if elsewhere.
@@ -73,8 +75,14 @@ impl Cluster {
         let scheduler = Process::start(&mut command);
         let (say, lines) = channel();
         let folder = tempfile::tempdir().unwrap();
-        let mut cluster =
-            Self { scheduler, executors: Vec::new(), lines, say, folder, mount: None };
+        let mut cluster = Self {
+            scheduler,
+            executors: Vec::new(),
+            lines: lines.into(),
+            say,
+            folder,
+            mount: None,
+        };
         for _ in 0..executors {
             cluster.add_executor();
         }
@@ -99,9 +107,9 @@ impl Cluster {
         self.executors.push(process);
     }
 
-    /// What executors say, as they say it.
-    pub(crate) fn lines(&self) -> &Receiver<Line> {
-        &self.lines
+    /// The next line that an executor says.
+    pub(crate) fn next_line(&self) -> Line {
+        self.lines.lock().unwrap().recv().unwrap()
     }
 
     pub(crate) fn kill(&mut self, executor: usize) {
