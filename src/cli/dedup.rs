@@ -6,11 +6,12 @@ use indicatif::HumanCount;
 
 use super::args::{Cli, DedupArgs};
 use super::failure::Failed;
-use super::{counted, print, progress};
+use super::{counted, elsewhere, print, progress};
 use crate::dedup::{self, Report, Settings};
 use crate::store::{Lake, Maintenance, StoreError};
 
 pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
+    elsewhere::ask(cli, &args.elsewhere, "dedup", &[], None)?;
     let lake = Lake::open(&cli.lake)?;
     let mut maintenance = lake.maintenance()?;
     // Only sealed steps are counted. Where somebody records, they seal when they see fit.

@@ -7,6 +7,7 @@ mod benchmarks;
 mod companions;
 mod datasets;
 mod dedup;
+mod elsewhere;
 mod export;
 mod failure;
 mod generate;

@@ -8,19 +8,33 @@ use std::path::Path;
 use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::failure::Failed;
 use super::watch::{Watch, Watched};
-use super::{ir, print, shell};
+use super::{elsewhere, ir, print, shell};
 use crate::query::{
     Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, Topic, write,
 };
 use crate::store::{Lake, Snapshot};
 
 pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
-    let Some(sql) = &args.sql else { return shell::run(cli, args) };
+    let options = elsewhere::output(&args.output, args.snapshot);
+    let Some(sql) = &args.sql else {
+        if args.elsewhere.engine.is_some() {
+            return Err(Failed::usage(
+                "--engine wants a question: the shell works in this process",
+            ));
+        }
+        return shell::run(cli, args);
+    };
+    elsewhere::ask(cli, &args.elsewhere, "sql", &options, Some(sql))?;
     answer(cli, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
 }
 
 pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
+    let mut options = elsewhere::output(&args.output, args.snapshot);
+    for text in &args.params {
+        options.extend(["--param".into(), text.into()]);
+    }
+    elsewhere::ask(cli, &args.elsewhere, "query", &options, Some(name))?;
     let mut values = Vec::new();
     for text in &args.params {
         let (name, value) = text.split_once('=').ok_or_else(|| {

@@ -29,12 +29,15 @@ mod failed;
 mod fresh;
 mod pass;
 mod plan;
+mod replacement;
 mod scatter;
 mod sorted;
 mod steps;
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
+
+pub use replacement::{Replacement, ReplacementError};
 
 use pass::Rows;
 
@@ -113,7 +116,7 @@ pub fn dedup(
 ) -> Result<Report, StoreError> {
     let begun = Instant::now();
     let snapshot = maintenance.lake().sealed()?;
-    let inputs = format!("version {VERSION}");
+    let inputs = inputs();
     let layers = snapshot.layers_by_age();
     let stands = snapshot.dedup_inputs() == Some(&inputs)
         && layers.iter().all(|(_, layer)| layer.is_whole());
@@ -143,6 +146,11 @@ pub fn dedup(
         job.run(all, &[], progress)?
     };
     Ok(report(false, done.steps, done.rows, done.layers, begun))
+}
+
+/// How the layers are made, as the lake keeps it.
+fn inputs() -> String {
+    format!("version {VERSION}")
 }
 
 fn report(unchanged: bool, steps: u64, rows: Rows, layers: usize, begun: Instant) -> Report {

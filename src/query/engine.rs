@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use arrow::array::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ParamValues, ScalarValue};
@@ -18,6 +19,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
+use super::backend::Backend;
 use super::counted::CountedTable;
 use super::explain::{Known, explain};
 use super::graph::GraphSource;
@@ -66,6 +68,8 @@ pub struct EngineOptions {
     pub threads: Option<NonZeroUsize>,
     /// Where the IR of states comes from that the lake does not store. `None`: such states have none.
     pub rebuilder: Option<Arc<dyn IrRebuilder>>,
+    /// Where queries run. `None`: in this process.
+    pub backend: Option<Arc<dyn Backend>>,
 }
 
 /// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
@@ -76,6 +80,7 @@ pub struct Engine {
     tables: Vec<String>,
     rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,
+    backend: Option<Arc<dyn Backend>>,
 }
 
 impl Engine {
@@ -97,15 +102,11 @@ impl Engine {
             tables: Vec::new(),
             rows: HashMap::new(),
             segments: HashMap::new(),
+            backend: options.backend.clone(),
         };
         let is_told = Arc::new(AtomicBool::new(false));
         for table in Table::ALL {
-            let mut provider: Arc<dyn TableProvider> =
-                if table.is_derived() && snapshot.layers().len() > 1 {
-                    Arc::new(LayeredLakeTable::new(&snapshot, table))
-                } else {
-                    Arc::new(LakeTable::new(&snapshot, table))
-                };
+            let mut provider = engine.table(&snapshot, table).await.map_err(failed)?;
             if table.is_derived() {
                 let (snapshot, is_told) = (Arc::clone(&snapshot), Arc::clone(&is_told));
                 provider = Arc::new(CountedTable { table, inner: provider, snapshot, is_told });
@@ -116,8 +117,8 @@ impl Engine {
         }
         for (name, batch) in catalog::tables(&identity, &snapshot).map_err(failed)? {
             engine.rows.insert(name.to_owned(), batch.num_rows() as u64);
-            let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).map_err(failed)?;
-            engine.register(name, Arc::new(table))?;
+            let table = engine.at_hand(batch).map_err(failed)?;
+            engine.register(name, table)?;
         }
         let walked =
             GraphSource::new(Arc::clone(&snapshot), Arc::clone(&identity), options.threads);
@@ -132,6 +133,29 @@ impl Engine {
             engine.register(view.name, Arc::new(ViewTable::new(plan, Some(view.sql))))?;
         }
         Ok(engine)
+    }
+
+    async fn table(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        table: Table,
+    ) -> datafusion::common::Result<Arc<dyn TableProvider>> {
+        if let Some(backend) = &self.backend {
+            return backend.table(snapshot, table).await;
+        }
+        let in_layers = table.is_derived() && snapshot.layers().len() > 1;
+        Ok(if in_layers {
+            Arc::new(LayeredLakeTable::new(snapshot, table))
+        } else {
+            Arc::new(LakeTable::new(snapshot, table))
+        })
+    }
+
+    fn at_hand(&self, batch: RecordBatch) -> datafusion::common::Result<Arc<dyn TableProvider>> {
+        match &self.backend {
+            Some(backend) => backend.rows(batch),
+            None => Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)),
+        }
     }
 
     fn register(&mut self, name: &str, table: Arc<dyn TableProvider>) -> Result<(), QueryError> {
@@ -213,13 +237,15 @@ impl Engine {
         mut known: Known,
     ) -> Result<Answer, QueryError> {
         known.segments = self.segments_of(frame.logical_plan());
-        let task = Arc::new(frame.task_ctx());
-        let plan = match frame.create_physical_plan().await {
-            Ok(plan) => plan,
-            Err(error) => return Err(explain(error, &known)),
+        let answer = match &self.backend {
+            Some(backend) => {
+                let stream = backend.execute(frame).await;
+                stream.map(|stream| (stream, QueryProgress::unknown()))
+            }
+            None => begin(frame).await,
         };
-        match execute_stream(Arc::clone(&plan), task) {
-            Ok(stream) => Ok(Answer::new(stream, known, QueryProgress::new(plan))),
+        match answer {
+            Ok((stream, progress)) => Ok(Answer::new(stream, known, progress)),
             Err(error) => Err(explain(error, &known)),
         }
     }
@@ -248,6 +274,9 @@ impl Engine {
         let statement = state.sql_to_statement(text, &dialect)?;
         statements::refuse_writes(&statement)?;
         let plan = state.statement_to_plan(statement).await?;
+        if let Some(backend) = &self.backend {
+            backend.check(&plan)?;
+        }
         if functions::asks_for_ir(&plan)? {
             // The IR of thousands of states at once would not fit.
             *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
@@ -281,6 +310,16 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("tables", &self.tables).finish_non_exhaustive()
     }
+}
+
+/// Begins to run a query in this process.
+async fn begin(
+    frame: DataFrame,
+) -> datafusion::common::Result<(SendableRecordBatchStream, QueryProgress)> {
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let stream = execute_stream(Arc::clone(&plan), task)?;
+    Ok((stream, QueryProgress::new(plan)))
 }
 
 /// An error while the engine is set up, when no text of a user is in play.
@@ -326,13 +365,16 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
     }
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(StateLists));
-    let state = SessionStateBuilder::new()
+    let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features()
         .with_analyzer_rules(analyzer)
         .with_physical_optimizer_rule(Arc::new(YieldInJoins))
         .build();
+    if let Some(backend) = &options.backend {
+        state = backend.session(state)?;
+    }
     let context = SessionContext::new_with_state(state);
     let planned = context.state_ref();
     datafusion::execution::FunctionRegistry::register_expr_planner(

@@ -43,11 +43,14 @@
 //! A derived table (`state_transitions`, `conflicts`, `failures`) that no dedup has made of the steps that there
 //! are is an error, not a table without rows; one that does not count all of them comes with a warning.
 //!
+//! A [`Backend`] lets queries run elsewhere.
+//!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
 //! from an [`IrRebuilder`].
 
 mod answer;
+mod backend;
 mod catalog;
 mod counted;
 mod deal;
@@ -75,10 +78,11 @@ mod views;
 mod yielding;
 
 pub use answer::Answer;
+pub use backend::Backend;
 pub use drawing::TableLimits;
 pub use engine::{Engine, EngineOptions, IrRebuilder, IrRenderer};
 pub use error::{Position, QueryError};
-pub use functions::{Function, FunctionKind};
+pub use functions::{FieldFunctions, Function, FunctionKind, identity_of};
 pub use graphml::{WrittenGraph, write_graphml};
 pub use named::{Parameter, ParameterKind, Query, Topic};
 pub use output::{Format, Written, write};

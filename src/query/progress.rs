@@ -9,12 +9,18 @@ use datafusion::physical_plan::ExecutionPlan;
 /// gone; it keeps what the plan holds in memory.
 #[derive(Clone)]
 pub struct QueryProgress {
-    plan: Arc<dyn ExecutionPlan>,
+    /// None where the work is done elsewhere.
+    plan: Option<Arc<dyn ExecutionPlan>>,
 }
 
 impl QueryProgress {
     pub(super) fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
-        Self { plan }
+        Self { plan: Some(plan) }
+    }
+
+    /// Of work that is done elsewhere, and of which nothing is heard before it is done.
+    pub(super) fn unknown() -> Self {
+        Self { plan: None }
     }
 
     /// The rows that the busiest step of the plan has handed on: those of a scan in most questions, those
@@ -22,7 +28,7 @@ impl QueryProgress {
     pub fn rows(&self) -> u64 {
         let rows = |node: &dyn ExecutionPlan| node.metrics().and_then(|all| all.output_rows());
         let mut most = 0;
-        visit(self.plan.as_ref(), &mut |node| most = most.max(rows(node).unwrap_or(0)));
+        self.visit(&mut |node| most = most.max(rows(node).unwrap_or(0)));
         most as u64
     }
 
@@ -32,16 +38,24 @@ impl QueryProgress {
             node.metrics().and_then(|all| all.sum_by_name("bytes_scanned"))
         };
         let mut sum = 0;
-        visit(self.plan.as_ref(), &mut |node| {
+        self.visit(&mut |node| {
             sum += bytes(node).map_or(0, |value| value.as_usize() as u64);
         });
         sum
+    }
+
+    fn visit(&self, see: &mut impl FnMut(&dyn ExecutionPlan)) {
+        if let Some(plan) = &self.plan {
+            visit(plan.as_ref(), see);
+        }
     }
 }
 
 impl fmt::Debug for QueryProgress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("QueryProgress").field("plan", &self.plan.name()).finish()
+        f.debug_struct("QueryProgress")
+            .field("plan", &self.plan.as_ref().map(|plan| plan.name()))
+            .finish()
     }
 }
 

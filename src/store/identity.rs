@@ -66,16 +66,20 @@ impl Identity {
         if found != FORMAT_VERSION {
             return Err(StoreError::Format { path: lake.to_owned(), found, known: FORMAT_VERSION });
         }
-        Self::from_json(&text).map_err(damaged)
+        serde_json::from_str::<File>(&text).map(File::into_identity).map_err(damaged)
     }
 
-    /// Reads what stands in a `lake.json` of this format.
+    /// Reads what stands in a `lake.json`.
     ///
     /// # Errors
     ///
-    /// When it is not of this format.
-    pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str::<File>(text).map(File::into_identity)
+    /// One line about what is wrong with it, e.g. that it is of another format.
+    pub fn from_json(text: &str) -> Result<Self, String> {
+        let file = serde_json::from_str::<File>(text).map_err(|error| error.to_string())?;
+        if file.format_version != FORMAT_VERSION {
+            return Err(format!("it is of format {}, not {FORMAT_VERSION}", file.format_version));
+        }
+        Ok(file.into_identity())
     }
 
     /// Refuses what is not this identity.

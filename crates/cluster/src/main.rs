@@ -1,3 +1,45 @@
-//! Asks a lake on a Ballista cluster.
+//! Asks a lake, and dedups it, on a Ballista cluster.
+//!
+//! ```text
+//! steplake cluster sql ──plan, tables──> scheduler <──asks for work── executor ──reads──> Parquet of the lake
+//!          ^                                                             │
+//!          └──────────────────────────── rows ───────────────────────────┘
+//! ```
+//!
+//! SQL is read and planned by the same engine as in `steplake sql`, over the same views and functions. A plan
+//! goes out with all that it takes to run it: the paths of the files that the manifest lists, rows that are not
+//! sealed, small tables, and what functions have to know of the lake. So scheduler and executors know no lake,
+//! and serve many.
+//!
+//! Architecture invariant: executors read; the process that a user starts is the only one that writes to a lake.
 
-fn main() {}
+mod address;
+mod cli;
+mod cluster;
+mod codec;
+mod dedup;
+mod failure;
+mod layers;
+mod logging;
+mod processes;
+mod spool;
+mod tables;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match cli::run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => failed.report(),
+    }
+}
+
+/// Writes a text to standard output. A reader that has seen enough and closed it is no failure.
+fn say(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        done => done,
+    }
+}

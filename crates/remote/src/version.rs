@@ -201,15 +201,7 @@ pub(crate) fn list_from_json(object: &str, text: &[u8]) -> Result<Inventory, Rem
     check_format(object, text)?;
     let damaged = |what: String| RemoteError::damaged(object, what);
     let list: List = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
-    let identity = Identity::from_json(&list.identity.to_string())
-        .map_err(|error| damaged(error.to_string()))?;
-    if identity.format_version != steplake::store::FORMAT_VERSION {
-        return Err(RemoteError::Format {
-            object: object.to_owned(),
-            found: identity.format_version,
-            known: steplake::store::FORMAT_VERSION,
-        });
-    }
+    let identity = Identity::from_json(&list.identity.to_string()).map_err(damaged)?;
     let table = |name: &str| {
         Table::from_name(name).ok_or_else(|| damaged(format!("there is no table called {name}")))
     };

@@ -267,6 +267,8 @@ pub(super) struct DedupArgs {
     /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
     #[arg(long, default_value = "1G", value_name = "BYTES")]
     pub(super) memory: super::dedup::Bytes,
+    #[command(flatten)]
+    pub(super) elsewhere: super::elsewhere::EngineArgs,
 }
 
 /// Merge lakes into a new one.

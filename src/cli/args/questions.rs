@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::cli::elsewhere::EngineArgs;
+
 /// Which snapshot a command reads.
 #[derive(Debug, Clone, Copy, Args)]
 pub(in crate::cli) struct SnapshotArgs {
@@ -76,6 +78,9 @@ pub(in crate::cli) struct SqlArgs {
     pub(in crate::cli) file: Option<PathBuf>,
 
     #[command(flatten)]
+    pub(in crate::cli) elsewhere: EngineArgs,
+
+    #[command(flatten)]
     pub(in crate::cli) snapshot: SnapshotArgs,
 
     #[command(flatten)]
@@ -95,6 +100,9 @@ pub(in crate::cli) struct QueryArgs {
     /// List the queries and their parameters.
     #[arg(long)]
     pub(in crate::cli) list: bool,
+
+    #[command(flatten)]
+    pub(in crate::cli) elsewhere: EngineArgs,
 
     #[command(flatten)]
     pub(in crate::cli) snapshot: SnapshotArgs,

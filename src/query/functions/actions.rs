@@ -42,6 +42,10 @@ impl ActionName {
         Self { signature: Signature::any(1, Volatility::Immutable), identity }
     }
 
+    pub(super) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
     fn names(&self, column: &ArrayRef) -> Result<ArrayRef> {
         let mut names = StringBuilder::new();
         for index in &indices(column)? {
@@ -81,6 +85,10 @@ pub(super) struct CommandLine {
 impl CommandLine {
     pub(super) fn new(identity: Arc<Identity>) -> Self {
         Self { signature: Signature::any(1, Volatility::Immutable), identity }
+    }
+
+    pub(super) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
     }
 
     fn lines(&self, column: &ArrayRef) -> Result<ArrayRef> {
@@ -137,12 +145,12 @@ impl ScalarUDFImpl for CommandLine {
     }
 }
 
-/// A function is the same where it is over the same lake.
+/// A function is the same where it is over lakes of the same identity.
 macro_rules! same_by_identity {
     ($($function:ty),*) => {$(
         impl PartialEq for $function {
             fn eq(&self, other: &Self) -> bool {
-                Arc::ptr_eq(&self.identity, &other.identity)
+                Arc::ptr_eq(&self.identity, &other.identity) || self.identity == other.identity
             }
         }
 

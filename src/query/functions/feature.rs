@@ -26,6 +26,10 @@ impl Feature {
         Self { signature: Signature::any(2, Volatility::Immutable), identity }
     }
 
+    pub(super) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
     /// The place of the number called `name` in a vector of type `kind` in a column `column`. The
     /// column's own space is asked first; a column of another name is known by its length.
     fn place(&self, column: &str, kind: &DataType, name: &str) -> Result<usize> {
@@ -128,7 +132,7 @@ fn number_at(vectors: &ArrayRef, place: usize) -> Result<ArrayRef> {
 
 impl PartialEq for Feature {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.identity, &other.identity)
+        Arc::ptr_eq(&self.identity, &other.identity) || self.identity == other.identity
     }
 }
 

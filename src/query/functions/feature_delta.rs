@@ -27,6 +27,11 @@ impl FeatureDelta {
         Self { signature: Signature::any(2, Volatility::Immutable), identity }
     }
 
+    /// What lakes it is for.
+    pub(super) fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
     /// The observation space of both vectors: that of the column's name, or else the only one of their length.
     fn space(&self, vectors: &[FieldRef]) -> Result<&RecordedObservation> {
         let [before, after] = vectors else {

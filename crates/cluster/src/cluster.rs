@@ -1,0 +1,241 @@
+//! The queries of an engine on a cluster.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use ballista_core::extension::{SessionConfigExt as _, SessionStateExt as _};
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, not_impl_err};
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::source_as_provider;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
+use steplake::query::{Backend, FieldFunctions, QueryError};
+use steplake::store::{Identity, Snapshot, Table};
+
+use crate::address::Address;
+use crate::codec::{LogicalCodec, MESSAGE_BYTES_MAX, PhysicalCodec};
+use crate::tables::{Mount, ShippedTable};
+use crate::{layers, spool};
+
+/// Bytes of the rows of one table that are sent along with a query, because they are not sealed.
+const HOT_BYTES_MAX: usize = 8 << 20;
+/// How often a query is asked when executors are lost meanwhile.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A cluster, as one lake's queries use it.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    scheduler: Address,
+    mount: Mount,
+    partitions: usize,
+    functions: HashSet<String>,
+}
+
+impl Cluster {
+    pub(crate) fn new(
+        scheduler: Address,
+        mount: Mount,
+        partitions: usize,
+        identity: &Identity,
+    ) -> Self {
+        let own = FieldFunctions::of(&Arc::new(identity.clone()));
+        let scalars = own.scalars.iter().map(|function| function.name().to_owned());
+        let aggregates = own.aggregates.iter().map(|function| function.name().to_owned());
+        let plain = SessionStateBuilder::new().with_default_features().build();
+        let mut functions: HashSet<String> = scalars.chain(aggregates).collect();
+        functions.extend(plain.scalar_functions().keys().cloned());
+        Self { scheduler, mount, partitions, functions }
+    }
+
+    /// Asks once, and waits for all of the answer.
+    async fn attempt(&self, query: DataFrame) -> Result<SendableRecordBatchStream> {
+        let schema = Arc::clone(query.schema().inner());
+        spool::fetched(query.execute_stream().await?, &schema).await
+    }
+}
+
+#[async_trait::async_trait]
+impl Backend for Cluster {
+    fn session(&self, state: SessionState) -> Result<SessionState> {
+        // Before anything else is set: Ballista's own defaults are put in when it is upgraded first.
+        let config = state.config().clone().upgrade_for_ballista();
+        let config = config
+            .with_target_partitions(self.partitions)
+            .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
+            .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
+            .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()));
+        SessionStateBuilder::new_from_existing(state)
+            .with_config(config)
+            .build()
+            .upgrade_for_ballista(format!("http://{}", self.scheduler))
+    }
+
+    async fn table(&self, snapshot: &Snapshot, table: Table) -> Result<Arc<dyn TableProvider>> {
+        if table.is_derived() && snapshot.layers().len() > 1 {
+            return layers::view(snapshot, table, &self.mount).await;
+        }
+        let hot = snapshot.hot(table);
+        let bytes: usize = hot.iter().map(RecordBatch::get_array_memory_size).sum();
+        if bytes > HOT_BYTES_MAX {
+            return Err(said(format!(
+                "{} MiB of `{table}` are not sealed, and a cluster is sent at most {} MiB: run \
+                 `steplake seal` first, or read what is sealed with --snapshot {}",
+                bytes >> 20,
+                HOT_BYTES_MAX >> 20,
+                snapshot.id().0
+            )));
+        }
+        let schema = snapshot.schema(table);
+        Ok(Arc::new(ShippedTable::new(&schema, snapshot.segments(table), &self.mount, hot)?))
+    }
+
+    fn rows(&self, batch: RecordBatch) -> Result<Arc<dyn TableProvider>> {
+        Ok(Arc::new(ShippedTable::of(batch)))
+    }
+
+    fn check(&self, plan: &LogicalPlan) -> Result<()> {
+        plan.apply_with_subqueries(|node| {
+            match node {
+                LogicalPlan::RecursiveQuery(_) => {
+                    return not_impl_err!("WITH RECURSIVE on a cluster; ask without --engine");
+                }
+                LogicalPlan::TableScan(scan)
+                    if scan.table_name.schema() != Some("information_schema") =>
+                {
+                    let table = source_as_provider(&scan.source)?;
+                    if table.downcast_ref::<ShippedTable>().is_none() {
+                        let name = &scan.table_name;
+                        return not_impl_err!("`{name}` on a cluster; ask without --engine");
+                    }
+                }
+                _ => {}
+            }
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| match expr {
+                    Expr::ScalarFunction(call) if !self.functions.contains(call.func.name()) => {
+                        let name = call.func.name();
+                        not_impl_err!(
+                            "{name}() on a cluster: it needs the lake itself; ask without --engine"
+                        )
+                    }
+                    _ => Ok(TreeNodeRecursion::Continue),
+                })
+            })
+        })?;
+        Ok(())
+    }
+
+    async fn execute(&self, query: DataFrame) -> Result<SendableRecordBatchStream> {
+        let (state, plan) = query.into_parts();
+        let plan = state.optimize(&plan)?;
+        if !reads_a_lake(&plan)? {
+            // Nothing to be spread out; and Ballista knows no plans that read nothing.
+            let planner = Arc::new(LocalPlanner);
+            let state =
+                SessionStateBuilder::new_from_existing(state).with_query_planner(planner).build();
+            return DataFrame::new(state, plan).execute_stream().await;
+        }
+        self.scheduler.demand_reachable().await?;
+        let mut attempt = 1;
+        loop {
+            let query = DataFrame::new(state.clone(), plan.clone());
+            match self.attempt(query).await {
+                Err(error) if attempt < ATTEMPTS_MAX && is_loss(&error) => {
+                    tracing::warn!(
+                        "an executor or a file was lost ({}): asking again",
+                        brief(&error)
+                    );
+                    attempt += 1;
+                }
+                Err(error) => return Err(explained(error, &self.scheduler)),
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// Whether a plan has a table of the lake in it.
+fn reads_a_lake(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found |= source_as_provider(&scan.source)?.downcast_ref::<ShippedTable>().is_some();
+        }
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(found)
+}
+
+/// Plans a query for this process.
+struct LocalPlanner;
+
+impl fmt::Debug for LocalPlanner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LocalPlanner")
+    }
+}
+
+#[async_trait::async_trait]
+impl QueryPlanner for LocalPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        DefaultPhysicalPlanner::default().create_physical_plan(plan, session).await
+    }
+}
+
+/// An error with a message of ours.
+fn said(message: String) -> DataFusionError {
+    DataFusionError::Plan(message)
+}
+
+/// What Ballista says, in its own words, when an executor went away or a file was moved. Its errors reach a
+/// client as text.
+const LOSSES: [&str; 9] = [
+    "FetchFailed",
+    "GrpcConnectionError",
+    "GrpcConnectError",
+    "TonicError",
+    "tcp connect error",
+    "transport error",
+    "ExecutorLost",
+    "executor",
+    "No such file or directory",
+];
+
+fn is_loss(error: &DataFusionError) -> bool {
+    let text = format!("{error:?}");
+    LOSSES.iter().any(|loss| text.contains(loss))
+}
+
+/// An error in one short line.
+fn brief(error: &DataFusionError) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    let text = error.strip_backtrace();
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(CHARACTERS_MAX) {
+        Some((end, _)) => format!("{} …", &line[..end]),
+        None => line,
+    }
+}
+
+fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
+    if is_loss(&error) {
+        let what = format!(
+            "the cluster at {scheduler} lost what it was working on, {ATTEMPTS_MAX} times: {}; see the logs \
+             of its executors",
+            brief(&error)
+        );
+        return DataFusionError::External(Box::new(QueryError::Failed(what)));
+    }
+    error
+}

@@ -1,0 +1,40 @@
+//! An answer that is whole before any of it is handed on.
+
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Seek as _};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+
+/// Fetches all of an answer into a temporary file, which is gone when its stream is dropped.
+pub(crate) async fn fetched(
+    mut answer: SendableRecordBatchStream,
+    schema: &SchemaRef,
+) -> Result<SendableRecordBatchStream> {
+    let mut writer = StreamWriter::try_new(BufWriter::new(tempfile::tempfile()?), schema)?;
+    while let Some(batch) = answer.next().await {
+        writer.write(&adapted(&batch?, schema)?)?;
+    }
+    writer.finish()?;
+    let mut file: File =
+        writer.into_inner()?.into_inner().map_err(std::io::IntoInnerError::into_error)?;
+    file.rewind()?;
+    let batches = StreamReader::try_new(BufReader::new(file), None)?;
+    let batches = stream::iter(batches).map_err(Into::into);
+    Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches)))
+}
+
+/// The batch as the plan says it is: what comes over the network lacks the names of a table's columns, or that
+/// there are no nulls.
+fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let columns = batch.columns().to_vec();
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}

@@ -1,0 +1,240 @@
+//! The tables of a lake as they travel: Parquet files by their paths, and rows that lie in none.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{Array as _, AsArray as _, Int64Array, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{Result, Statistics, exec_datafusion_err};
+use datafusion::config::TableParquetOptions;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::object_store::path::Path as StorePath;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::union::UnionExec;
+use steplake::store::Segment;
+
+/// Where the executors find the files of the lake.
+#[derive(Debug, Clone)]
+pub(crate) struct Mount {
+    /// The lake as this process sees it.
+    pub(crate) here: PathBuf,
+    /// The lake as executors see it.
+    pub(crate) there: PathBuf,
+}
+
+impl Mount {
+    /// The path on an executor of a file of the lake, by where it lies at this moment.
+    fn place(&self, segment: &Segment) -> PathBuf {
+        let place = segment.place();
+        let inner = place.strip_prefix(&self.here).map(|inner| self.there.join(inner));
+        inner.unwrap_or(place)
+    }
+}
+
+/// A file of a table.
+#[derive(Debug, Clone)]
+enum File {
+    /// Of the lake that this process has at hand: it may move until it is read.
+    Own(Segment, Mount),
+    /// As another process said.
+    Told { path: String, bytes: u64, rows: u64 },
+}
+
+impl File {
+    fn told(&self) -> Result<(String, u64, u64)> {
+        match self {
+            Self::Own(segment, mount) => {
+                let path = mount.place(segment);
+                let text = path.to_str().map(str::to_owned);
+                let path = text.ok_or_else(|| {
+                    exec_datafusion_err!("{} is no path in UTF-8", path.display())
+                })?;
+                Ok((path, segment.bytes, segment.rows))
+            }
+            Self::Told { path, bytes, rows } => Ok((path.clone(), *bytes, *rows)),
+        }
+    }
+}
+
+/// A table that says all that it takes to read it: whoever plans a query needs no lake, and whoever works on
+/// it needs its files.
+#[derive(Debug, Clone)]
+pub(crate) struct ShippedTable {
+    schema: SchemaRef,
+    files: Vec<File>,
+    /// Rows that are in no file, all in one batch.
+    rows: RecordBatch,
+}
+
+impl ShippedTable {
+    /// Some files of the lake, and some rows besides.
+    pub(crate) fn new(
+        schema: &SchemaRef,
+        segments: &[Segment],
+        mount: &Mount,
+        rows: &[RecordBatch],
+    ) -> Result<Self> {
+        Ok(Self {
+            schema: Arc::clone(schema),
+            files: segments.iter().map(|own| File::Own(own.clone(), mount.clone())).collect(),
+            // In one batch a column has one dictionary.
+            rows: concat_batches(schema, rows)?,
+        })
+    }
+
+    /// Rows alone.
+    pub(crate) fn of(rows: RecordBatch) -> Self {
+        Self { schema: rows.schema(), files: Vec::new(), rows }
+    }
+
+    /// Two Arrow streams one after another: the files, and the rows.
+    pub(crate) fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
+        let (mut paths, mut sizes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
+        let whole = |number: u64| i64::try_from(number).map_err(|e| exec_datafusion_err!("{e}"));
+        for file in &self.files {
+            let (path, size, rows) = file.told()?;
+            paths.push(path);
+            sizes.push(whole(size)?);
+            counts.push(whole(rows)?);
+        }
+        let files = RecordBatch::try_new(
+            files_schema(),
+            vec![
+                Arc::new(StringArray::from(paths)),
+                Arc::new(Int64Array::from(sizes)),
+                Arc::new(Int64Array::from(counts)),
+            ],
+        )?;
+        for batch in [&files, &self.rows] {
+            let mut writer = StreamWriter::try_new(&mut *bytes, batch.schema_ref())?;
+            writer.write(batch)?;
+            writer.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Reads what [`encode`](Self::encode) wrote.
+    pub(crate) fn decode(mut bytes: &[u8]) -> Result<Self> {
+        let files = only_batch(&mut bytes)?;
+        let rows = only_batch(&mut bytes)?;
+        let paths = files["path"].as_string::<i32>();
+        let number = |column: &str, row: usize| {
+            u64::try_from(files[column].as_primitive::<Int64Type>().value(row))
+                .map_err(|error| exec_datafusion_err!("{error}"))
+        };
+        let file = |row| {
+            let path = paths.value(row).to_owned();
+            Ok(File::Told { path, bytes: number("bytes", row)?, rows: number("rows", row)? })
+        };
+        let files = (0..paths.len()).map(file).collect::<Result<_>>()?;
+        Ok(Self { schema: rows.schema(), files, rows })
+    }
+
+    fn scan_files(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = TableParquetOptions {
+            global: state.config_options().execution.parquet.clone(),
+            ..TableParquetOptions::default()
+        };
+        let source =
+            ParquetSource::new(Arc::clone(&self.schema)).with_table_parquet_options(options);
+        let mut files = self.files.iter().map(File::told).collect::<Result<Vec<_>>>()?;
+        let (bytes, rows) =
+            files.iter().fold((0, 0), |(bytes, rows), (_, more, some)| (bytes + more, rows + some));
+        files.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
+        let partitions = state.config().target_partitions().clamp(1, files.len().max(1));
+        let mut groups = vec![Vec::new(); partitions];
+        for (index, (path, bytes, _)) in files.into_iter().enumerate() {
+            let mut file = PartitionedFile::new("", bytes);
+            file.object_meta.location = StorePath::from_absolute_path(Path::new(&path))?;
+            groups[index % partitions].push(file);
+        }
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        let known = |number: u64| usize::try_from(number).ok();
+        statistics.num_rows = known(rows).map_or(Precision::Absent, Precision::Exact);
+        statistics.total_byte_size = known(bytes).map_or(Precision::Absent, Precision::Inexact);
+        let config =
+            FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+                .with_file_groups(groups.into_iter().map(FileGroup::new).collect())
+                .with_statistics(statistics)
+                .with_projection_indices(projection.cloned())?
+                .with_limit(limit)
+                .build();
+        Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn scan_rows(
+        &self,
+        projection: Option<&Vec<usize>>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let partition = vec![self.rows.clone()];
+        let config = MemorySourceConfig::try_new(
+            &[partition],
+            Arc::clone(&self.schema),
+            projection.cloned(),
+        )?;
+        let config = config.with_show_sizes(false).with_limit(limit);
+        Ok(DataSourceExec::from_data_source(config))
+    }
+}
+
+#[async_trait::async_trait]
+impl TableProvider for ShippedTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match (self.files.is_empty(), self.rows.num_rows() == 0) {
+            (true, _) => self.scan_rows(projection, limit),
+            (false, true) => self.scan_files(state, projection, limit),
+            (false, false) => UnionExec::try_new(vec![
+                self.scan_files(state, projection, limit)?,
+                self.scan_rows(projection, limit)?,
+            ]),
+        }
+    }
+}
+
+fn files_schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("path", DataType::Utf8, false),
+        Field::new("bytes", DataType::Int64, false),
+        Field::new("rows", DataType::Int64, false),
+    ]))
+}
+
+/// The next stream's batch.
+fn only_batch(bytes: &mut &[u8]) -> Result<RecordBatch> {
+    let mut reader = StreamReader::try_new(&mut *bytes, None)?;
+    let batch = reader.next().ok_or_else(|| exec_datafusion_err!("a table without a batch"))??;
+    match reader.next() {
+        None => Ok(batch),
+        Some(_) => Err(exec_datafusion_err!("a table of several batches")),
+    }
+}

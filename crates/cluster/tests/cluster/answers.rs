@@ -1,0 +1,185 @@
+//! The same answers, row for row.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use steplake::store::{Lake, ScanColumns, SnapshotKind, Table};
+
+use crate::lakes::{APART, Embedded, count, in_layers};
+use crate::processes::{Cluster, Refused, answer, texts};
+use crate::small_lake::{self, Kept};
+use steplake::dedup::Settings;
+
+/// What is asked in a test file.
+struct Asked<'a> {
+    cluster: &'a Cluster,
+    lake: &'a Lake,
+}
+
+impl sqllogictest::DB for Asked<'_> {
+    type Error = Refused;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, text: &str) -> Result<DBOutput<Self::ColumnType>, Refused> {
+        let lake = self.lake.path();
+        let rows = if let Some(call) = text.strip_prefix("query ") {
+            let mut words = call.split_whitespace();
+            let name = words.next().unwrap_or_default();
+            self.cluster.named(lake, name, words.filter(|word| word.contains('=')))?
+        } else {
+            let answer = self.cluster.sql(lake, text);
+            match answer {
+                // What needs the lake itself is refused. The file then says what it gives elsewhere.
+                Err(Refused(said)) if said.contains("ask without --engine") => {
+                    assert!(text.contains("ir("), "{text}: {said}");
+                    Embedded::over(self.lake.snapshot().unwrap()).sql(text)
+                }
+                answer => answer?,
+            }
+        };
+        let columns = rows.first().map_or(0, |batch| batch.num_columns());
+        let types = vec![DefaultColumnType::Any; columns];
+        let cell = |text: String| if text.is_empty() { "(empty)".to_owned() } else { text };
+        let rows = texts(&rows).into_iter().map(|row| row.into_iter().map(cell).collect());
+        Ok(DBOutput::Rows { types, rows: rows.collect() })
+    }
+
+    fn shutdown(&mut self) {}
+}
+
+fn files() -> Vec<PathBuf> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/sql");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> =
+        files.filter(|file| file.extension().is_some_and(|e| e == "slt")).collect();
+    files.sort();
+    assert!(!files.is_empty(), "no test files in {folder}");
+    files
+}
+
+#[test]
+fn every_test_file_holds_on_a_cluster() {
+    let cluster = Cluster::start(2);
+    let mut wrong = String::new();
+    for kept in [Kept::Sealed, Kept::HalfSealed] {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = small_lake::record(&folder.path().join("lake"), kept);
+        for file in files() {
+            let asked = async || Ok(Asked { cluster: &cluster, lake: &lake });
+            if let Err(error) = Runner::new(asked).run_file(&file) {
+                writeln!(wrong, "{kept:?}: {error}").unwrap();
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+/// Questions whose answers come in one order.
+const ORDERED: [&str; 11] = [
+    "SELECT * FROM state_transitions ORDER BY state_key, state_id, action",
+    "SELECT * FROM conflicts ORDER BY state_key, state_id, action, next_state_id",
+    "SELECT * FROM failures ORDER BY state_key, state_id, action",
+    "SELECT * FROM steps ORDER BY episode_id, step_index",
+    "SELECT * FROM steps_with_actions ORDER BY episode_id, step_index",
+    "SELECT * FROM transitions_taken ORDER BY episode_id, step_index",
+    "SELECT *, feature(Counts, 'y') AS y FROM observations ORDER BY state_key",
+    "SELECT action_name(action) AS name, count(*) AS steps, avg(reward_Size) AS reward FROM steps \
+     GROUP BY action_name(action) ORDER BY 1",
+    "SELECT a.name, s.kind, count(*), row_number() OVER (PARTITION BY action_name(s.action) ORDER BY s.kind) \
+     FROM failures AS s JOIN actions AS a ON a.name = action_name(s.action) GROUP BY a.name, s.kind, s.action \
+     ORDER BY 1, 2",
+    "SELECT table_name, count(*), sum(rows) FROM segments GROUP BY table_name ORDER BY 1",
+    "SELECT DISTINCT commandline(actions) AS line FROM steps_with_actions WHERE step_index < 4 ORDER BY 1",
+];
+
+#[test]
+fn layers_answer_as_in_one_process() {
+    let cluster = Cluster::start(2);
+    let folder = tempfile::tempdir().unwrap();
+    for layers in [1, 3] {
+        let path = folder.path().join(layers.to_string());
+        let lake = in_layers(&path, layers);
+        let embedded = Embedded::over(lake.snapshot().unwrap());
+        for sql in ORDERED {
+            let (found, wanted) = (cluster.sql(&path, sql).unwrap(), embedded.sql(sql));
+            assert_eq!(texts(&found), texts(&wanted), "{layers} layers: {sql}");
+            assert!(!texts(&wanted).is_empty(), "{sql}");
+        }
+        let state = texts(&embedded.sql("SELECT state_id FROM conflicts LIMIT 1"))[0][0].clone();
+        let sql =
+            format!("SELECT * FROM state_transitions WHERE state_id = '{state}' ORDER BY action");
+        assert_eq!(texts(&cluster.sql(&path, &sql).unwrap()), texts(&embedded.sql(&sql)));
+    }
+}
+
+fn derived(lake: &Lake) -> Vec<(Table, Vec<Vec<String>>)> {
+    let snapshot = lake.snapshot().unwrap();
+    let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
+    derived
+        .map(|table| {
+            let batches = snapshot.scan(table, ScanColumns::All).map(Result::unwrap);
+            (table, texts(&batches.collect::<Vec<_>>()))
+        })
+        .collect()
+}
+
+#[test]
+fn a_dedup_makes_the_same_tables() {
+    let cluster = Cluster::start(2);
+    let folder = tempfile::tempdir().unwrap();
+    let here = in_layers(&folder.path().join("here"), 3);
+    let there = in_layers(&folder.path().join("there"), 3);
+    let full = count(&here, Settings { full: true, ..APART });
+    let output = cluster.command(there.path(), "dedup").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        said,
+        format!(
+            "{} steps: {} transitions, {} conflicts, {} failures\n",
+            full.steps, full.transitions, full.conflicts, full.failures
+        )
+    );
+    assert!(full.conflicts > 0 && full.failures > 0);
+    for ((table, here), (_, there)) in derived(&here).into_iter().zip(derived(&there)) {
+        assert_eq!(here, there, "{table}");
+    }
+    let snapshot = there.snapshot().unwrap();
+    assert_eq!(snapshot.history().last().unwrap().kind, SnapshotKind::Dedup);
+    assert_eq!(snapshot.layers().len(), 1);
+    // A later pass goes on from it.
+    assert!(count(&there, APART).unchanged);
+}
+
+#[test]
+fn what_cannot_be_had_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("lake"), 1);
+    let cluster = Cluster::start(1);
+    let refused = |sql: &str| cluster.sql(lake.path(), sql).unwrap_err().0;
+    for sql in [
+        "SELECT ir(state_id) FROM observations",
+        "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 3) SELECT * FROM n",
+    ] {
+        assert!(refused(sql).contains("ask without --engine"), "{}", refused(sql));
+    }
+    assert!(refused("SELECT nothing FROM steps").contains("there is no column `nothing`"));
+    assert!(refused("DROP TABLE steps").contains("a query only reads"));
+    assert_eq!(
+        texts(&cluster.sql(lake.path(), "SELECT 1 AS one WHERE 1 = 1").unwrap()),
+        [["1".to_owned()]]
+    );
+    assert!(cluster.sql(lake.path(), "SELECT * FROM steps WHERE false").unwrap().is_empty());
+    let gone = cluster.address().to_owned();
+    drop(cluster);
+    let said = nobody(lake.path(), &gone).unwrap_err().0;
+    assert!(said.contains("no scheduler is reached at"), "{said}");
+    assert!(said.contains("steplake cluster scheduler"), "{said}");
+}
+
+fn nobody(lake: &Path, address: &str) -> Result<Vec<arrow::array::RecordBatch>, Refused> {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_steplake-cluster"));
+    command.env("STEPLAKE_LAKE", lake).args(["sql", "--scheduler", address]);
+    answer(command.args(["SELECT count(*) FROM steps WHERE action > 0", "--format", "arrow"]))
+}

@@ -1,0 +1,82 @@
+//! Lakes with everything in them that is taken together on a cluster.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use futures::TryStreamExt as _;
+use steplake::dedup::{Settings, dedup};
+use steplake::model::{EpisodeId, RunId};
+use steplake::query::{Engine, EngineOptions};
+use steplake::store::{Lake, Snapshot};
+use tokio::runtime::Runtime;
+
+use crate::toy_lake::{Author, identity};
+
+/// Never takes layers together.
+pub(crate) const APART: Settings = Settings {
+    memory_bytes_max: 1 << 30,
+    threads: NonZeroUsize::MIN,
+    full: false,
+    one_layer_rows_max: 0,
+    tier: 0,
+};
+
+pub(crate) fn count(lake: &Lake, settings: Settings) -> steplake::dedup::Report {
+    dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
+}
+
+/// A lake of so many segments of steps and layers, with conflicts and failures within layers and between
+/// them; what is hot is an open episode.
+pub(crate) fn in_layers(path: &Path, layers: u32) -> Lake {
+    let lake = Lake::create(path, &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    let mut author = Author::default();
+    for layer in 0..layers {
+        for ordinal in 0..12 {
+            let ordinal = 100 * (layers - layer) + ordinal;
+            let mut path = (0..9)
+                .map(|at| {
+                    let action = u16::try_from((at + ordinal) % 5).unwrap();
+                    (action, Some((ordinal * ordinal + 3 * at) % (11 + layer)))
+                })
+                .collect::<Vec<_>>();
+            path.extend(ordinal.is_multiple_of(3).then_some((7, None)));
+            author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
+        }
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+        assert_eq!(count(&lake, APART).layers, layer as usize + 1);
+    }
+    let open = EpisodeId::new(RunId(1), 1000);
+    author.reset(open, 1);
+    author.steps(open, 1, 1, &[(0, Some(2)), (1, Some(3))]);
+    writer.append(&author.take()).unwrap();
+    lake
+}
+
+/// The engine in this process.
+pub(crate) struct Embedded {
+    engine: Engine,
+    runtime: Runtime,
+}
+
+impl Embedded {
+    pub(crate) fn over(snapshot: Snapshot) -> Self {
+        let runtime = Runtime::new().unwrap();
+        let shown = Arc::new(|bitcode: &[u8]| match std::str::from_utf8(bitcode) {
+            Ok(text) => Ok(format!("; {text}")),
+            Err(error) => Err(error.to_string()),
+        });
+        let options = EngineOptions::default();
+        let engine = Engine::new(snapshot, shown, &options);
+        Self { engine: runtime.block_on(engine).unwrap(), runtime }
+    }
+
+    pub(crate) fn sql(&self, sql: &str) -> Vec<RecordBatch> {
+        self.runtime.block_on(async {
+            self.engine.sql(sql).await.unwrap().try_collect::<Vec<_>>().await.unwrap()
+        })
+    }
+}

@@ -1,0 +1,78 @@
+//! An executor is killed in the middle of a query.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use steplake::store::{Lake, Table};
+
+use crate::lakes::{Embedded, in_layers};
+use crate::processes::{Cluster, texts};
+
+const QUESTION: &str = "SELECT action, count(*) AS steps, sum(wall_time_us) AS time, min(reward_Size) AS least \
+                        FROM steps GROUP BY action ORDER BY action";
+
+/// The lake as executors see it: links to its files, but for one segment of steps, which is a pipe. Whoever
+/// opens that waits until somebody writes to it, which nobody does.
+fn mount(lake: &Lake, there: &Path) -> Held {
+    let snapshot = lake.snapshot().unwrap();
+    for table in Table::ALL {
+        std::fs::create_dir_all(there.join(table.name())).unwrap();
+        for segment in snapshot.segments(table) {
+            let inner = segment.path.strip_prefix(lake.path()).unwrap();
+            std::os::unix::fs::symlink(&segment.path, there.join(inner)).unwrap();
+        }
+    }
+    let held = snapshot.segments(Table::Steps).iter().min_by_key(|segment| segment.bytes).unwrap();
+    let file = there.join(held.path.strip_prefix(lake.path()).unwrap());
+    std::fs::remove_file(&file).unwrap();
+    assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
+    Held { file, target: held.path.clone() }
+}
+
+struct Held {
+    file: std::path::PathBuf,
+    target: std::path::PathBuf,
+}
+
+impl Held {
+    /// Whoever opens it from now on reads the segment.
+    fn release(&self) {
+        let link = self.file.with_extension("link");
+        std::os::unix::fs::symlink(&self.target, &link).unwrap();
+        std::fs::rename(&link, &self.file).unwrap();
+    }
+}
+
+#[test]
+fn an_executor_that_is_killed_does_not_change_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("lake"), 4);
+    let wanted = texts(&Embedded::over(lake.snapshot().unwrap()).sql(QUESTION));
+    let there = folder.path().join("there");
+    let held = mount(&lake, &there);
+    let mut cluster = Cluster::start(2);
+    cluster.mount = Some(there);
+    let mut command = cluster.command(lake.path(), "sql");
+    command.args(["--format", "arrow", "--", QUESTION]);
+    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Some tasks are done, and one executor waits for the pipe.
+    let (mut begun, mut done) = ([0, 0], [0, 0]);
+    let stuck = loop {
+        let (executor, line) = cluster.next_line();
+        begun[executor] += usize::from(line.contains("Received task"));
+        done[executor] += usize::from(line.contains("Finished task"));
+        let stuck = (0..2).find(|&executor| begun[executor] > done[executor]);
+        if let Some(stuck) = stuck
+            && done.iter().sum::<usize>() >= 3
+        {
+            break stuck;
+        }
+    };
+    held.release();
+    cluster.kill(stuck);
+    let output = asking.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let reader = arrow::ipc::reader::FileReader::try_new(std::io::Cursor::new(output.stdout), None);
+    let rows = reader.unwrap().collect::<Result<Vec<_>, _>>().unwrap();
+    assert_eq!(texts(&rows), wanted);
+}
