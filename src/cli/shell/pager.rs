@@ -4,7 +4,8 @@
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// What fits on the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,7 +124,13 @@ impl Write for Paged {
 
 /// The process, once there is one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Pager(Arc<Mutex<Option<Child>>>);
+pub(super) struct Pager(Arc<Mutex<Process>>);
+
+#[derive(Debug, Default)]
+struct Process {
+    begun: Option<Instant>,
+    child: Option<Child>,
+}
 
 impl Pager {
     fn begin(&self, wide: bool) -> Option<std::process::ChildStdin> {
@@ -142,16 +149,24 @@ impl Pager {
         };
         let mut child = command.stdin(Stdio::piped()).spawn().ok()?;
         let stdin = child.stdin.take();
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);
+        *self.process() = Process { begun: Some(Instant::now()), child: Some(child) };
         stdin
+    }
+
+    /// When there was more than fits on the screen: from then on, time is the reader's.
+    pub(super) fn begun(&self) -> Option<Instant> {
+        self.process().begun
     }
 
     /// Waits until it is left.
     pub(super) fn wait(&self) {
-        let child = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let child = self.process().child.take();
         if let Some(mut child) = child {
             // How it ended says nothing about the answer.
             let _ = child.wait();
         }
+    }
+    fn process(&self) -> MutexGuard<'_, Process> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::commands::{Command, help};
 use super::completion::Names;
-use super::pager::Screen;
+use super::pager::{Pager, Screen};
 use super::sink::{OutputFile, Sink};
 use super::statements::{Piece, PieceKind};
 use super::{describe, script};
@@ -294,10 +294,11 @@ impl<'a> Session<'a> {
         let work = answer(engine, question, format, limits, sink, watch.clone());
         let outcome = self.until_interrupted(work);
         watch.end();
+        let ended = pager.as_ref().and_then(Pager::begun).unwrap_or_else(Instant::now);
         if let Some(pager) = pager {
             pager.wait();
         }
-        let took = started.elapsed();
+        let took = ended.saturating_duration_since(started);
         let written = outcome?;
         if self.is_timed {
             let rows = written.filter(|_| !format.is_for_people() || self.output.is_some());
