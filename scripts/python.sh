@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Runs Python with the pinned packages of tests/python/requirements.txt, from a virtual environment
-# that is made once and kept.
+# Runs Python with pinned packages, from a virtual environment that is made once and kept:
+#   scripts/python.sh [--requirements FILE] ARGUMENT…
+# The packages are those of tests/python/requirements.txt where no file is named.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 
 requirements=$repository/tests/python/requirements.txt
+if [[ ${1:-} == --requirements ]]; then
+    requirements=$2
+    shift 2
+fi
 environment=$tools/python-$(cat "$requirements" <(python3 --version) | sha256sum | cut --characters=1-16)
 if [[ ! -e $environment/ready ]]; then
     rm -rf "$environment"
     python3 -m venv "$environment"
     "$environment/bin/pip" install --quiet --disable-pip-version-check --requirement "$requirements" >&2 ||
-        fail "the packages of tests/python/requirements.txt could not be installed: see above"
+        fail "the packages of $requirements could not be installed: see above"
     touch "$environment/ready"
 fi
 exec "$environment/bin/python" "$@"

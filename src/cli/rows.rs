@@ -11,8 +11,8 @@ use super::failure::Failed;
 use super::print;
 use crate::model::StateId;
 use crate::query::{
-    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits, Topic,
-    write,
+    Answer, Engine, EngineOptions, Format, IrRebuilder, IrRenderer, Query, QueryError, TableLimits,
+    Topic, write,
 };
 use crate::record::rebuild::{RebuildError, Rebuilder};
 use crate::store::{Lake, Snapshot};

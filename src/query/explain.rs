@@ -139,9 +139,8 @@ fn schema(error: &SchemaError) -> String {
 
 /// A plan error; the one about tables gets the list of them.
 fn plan(message: &str, known: &Known) -> String {
-    let function = message
-        .strip_prefix("table function '")
-        .and_then(|rest| rest.strip_suffix("' not found"));
+    let function =
+        message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"));
     if let Some(name) = function {
         return table_function(name);
     }

@@ -1,4 +1,4 @@
-//! The transition graph as GraphML, for networkx, Gephi and their like.
+//! The transition graph as `GraphML`, for networkx, Gephi and their like.
 
 use std::io::Write;
 
@@ -67,7 +67,8 @@ pub async fn write_graphml(
 /// The question that gives the nodes.
 fn nodes(engine: &Engine, pattern: &str) -> String {
     let spaces = engine.identity().observations.iter().filter(|space| space.width.is_none());
-    let columns: String = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
+    let columns: Vec<String> = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
+    let columns = columns.concat();
     let pattern = quoted_text(pattern);
     format!(
         "SELECT s.state_id, {columns}s.steps, b.benchmark \
@@ -187,6 +188,9 @@ mod tests {
 
     #[test]
     fn what_has_a_meaning_in_xml_is_escaped() {
-        assert_eq!(escaped("early-cse<memssa> & \"x\"\u{1}"), "early-cse&lt;memssa&gt; &amp; &quot;x&quot;\u{fffd}");
+        assert_eq!(
+            escaped("early-cse<memssa> & \"x\"\u{1}"),
+            "early-cse&lt;memssa&gt; &amp; &quot;x&quot;\u{fffd}"
+        );
     }
 }

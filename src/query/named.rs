@@ -214,8 +214,8 @@ impl Prepared {
 fn literal(value: &ScalarValue) -> String {
     match value {
         ScalarValue::FixedSizeBinary(_, Some(bytes)) => {
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("X'{digits}'")
+            let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("X'{}'", digits.concat())
         }
         ScalarValue::Float64(Some(number)) => format!("{number:?}"),
         ScalarValue::Utf8(Some(text)) => quoted_text(text),

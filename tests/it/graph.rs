@@ -53,7 +53,8 @@ fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
         }
         let mut rows = author.take();
         let mut before = 0.0;
-        let sizes: BTreeMap<_, f64> = (0..12).map(|number| (state(number), f64::from(number))).collect();
+        let sizes: BTreeMap<_, f64> =
+            (0..12).map(|number| (state(number), f64::from(number))).collect();
         for step in &mut rows.steps {
             let Some(size) = step.state.and_then(|state| sizes.get(&state)) else { continue };
             if let Some(rewards) = &mut step.rewards {
@@ -120,7 +121,8 @@ impl Model {
             to: row[2].clone(),
             rewards: [row[3].parse().unwrap(), row[4].parse().unwrap()],
         });
-        let starts = ask(engine, "SELECT benchmark_uri, initial_state_id FROM benchmarks ORDER BY 1");
+        let starts =
+            ask(engine, "SELECT benchmark_uri, initial_state_id FROM benchmarks ORDER BY 1");
         let starts = starts.await.into_iter().map(|row| (row[0].clone(), row[1].clone()));
         let sizes = ask(engine, "SELECT state_id, \"Size\" FROM observations").await;
         let sizes = sizes.into_iter().map(|row| (row[0].clone(), row[1].parse().unwrap()));
@@ -187,11 +189,8 @@ async fn assert_ways(engine: &Engine, model: &Model) {
         let sql = format!("SELECT hex(state_id), steps FROM reachable('{start}', 2) ORDER BY 1");
         assert_eq!(ask(engine, &sql).await, near);
     }
-    let mut found = ask(
-        engine,
-        "SELECT benchmark_uri, hex(state_id), steps, actions FROM sequences()",
-    )
-    .await;
+    let mut found =
+        ask(engine, "SELECT benchmark_uri, hex(state_id), steps, actions FROM sequences()").await;
     found.sort();
     expected.sort();
     assert_eq!(found, expected);
@@ -206,7 +205,8 @@ async fn assert_ways(engine: &Engine, model: &Model) {
         assert_eq!(ask(engine, &sql).await, expected, "to {state}");
         let start = &model.starts[0].1;
         let way = model.ways(start).get(&state).cloned();
-        let sql = format!("SELECT action FROM shortest_path('{start}', '{state}') ORDER BY step_index");
+        let sql =
+            format!("SELECT action FROM shortest_path('{start}', '{state}') ORDER BY step_index");
         let steps: Vec<String> = ask(engine, &sql).await.concat();
         let wanted = way.map(|way| way.iter().map(i16::to_string).collect::<Vec<_>>());
         assert_eq!(steps.get(1..).map(<[String]>::to_vec), wanted, "{start} to {state}");
@@ -218,8 +218,10 @@ async fn assert_best(engine: &Engine, model: &Model) {
     for state in model.states() {
         let ways = model.ways(&state);
         let size = |state: &String| model.sizes[state];
-        let (best, way) =
-            ways.iter().min_by_key(|(state, way)| (size(state), way.len(), (*way).clone())).unwrap();
+        let (best, way) = ways
+            .iter()
+            .min_by_key(|(state, way)| (size(state), way.len(), (*way).clone()))
+            .unwrap();
         let (cost, lowest) = (size(&state), size(best));
         let row = [cost.to_string(), lowest.to_string(), way.len().to_string(), actions(way)];
         expected.push([vec![state], row.to_vec(), vec![best.clone()]].concat());
@@ -373,7 +375,8 @@ proptest! {
 async fn a_retracted_action_leads_nowhere_and_is_not_proposed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lake");
-    let lake = record(&path, &[vec![(9, vec![(1, Some(5)), (2, Some(3))]), (9, vec![(2, Some(4))])]]);
+    let lake =
+        record(&path, &[vec![(9, vec![(1, Some(5)), (2, Some(3))]), (9, vec![(2, Some(4))])]]);
     let reached = format!("SELECT count(*) FROM reachable('{}')", state(9));
     assert_eq!(ask(&engine(&lake).await, &reached).await, [["4"]]);
     let proposed = "SELECT count(*) FROM frontier('Size', 100) WHERE action = 2";
@@ -403,7 +406,8 @@ async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
     });
     let lake = record(&path, &[played.collect()]);
     let engine = engine(&lake).await;
-    let rows = engine.named("full_fan_out", &[]).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
+    let rows =
+        engine.named("full_fan_out", &[]).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
     let shown = arrow::util::pretty::pretty_format_batches(&rows).unwrap().to_string();
     let row = format!("| {} | 8       | 6        | 1       |", state(9));
     assert!(shown.contains(&row) && shown.lines().count() == 5, "{shown}");
@@ -421,5 +425,8 @@ async fn steps_without_transitions_are_no_empty_graph() {
     writer.append(&author.take()).unwrap();
     assert!(lake.snapshot().unwrap().rows(Table::Steps) > 0);
     let error = try_ask(&engine(&lake).await, sql).await.unwrap_err();
-    assert!(error.to_string().contains("run `steplake seal` and `steplake dedup` first"), "{error}");
+    assert!(
+        error.to_string().contains("run `steplake seal` and `steplake dedup` first"),
+        "{error}"
+    );
 }

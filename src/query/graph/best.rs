@@ -16,19 +16,14 @@ pub(super) struct Ways {
 impl Ways {
     /// The ways of these lengths: the first step goes along the first edge that leads to a node which is one step
     /// nearer and that `takes` holds true for.
-    pub(super) fn new(
-        graph: &Graph,
-        steps: Vec<u32>,
-        takes: impl Fn(Node, usize) -> bool,
-    ) -> Self {
+    pub(super) fn new(graph: &Graph, steps: Vec<u32>, takes: impl Fn(Node, usize) -> bool) -> Self {
         let first = graph.all_nodes().map(|node| {
             let own = steps[node as usize];
             if own == NONE || own == 0 {
                 return NONE;
             }
-            let nearer = |&edge: &usize| {
-                steps[graph.next[edge] as usize] == own - 1 && takes(node, edge)
-            };
+            let nearer =
+                |&edge: &usize| steps[graph.next[edge] as usize] == own - 1 && takes(node, edge);
             let edge = graph.edges_of(node).find(nearer);
             Edge::try_from(edge.expect("a way goes on to its end")).expect("edges have 32 bits")
         });
@@ -67,8 +62,11 @@ impl Ways {
 /// The lowest cost that each node reaches, itself included, and the shortest way to a node that has it; none
 /// where no cost of what it reaches is known.
 pub(super) fn lowest(graph: &Graph, costs: &[Option<i64>]) -> (Vec<Option<i64>>, Ways) {
-    let mut by_cost: Vec<(i64, Node)> =
-        costs.iter().zip(graph.all_nodes()).filter_map(|(&cost, node)| Some((cost?, node))).collect();
+    let mut by_cost: Vec<(i64, Node)> = costs
+        .iter()
+        .zip(graph.all_nodes())
+        .filter_map(|(&cost, node)| Some((cost?, node)))
+        .collect();
     by_cost.sort_unstable();
     let mut lowest = vec![None; graph.nodes()];
     let mut steps = vec![NONE; graph.nodes()];

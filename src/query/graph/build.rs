@@ -190,7 +190,8 @@ fn failures(snapshot: &Snapshot, retracted: &[i16]) -> Result<Vec<(StateId, i16)
 fn starts(snapshot: &Snapshot) -> Result<Vec<(String, StateId)>, QueryError> {
     let mut starts = Vec::new();
     each(snapshot, Table::Benchmarks, &["benchmark_uri", "initial_state_id"], |batch| {
-        let (names, states) = (batch["benchmark_uri"].as_string::<i32>(), ids(&batch, "initial_state_id"));
+        let (names, states) =
+            (batch["benchmark_uri"].as_string::<i32>(), ids(&batch, "initial_state_id"));
         let row = |row| (names.value(row).to_owned(), StateId::from_slice(states.value(row)));
         starts.extend((0..batch.num_rows()).map(row));
         Ok::<_, StoreError>(())
@@ -218,7 +219,8 @@ pub(super) fn rewards(
             let actions = batch["action"].as_primitive::<Int16Type>().values();
             let own = batch[column].as_primitive::<Float64Type>();
             let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
-            rewards.extend(rows.map(|row| if own.is_valid(row) { own.value(row) } else { f64::NAN }));
+            rewards
+                .extend(rows.map(|row| if own.is_valid(row) { own.value(row) } else { f64::NAN }));
         }
         Ok::<_, StoreError>(rewards)
     })?;

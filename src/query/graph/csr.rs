@@ -83,7 +83,8 @@ impl Graph {
 
     /// Bytes of memory, without those that walking backwards takes.
     pub(super) fn bytes(&self) -> usize {
-        let names = self.starts.iter().map(|(name, _)| name.capacity() + size_of::<(String, Node)>());
+        let names =
+            self.starts.iter().map(|(name, _)| name.capacity() + size_of::<(String, Node)>());
         self.states.bytes()
             + self.first_edge.capacity() * size_of::<Edge>()
             + self.edges() * (size_of::<i16>() + size_of::<Node>() + size_of::<u32>())

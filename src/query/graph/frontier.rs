@@ -52,9 +52,9 @@ fn promises(graph: &Graph, rewards: &[f64], space: usize, retracted: &[i16]) -> 
         let mean = if support > 0 { sum / f64::from(support) } else { f64::NAN };
         (!retracted.contains(&action)).then_some(Promise { action, mean, support })
     };
-    let mut promises: Vec<Promise> =
-        sums.into_iter().enumerate().filter_map(promise).collect();
-    let worth = |promise: &Promise| if promise.mean.is_nan() { f64::NEG_INFINITY } else { promise.mean };
+    let mut promises: Vec<Promise> = sums.into_iter().enumerate().filter_map(promise).collect();
+    let worth =
+        |promise: &Promise| if promise.mean.is_nan() { f64::NEG_INFINITY } else { promise.mean };
     promises.sort_by(|one, other| worth(other).total_cmp(&worth(one)));
     promises
 }
@@ -63,7 +63,7 @@ fn promises(graph: &Graph, rewards: &[f64], space: usize, retracted: &[i16]) -> 
 struct Untried {
     node: Node,
     tried: u32,
-    untried: u32,
+    open: u32,
     promise: Promise,
 }
 
@@ -77,9 +77,9 @@ impl Frontier {
         let open: Vec<&Promise> =
             promises.iter().filter(|promise| !is_tried(promise.action)).collect();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let (tried, untried) = (count(promises.len() - open.len()), count(open.len()));
+        let (tried, left) = (count(promises.len() - open.len()), count(open.len()));
         let best = open.into_iter().take(self.actions_max);
-        rows.extend(best.map(|&promise| Untried { node, tried, untried, promise }));
+        rows.extend(best.map(|&promise| Untried { node, tried, open: left, promise }));
     }
 }
 
@@ -114,7 +114,7 @@ impl Question for Frontier {
                     "state_id" => states(ids)?,
                     "state_key" => keys(ids),
                     "tried" => counts(some.iter().map(|row| Some(row.tried))),
-                    "untried" => counts(some.iter().map(|row| Some(row.untried))),
+                    "untried" => counts(some.iter().map(|row| Some(row.open))),
                     "action" => actions(some.iter().map(|row| Some(row.promise.action))),
                     "promise" => numbers(some.iter().map(|row| row.promise.mean)),
                     _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),

@@ -122,7 +122,8 @@ impl Returns {
         };
         for at in 0..episode.len() {
             let following = &episode[at..episode.len().min(at + steps as usize)];
-            let total = following.iter().rev().fold(0.0, |sum, step| reward(step) + self.gamma * sum);
+            let total =
+                following.iter().rev().fold(0.0, |sum, step| reward(step) + self.gamma * sum);
             episode[at].total = total;
         }
     }

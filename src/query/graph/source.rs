@@ -81,11 +81,7 @@ impl GraphSource {
     }
 
     /// The rewards of one space, edge by edge, NaN where there is none.
-    pub(super) fn rewards(
-        &self,
-        pool: &Arc<dyn MemoryPool>,
-        space: &str,
-    ) -> Result<Arc<Vec<f64>>> {
+    pub(super) fn rewards(&self, pool: &Arc<dyn MemoryPool>, space: &str) -> Result<Arc<Vec<f64>>> {
         let graph = self.graph(pool)?;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rewards) = kept.rewards.get(space) {

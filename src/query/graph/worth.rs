@@ -70,9 +70,8 @@ impl Question for BestCost {
         let nodes = rows.nodes(&graph);
         rows.send_all(&nodes, |some, column| {
             let ids = some.iter().map(|&node| graph.states.id(node));
-            let of = |values: &[Option<i64>]| {
-                integers(some.iter().map(|&node| values[node as usize]))
-            };
+            let of =
+                |values: &[Option<i64>]| integers(some.iter().map(|&node| values[node as usize]));
             Ok(match column {
                 "state_id" => states(ids)?,
                 "state_key" => keys(ids),
@@ -202,9 +201,8 @@ struct Weighed {
 
 impl Advantage {
     fn weighed(&self, graph: &Graph, rewards: &[f64], values: &[f64], from: Node) -> Vec<Weighed> {
-        let worth = |edge: usize| {
-            rewards[edge] + self.discounted.gamma * values[graph.next[edge] as usize]
-        };
+        let worth =
+            |edge: usize| rewards[edge] + self.discounted.gamma * values[graph.next[edge] as usize];
         let (mut sum, mut steps) = (0.0, 0.0);
         for edge in graph.edges_of(from).filter(|&edge| !rewards[edge].is_nan()) {
             let count = f64::from(graph.counts[edge]);
@@ -241,7 +239,8 @@ impl Question for Advantage {
         let nodes = rows.nodes(&graph);
         // Some nodes at a time, so that what waits to be sent stays small.
         for some in nodes.chunks(BATCH_ROWS) {
-            let weighed = some.iter().flat_map(|&node| self.weighed(&graph, &rewards, &values, node));
+            let weighed =
+                some.iter().flat_map(|&node| self.weighed(&graph, &rewards, &values, node));
             let weighed: Vec<Weighed> = weighed.collect();
             let sent = rows.send_all(&weighed, |some, column| {
                 let ids = some.iter().map(|row| graph.states.id(row.from));
