@@ -22,6 +22,7 @@ million: install ## Record a million unique states of the demo's programs, into 
 test: install ## Run every test
 	cargo test --locked
 	@scripts/test-readers.sh
+	@scripts/test-graph.sh
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
 	@for target in manifest frames sql parquet; do \
