@@ -1,5 +1,5 @@
-//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until nothing
-//! changes, and plain SQL.
+//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until
+//! nothing changes, and plain SQL.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -40,8 +40,8 @@ fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
     proptest::collection::vec(proptest::collection::vec(episode, 1..8), 1..4)
 }
 
-/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size is its number;
-/// the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
+/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size is its
+/// number; the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
 fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();

@@ -14,8 +14,8 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// The ways of these lengths: the first step goes along the first edge that leads to a node which is one step
-    /// nearer and that `takes` holds true for.
+    /// The ways of these lengths: the first step goes along the first edge that leads to a node which is
+    /// one step nearer and that `takes` holds true for.
     pub(super) fn new(graph: &Graph, steps: Vec<u32>, takes: impl Fn(Node, usize) -> bool) -> Self {
         let first = graph.all_nodes().map(|node| {
             let own = steps[node as usize];

@@ -19,7 +19,8 @@ use super::source::GraphSource;
 use super::value::{Values, values};
 use crate::query::literals::STATE_TYPE;
 
-/// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way there.
+/// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way
+/// there.
 #[derive(Debug)]
 struct BestCost {
     space: String,
@@ -125,7 +126,8 @@ impl Question for BestSequences {
     }
 }
 
-/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way that earns it.
+/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way that
+/// earns it.
 #[derive(Debug)]
 struct BestKnown {
     discounted: Discounted,
@@ -184,8 +186,8 @@ impl Question for BestKnown {
     }
 }
 
-/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how much more than
-/// the best known and than the mean of what was done there.
+/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how much more
+/// than the best known and than the mean of what was done there.
 #[derive(Debug)]
 struct Advantage {
     discounted: Discounted,
