@@ -28,6 +28,7 @@ test: install ## Run every test
 	@scripts/test-readers.sh
 	@scripts/test-serve.sh
 	@scripts/test-remote.sh
+	@scripts/test-graph.sh
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
 	@for target in manifest frames sql parquet; do \

@@ -76,7 +76,7 @@ pub(crate) fn sql(content: &[u8]) {
         let options = EngineOptions {
             memory_bytes_max: std::num::NonZeroUsize::new(64 << 20),
             threads: std::num::NonZeroUsize::new(1),
-            rebuilder: None,
+            ..EngineOptions::default()
         };
         let show = Arc::new(|_: &[u8]| Ok("ir".to_owned()));
         let engine = Engine::new(small().snapshot().unwrap(), show, &options);

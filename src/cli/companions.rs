@@ -44,6 +44,10 @@ pub(super) fn become_one(
     command: Option<&str>,
     args: &[OsString],
 ) -> Failed {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a part of this program, with its limits and its surroundings"
+    )]
     let mut process = Command::new(place(companion));
     process.args(command).args(args).env("STEPLAKE_LAKE", &cli.lake);
     if cli.verbose > 0 {

@@ -24,7 +24,7 @@ pub(super) struct ExportArgs {
     #[arg(long, value_enum, default_value_t = GraphFormat::Graphml)]
     format: GraphFormat,
 
-    /// A LIKE pattern for the URIs of the benchmarks, e.g. 'benchmark://debian-v0/zlib/%'. All by default.
+    /// A LIKE pattern for the URIs of the benchmarks, e.g. `benchmark://debian-v0/zlib/%`. All by default.
     #[arg(long, short, default_value = "%", value_name = "PATTERN")]
     benchmark: String,
 
@@ -50,29 +50,19 @@ pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
     runtime.block_on(async {
         let engine = rows::engine(snapshot).await?;
         let pattern = args.benchmark.as_str();
-        let written = match &args.output {
-            Some(path) => {
-                let file = File::create(path).map_err(|error| {
-                    Failed::usage(format!("{} cannot be written: {error}", path.display()))
-                })?;
-                let mut out = BufWriter::new(file);
-                let written = write_graphml(&engine, pattern, &mut out).await?;
-                out.flush()?;
-                written
-            }
-            None => {
-                let mut out = BufWriter::new(std::io::stdout());
-                match write_graphml(&engine, pattern, &mut out).await {
-                    Err(QueryError::Write(error))
-                        if error.kind() == std::io::ErrorKind::BrokenPipe =>
-                    {
-                        return Ok(());
-                    }
-                    written => written?,
-                }
-            }
+        let mut out: Box<dyn Write + Send> = match &args.output {
+            Some(path) => Box::new(File::create(path).map_err(|error| {
+                Failed::usage(format!("{} cannot be written: {error}", path.display()))
+            })?),
+            None => Box::new(std::io::stdout()),
         };
-        let WrittenGraph { nodes, edges } = written;
+        let written = write_graphml(&engine, pattern, &mut BufWriter::new(&mut out)).await;
+        let WrittenGraph { nodes, edges } = match written {
+            Err(QueryError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                return Ok(());
+            }
+            written => written?,
+        };
         if nodes == 0 {
             tracing::warn!("no benchmark of this lake has a URI like `{pattern}`");
         }

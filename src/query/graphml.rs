@@ -1,4 +1,4 @@
-//! The transition graph as GraphML, for networkx, Gephi and their like.
+//! The transition graph as `GraphML`, for networkx, Gephi and their like.
 
 use std::io::Write;
 
@@ -36,10 +36,10 @@ impl Element {
     }
 }
 
-/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`: each state as a node, with its id
-/// as its name, its observations that are single numbers, the fewest `steps` from a benchmark, and the `benchmark`
-/// that begins in it; each transition as a directed edge, with the columns of the query `transition_graph`. What is
-/// missing has no `data`. Rows go as they come.
+/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`: each state as a node, with
+/// its id as its name, its observations that are single numbers, the fewest `steps` from a benchmark, and
+/// the `benchmark` that begins in it; each transition as a directed edge, with the columns of the query
+/// `transition_graph`. What is missing has no `data`. Rows go as they come.
 ///
 /// # Errors
 ///
@@ -67,7 +67,8 @@ pub async fn write_graphml(
 /// The question that gives the nodes.
 fn nodes(engine: &Engine, pattern: &str) -> String {
     let spaces = engine.identity().observations.iter().filter(|space| space.width.is_none());
-    let columns: String = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
+    let columns: Vec<String> = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
+    let columns = columns.concat();
     let pattern = quoted_text(pattern);
     format!(
         "SELECT s.state_id, {columns}s.steps, b.benchmark \

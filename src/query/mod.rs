@@ -19,22 +19,23 @@
 //!
 //! - `reachable('STATE' [, steps])`, `shortest_path('FROM', 'TO')`, `sequence_to('STATE')` and
 //!   `sequences([steps])`: shortest ways, across episodes. They are minimal: no step of one changes nothing.
-//! - `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way there;
-//!   `best_sequences('OBSERVATION SPACE')`: the same for each benchmark.
-//! - `best_known('REWARD SPACE' [, gamma])`: the best-known value `V` of each state. `V(s)` is the greatest of 0 and
-//!   all `Q(s, a) = r(s, a) + gamma V(s')` over the recorded transitions: one may stop anywhere, and what was never
-//!   tried is worth nothing. Values within a billionth of the largest reward count as equal. Without a discount
-//!   there is no such value where a cycle of transitions pays, and the answer is an error that says so; rewards that
-//!   are differences of a cost never do that within one program.
-//! - `advantage('REWARD SPACE' [, gamma])`: for each transition `Q`, `advantage`, which is `Q(s, a) - V(s)` and at
-//!   most 0, and `advantage_over_mean`, which is `Q(s, a)` less the mean of the `Q` of what was done in the state,
-//!   each as often as it was done.
-//! - `returns('REWARD SPACE' [, steps [, gamma]])`: for each step the discounted sum of its reward and those after
-//!   it in its episode, of so many steps together or, with NULL, to the end. It reads steps, hot ones too.
-//! - `frontier('REWARD SPACE' [, actions])`: for each state its most promising untried actions. An action promises
-//!   the mean of its rewards over all transitions.
-//! - `algebra(['REWARD SPACE'])`: laws about actions and pairs of them, with the number of states in which each
-//!   could be tested and in which it held.
+//! - `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way
+//!   there; `best_sequences('OBSERVATION SPACE')`: the same for each benchmark.
+//! - `best_known('REWARD SPACE' [, gamma])`: the best-known value `V` of each state. `V(s)` is the greatest
+//!   of 0 and all `Q(s, a) = r(s, a) + gamma V(s')` over the recorded transitions: one may stop anywhere,
+//!   and what was never tried is worth nothing. Values within a billionth of the largest reward count as
+//!   equal. Without a discount there is no such value where a cycle of transitions pays, and the answer is
+//!   an error that says so; rewards that are differences of a cost never do that within one program.
+//! - `advantage('REWARD SPACE' [, gamma])`: for each transition `Q`, `advantage`, which is `Q(s, a) - V(s)`
+//!   and at most 0, and `advantage_over_mean`, which is `Q(s, a)` less the mean of the `Q` of what was done
+//!   in the state, each as often as it was done.
+//! - `returns('REWARD SPACE' [, steps [, gamma]])`: for each step the discounted sum of its reward and
+//!   those after it in its episode, of so many steps together or, with NULL, to the end. It reads steps,
+//!   hot ones too.
+//! - `frontier('REWARD SPACE' [, actions])`: for each state its most promising untried actions. An action
+//!   promises the mean of its rewards over all transitions.
+//! - `algebra(['REWARD SPACE'])`: laws about actions and pairs of them, with the number of states in which
+//!   each could be tested and in which it held.
 //!
 //! A [`Statement`] is a question with values for its parameters and a limit of its own; a [`Query`] is one
 //! with a name, and [`write()`] brings an [`Answer`] into a [`Format`]. What can be asked about is described by

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A parameter without `= default` must be given. Values reach the query as typed parameters (`$name`).
-//! Where SQL takes none, as in the arguments of a table function, `{name}` stands for the literal that a value was
-//! read as. A reward space, after it was looked up in the lake's identity, is a column as `{name}`, and its name as
-//! `'{name}'`.
+//! Where SQL takes none, as in the arguments of a table function, `{name}` stands for the literal that a
+//! value was read as. A reward space, after it was looked up in the lake's identity, is a column as
+//! `{name}`, and its name as `'{name}'`.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -214,8 +214,8 @@ impl Prepared {
 fn literal(value: &ScalarValue) -> String {
     match value {
         ScalarValue::FixedSizeBinary(_, Some(bytes)) => {
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            format!("X'{digits}'")
+            let digits: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("X'{}'", digits.concat())
         }
         ScalarValue::Float64(Some(number)) => format!("{number:?}"),
         ScalarValue::Utf8(Some(text)) => quoted_text(text),

@@ -1,7 +1,8 @@
-//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until nothing
-//! changes, and plain SQL.
+//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until
+//! nothing changes, and plain SQL.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -9,16 +10,16 @@ use futures::TryStreamExt as _;
 use proptest::prelude::*;
 use steplake::dedup::{Settings, dedup};
 use steplake::model::{EpisodeId, RunId};
-use steplake::query::{Engine, QueryError};
+use steplake::query::{Engine, EngineOptions, QueryError};
 use steplake::store::{Lake, Table};
 
-use crate::sql::engine;
+use crate::sql::{engine, renderer};
 use crate::toy_lake::{Author, Taken, identity, state};
 
 /// Never takes layers together.
 const APART: Settings = Settings {
     memory_bytes_max: 1 << 30,
-    threads: std::num::NonZeroUsize::MIN,
+    threads: NonZeroUsize::MIN,
     full: false,
     one_layer_rows_max: 0,
     tier: 0,
@@ -39,8 +40,8 @@ fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
     proptest::collection::vec(proptest::collection::vec(episode, 1..8), 1..4)
 }
 
-/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size is its number;
-/// the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
+/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size is its
+/// number; the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
 fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
@@ -411,6 +412,17 @@ async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
     let shown = arrow::util::pretty::pretty_format_batches(&rows).unwrap().to_string();
     let row = format!("| {} | 8       | 6        | 1       |", state(9));
     assert!(shown.contains(&row) && shown.lines().count() == 5, "{shown}");
+}
+
+#[tokio::test]
+async fn a_graph_that_has_no_room_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = record(&folder.path().join("lake"), &[vec![(9, vec![(1, Some(5)), (2, Some(3))])]]);
+    let options =
+        EngineOptions { memory_bytes_max: NonZeroUsize::new(100), ..EngineOptions::default() };
+    let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
+    let error = try_ask(&engine, "SELECT * FROM sequences()").await.unwrap_err();
+    assert!(matches!(error, QueryError::Memory(_)), "{error}");
 }
 
 #[tokio::test]

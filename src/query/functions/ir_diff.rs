@@ -38,7 +38,7 @@ impl IrDiff {
     fn diffs(&self, before: &ArrayRef, after: &ArrayRef) -> Result<ArrayRef> {
         let states = [state_ids(before)?, state_ids(after)?];
         let texts = [self.ir.texts(before)?, self.ir.texts(after)?];
-        let [old, new] = texts.each_ref().map(|texts| texts.as_string::<i32>());
+        let [old, new] = [texts[0].as_string::<i32>(), texts[1].as_string::<i32>()];
         let mut diffs = StringBuilder::new();
         for row in 0..before.len() {
             let names = states.each_ref().map(|states| states[row]);

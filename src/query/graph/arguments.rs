@@ -67,19 +67,18 @@ impl<'a> Arguments<'a> {
 
     /// The state that is named: as text, or as bytes.
     pub(super) fn state(&self, place: usize) -> Result<StateId> {
-        let bytes = match self.constant(place)? {
-            Some(
-                ScalarValue::FixedSizeBinary(_, Some(bytes))
-                | ScalarValue::Binary(Some(bytes))
-                | ScalarValue::LargeBinary(Some(bytes))
-                | ScalarValue::BinaryView(Some(bytes)),
-            ) => bytes.as_slice().try_into().ok().map(StateId),
-            _ => {
-                let text = self.text(place)?.unwrap_or("NULL");
-                return text.parse().map_err(|error| self.wrong(error));
-            }
-        };
-        bytes.ok_or_else(|| self.wrong("a state id has 20 bytes"))
+        if let Some(
+            ScalarValue::FixedSizeBinary(_, Some(bytes))
+            | ScalarValue::Binary(Some(bytes))
+            | ScalarValue::LargeBinary(Some(bytes))
+            | ScalarValue::BinaryView(Some(bytes)),
+        ) = self.constant(place)?
+        {
+            let state = bytes.as_slice().try_into().ok().map(StateId);
+            return state.ok_or_else(|| self.wrong("a state id has 20 bytes"));
+        }
+        let text = self.text(place)?.unwrap_or("NULL");
+        text.parse().map_err(|error| self.wrong(error))
     }
 
     /// A whole number that is not negative, if it is given.

@@ -14,8 +14,8 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// The ways of these lengths: the first step goes along the first edge that leads to a node which is one step
-    /// nearer and that `takes` holds true for.
+    /// The ways of these lengths: the first step goes along the first edge that leads to a node which is
+    /// one step nearer and that `takes` holds true for.
     pub(super) fn new(graph: &Graph, steps: Vec<u32>, takes: impl Fn(Node, usize) -> bool) -> Self {
         let first = graph.all_nodes().map(|node| {
             let own = steps[node as usize];
@@ -39,23 +39,33 @@ impl Ways {
     pub(super) fn actions(&self, graph: &Graph, node: Node) -> Option<Vec<i16>> {
         let steps = self.steps(node)?;
         let mut actions = Vec::with_capacity(steps as usize);
-        self.walk(graph, node, |edge| actions.push(graph.actions[edge]));
-        Some(actions)
-    }
-
-    /// Where the way from `node` ends.
-    pub(super) fn end(&self, graph: &Graph, node: Node) -> Option<Node> {
-        self.steps(node).map(|_| self.walk(graph, node, |_| ()))
-    }
-
-    fn walk(&self, graph: &Graph, node: Node, mut step: impl FnMut(usize)) -> Node {
         let mut at = node;
         while self.first[at as usize] != NONE {
             let edge = self.first[at as usize] as usize;
-            step(edge);
+            actions.push(graph.actions[edge]);
             at = graph.next[edge];
         }
-        at
+        Some(actions)
+    }
+
+    /// Where the way from each node ends; the node itself where there is none.
+    pub(super) fn ends(&self, graph: &Graph) -> Vec<Node> {
+        let mut ends = vec![NONE; self.steps.len()];
+        let mut path = Vec::new();
+        for node in graph.all_nodes() {
+            let mut at = node;
+            while ends[at as usize] == NONE && self.first[at as usize] != NONE {
+                path.push(at);
+                at = graph.next[self.first[at as usize] as usize];
+            }
+            // What was walked before need not be walked again.
+            let end = if ends[at as usize] == NONE { at } else { ends[at as usize] };
+            ends[at as usize] = end;
+            for passed in path.drain(..) {
+                ends[passed as usize] = end;
+            }
+        }
+        ends
     }
 }
 

@@ -29,8 +29,8 @@ struct Piece {
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too large or whose
-/// steps were not deduplicated yet.
+/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too large or
+/// whose steps were not deduplicated yet.
 pub(super) fn build(snapshot: &Snapshot, threads: NonZeroUsize) -> Result<Graph, QueryError> {
     demand_dedup(snapshot)?;
     let retracted = snapshot.retracted_actions();

@@ -39,7 +39,7 @@ pub(super) fn states(states: impl Iterator<Item = StateId>) -> Result<ArrayRef> 
 pub(super) fn some_states(states: impl Iterator<Item = Option<StateId>>) -> Result<ArrayRef> {
     let states: Vec<Option<StateId>> = states.collect();
     let bytes = states.iter().flat_map(|state| state.map_or([0; StateId::LEN], |state| state.0));
-    let nulls = NullBuffer::from_iter(states.iter().map(Option::is_some));
+    let nulls = states.iter().map(Option::is_some).collect::<NullBuffer>();
     let bytes = Buffer::from_vec(bytes.collect::<Vec<u8>>());
     Ok(Arc::new(FixedSizeBinaryArray::try_new(20, bytes, Some(nulls))?))
 }

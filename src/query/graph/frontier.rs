@@ -12,9 +12,9 @@ use super::function::{BATCH_ROWS, Question, Rows, Wanted};
 use super::index::Node;
 use super::source::GraphSource;
 
-/// For each state the most promising of the actions that were not tried in it. What an action promises is the mean
-/// of its rewards over all transitions, each counted once; an action that no state has a transition of promises
-/// nothing that is known, and comes last. Actions that were retracted are left out.
+/// For each state the most promising of the actions that were not tried in it. What an action promises is
+/// the mean of its rewards over all transitions, each counted once; an action that no state has a
+/// transition of promises nothing that is known, and comes last. Actions that were retracted are left out.
 #[derive(Debug)]
 struct Frontier {
     space: String,
@@ -63,23 +63,52 @@ fn promises(graph: &Graph, rewards: &[f64], space: usize, retracted: &[i16]) -> 
 struct Untried {
     node: Node,
     tried: u32,
-    untried: u32,
+    open: u32,
     promise: Promise,
 }
 
+/// Which actions were tried in a node.
+struct Tried {
+    /// For each action the last node that it was seen in, counted from 1.
+    seen: Vec<u32>,
+}
+
+impl Tried {
+    /// Looks at `node`; how many actions were tried in it.
+    fn look(&mut self, graph: &Graph, node: Node) -> u32 {
+        let actions = graph.actions[graph.edges_of(node)].iter();
+        let failed = graph.failed(node).iter().map(|(_, action)| action);
+        let mut count = 0;
+        for &action in actions.chain(failed) {
+            let seen = usize::try_from(action).ok().and_then(|action| self.seen.get_mut(action));
+            if let Some(seen) = seen.filter(|seen| **seen != node + 1) {
+                *seen = node + 1;
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Whether an action was tried in the node that was looked at last.
+    fn has(&self, node: Node, action: i16) -> bool {
+        usize::try_from(action).is_ok_and(|action| self.seen[action] == node + 1)
+    }
+}
+
 impl Frontier {
-    fn untried(&self, graph: &Graph, promises: &[Promise], node: Node, rows: &mut Vec<Untried>) {
-        let edges = &graph.actions[graph.edges_of(node)];
-        let failed = graph.failed(node);
-        let is_tried = |action: i16| {
-            edges.binary_search(&action).is_ok() || failed.iter().any(|&(_, other)| other == action)
-        };
-        let open: Vec<&Promise> =
-            promises.iter().filter(|promise| !is_tried(promise.action)).collect();
-        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        let (tried, untried) = (count(promises.len() - open.len()), count(open.len()));
-        let best = open.into_iter().take(self.actions_max);
-        rows.extend(best.map(|&promise| Untried { node, tried, untried, promise }));
+    fn untried(
+        &self,
+        graph: &Graph,
+        promises: &[Promise],
+        tried: &mut Tried,
+        node: Node,
+        rows: &mut Vec<Untried>,
+    ) {
+        let count = tried.look(graph, node);
+        let open = u32::try_from(promises.len()).unwrap_or(u32::MAX) - count;
+        let best = promises.iter().filter(|promise| !tried.has(node, promise.action));
+        let best = best.take(self.actions_max);
+        rows.extend(best.map(|&promise| Untried { node, tried: count, open, promise }));
     }
 }
 
@@ -102,11 +131,12 @@ impl Question for Frontier {
         let rewards = source.rewards(rows.pool(), &self.space)?;
         let space = source.identity.action_space.actions.len();
         let promises = promises(&graph, &rewards, space, &source.snapshot.retracted_actions());
+        let mut tried = Tried { seen: vec![0; space] };
         let nodes = rows.nodes(&graph);
         for some in nodes.chunks(BATCH_ROWS) {
             let mut untried = Vec::with_capacity(some.len());
             for &node in some {
-                self.untried(&graph, &promises, node, &mut untried);
+                self.untried(&graph, &promises, &mut tried, node, &mut untried);
             }
             let sent = rows.send_all(&untried, |some, column| {
                 let ids = some.iter().map(|row| graph.states.id(row.node));
@@ -114,7 +144,7 @@ impl Question for Frontier {
                     "state_id" => states(ids)?,
                     "state_key" => keys(ids),
                     "tried" => counts(some.iter().map(|row| Some(row.tried))),
-                    "untried" => counts(some.iter().map(|row| Some(row.untried))),
+                    "untried" => counts(some.iter().map(|row| Some(row.open))),
                     "action" => actions(some.iter().map(|row| Some(row.promise.action))),
                     "promise" => numbers(some.iter().map(|row| row.promise.mean)),
                     _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),

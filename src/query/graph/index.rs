@@ -94,7 +94,9 @@ mod tests {
         ) {
             if near {
                 // Keys that crowd into one run.
-                ids.iter_mut().for_each(|id| id.0[..9].fill(0x80));
+                for id in &mut ids {
+                    id.0[..9].fill(0x80);
+                }
             }
             ids.sort_by_key(place);
             ids.dedup();

@@ -12,7 +12,10 @@ use super::build;
 use super::csr::Graph;
 use crate::query::QueryError;
 use crate::query::views::reward_column_name;
-use crate::store::{Identity, Snapshot};
+use crate::store::{Identity, Snapshot, Table};
+
+/// Bytes that an edge takes while the graph is made.
+const BUILD_EDGE_BYTES: usize = 30;
 
 /// The graph of a snapshot, made when it is first asked for.
 pub(in crate::query) struct GraphSource {
@@ -61,8 +64,14 @@ impl GraphSource {
         if let Some(graph) = &kept.graph {
             return Ok(Arc::clone(graph));
         }
-        let graph = Arc::new(build::build(&self.snapshot, self.threads).map_err(failed)?);
-        kept.reserve(pool, graph.bytes())?;
+        // Set aside before it is taken.
+        let edges = usize::try_from(self.snapshot.rows(Table::StateTransitions));
+        kept.reserve(pool, edges.unwrap_or(usize::MAX).saturating_mul(BUILD_EDGE_BYTES))?;
+        let built = build::build(&self.snapshot, self.threads);
+        let bytes = built.as_ref().map_or(0, Graph::bytes);
+        let memory = kept.memory.as_mut().expect("it was reserved above");
+        memory.try_resize(bytes)?;
+        let graph = Arc::new(built.map_err(failed)?);
         kept.graph = Some(Arc::clone(&graph));
         Ok(graph)
     }

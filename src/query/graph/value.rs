@@ -1,8 +1,9 @@
 //! Best-known values: what the recorded transitions are known to bring from a state on.
 //!
-//! `V(s) = max(0, max over a of Q(s, a))` and `Q(s, a) = r(s, a) + gamma * V(s')`: one may stop anywhere, and what
-//! was never tried is worth nothing. Where rewards are differences of a cost, as those of CompilerGym's spaces
-//! are, `V` without discount is the cost of the state less the lowest one that it reaches.
+//! `V(s) = max(0, max over a of Q(s, a))` and `Q(s, a) = r(s, a) + gamma * V(s')`: one may stop anywhere,
+//! and what was never tried is worth nothing. Where rewards are differences of a cost, as those of
+//! CompilerGym's spaces are, `V` without discount is the cost of the state less the lowest one that it
+//! reaches.
 
 use super::best::Ways;
 use super::csr::{Edge, Graph};

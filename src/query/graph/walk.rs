@@ -87,8 +87,9 @@ pub(super) fn distances_to(graph: &Graph, goal: Node) -> Vec<u32> {
     distances
 }
 
-/// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes without a distance,
-/// over the edges that `takes` holds true for; all nodes that have one then, in the order of their distances.
+/// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes without a
+/// distance, over the edges that `takes` holds true for; all nodes that have one then, in the order of
+/// their distances.
 pub(super) fn spread(
     graph: &Graph,
     distances: &mut [u32],

@@ -1,5 +1,6 @@
 //! Questions about worth: the best that is known from each state on, and what an action is worth there.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
@@ -18,7 +19,8 @@ use super::source::GraphSource;
 use super::value::{Values, values};
 use crate::query::literals::STATE_TYPE;
 
-/// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way there.
+/// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way
+/// there.
 #[derive(Debug)]
 struct BestCost {
     space: String,
@@ -41,6 +43,7 @@ fn way_columns() -> [ColumnSpec; 3] {
 fn way_column(
     graph: &Graph,
     ways: &Ways,
+    ends: &LazyCell<Vec<Node>, impl FnOnce() -> Vec<Node>>,
     some: &[Node],
     column: &str,
 ) -> Result<arrow::array::ArrayRef> {
@@ -49,8 +52,8 @@ fn way_column(
         "steps" => counts(nodes.map(|node| ways.steps(node))),
         "actions" => action_lists(nodes.map(|node| ways.actions(graph, node))),
         _ => {
-            let end = |node| ways.end(graph, node).map(|end| graph.states.id(end));
-            some_states(nodes.map(end))?
+            let end = |node| graph.states.id(ends[node as usize]);
+            some_states(nodes.map(|node| ways.steps(node).map(|_| end(node))))?
         }
     })
 }
@@ -67,6 +70,7 @@ impl Question for BestCost {
         let graph = source.graph_both_ways(rows.pool())?;
         let costs = source.observations(rows.pool(), &self.space)?;
         let (lowest, ways) = lowest(&graph, &costs);
+        let ends = LazyCell::new(|| ways.ends(&graph));
         let nodes = rows.nodes(&graph);
         rows.send_all(&nodes, |some, column| {
             let ids = some.iter().map(|&node| graph.states.id(node));
@@ -77,7 +81,7 @@ impl Question for BestCost {
                 "state_key" => keys(ids),
                 "cost" => of(&costs),
                 "best_cost" => of(&lowest),
-                of_way => way_column(&graph, &ways, some, of_way)?,
+                of_way => way_column(&graph, &ways, &ends, some, of_way)?,
             })
         })
     }
@@ -106,6 +110,7 @@ impl Question for BestSequences {
         let graph = source.graph_both_ways(rows.pool())?;
         let costs = source.observations(rows.pool(), &self.space)?;
         let (lowest, ways) = lowest(&graph, &costs);
+        let ends = LazyCell::new(|| ways.ends(&graph));
         rows.send_all(&graph.starts, |some, column| {
             let of = |values: &[Option<i64>]| {
                 integers(some.iter().map(|&(_, start)| values[start as usize]))
@@ -115,13 +120,14 @@ impl Question for BestSequences {
                 "benchmark_uri" => texts(some.iter().map(|(name, _)| name.as_str())),
                 "cost" => of(&costs),
                 "best_cost" => of(&lowest),
-                of_way => way_column(&graph, &ways, &starts, of_way)?,
+                of_way => way_column(&graph, &ways, &ends, &starts, of_way)?,
             })
         })
     }
 }
 
-/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way that earns it.
+/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way that
+/// earns it.
 #[derive(Debug)]
 struct BestKnown {
     discounted: Discounted,
@@ -166,6 +172,7 @@ impl Question for BestKnown {
         let graph = source.graph_both_ways(rows.pool())?;
         let rewards = source.rewards(rows.pool(), &self.discounted.space)?;
         let Values { values, ways } = self.discounted.values(&graph, &rewards)?;
+        let ends = LazyCell::new(|| ways.ends(&graph));
         let nodes = rows.nodes(&graph);
         rows.send_all(&nodes, |some, column| {
             let ids = some.iter().map(|&node| graph.states.id(node));
@@ -173,14 +180,14 @@ impl Question for BestKnown {
                 "state_id" => states(ids)?,
                 "state_key" => keys(ids),
                 "value" => numbers(some.iter().map(|&node| values[node as usize])),
-                of_way => way_column(&graph, &ways, some, of_way)?,
+                of_way => way_column(&graph, &ways, &ends, some, of_way)?,
             })
         })
     }
 }
 
-/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how much more than
-/// the best known and than the mean of what was done there.
+/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how much more
+/// than the best known and than the mean of what was done there.
 #[derive(Debug)]
 struct Advantage {
     discounted: Discounted,
