@@ -55,7 +55,7 @@ fn what_is_taken_back_is_not_published_again() {
     send_plainly(&remote, &here);
     let uri = "generator://toy-v0/1".parse().unwrap();
     let (mut maintenance, mut writer) = (here.maintenance().unwrap(), here.writer().unwrap());
-    maintenance.retract(&mut writer, &Subject::Benchmark(uri), "a test").unwrap();
+    maintenance.retract(&mut writer, &Subject::benchmark(uri), "a test").unwrap();
     drop((maintenance, writer));
     derive(&here);
     assert_eq!(version(&send_plainly(&remote, &here)), 2);
