@@ -18,5 +18,5 @@ fi
 [[ $# -gt 0 ]] || set -- manifest frames sql parquet
 for target in "$@"; do
   cargo "${toolchain[@]}" fuzz run --sanitizer "${SANITIZER:-address}" --codegen-units 16 "$target" -- \
-    -max_total_time="${TIME:-60}" -max_len=65536
+    -max_total_time="${TIME:-60}" -max_len=524288
 done
