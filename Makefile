@@ -30,10 +30,8 @@ test: install ## Run every test
 	@scripts/test-remote.sh
 	@scripts/test-graph.sh
 
-fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
-	@for target in manifest frames sql parquet; do \
-	  cargo +nightly fuzz run "$$target" -- -max_total_time=$${TIME:-60}; \
-	done
+fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly Rust for AddressSanitizer
+	@scripts/fuzz.sh
 
 bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench limits

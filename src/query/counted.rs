@@ -57,7 +57,8 @@ impl TableProvider for CountedTable {
         let missing = self.snapshot.uncounted_steps();
         if missing > 0 && !self.is_told.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                "{} counts not all steps: {missing} are newer than the last dedup; `steplake dedup` counts them",
+                "{} counts not all steps: {missing} are newer than the last dedup; `steplake dedup` \
+                 counts them",
                 self.table
             );
         }

@@ -257,7 +257,7 @@ pub(super) struct ExpireArgs {
 /// Derive state transitions, conflicts and failures from the steps.
 ///
 /// What costs time is steps that are new since the last time. While another process records, what it has
-/// sealed is counted.
+/// sealed is counted. Before the first dedup, questions about these tables are refused.
 #[derive(Debug, Args)]
 pub(super) struct DedupArgs {
     /// Make all of it anew from all steps.
