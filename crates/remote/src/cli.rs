@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use steplake::store::{Disk, Lake, StoreError, Table};
+use steplake::store::{Disk, Lake, Table};
 use tracing_subscriber::EnvFilter;
 
 use crate::RemoteError;
@@ -63,7 +63,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct StoreArgs {
-    /// Where the lake is published: s3://BUCKET/PREFIX or file:///FOLDER.
+    /// Where the lake is published: `s3://BUCKET/PREFIX` or `file:///FOLDER`.
     #[arg(value_name = "ADDRESS")]
     address: String,
 
@@ -247,7 +247,11 @@ async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
     );
     if done.young > 0 {
         let (young, days) = (counted(done.young, "object"), counted(args.older_than, "day"));
-        text.push_str(&format!("left: {young} that no version names, younger than {days}\n"));
+        text += "left: ";
+        text += &young;
+        text += " that no version names, younger than ";
+        text += &days;
+        text.push('\n');
     }
     Ok(text)
 }
@@ -279,20 +283,23 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
 
 /// The versions as a table for people.
 fn listed(versions: &[Manifest]) -> String {
-    let mut text = format!(
-        "{:>7}  {:24}  {:>12}  {:>14}  {:>7}  {:>10}\n",
-        "version", "published", "episodes", "steps", "files", "bytes"
-    );
+    let line = |cells: [&str; 6]| {
+        let [version, published, episodes, steps, files, bytes] = cells;
+        format!(
+            "{version:>7}  {published:20}  {episodes:>12}  {steps:>14}  {files:>7}  {bytes:>10}\n"
+        )
+    };
+    let mut text = line(["version", "published", "episodes", "steps", "files", "bytes"]);
     for version in versions {
-        text.push_str(&format!(
-            "{:>7}  {:24}  {:>12}  {:>14}  {:>7}  {:>10}\n",
-            version.version,
-            utc(version.published_at_ms),
-            HumanCount(version.episodes).to_string(),
-            HumanCount(version.steps).to_string(),
-            HumanCount(version.files).to_string(),
-            HumanBytes(version.bytes).to_string(),
-        ));
+        let count = |count| HumanCount(count).to_string();
+        text += &line([
+            &version.version.to_string(),
+            &utc(version.published_at_ms),
+            &count(version.episodes),
+            &count(version.steps),
+            &count(version.files),
+            &HumanBytes(version.bytes).to_string(),
+        ]);
     }
     text
 }
@@ -350,7 +357,6 @@ fn begin_messages(cli: &Cli) {
 fn code(error: &RemoteError) -> u8 {
     match error {
         RemoteError::Address { .. } | RemoteError::NoVersion { .. } => 2,
-        RemoteError::Lake(StoreError::NoSnapshot { .. }) => 2,
         RemoteError::Lake(_)
         | RemoteError::Merge(_)
         | RemoteError::Nothing { .. }
