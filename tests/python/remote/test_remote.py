@@ -171,6 +171,19 @@ class Remote(unittest.TestCase):
         self.assertEqual(code, 3)
         self.assertIn("forgotten", said)
 
+    def test_what_is_not_sealed_is_not_published(self):
+        here = self.lake("here", 1)
+        generate = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--episodes", "2"]
+        self.steplake(here, *generate)
+        code, _, err = self.end(self.start(here, "publish", self.place))
+        self.assertEqual(code, 0, err)
+        self.assertIn("steplake: warning: 2 episodes are not sealed", err)
+        fresh = self.folder / "fresh"
+        self.steplake(fresh, *generate)
+        code, said = self.fails(fresh, "publish", f"{self.place}-fresh")
+        self.assertEqual(code, 3)
+        self.assertIn("`steplake seal` first", said)
+
     def race(self, *more):
         """Two processes publish different lakes, and come to the conditional put at the same moment."""
         lakes = [self.lake("one", 1), self.lake("other", 2)]
