@@ -69,7 +69,7 @@ enum Place {
     /// There is no lake yet.
     New(Lock),
     /// An older copy is there.
-    Lake(Box<Maintenance>, Writer),
+    Lake(Box<(Maintenance, Writer)>),
 }
 
 impl Fetching {
@@ -120,16 +120,14 @@ impl Fetching {
                 wanted: "another".into(),
             });
         }
-        let maintenance = Box::new(lake.maintenance()?);
+        let maintenance = lake.maintenance()?;
         let writer = lake.writer()?;
         let here = maintenance.catalog.reading(|log| {
-            Ok(match own_work(log)? {
-                Some(what) => Err(what),
-                None => {
-                    let now = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
-                    Ok((now, manifest::retired(log, &lake)?))
-                }
-            })
+            if let Some(what) = own_work(log)? {
+                return Ok(Err(what));
+            }
+            let now = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
+            Ok(Ok((now, manifest::retired(log, &lake)?)))
         })?;
         let (mut here, mut before) =
             here.map_err(|what| StoreError::OwnWork { path: path.to_owned(), what })?;
@@ -138,7 +136,7 @@ impl Fetching {
         before.retain(|segment| segment.check().is_ok());
         let here = before.into_iter().chain(here);
         let here = here.map(|segment| (segment.digest.clone(), segment)).collect();
-        let place = Place::Lake(maintenance, writer);
+        let place = Place::Lake(Box::new((maintenance, writer)));
         Ok(Self { lake, inventory, here: Mutex::new(here), place })
     }
 
@@ -267,11 +265,11 @@ impl Fetching {
             let path = row.path(&lake.path);
             let (layer, is_counted, rows) = (row.layer, row.is_counted, row.rows);
             let (table, key_range) = (row.table, row.key_range);
-            Segment { table, path, layer, is_counted, rows, key_range, ..known.clone() }
+            Segment { table, path, rows, key_range, layer, is_counted, ..known.clone() }
         });
         let segments = segments.collect::<Vec<_>>();
         move_in(&lake, &segments)?;
-        let (maintenance, writer) = match place {
+        let rights = match place {
             Place::New(lock) => {
                 Catalog::create(&lake.path, &lake.identity, &lake.disk)?;
                 let mut catalog =
@@ -283,15 +281,16 @@ impl Fetching {
                 // It is a lake, whatever becomes of this: nobody heeds the file beside a lake.json.
                 let _ = lake.disk.remove(&lake.path.join(UNFINISHED));
                 drop(lock);
-                (None, None)
+                None
             }
-            Place::Lake(mut maintenance, writer) => {
-                adopt(&mut maintenance.catalog, &lake, &inventory, &segments, what)?;
-                (Some(maintenance), Some(writer))
+            Place::Lake(mut rights) => {
+                adopt(&mut rights.0.catalog, &lake, &inventory, &segments, what)?;
+                Some(rights)
             }
         };
         let _ = std::fs::remove_dir(lake.path.join(FOLDER));
-        if let Some(mut maintenance) = maintenance {
+        if let Some(rights) = rights {
+            let (mut maintenance, writer) = *rights;
             maintenance.settle(true);
             drop(writer);
             // The lake is the new one already; what cannot be cleared away now is by the next `gc`.

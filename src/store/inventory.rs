@@ -1,6 +1,6 @@
 //! What a lake holds, as a list: what is published of it, and what a copy of it is made from.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::catalog::Catalog;
@@ -104,7 +104,7 @@ impl Lake {
     /// # Errors
     ///
     /// When the catalog cannot be read.
-    pub fn known_files(&self) -> Result<HashSet<String>, StoreError> {
+    pub fn known_files(&self) -> Result<BTreeSet<String>, StoreError> {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
         catalog.reading(|log| {
             let now = manifest::segments(log, self, SnapshotId(i64::MAX))?;

@@ -1,5 +1,6 @@
 //! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch` become it.
 
+use std::fmt;
 use std::io::{IsTerminal as _, Write as _};
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -8,8 +9,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use steplake::store::{Disk, Lake, StoreError, Table};
+use steplake::store::{Disk, Lake, Table};
+use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::registry::LookupSpan;
 
 use crate::RemoteError;
 use crate::fetch::fetch;
@@ -63,7 +68,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct StoreArgs {
-    /// Where the lake is published: s3://BUCKET/PREFIX or file:///FOLDER.
+    /// Where the lake is published: `s3://BUCKET/PREFIX` or `file:///FOLDER`.
     #[arg(value_name = "ADDRESS")]
     address: String,
 
@@ -210,9 +215,12 @@ fn published(remote: &Remote, sent: &Sent) -> String {
     )
 }
 
-/// Only what is sealed is published. Who does not know that would miss the rest.
+/// Only what is sealed is published: where that is nothing, it is refused, and the rest is told of.
 fn say_what_is_left_out(lake: &Lake) -> Result<(), RemoteError> {
     let snapshot = lake.snapshot()?;
+    if Table::ALL.into_iter().all(|table| snapshot.segments(table).is_empty()) {
+        return Err(RemoteError::NothingSealed { lake: lake.path().to_owned() });
+    }
     let hot = snapshot.hot(Table::Episodes).iter().map(|batch| batch.num_rows() as u64);
     let hot = hot.sum::<u64>();
     if hot > 0 {
@@ -247,7 +255,11 @@ async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
     );
     if done.young > 0 {
         let (young, days) = (counted(done.young, "object"), counted(args.older_than, "day"));
-        text.push_str(&format!("left: {young} that no version names, younger than {days}\n"));
+        text += "left: ";
+        text += &young;
+        text += " that no version names, younger than ";
+        text += &days;
+        text.push('\n');
     }
     Ok(text)
 }
@@ -279,20 +291,23 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
 
 /// The versions as a table for people.
 fn listed(versions: &[Manifest]) -> String {
-    let mut text = format!(
-        "{:>7}  {:24}  {:>12}  {:>14}  {:>7}  {:>10}\n",
-        "version", "published", "episodes", "steps", "files", "bytes"
-    );
+    let line = |cells: [&str; 6]| {
+        let [version, published, episodes, steps, files, bytes] = cells;
+        format!(
+            "{version:>7}  {published:20}  {episodes:>12}  {steps:>14}  {files:>7}  {bytes:>10}\n"
+        )
+    };
+    let mut text = line(["version", "published", "episodes", "steps", "files", "bytes"]);
     for version in versions {
-        text.push_str(&format!(
-            "{:>7}  {:24}  {:>12}  {:>14}  {:>7}  {:>10}\n",
-            version.version,
-            utc(version.published_at_ms),
-            HumanCount(version.episodes).to_string(),
-            HumanCount(version.steps).to_string(),
-            HumanCount(version.files).to_string(),
-            HumanBytes(version.bytes).to_string(),
-        ));
+        let count = |count| HumanCount(count).to_string();
+        text += &line([
+            &version.version.to_string(),
+            &utc(version.published_at_ms),
+            &count(version.episodes),
+            &count(version.steps),
+            &count(version.files),
+            &HumanBytes(version.bytes).to_string(),
+        ]);
     }
     text
 }
@@ -324,7 +339,8 @@ fn bar(cli: &Cli) -> ProgressBar {
     bar
 }
 
-/// Sends the log to standard error, as loud as was asked for.
+/// Sends the log to standard error, as loud as was asked for. To those who asked for none, warnings are said
+/// as failures are.
 fn begin_messages(cli: &Cli) {
     let level = match cli.verbose {
         0 => "warn",
@@ -333,27 +349,49 @@ fn begin_messages(cli: &Cli) {
         _ => "trace",
     };
     let wanted = EnvFilter::try_from_env("STEPLAKE_LOG");
+    let plain = wanted.is_err() && cli.verbose == 0;
     let filter = wanted.unwrap_or_else(|_unset| {
         EnvFilter::new(format!("steplake={level},steplake_remote={level}"))
     });
-    tracing_subscriber::fmt()
+    let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .without_time()
-        .with_target(false)
-        .log_internal_errors(false)
-        .init();
+        .log_internal_errors(false);
+    if plain { log.event_format(Plain).init() } else { log.init() }
+}
+
+/// One line, without the time and the place in the program.
+struct Plain;
+
+impl<S, N> FormatEvent<S, N> for Plain
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        writer.write_str("steplake: ")?;
+        if *event.metadata().level() == Level::WARN {
+            writer.write_str("warning: ")?;
+        }
+        context.format_fields(writer.by_ref(), event)?;
+        writeln!(writer)
+    }
 }
 
 /// Whose turn it is to do something, as the exit codes of `steplake` say it.
 fn code(error: &RemoteError) -> u8 {
     match error {
         RemoteError::Address { .. } | RemoteError::NoVersion { .. } => 2,
-        RemoteError::Lake(StoreError::NoSnapshot { .. }) => 2,
         RemoteError::Lake(_)
         | RemoteError::Merge(_)
         | RemoteError::Nothing { .. }
+        | RemoteError::NothingSealed { .. }
         | RemoteError::Forgotten { .. }
         | RemoteError::Format { .. }
         | RemoteError::Damaged { .. }

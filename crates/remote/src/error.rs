@@ -33,6 +33,12 @@ pub enum RemoteError {
         /// What the store said.
         source: object_store::Error,
     },
+    /// The lake holds nothing that can be published.
+    #[error("nothing of the lake at {} is sealed: `steplake seal` first", .lake.display())]
+    NothingSealed {
+        /// The lake.
+        lake: PathBuf,
+    },
     /// No version is there.
     #[error(
         "no lake is published at {address}: `steplake publish {address}` makes the first version"

@@ -106,6 +106,7 @@ async fn file(
     bar: &ProgressBar,
 ) -> Result<(), RemoteError> {
     let object = segment_object(row);
+    let mut what = "its content does not match its digest".to_owned();
     for _ in 0..TRIES {
         let mut file = fetching.file(row)?;
         let mut came = 0;
@@ -116,6 +117,8 @@ async fn file(
                 Err(error) => return Err(explained(remote, published, &object, row, error).await),
             };
             if content.len() as u64 != end - came {
+                let length = came + content.len() as u64;
+                what = format!("it has {length} bytes of {}", row.bytes);
                 break;
             }
             file.write(&content)?;
@@ -127,7 +130,7 @@ async fn file(
         }
         bar.set_position(bar.position().saturating_sub(came));
     }
-    Err(RemoteError::damaged(remote.name(&object), "its content does not match its digest"))
+    Err(RemoteError::damaged(remote.name(&object), what))
 }
 
 /// What to say of an object that cannot be read: it may be gone, or shorter than it was.

@@ -1,6 +1,6 @@
 //! Sending what is missing, and making a version of it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -87,7 +87,7 @@ struct Candidate {
     /// Keeps its files.
     snapshot: Snapshot,
     inventory: Inventory,
-    known: HashSet<String>,
+    known: BTreeSet<String>,
     /// The lists of versions that it has all of, as merging them showed.
     merged: HashSet<String>,
     /// Where it lies, if it is to go when it is published.

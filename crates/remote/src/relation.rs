@@ -1,7 +1,7 @@
 //! How a published version compares with the lake at hand.
 
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use steplake::store::{Inventory, RetractionKind, RetractionRow, Table};
 
@@ -21,7 +21,7 @@ pub enum Relation {
 ///
 /// What is compared is files, by digest. Rows that were put into other files are not recognised: a lake that
 /// was merged says nothing here about those that it came from.
-pub fn relation(lake: &Inventory, known: &HashSet<String>, there: &Inventory) -> Relation {
+pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> Relation {
     let (ours, theirs) = (recorded(lake), recorded(there));
     let (our_runs, their_runs) = (runs(lake), runs(there));
     let (our_words, their_words) = (retractions(lake), retractions(there));

@@ -95,7 +95,7 @@ impl Remote {
 
     /// The path of an object, given its name below the prefix.
     pub(crate) fn path(&self, object: &str) -> Path {
-        Path::from_iter(self.prefix.parts().chain(Path::from(object).parts()))
+        self.prefix.parts().chain(Path::from(object).parts()).collect()
     }
 
     /// The name of an object for people.

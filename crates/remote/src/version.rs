@@ -143,6 +143,23 @@ struct ListedFile {
     counted: bool,
 }
 
+impl ListedFile {
+    /// The file, or the name of one that cannot be.
+    fn read(self, table: Table) -> Result<FileRow, String> {
+        let file = FileRow {
+            table,
+            rows: self.rows,
+            bytes: self.bytes,
+            digest: self.digest,
+            key_range: self.key_min.zip(self.key_max),
+            layer: self.layer.map(LayerId),
+            is_counted: self.counted,
+        };
+        let is_sound = file.is_well_formed() && segment_object(&file) == self.object;
+        if is_sound { Ok(file) } else { Err(self.object) }
+    }
+}
+
 /// Where a file lies below the prefix.
 pub(crate) fn segment_object(row: &FileRow) -> String {
     format!("segments/{}/{}.parquet", row.table, row.digest)
@@ -238,19 +255,8 @@ pub(crate) fn list_from_json(object: &str, text: &[u8]) -> Result<Inventory, Rem
         })
     };
     let file = |row: ListedFile| {
-        let file = FileRow {
-            table: table(&row.table)?,
-            rows: row.rows,
-            bytes: row.bytes,
-            digest: row.digest,
-            key_range: row.key_min.zip(row.key_max),
-            layer: row.layer.map(LayerId),
-            is_counted: row.counted,
-        };
-        if file.is_well_formed() && segment_object(&file) == row.object {
-            return Ok(file);
-        }
-        Err(damaged(format!("{} is no file of a lake", row.object)))
+        let table = table(&row.table)?;
+        row.read(table).map_err(|object| damaged(format!("{object} is no file of a lake")))
     };
     Ok(Inventory {
         identity,

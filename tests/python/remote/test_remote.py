@@ -120,8 +120,9 @@ class Remote(unittest.TestCase):
         return lake
 
     def rows(self, lake, table):
-        sql = f"SELECT * FROM {table} ORDER BY ALL"
-        return json.loads(self.steplake(lake, "sql", sql, "--format", "json"))
+        sql = f"SELECT * FROM {table}"
+        rows = json.loads(self.steplake(lake, "sql", sql, "--format", "json"))
+        return sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))
 
     def assert_same(self, one, other):
         for table in ("benchmarks", "episodes", "steps", "observations", "ir", "state_transitions", "runs"):
@@ -169,6 +170,19 @@ class Remote(unittest.TestCase):
         code, said = self.fails(there, "fetch", self.place, "--version", "1")
         self.assertEqual(code, 3)
         self.assertIn("forgotten", said)
+
+    def test_what_is_not_sealed_is_not_published(self):
+        here = self.lake("here", 1)
+        generate = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--episodes", "2"]
+        self.steplake(here, *generate)
+        code, _, err = self.end(self.start(here, "publish", self.place))
+        self.assertEqual(code, 0, err)
+        self.assertIn("steplake: warning: 2 episodes are not sealed", err)
+        fresh = self.folder / "fresh"
+        self.steplake(fresh, *generate)
+        code, said = self.fails(fresh, "publish", f"{self.place}-fresh")
+        self.assertEqual(code, 3)
+        self.assertIn("`steplake seal` first", said)
 
     def race(self, *more):
         """Two processes publish different lakes, and come to the conditional put at the same moment."""

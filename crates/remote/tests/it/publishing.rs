@@ -1,6 +1,6 @@
 //! What a publication makes, also where it is cut short at any operation.
 
-use steplake::store::{Disk, Lake, Subject, Table};
+use steplake::store::{Disk, Keep, Lake, Subject, Table};
 use steplake_remote::RemoteError;
 use steplake_remote::publish::{Outcome, Settings};
 use steplake_remote::remote::Remote;
@@ -66,7 +66,15 @@ fn what_is_taken_back_is_not_published_again() {
     // Who still has the rows does not bring them back.
     let older = folder.path().join("older");
     let fetched = receive_on(Disk::default(), &remote, Some(1), &older).unwrap();
-    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 2, resent: 0 });
+    let error = send(&remote, &fetched.lake, &Settings::default()).unwrap_err();
+    assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
+    let merge = Settings { merge: true, ..Settings::default() };
+    let merged = send(&remote, &fetched.lake, &merge).unwrap();
+    assert_eq!(merged, Outcome::There { version: 2, resent: 0 });
+    // Also where the lake itself has forgotten what it had.
+    here.maintenance().unwrap().expire(Keep::Newest(std::num::NonZeroU64::MIN)).unwrap();
+    let gone = send_plainly(&remote, &here);
+    assert_eq!(gone, Outcome::There { version: 2, resent: 0 });
 }
 
 #[test]
