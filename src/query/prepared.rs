@@ -54,13 +54,13 @@ impl Engine {
         let described = async {
             let (state, plan) = self.read(&numbered(&statement.text)).await?;
             let parameters = parameters(&plan)?;
-            let bound = statement.values.is_empty();
-            let plan = if bound { plan } else { bind(plan, &statement.values)? };
+            let unbound = statement.values.is_empty();
+            let plan = if unbound { plan } else { bind(plan, &statement.values)? };
             // Types are not settled before this: those of a UNION, say. A parameter may stand in its way.
             let checked =
                 state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| {});
             let settled = match checked {
-                Err(error) if parameters.is_empty() || !bound => return Err(error),
+                Err(error) if parameters.is_empty() || !unbound => return Err(error),
                 checked => checked.unwrap_or(plan),
             };
             let columns = Arc::clone(settled.schema().inner());

@@ -141,7 +141,7 @@ impl Arguments {
             (false, false) => "a token (--token-file) and TLS (--tls-cert and --tls-key)",
         };
         Err(Failed::usage(format!(
-            "{} can be reached from other machines, and this server has not {lacks}: add that, listen on \
+            "{} can be reached from other machines, and this server lacks {lacks}: add that, listen on \
              127.0.0.1, or say --insecure",
             self.listen
         )))

@@ -58,7 +58,7 @@ fn a_lake_is_not_shown_to_the_network_by_accident() {
         "{said}"
     );
     let (code, said) = fail(&lake, &["--listen", "0.0.0.0:0", "--token-file", file]);
-    assert!(code == 2 && said.contains("has not TLS"), "{code} {said}");
+    assert!(code == 2 && said.contains("lacks TLS"), "{code} {said}");
     let server = Server::start(&lake, &["--listen", "0.0.0.0:0", "--insecure"]);
     assert!(server.address.ip().is_unspecified());
 }
