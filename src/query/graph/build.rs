@@ -76,8 +76,11 @@ pub(super) fn build(snapshot: &Snapshot, threads: NonZeroUsize) -> Result<Graph,
 /// Refuses a lake that has steps and no transitions because nobody made them: an empty answer would mislead.
 fn demand_dedup(snapshot: &Snapshot) -> Result<(), QueryError> {
     let derived = [Table::StateTransitions, Table::Failures].map(|table| snapshot.rows(table));
-    let waits = || snapshot.uncounted().next().is_some() || snapshot.closed_hot_steps() > 0;
-    if derived == [0, 0] && waits() {
+    let is_undone = || {
+        let never = snapshot.dedup_inputs().is_none() && snapshot.rows(Table::Steps) > 0;
+        never || snapshot.uncounted().next().is_some() || snapshot.closed_hot_steps() > 0
+    };
+    if derived == [0, 0] && is_undone() {
         let advice = "run `steplake seal` and `steplake dedup` first";
         let message = format!("the lake has steps and no state transitions yet: {advice}");
         return Err(QueryError::Failed(message));
