@@ -68,6 +68,8 @@ impl Backend for Cluster {
         let config = state.config().clone().upgrade_for_ballista();
         let config = config
             .with_target_partitions(self.partitions)
+            // Ballista 55's adaptive planner never ends where one side of a join turns out to be empty.
+            .with_ballista_adaptive_query_planner(false)
             .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
             .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
             .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()));

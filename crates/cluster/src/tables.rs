@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _, Int64Array, RecordBatch, StringArray};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::catalog::{Session, TableProvider};
@@ -84,11 +84,15 @@ impl ShippedTable {
         mount: &Mount,
         rows: &[RecordBatch],
     ) -> Result<Self> {
+        let plain = plain(schema);
+        let rows = concat_batches(schema, rows)?;
+        let columns = rows.columns().iter().zip(plain.fields());
+        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+        let columns = columns.collect::<Result<_, _>>()?;
         Ok(Self {
-            schema: Arc::clone(schema),
             files: segments.iter().map(|own| File::Own(own.clone(), mount.clone())).collect(),
-            // In one batch a column has one dictionary.
-            rows: concat_batches(schema, rows)?,
+            rows: RecordBatch::try_new(Arc::clone(&plain), columns)?,
+            schema: plain,
         })
     }
 
@@ -219,6 +223,18 @@ impl TableProvider for ShippedTable {
             ]),
         }
     }
+}
+
+/// Values instead of dictionaries: some of the ways from executor to executor lose them, and a column has to be
+/// the same whichever way it came.
+fn plain(schema: &Schema) -> SchemaRef {
+    let plain = |field: &FieldRef| match field.data_type() {
+        DataType::Dictionary(_, value) => {
+            Arc::new(field.as_ref().clone().with_data_type(value.as_ref().clone()))
+        }
+        _ => Arc::clone(field),
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
 fn files_schema() -> SchemaRef {
