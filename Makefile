@@ -3,10 +3,10 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo million test fuzz bench lint fmt docs clean
+.PHONY: help install demo million test cluster-test fuzz bench lint fmt docs clean
 
 help: ## List the targets
-	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: ## Install the Debian packages that are missing
 	@scripts/install-debian.sh
@@ -22,6 +22,9 @@ million: install ## Record a million unique states of the demo's programs, into 
 test: install ## Run every test
 	cargo test --locked
 	@scripts/test-readers.sh
+
+cluster-test: install ## Run the tests of steplake-cluster, which builds Ballista (another 10 CPU minutes)
+	@scripts/test-cluster.sh
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-fuzz
 	@for target in manifest frames sql parquet; do \

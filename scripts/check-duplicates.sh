@@ -3,7 +3,7 @@
 # together, and the build would take twice as long.
 set -euo pipefail
 
-tree=$(cargo tree --locked --target all --edges normal,build --prefix none --format '{p}')
+tree=$(cargo tree --locked --workspace --target all --edges normal,build --prefix none --format '{p}')
 doubled=$(grep --extended-regexp '^(arrow-array|parquet|datafusion|object_store) v' <<<"$tree" |
     cut --delimiter=' ' --fields=1,2 | sort --unique | cut --delimiter=' ' --fields=1 | uniq --repeated)
 if [[ -n $doubled ]]; then

@@ -68,8 +68,6 @@ impl Backend for Cluster {
         let config = state.config().clone().upgrade_for_ballista();
         let config = config
             .with_target_partitions(self.partitions)
-            // Ballista 55's adaptive planner never ends where one side of a join turns out to be empty.
-            .with_ballista_adaptive_query_planner(false)
             .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
             .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
             .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()));
@@ -202,7 +200,7 @@ fn said(message: String) -> DataFusionError {
 
 /// What Ballista says, in its own words, when an executor went away or a file was moved. Its errors reach a
 /// client as text.
-const LOSSES: [&str; 9] = [
+const LOSSES: [&str; 8] = [
     "FetchFailed",
     "GrpcConnectionError",
     "GrpcConnectError",
@@ -210,7 +208,6 @@ const LOSSES: [&str; 9] = [
     "tcp connect error",
     "transport error",
     "ExecutorLost",
-    "executor",
     "No such file or directory",
 ];
 
@@ -239,5 +236,30 @@ fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
         );
         return DataFusionError::External(Box::new(QueryError::Failed(what)));
     }
-    error
+    match cause(&error.strip_backtrace()) {
+        Some(cause) => DataFusionError::Execution(cause),
+        None => error,
+    }
+}
+
+/// What went wrong in a task, out of the text that Ballista makes of it: the innermost message, which is the last
+/// thing in quotes.
+fn cause(text: &str) -> Option<String> {
+    let (_, inner) = text.split_once("Task failed due to runtime execution error: ")?;
+    let begin = inner.rfind("(\"")? + 2;
+    let end = inner.rfind("\")")?;
+    Some(inner.get(begin..end)?.replace("\\\"", "\"").replace("\\n", " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_the_innermost_message() {
+        let text = "Job 1 failed: Job failed due to stage 1 failed: Task failed due to runtime execution error: \
+                    DataFusionError(Shared(External(ArrowError(CastError(\"Cannot cast 'x'\")))))";
+        assert_eq!(cause(text).as_deref(), Some("Cannot cast 'x'"));
+        assert_eq!(cause("Job 1 failed: no more"), None);
+    }
 }
