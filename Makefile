@@ -39,7 +39,7 @@ lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --check
 	cargo clippy --locked --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps
-	scripts/cargo-deny.sh --locked check licenses bans sources
+	scripts/cargo-deny.sh --workspace --locked check licenses bans sources
 	scripts/check-duplicates.sh
 
 fmt: ## Format the code

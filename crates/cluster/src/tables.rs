@@ -1,6 +1,6 @@
 //! The tables of a lake as they travel: Parquet files by their paths, and rows that lie in none.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _, Int64Array, RecordBatch, StringArray};
@@ -51,6 +51,7 @@ enum File {
 }
 
 impl File {
+    /// Path, bytes and rows, for an executor.
     fn told(&self) -> Result<(String, u64, u64)> {
         match self {
             Self::Own(segment, mount) => {
@@ -62,6 +63,16 @@ impl File {
                 Ok((path, segment.bytes, segment.rows))
             }
             Self::Told { path, bytes, rows } => Ok((path.clone(), *bytes, *rows)),
+        }
+    }
+
+    /// Path, bytes and rows, for whoever plans a scan: a lake that is at hand is scanned from here.
+    fn scanned(&self) -> Result<(PathBuf, u64, u64)> {
+        match self {
+            Self::Own(segment, _) => {
+                Ok((segment.place().canonicalize()?, segment.bytes, segment.rows))
+            }
+            Self::Told { path, bytes, rows } => Ok((path.into(), *bytes, *rows)),
         }
     }
 }
@@ -156,7 +167,7 @@ impl ShippedTable {
         };
         let source =
             ParquetSource::new(Arc::clone(&self.schema)).with_table_parquet_options(options);
-        let mut files = self.files.iter().map(File::told).collect::<Result<Vec<_>>>()?;
+        let mut files = self.files.iter().map(File::scanned).collect::<Result<Vec<_>>>()?;
         let (bytes, rows) =
             files.iter().fold((0, 0), |(bytes, rows), (_, more, some)| (bytes + more, rows + some));
         files.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
@@ -164,7 +175,7 @@ impl ShippedTable {
         let mut groups = vec![Vec::new(); partitions];
         for (index, (path, bytes, _)) in files.into_iter().enumerate() {
             let mut file = PartitionedFile::new("", bytes);
-            file.object_meta.location = StorePath::from_absolute_path(Path::new(&path))?;
+            file.object_meta.location = StorePath::from_absolute_path(&path)?;
             groups[index % partitions].push(file);
         }
         let mut statistics = Statistics::new_unknown(&self.schema);
