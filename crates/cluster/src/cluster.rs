@@ -153,7 +153,7 @@ impl Backend for Cluster {
                     );
                     attempt += 1;
                 }
-                Err(error) if is_planned_wrongly(&error) => {
+                Err(error) if is_fault(&error) => {
                     tracing::warn!(
                         "Ballista cannot run this query ({}): it runs in this process",
                         brief(&error)
@@ -186,10 +186,15 @@ async fn here(state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBa
     DataFrame::new(state, plan).execute_stream().await
 }
 
-/// What executors say of plans that Ballista 55 cut into stages wrongly: of a window over what a filter made one
-/// value, the part behind the cut has forgotten that it is one.
-fn is_planned_wrongly(error: &DataFusionError) -> bool {
-    error.strip_backtrace().contains("Expects PARTITION BY expression to be ordered")
+/// What executors say of queries that Ballista 55 cannot cut into stages: of a window over what a filter made one
+/// value, since the part behind the cut has forgotten that it is one; and of rows that are dealt out by a
+/// function of the lake, since how rows are dealt out is decoded without our codec.
+const FAULTS: [&str; 2] =
+    ["Expects PARTITION BY expression to be ordered", "PhysicalExtensionCodec is not provided for"];
+
+fn is_fault(error: &DataFusionError) -> bool {
+    let text = error.strip_backtrace();
+    FAULTS.iter().any(|fault| text.contains(fault))
 }
 
 /// Plans a query for this process.

@@ -22,7 +22,6 @@ impl sqllogictest::DB for Asked<'_> {
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, text: &str) -> Result<DBOutput<Self::ColumnType>, Refused> {
-        eprintln!("ASK {text}");
         let lake = self.lake.path();
         let rows = if let Some(call) = text.strip_prefix("query ") {
             let mut words = call.split_whitespace();
@@ -71,7 +70,7 @@ fn files() -> Vec<PathBuf> {
 fn every_test_file_holds_on_a_cluster() {
     let cluster = Cluster::start(2);
     let mut wrong = String::new();
-    for kept in [Kept::Sealed, Kept::HalfSealed] {
+    for kept in Kept::ALL {
         let folder = tempfile::tempdir().unwrap();
         let lake = small_lake::record(&folder.path().join("lake"), kept);
         for file in files() {
