@@ -4,10 +4,10 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
-.PHONY: help install companions demo million test fuzz bench lint fmt docs clean
+.PHONY: help install companions demo million test cluster-test fuzz bench lint fmt docs clean
 
 help: ## List the targets
-	@awk -F ': .*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 install: ## Install the Debian packages that are missing
 	@scripts/install-debian.sh
@@ -30,6 +30,9 @@ test: install ## Run every test
 	@scripts/test-remote.sh
 	@scripts/test-graph.sh
 
+cluster-test: install ## Run the tests of steplake-cluster, which builds Ballista (another 10 CPU minutes)
+	@scripts/test-cluster.sh
+
 fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly Rust for AddressSanitizer
 	@scripts/fuzz.sh
 
@@ -41,9 +44,7 @@ lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --all --check
 	cargo clippy --locked $(PACKAGES) --all-targets -- --deny warnings
 	RUSTDOCFLAGS="--deny warnings" cargo doc --locked --no-deps $(PACKAGES)
-	scripts/cargo-deny.sh --locked check licenses bans sources
-	scripts/cargo-deny.sh --locked --manifest-path crates/serve/Cargo.toml check licenses bans sources
-	scripts/cargo-deny.sh --locked --manifest-path crates/remote/Cargo.toml check licenses bans sources
+	scripts/cargo-deny.sh --workspace --locked check licenses bans sources
 	scripts/check-duplicates.sh
 
 fmt: ## Format the code

@@ -68,6 +68,8 @@ impl Backend for Cluster {
         let config = state.config().clone().upgrade_for_ballista();
         let config = config
             .with_target_partitions(self.partitions)
+            // Ballista 55's adaptive planner never ends where a side of a join turns out to be empty.
+            .with_ballista_adaptive_query_planner(false)
             .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
             .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
             .with_ballista_physical_extension_codec(Arc::new(PhysicalCodec::default()));
@@ -137,10 +139,7 @@ impl Backend for Cluster {
         let plan = state.optimize(&plan)?;
         if !reads_a_lake(&plan)? {
             // Nothing to be spread out; and Ballista knows no plans that read nothing.
-            let planner = Arc::new(LocalPlanner);
-            let state =
-                SessionStateBuilder::new_from_existing(state).with_query_planner(planner).build();
-            return DataFrame::new(state, plan).execute_stream().await;
+            return here(state, plan).await;
         }
         self.scheduler.demand_reachable().await?;
         let mut attempt = 1;
@@ -153,6 +152,13 @@ impl Backend for Cluster {
                         brief(&error)
                     );
                     attempt += 1;
+                }
+                Err(error) if is_fault(&error) => {
+                    tracing::warn!(
+                        "Ballista cannot run this query ({}): it runs in this process",
+                        brief(&error)
+                    );
+                    return here(state, plan).await;
                 }
                 Err(error) => return Err(explained(error, &self.scheduler)),
                 answer => return answer,
@@ -171,6 +177,24 @@ fn reads_a_lake(plan: &LogicalPlan) -> Result<bool> {
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     Ok(found)
+}
+
+/// Runs a plan in this process.
+async fn here(state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
+    let planner = Arc::new(LocalPlanner);
+    let state = SessionStateBuilder::new_from_existing(state).with_query_planner(planner).build();
+    DataFrame::new(state, plan).execute_stream().await
+}
+
+/// What executors say of queries that Ballista 55 cannot cut into stages: of a window over what a filter made one
+/// value, since the part behind the cut has forgotten that it is one; and of rows that are dealt out by a
+/// function of the lake, since how rows are dealt out is decoded without our codec.
+const FAULTS: [&str; 2] =
+    ["Expects PARTITION BY expression to be ordered", "PhysicalExtensionCodec is not provided for"];
+
+fn is_fault(error: &DataFusionError) -> bool {
+    let text = error.strip_backtrace();
+    FAULTS.iter().any(|fault| text.contains(fault))
 }
 
 /// Plans a query for this process.
@@ -200,7 +224,7 @@ fn said(message: String) -> DataFusionError {
 
 /// What Ballista says, in its own words, when an executor went away or a file was moved. Its errors reach a
 /// client as text.
-const LOSSES: [&str; 9] = [
+const LOSSES: [&str; 8] = [
     "FetchFailed",
     "GrpcConnectionError",
     "GrpcConnectError",
@@ -208,7 +232,6 @@ const LOSSES: [&str; 9] = [
     "tcp connect error",
     "transport error",
     "ExecutorLost",
-    "executor",
     "No such file or directory",
 ];
 
@@ -237,5 +260,30 @@ fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
         );
         return DataFusionError::External(Box::new(QueryError::Failed(what)));
     }
-    error
+    match cause(&error.strip_backtrace()) {
+        Some(cause) => DataFusionError::Execution(cause),
+        None => error,
+    }
+}
+
+/// What went wrong in a task, out of the text that Ballista makes of it: the innermost message, which is the last
+/// thing in quotes.
+fn cause(text: &str) -> Option<String> {
+    let (_, inner) = text.split_once("Task failed due to runtime execution error: ")?;
+    let begin = inner.rfind("(\"")? + 2;
+    let end = inner.rfind("\")")?;
+    Some(inner.get(begin..end)?.replace("\\\"", "\"").replace("\\n", " "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cause_is_the_innermost_message() {
+        let text = "Job 1 failed: Job failed due to stage 1 failed: Task failed due to runtime execution error: \
+                    DataFusionError(Shared(External(ArrowError(CastError(\"Cannot cast 'x'\")))))";
+        assert_eq!(cause(text).as_deref(), Some("Cannot cast 'x'"));
+        assert_eq!(cause("Job 1 failed: no more"), None);
+    }
 }

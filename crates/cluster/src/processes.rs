@@ -108,15 +108,15 @@ pub(crate) async fn executor(args: ExecutorArgs) -> anyhow::Result<()> {
         0 => PortFinder::bind((listen.host.as_str(), 0))?.local_addr()?.port(),
         port => port,
     };
-    let work_dir = match work_dir {
-        Some(folder) => {
-            std::fs::create_dir_all(&folder)
-                .with_context(|| format!("{} cannot be made", folder.display()))?;
-            let text = folder.to_str().map(str::to_owned);
-            Some(text.with_context(|| format!("{} is no path in UTF-8", folder.display()))?)
-        }
-        None => None,
-    };
+    // Lives as long as this process.
+    let temporary = tempfile::tempdir()?;
+    let work_dir = work_dir.unwrap_or_else(|| temporary.path().to_owned());
+    std::fs::create_dir_all(&work_dir)
+        .with_context(|| format!("{} cannot be made", work_dir.display()))?;
+    let work_dir = work_dir
+        .to_str()
+        .with_context(|| format!("{} is no path in UTF-8", work_dir.display()))?
+        .to_owned();
     let config = ExecutorProcessConfig {
         bind_host: listen.host.clone(),
         external_host: Some(advertise.unwrap_or_else(|| listen.host.clone())),
@@ -129,7 +129,7 @@ pub(crate) async fn executor(args: ExecutorArgs) -> anyhow::Result<()> {
             cores => cores,
         },
         memory_pool_size: memory.map(|mib| mib << 20),
-        work_dir,
+        work_dir: Some(work_dir),
         // Results that nobody fetched in a day, looked for each hour.
         job_data_ttl_seconds: 24 * 3600,
         job_data_clean_up_interval_seconds: 3600,

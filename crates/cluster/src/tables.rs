@@ -1,11 +1,11 @@
 //! The tables of a lake as they travel: Parquet files by their paths, and rows that lie in none.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{Array as _, AsArray as _, Int64Array, RecordBatch, StringArray};
-use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema, SchemaRef};
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::catalog::{Session, TableProvider};
@@ -51,6 +51,7 @@ enum File {
 }
 
 impl File {
+    /// Path, bytes and rows, for an executor.
     fn told(&self) -> Result<(String, u64, u64)> {
         match self {
             Self::Own(segment, mount) => {
@@ -62,6 +63,16 @@ impl File {
                 Ok((path, segment.bytes, segment.rows))
             }
             Self::Told { path, bytes, rows } => Ok((path.clone(), *bytes, *rows)),
+        }
+    }
+
+    /// Path, bytes and rows, for whoever plans a scan: a lake that is at hand is scanned from here.
+    fn scanned(&self) -> Result<(PathBuf, u64, u64)> {
+        match self {
+            Self::Own(segment, _) => {
+                Ok((segment.place().canonicalize()?, segment.bytes, segment.rows))
+            }
+            Self::Told { path, bytes, rows } => Ok((path.into(), *bytes, *rows)),
         }
     }
 }
@@ -84,11 +95,15 @@ impl ShippedTable {
         mount: &Mount,
         rows: &[RecordBatch],
     ) -> Result<Self> {
+        let plain = plain(schema);
+        let rows = concat_batches(schema, rows)?;
+        let columns = rows.columns().iter().zip(plain.fields());
+        let columns = columns.map(|(column, field)| cast(column, field.data_type()));
+        let columns = columns.collect::<Result<_, _>>()?;
         Ok(Self {
-            schema: Arc::clone(schema),
             files: segments.iter().map(|own| File::Own(own.clone(), mount.clone())).collect(),
-            // In one batch a column has one dictionary.
-            rows: concat_batches(schema, rows)?,
+            rows: RecordBatch::try_new(Arc::clone(&plain), columns)?,
+            schema: plain,
         })
     }
 
@@ -152,7 +167,7 @@ impl ShippedTable {
         };
         let source =
             ParquetSource::new(Arc::clone(&self.schema)).with_table_parquet_options(options);
-        let mut files = self.files.iter().map(File::told).collect::<Result<Vec<_>>>()?;
+        let mut files = self.files.iter().map(File::scanned).collect::<Result<Vec<_>>>()?;
         let (bytes, rows) =
             files.iter().fold((0, 0), |(bytes, rows), (_, more, some)| (bytes + more, rows + some));
         files.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
@@ -160,7 +175,7 @@ impl ShippedTable {
         let mut groups = vec![Vec::new(); partitions];
         for (index, (path, bytes, _)) in files.into_iter().enumerate() {
             let mut file = PartitionedFile::new("", bytes);
-            file.object_meta.location = StorePath::from_absolute_path(Path::new(&path))?;
+            file.object_meta.location = StorePath::from_absolute_path(&path)?;
             groups[index % partitions].push(file);
         }
         let mut statistics = Statistics::new_unknown(&self.schema);
@@ -219,6 +234,18 @@ impl TableProvider for ShippedTable {
             ]),
         }
     }
+}
+
+/// Values instead of dictionaries: some of the ways from executor to executor lose them, and a column has to be
+/// the same whichever way it came.
+fn plain(schema: &Schema) -> SchemaRef {
+    let plain = |field: &FieldRef| match field.data_type() {
+        DataType::Dictionary(_, value) => {
+            Arc::new(field.as_ref().clone().with_data_type(value.as_ref().clone()))
+        }
+        _ => Arc::clone(field),
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(plain).collect::<Vec<_>>()))
 }
 
 fn files_schema() -> SchemaRef {

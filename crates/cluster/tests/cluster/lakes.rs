@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
 use steplake::dedup::{Settings, dedup};
 use steplake::model::{EpisodeId, RunId};
-use steplake::query::{Engine, EngineOptions};
+use steplake::query::{Engine, EngineOptions, QueryError};
 use steplake::store::{Lake, Snapshot};
 use tokio::runtime::Runtime;
 
@@ -74,9 +74,11 @@ impl Embedded {
         Self { engine: runtime.block_on(engine).unwrap(), runtime }
     }
 
+    pub(crate) fn ask(&self, sql: &str) -> Result<Vec<RecordBatch>, QueryError> {
+        self.runtime.block_on(async { self.engine.sql(sql).await?.try_collect().await })
+    }
+
     pub(crate) fn sql(&self, sql: &str) -> Vec<RecordBatch> {
-        self.runtime.block_on(async {
-            self.engine.sql(sql).await.unwrap().try_collect::<Vec<_>>().await.unwrap()
-        })
+        self.ask(sql).unwrap()
     }
 }

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Tests steplake-cluster: a scheduler and executors as processes, against the engine in one process; and that
+# `steplake` finds it. Into the same target folder as everything else: what Ballista does not change is not
+# built again.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/paths.sh
+
+cargo test --locked --package steplake-cluster
+
+# The program itself, with and without a cluster.
+cargo build --locked --bin steplake
+bin=$target/debug
+folder=$(mktemp --directory)
+trap 'kill "${children[@]}" 2>/dev/null || true; rm --recursive --force "$folder"' EXIT
+children=()
+export STEPLAKE_LAKE=$folder/lake
+"$bin/steplake" --quiet generate --env toy-v0 --benchmark 'generator://toy-v0/0..3' --episodes 8
+"$bin/steplake" --quiet seal
+
+"$bin/steplake" cluster scheduler --listen 127.0.0.1:0 >"$folder/scheduler" &
+children+=($!)
+until grep --quiet '^scheduler on ' "$folder/scheduler"; do
+    kill -0 "${children[0]}"
+    sleep 0.2
+done
+address=$(sed 's/^scheduler on //' "$folder/scheduler")
+for _ in 1 2; do
+    "$bin/steplake" cluster executor --scheduler "$address" --cores 1 >/dev/null &
+    children+=($!)
+done
+
+question='SELECT action_name(action) AS name, count(*) AS steps FROM steps GROUP BY 1 ORDER BY 1'
+"$bin/steplake" sql "$question" --format csv >"$folder/here"
+"$bin/steplake" sql "$question" --format csv --engine "ballista://$address" >"$folder/there"
+diff "$folder/here" "$folder/there"
+"$bin/steplake" dedup --full
+"$bin/steplake" query dedup --format csv >"$folder/here"
+"$bin/steplake" dedup --engine "ballista://$address"
+"$bin/steplake" sql 'SELECT * FROM state_transitions ORDER BY state_key, state_id, action' --format csv \
+    >"$folder/there"
+diff "$folder/here" "$folder/there"
+echo "steplake asks and dedups on a cluster as in one process"
