@@ -31,6 +31,7 @@ fuzz: ## Fuzz every target for TIME seconds (60): wants nightly Rust and cargo-f
 bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench limits
 	cargo bench --locked --bench dedup
+	cargo bench --locked --bench queries
 
 lint: ## Check format, lints, docs, licences and duplicate versions
 	cargo fmt --check

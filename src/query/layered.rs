@@ -197,7 +197,7 @@ impl Share {
     /// Hands batch after batch to `take`, until it says that it wants no more.
     fn read(self, take: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
         let failed = |error| DataFusionError::External(Box::new(error));
-        let mut rows = self.snapshot.scan_layers(self.table, &self.ranges).map_err(failed)?;
+        let mut rows = self.snapshot.scan_layers_in(self.table, &self.ranges).map_err(failed)?;
         let mut left = self.limit.unwrap_or(usize::MAX);
         while left > 0
             && let Some(batch) = rows.next()
