@@ -12,7 +12,8 @@
 //!
 //! Names are taken as they are written: `SELECT InstCount FROM observations`. A state id is written
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
-//! pages that may hold the state.
+//! pages that may hold the state. In `steps`, which lie in the order of episodes, these are all pages of
+//! the states' column.
 //!
 //! A [`Query`] is a question with a name, and [`write()`] brings an [`Answer`] into a [`Format`].
 //!
