@@ -75,8 +75,8 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    /// Makes room in a partition. Edges that came again while they lay here will go on doing so: they stay, as
-    /// long as they leave half of the room to others.
+    /// Makes room in a partition. Edges that came again while they lay here will go on doing so: they stay,
+    /// as long as they leave half of the room to others.
     #[cold]
     fn write_out(&mut self, place: usize) -> Result<(), StoreError> {
         let scratch = match &mut self.scratch {

@@ -104,7 +104,8 @@ fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     (0..partitions).map(|number| vec![key(cut(number))..=key(cut(number + 1) - 1)]).collect()
 }
 
-/// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it decoded.
+/// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it
+/// decoded.
 #[derive(Debug)]
 struct LayeredScan {
     table: Table,
