@@ -20,5 +20,8 @@ for table in ("steps", "episodes"):
 connection.execute(f"COPY ({sql}) TO '{output}' (FORMAT parquet, COMPRESSION zstd)")
 seconds = time.monotonic() - began
 usage = resource.getrusage(resource.RUSAGE_SELF)
+# Its resource usage would count the memory of the process that started this one.
+with open("/proc/self/status", encoding="utf-8") as status:
+    peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 rows = connection.execute(f"SELECT count(*) FROM '{output}'").fetchone()[0]
-print(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss // 1024, rows)
+print(seconds, usage.ru_utime + usage.ru_stime, peak_kib // 1024, rows)

@@ -1,6 +1,6 @@
 //! What dedup costs as a lake grows, beside `DuckDB` doing the same over the same Parquet:
-//! `cargo bench --bench dedup -- [MILLIONS...]`, by default 1 and 10. 100 takes about 20 GB of disk in the
-//! folder for temporary files, and half an hour.
+//! `cargo bench --bench dedup -- [alone] [MILLIONS...]`, by default 1 and 10, and with `DuckDB`. 100 takes
+//! about 20 GB of disk in the folder for temporary files, and half an hour.
 //!
 //! Every measurement is made in a process of its own, whose peak of memory is its own, with two threads
 //! and a limit of 1 GiB. Nothing is asserted here; `docs/PERFORMANCE.md` keeps the figures.
@@ -71,7 +71,15 @@ fn child(lake: &str, full: bool) {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can be had");
     let cpu = (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6;
     let seconds = began.elapsed().as_secs_f64();
-    println!("{seconds} {cpu} {} {}", usage.max_rss() / 1024, report.transitions);
+    println!("{seconds} {cpu} {} {}", peak_mib(), report.transitions);
+}
+
+/// The most memory that this process had. Its resource usage would count that of the one that started it.
+fn peak_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.and_then(|text| text.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) / 1024
 }
 
 fn steplake(lake: &Path, mode: &str) -> Cost {
@@ -92,7 +100,7 @@ fn duckdb(lake: &Path, sql: &str, output: &Path) -> Option<Cost> {
 }
 
 /// The two engines over a lake of so many million steps; what the rebuild took.
-fn measure(millions: u64) -> f64 {
+fn measure(millions: u64, alone: bool) -> f64 {
     println!("\n{millions} million steps\n{}", "-".repeat(40));
     let folder = tempfile::tempdir().expect("a temporary folder");
     let lake = folder.path().join("lake");
@@ -104,10 +112,11 @@ fn measure(millions: u64) -> f64 {
     let full = steplake(&lake, "full");
     full.print("steplake dedup, all steps", "");
     let output = folder.path().join("duckdb.parquet");
-    for (what, sql) in [
+    let peers = [
         ("DuckDB, the definition (queries/dedup.sql)", "queries/dedup.sql"),
         ("DuckDB, the GROUP BY of it alone", "benches/dedup/group_by.sql"),
-    ] {
+    ];
+    for (what, sql) in peers.into_iter().filter(|_| !alone) {
         match duckdb(&lake, sql, &output) {
             Some(cost) => cost.print(what, &format!("{:.2}x", cost.seconds / full.seconds)),
             None => println!("  {what:<44} did not end well; see above"),
@@ -129,11 +138,12 @@ fn main() {
     {
         return child(lake, mode == "full");
     }
+    let alone = words.iter().any(|word| word == "alone");
     let mut sizes: Vec<u64> = words.iter().flat_map(|word| word.parse()).collect();
     if sizes.is_empty() {
         sizes = vec![1, 10];
     }
-    let times: Vec<f64> = sizes.iter().map(|&size| measure(size)).collect();
+    let times: Vec<f64> = sizes.iter().map(|&size| measure(size, alone)).collect();
     for (size, time) in sizes.windows(2).zip(times.windows(2)) {
         let exponent = (time[1] / time[0]).ln() / (size[1] as f64 / size[0] as f64).ln();
         println!(

@@ -35,8 +35,9 @@ impl DuckDb {
         self.answers.read_line(&mut answer).ok()?;
         let mut words = answer.split_whitespace();
         let seconds = words.next()?.parse().ok()?;
+        let cpu_seconds = words.next()?.parse().ok()?;
         let (rows, total) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        Some(Run { seconds, rows, total })
+        Some(Run { seconds, cpu_seconds, rows, total })
     }
 }
 

@@ -1,14 +1,15 @@
 //! The questions, with the places of the lake that they are about.
 
+use steplake::model::StateId;
 use steplake::query::Engine;
 
-use super::numbers;
+use super::texts;
 
 /// A question's name and text; then `DuckDB`'s own text, where that is another.
 pub(crate) type Entry = (&'static str, &'static str, Option<&'static str>);
 
 /// Scans and joins; then look-ups and the graph.
-pub(crate) const QUESTIONS: [Entry; 9] = [
+pub(crate) const QUESTIONS: [Entry; 12] = [
     ("noop_rate", include_str!("sql/noop_rate.sql"), None),
     ("mean_reward", include_str!("sql/mean_reward.sql"), None),
     ("coverage", include_str!("sql/coverage.sql"), None),
@@ -18,6 +19,17 @@ pub(crate) const QUESTIONS: [Entry; 9] = [
     ("state", include_str!("sql/state.sql"), None),
     ("states", include_str!("sql/states.sql"), None),
     ("episode", include_str!("sql/episode.sql"), None),
+    ("best_in_three", include_str!("sql/best_in_three.sql"), None),
+    (
+        "reachable",
+        include_str!("sql/reachable.sql"),
+        Some(include_str!("sql/reachable.duckdb.sql")),
+    ),
+    (
+        "shortest_path",
+        include_str!("sql/shortest_path.sql"),
+        Some(include_str!("sql/shortest_path.duckdb.sql")),
+    ),
 ];
 
 /// A question as both engines are asked.
@@ -34,22 +46,27 @@ pub(crate) struct Places {
 
 /// Looks for places.
 pub(crate) async fn places(engine: &Engine) -> Places {
-    let of = async |sql: &str| {
-        let numbers = numbers(engine, sql).await;
-        numbers.iter().map(i64::to_string).collect::<Vec<_>>().join(", ")
-    };
-    let middle = "SELECT episode_id FROM episodes ORDER BY episode_id LIMIT 1 OFFSET 3000";
-    let root = "SELECT state_key FROM steps WHERE step_index = 0 \
-                GROUP BY state_key ORDER BY count(*) DESC, state_key LIMIT 1";
+    let of = async |sql: &str| texts(engine, sql).await.join(", ");
+    let episode = "SELECT episode_id FROM episodes ORDER BY episode_id LIMIT 1 OFFSET 3000";
+    let root = "SELECT state_id FROM steps WHERE step_index = 0 \
+                GROUP BY state_id ORDER BY count(*) DESC, state_id LIMIT 1";
     let states = "SELECT state_key FROM (SELECT DISTINCT state_key FROM steps WHERE step_index = 25) \
                   AS seen ORDER BY state_key % 1000003, state_key LIMIT 100";
-    let far = "SELECT state_key FROM steps WHERE step_index = 4 AND state_key IS NOT NULL \
-               ORDER BY state_key % 1000003, state_key LIMIT 1";
+    let state = "SELECT state_id FROM (SELECT DISTINCT state_id, state_key FROM steps \
+                 WHERE step_index = 40 AND state_id IS NOT NULL) AS seen \
+                 ORDER BY state_key % 1000003, state_key LIMIT 1";
+    let (root, state) = (of(root).await, of(state).await);
+    let key = |id: &str| {
+        let state: StateId = id.parse().expect("a state is shown as it is read");
+        state.key().to_string()
+    };
     let words = vec![
-        ("{episode}", of(middle).await),
-        ("{root}", of(root).await),
+        ("{episode}", of(episode).await),
         ("{states}", of(states).await),
-        ("{state}", of(far).await),
+        ("{root}", key(&root)),
+        ("{root_id}", root),
+        ("{state}", key(&state)),
+        ("{state_id}", state),
     ];
     Places { words }
 }

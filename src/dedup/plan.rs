@@ -1,7 +1,7 @@
 //! How memory is shared out.
 
 use super::Settings;
-use crate::store::EdgeShape;
+use crate::store::{Edge, EdgeShape};
 
 /// Bytes of a word.
 const WORD: u64 = 8;
@@ -15,7 +15,7 @@ const SORT_ROWS_MAX: u64 = (1 << 24) - 1;
 /// Bytes that Parquet takes in a thread, about: pages that are read, row groups that are written.
 const PARQUET_BYTES: u64 = 50 << 20;
 /// Slots of the table of edges seen lately.
-const RECENT_SLOTS_MAX: u64 = 1 << 19;
+const RECENT_SLOTS_MAX: u64 = 1 << 21;
 
 /// What each thread may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +73,15 @@ impl Plan {
     /// The greatest place of a partition's states.
     pub(super) fn last_place(&self, partition: usize) -> u64 {
         self.first_place(partition) | u64::MAX.checked_shr(self.bits).unwrap_or(0)
+    }
+
+    /// An edge's slot in the table of those seen lately, and what tells it from others there: the upper
+    /// half of a word.
+    #[inline]
+    pub(super) fn slot(&self, edge: Edge<'_>) -> (usize, u64) {
+        let hash = edge.hash();
+        let slot = hash & (self.recent_slots as u64 - 1);
+        (usize::try_from(slot).expect("a slot is a place in memory"), hash >> 32 << 32)
     }
 
     /// The partition of the edges from the state at this place.

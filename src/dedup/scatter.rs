@@ -48,11 +48,8 @@ impl<'a> Scatter<'a> {
     pub(super) fn add(&mut self, row: &[u64]) -> Result<(), StoreError> {
         let place = self.plan.partition_of(row[0]);
         let partition = &mut self.partitions[place];
-        let hash = Edge(row).hash();
-        let slots_mask = self.plan.recent_slots as u64 - 1;
-        let slot = usize::try_from(hash & slots_mask).expect("a slot is a place in memory");
+        let (slot, tag) = self.plan.slot(Edge(row));
         let known = self.recent[slot];
-        let tag = hash >> 32 << 32;
         if known & !0xffff_ffff == tag {
             let start = usize::try_from(known & 0xffff_ffff).expect("32 bits") * self.stride;
             if let Some(there) = partition.rows.get_mut(start..start + self.stride)
@@ -63,13 +60,9 @@ impl<'a> Scatter<'a> {
             }
         }
         if partition.rows.len() + self.stride > self.plan.buffer_words_max {
-            let scratch = match &mut self.scratch {
-                Some(scratch) => scratch,
-                none => none.insert(Scratch::create(self.lake)?),
-            };
-            partition.written.push(scratch.append(&partition.rows)?);
-            partition.rows.clear();
+            self.write_out(place)?;
         }
+        let partition = &mut self.partitions[place];
         if partition.rows.len() == partition.rows.capacity() {
             let more = partition.rows.capacity().max(16 * self.stride);
             let room = self.plan.buffer_words_max.max(self.stride) - partition.rows.len();
@@ -79,6 +72,39 @@ impl<'a> Scatter<'a> {
         self.recent[slot] = tag | u64::try_from(number).unwrap_or(u64::MAX).min(0xffff_ffff);
         partition.rows.extend_from_slice(row);
         partition.edges += 1;
+        Ok(())
+    }
+
+    /// Makes room in a partition. Edges that came again while they lay here will go on doing so: they stay,
+    /// as long as they leave half of the room to others.
+    #[cold]
+    fn write_out(&mut self, place: usize) -> Result<(), StoreError> {
+        let scratch = match &mut self.scratch {
+            Some(scratch) => scratch,
+            none => none.insert(Scratch::create(self.lake)?),
+        };
+        let partition = &mut self.partitions[place];
+        let (stride, rows) = (self.stride, &mut partition.rows);
+        // The edges that stay are moved behind the others.
+        let (mut once, mut end) = (0, rows.len());
+        while once < end {
+            if Edge(&rows[once..once + stride]).count() == 1 {
+                once += stride;
+            } else {
+                end -= stride;
+                let (front, back) = rows.split_at_mut(end);
+                if once < end {
+                    front[once..once + stride].swap_with_slice(&mut back[..stride]);
+                }
+            }
+        }
+        let written = if once * 2 < rows.len() { rows.len() } else { once };
+        partition.written.push(scratch.append(&rows[..written])?);
+        rows.drain(..written);
+        for (row, number) in rows.chunks_exact(stride).zip(0..) {
+            let (slot, tag) = self.plan.slot(Edge(row));
+            self.recent[slot] = tag | number;
+        }
         Ok(())
     }
 

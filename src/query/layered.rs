@@ -104,7 +104,8 @@ fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     (0..partitions).map(|number| vec![key(cut(number))..=key(cut(number + 1) - 1)]).collect()
 }
 
-/// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it decoded.
+/// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it
+/// decoded.
 #[derive(Debug)]
 struct LayeredScan {
     table: Table,
@@ -197,7 +198,7 @@ impl Share {
     /// Hands batch after batch to `take`, until it says that it wants no more.
     fn read(self, take: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
         let failed = |error| DataFusionError::External(Box::new(error));
-        let mut rows = self.snapshot.scan_layers(self.table, &self.ranges).map_err(failed)?;
+        let mut rows = self.snapshot.scan_layers_in(self.table, &self.ranges).map_err(failed)?;
         let mut left = self.limit.unwrap_or(usize::MAX);
         while left > 0
             && let Some(batch) = rows.next()

@@ -12,7 +12,8 @@
 //!
 //! Names are taken as they are written: `SELECT InstCount FROM observations`. A state id is written
 //! as it is shown, `state_id = '<40 hex digits>'`; such a filter reads only the row groups and
-//! pages that may hold the state.
+//! pages that may hold the state. In `steps`, which lie in the order of episodes, these are all pages of
+//! the states' column.
 //!
 //! The transition graph is walked by table functions ([`Engine::table_functions`]), whose arguments are
 //! constants and whose answers are tables like others, over the sealed and deduplicated part of the lake:

@@ -82,7 +82,7 @@ pub enum ReplayError {
 pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, StoreError> {
     let mut drawn: Vec<(u64, Edge)> = Vec::new();
     let mut dice = Dice::new(seed, 0);
-    for batch in snapshot.scan_layers(Table::StateTransitions, &[i64::MIN..=i64::MAX])? {
+    for batch in snapshot.scan_layers(Table::StateTransitions, &(i64::MIN..=i64::MAX))? {
         let batch = batch?;
         let column = |name| batch.column_by_name(name).expect("it was asked for");
         let (states, nexts) = (column("state_id"), column("next_state_id"));

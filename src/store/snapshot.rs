@@ -197,8 +197,21 @@ impl Snapshot {
         self.layers().into_iter().map(layer).collect()
     }
 
-    /// Reads ranges of a derived table over all layers, in the order of the table's key, a bounded number
-    /// of rows at a time. Only pages that may hold wanted keys are read.
+    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded number
+    /// of rows at a time.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Corrupt`] when a file cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// When the table is not a derived one.
+    pub fn scan_layers(&self, table: Table, range: &KeyRange) -> Result<LayeredTable, StoreError> {
+        self.scan_layers_in(table, std::slice::from_ref(range))
+    }
+
+    /// As [`scan_layers`](Self::scan_layers), in several ranges: only pages that may hold wanted keys are read.
     ///
     /// # Errors
     ///
@@ -207,7 +220,7 @@ impl Snapshot {
     /// # Panics
     ///
     /// When the table is not a derived one, or the ranges do not ascend apart from each other.
-    pub fn scan_layers(
+    pub fn scan_layers_in(
         &self,
         table: Table,
         ranges: &[KeyRange],

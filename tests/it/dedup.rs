@@ -77,7 +77,7 @@ fn derived(lake: &Lake, range: &KeyRange) -> Vec<Derived> {
     let snapshot = lake.snapshot().unwrap();
     let mut rows = Vec::new();
     for table in [Table::StateTransitions, Table::Conflicts, Table::Failures] {
-        for batch in snapshot.scan_layers(table, std::slice::from_ref(range)).unwrap() {
+        for batch in snapshot.scan_layers(table, range).unwrap() {
             let batch = batch.unwrap();
             assert_eq!(batch.schema(), snapshot.schema(table));
             for row in 0..batch.num_rows() {

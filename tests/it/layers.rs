@@ -144,3 +144,73 @@ async fn the_table_is_what_plain_sql_says() {
         assert!(snapshot.rows(table) > 0, "{table}");
     }
 }
+
+/// Pages of a derived table have so many rows at most.
+const PAGE_ROWS: usize = 20_000;
+
+/// A lake of layers of so many transitions each, with a page index worth reading.
+fn record_large(path: &Path, layers: u32, states: u32) -> Lake {
+    let lake = Lake::create(path, &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    let mut author = Author::default();
+    for layer in 0..layers {
+        let path = (1..states).map(|to| (1, Some(to))).chain([(7, None)]).collect::<Vec<_>>();
+        author.episode(EpisodeId::new(RunId(1), layer), 0, &path);
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+        count(&lake, APART);
+    }
+    lake
+}
+
+/// A number in an analysed plan, by the words before it. Large ones are told in thousands.
+fn metric(plan: &str, name: &str) -> usize {
+    let (_, rest) = plan.split_once(name).unwrap_or_else(|| panic!("no {name} in:\n{plan}"));
+    let digits = rest.chars().take_while(char::is_ascii_digit).collect::<String>();
+    let number = digits.parse::<usize>().unwrap_or_else(|_| panic!("no number in:\n{plan}"));
+    let unit = rest.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    if unit.starts_with(" K") { number * 1000 } else { number }
+}
+
+#[tokio::test]
+async fn a_look_up_reads_a_page_of_each_layer() {
+    let folder = tempfile::tempdir().unwrap();
+    let (layers, states) = (2, 45_000);
+    let lake = record_large(&folder.path().join("lake"), layers, states);
+    let layers = layers as usize;
+    let apart = engine(&lake).await;
+    let plan = async |engine: &Engine, sql: &str| {
+        ask(engine, &format!("EXPLAIN ANALYZE {sql}")).await.concat().concat()
+    };
+    let all = plan(&apart, "SELECT sum(count) FROM state_transitions").await;
+    assert!(metric(&all, "rows_decoded=") > layers * 40_000, "{all}");
+    let id = state(states / 3);
+    for table in ["state_transitions", "conflicts", "failures"] {
+        let sql = format!("SELECT * FROM {table} WHERE state_id = '{id}'");
+        let found = plan(&apart, &sql).await;
+        assert!(metric(&found, "row_groups_read=") <= layers, "{found}");
+        assert!(metric(&found, "rows_decoded=") <= layers * PAGE_ROWS, "{found}");
+    }
+    let taken = format!("SELECT count FROM state_transitions WHERE state_id = '{id}'");
+    assert_eq!(ask(&apart, &taken).await, [[layers.to_string()]]);
+    // Two states that lie apart: the pages between them are left out.
+    let ids = [state(0), state(states / 2)];
+    let (one, other) = (ids[0], ids[1]);
+    let both = format!(
+        "SELECT state_key FROM state_transitions WHERE state_id IN ('{one}', '{other}') ORDER BY 1"
+    );
+    let mut keys = ids.map(|id| id.key());
+    keys.sort_unstable();
+    assert_eq!(ask(&apart, &both).await, keys.map(|key| [key.to_string()]));
+    // The last state of each episode has a failure.
+    let last = state(states - 1);
+    let failed = format!("SELECT action, count FROM failures WHERE state_id = '{last}'");
+    assert_eq!(ask(&apart, &failed).await, [["7".to_owned(), layers.to_string()]]);
+
+    count(&lake, Settings { full: true, ..APART });
+    let whole = engine(&lake).await;
+    let found = plan(&whole, &taken).await;
+    assert_eq!(metric(&found, "row_groups_pruned_statistics=1 total → "), 1, "{found}");
+    let decoded = found.split_once("page_index_rows_pruned=").expect("an index is used").1;
+    assert!(metric(decoded, " total → ") <= PAGE_ROWS, "{found}");
+}

@@ -6,6 +6,7 @@ mod cli;
 mod compat;
 mod crash;
 mod datasets;
+mod deal;
 mod dedup;
 mod demo;
 mod derived;
