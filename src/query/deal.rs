@@ -75,7 +75,7 @@ struct Ranged<'a> {
 fn in_order<'a>(segments: &[&'a Segment]) -> Option<Vec<Ranged<'a>>> {
     let ranged = |segment: &&'a Segment| {
         let (least, greatest) = segment.key_range?;
-        Some(Ranged { segment: *segment, least, greatest })
+        Some(Ranged { segment, least, greatest })
     };
     let mut ranges = segments.iter().map(ranged).collect::<Option<Vec<_>>>()?;
     ranges.sort_by_key(|range| range.least);
