@@ -76,7 +76,7 @@ fn read<T, E: From<StoreError>>(
             });
             work(&mut batches)
         }
-        Share::Range(range) => work(&mut snapshot.scan_layers(table, std::slice::from_ref(range))?),
+        Share::Range(range) => work(&mut snapshot.scan_layers(table, range)?),
     }
 }
 

@@ -32,7 +32,7 @@ fn merged(disk: Disk, path: &Path) -> Result<Vec<String>, StoreError> {
     let snapshot = Lake::open_on(disk, path)?.snapshot()?;
     let mut lines = Vec::new();
     for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
-        for batch in snapshot.scan_layers(table, &[i64::MIN..=i64::MAX])? {
+        for batch in snapshot.scan_layers(table, &(i64::MIN..=i64::MAX))? {
             lines.extend(cells(&batch?).into_iter().map(|row| format!("{table} {row}")));
         }
     }
