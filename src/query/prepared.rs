@@ -1,6 +1,7 @@
 //! Statements with parameters, as clients of a server send them: `?`, `$1` or `$name`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ fn numbered(text: &str) -> String {
     for character in text.chars() {
         if marks.next_if_eq(&(line, column)).is_some() {
             count += 1;
-            numbered.push_str(&format!("${count}"));
+            write!(numbered, "${count}").expect("a string takes it");
         } else {
             numbered.push(character);
         }

@@ -4,6 +4,7 @@
 
 #[path = "../tests/it/support.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
+#[expect(clippy::unwrap_used, reason = "a bench that cannot go on stops")]
 mod support;
 
 use std::io::Write as _;

@@ -9,7 +9,7 @@ use tonic::Status;
 use crate::tickets::Asked;
 
 /// How long a handle is kept that nobody uses.
-const IDLE_MAX: Duration = Duration::from_mins(60);
+const IDLE_MAX: Duration = Duration::from_hours(1);
 /// How many are kept: past it, the one that was not used for the longest time goes.
 const HANDLES_MAX: usize = 4096;
 /// Bytes of all statements and values together.

@@ -1,7 +1,8 @@
 //! The server from its start to its stop.
 
+use std::fmt::Write as _;
 use std::fs;
-use std::io::Write;
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -183,7 +184,8 @@ fn announce(
     let lake = arguments.lake.display();
     let mut said = format!("steplake: serving {lake} at {scheme}://{}", address(listener)?);
     if let Some(health) = health {
-        said.push_str(&format!(", health at http://{}/health", address(health)?));
+        let address = address(health)?;
+        write!(said, ", health at http://{address}/health").expect("a string takes it");
     }
     // Nobody may be left to read it.
     let _ = writeln!(std::io::stderr(), "{said}");

@@ -91,7 +91,7 @@ fn info(
 }
 
 /// Sends rows that are there already.
-fn sent(batch: RecordBatch) -> Response<Messages> {
+fn sent(batch: &RecordBatch) -> Response<Messages> {
     let rows = futures::stream::iter([Ok::<_, FlightError>(batch.clone())]);
     let messages = FlightDataEncoderBuilder::new().with_schema(batch.schema()).build(rows);
     Response::new(Box::pin(messages.map_err(Status::from)))
@@ -259,35 +259,35 @@ impl FlightSqlService for Lakeside {
     }
 
     async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::catalogs(&*self.queries.newest().await?, query)?))
+        Ok(sent(&metadata::catalogs(&*self.queries.newest().await?, query)?))
     }
 
     async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::schemas(&*self.queries.newest().await?, query)?))
+        Ok(sent(&metadata::schemas(&*self.queries.newest().await?, query)?))
     }
 
     async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::tables(&*self.queries.newest().await?, query).await?))
+        Ok(sent(&metadata::tables(&*self.queries.newest().await?, query).await?))
     }
 
     async fn do_get_table_types(&self, query: CommandGetTableTypes, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::table_types(query)?))
+        Ok(sent(&metadata::table_types(query)?))
     }
 
     async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::sql_info(query)?))
+        Ok(sent(&metadata::sql_info(query)?))
     }
 
     async fn do_get_primary_keys(&self, _: CommandGetPrimaryKeys, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::primary_keys()))
+        Ok(sent(&metadata::primary_keys()))
     }
 
     async fn do_get_exported_keys(&self, _: CommandGetExportedKeys, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::foreign_keys()))
+        Ok(sent(&metadata::foreign_keys()))
     }
 
     async fn do_get_imported_keys(&self, _: CommandGetImportedKeys, _: Request<Ticket>) -> Rows {
-        Ok(sent(metadata::foreign_keys()))
+        Ok(sent(&metadata::foreign_keys()))
     }
 
     async fn do_get_cross_reference(
@@ -295,7 +295,7 @@ impl FlightSqlService for Lakeside {
         _: CommandGetCrossReference,
         _: Request<Ticket>,
     ) -> Rows {
-        Ok(sent(metadata::foreign_keys()))
+        Ok(sent(&metadata::foreign_keys()))
     }
 
     async fn do_get_xdbc_type_info(
@@ -303,7 +303,7 @@ impl FlightSqlService for Lakeside {
         query: CommandGetXdbcTypeInfo,
         _: Request<Ticket>,
     ) -> Rows {
-        Ok(sent(metadata::type_info(query)?))
+        Ok(sent(&metadata::type_info(query)?))
     }
 
     async fn do_action_create_prepared_statement(
