@@ -31,7 +31,7 @@ CREATE TABLE frames (
 -- always has one.
 CREATE TABLE snapshots (
   snapshot_id INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge, fetch
+  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge
   created_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds; to be shown: the numbers are the order
   detail TEXT NOT NULL                       -- one line for a person
 ) STRICT;
@@ -86,10 +86,10 @@ CREATE TABLE losses (
   snapshot_id INTEGER NOT NULL               -- the first one without them
 ) STRICT;
 
--- What the derived tables, and a fetched lake, were made from.
+-- What the derived tables were made from.
 CREATE TABLE derivations (
   name TEXT PRIMARY KEY,                     -- e.g. dedup
-  inputs TEXT NOT NULL                       -- what identifies them; of a fetched lake also what was fetched
+  inputs TEXT NOT NULL                       -- digest of the inputs, hex
 ) STRICT, WITHOUT ROWID;
 
 -- One row: BLAKE3 of what all other tables hold, but for the bodies of frames, which have digests of their
