@@ -1,13 +1,15 @@
 //! Derived tables that were made elsewhere.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::{AsArray as _, RecordBatch};
+use arrow::array::{AsArray as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::datatypes::{Int16Type, Int64Type};
 use arrow::error::ArrowError;
 
 use super::pass::Rows;
 use super::{Report, inputs, report};
+use crate::model::StateId;
 use crate::store::{
     LayerChange, LayerId, LayerWriter, Maintenance, Segment, Snapshot, StoreError, Table,
 };
@@ -29,8 +31,8 @@ pub enum ReplacementError {
     Order {
         /// The table.
         table: Table,
-        /// Of the later row, hex.
-        state: String,
+        /// Of the later row.
+        state: StateId,
     },
     /// The lake cannot be read or written.
     #[error(transparent)]
@@ -38,7 +40,7 @@ pub enum ReplacementError {
 }
 
 /// State key, state, action, next state: what a derived table is sorted by.
-type Key = (i64, Vec<u8>, i16, Vec<u8>);
+type Key = (i64, StateId, i16, Option<StateId>);
 
 /// The derived tables of all sealed steps, made elsewhere, on their way into a lake. They take the place of all
 /// layers, as one, and later passes go on from it: so they have to be what [`dedup`](super::dedup()) would
@@ -92,7 +94,7 @@ impl<'a> Replacement<'a> {
             given.eq(schema.fields().iter().map(|field| field.name()))
         };
         let batch = if named(batch) {
-            RecordBatch::try_new(schema.clone(), batch.columns().to_vec())
+            RecordBatch::try_new(Arc::clone(&schema), batch.columns().to_vec())
         } else {
             Err(ArrowError::SchemaError("the columns have other names".into()))
         };
@@ -109,11 +111,14 @@ impl<'a> Replacement<'a> {
         let next =
             (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
         let last = &mut self.last[table as usize - Table::StateTransitions as usize];
+        let id = |ids: &FixedSizeBinaryArray, row| {
+            StateId(ids.value(row).try_into().expect("the schema says 20 bytes"))
+        };
         for row in 0..batch.num_rows() {
-            let after = next.map_or(Vec::new(), |next| next.value(row).to_vec());
-            let key = (keys.value(row), states.value(row).to_vec(), actions.value(row), after);
-            if last.as_ref().is_some_and(|last| *last >= key) {
-                let state = key.1.iter().map(|byte| format!("{byte:02x}")).collect();
+            let state = id(states, row);
+            let next = next.map(|next| id(next, row));
+            let key = (keys.value(row), state, actions.value(row), next);
+            if last.is_some_and(|last| last >= key) {
                 return Err(ReplacementError::Order { table, state });
             }
             *last = Some(key);
