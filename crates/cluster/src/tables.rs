@@ -197,9 +197,11 @@ impl ShippedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let partition = vec![self.rows.clone()];
+        // In one partition a limit would become part of the scan, and Ballista 55 loses it there on the way to
+        // an executor: of two partitions, whoever takes them together cuts what is too much.
+        let partitions = [vec![self.rows.clone()], Vec::new()];
         let config = MemorySourceConfig::try_new(
-            &[partition],
+            &partitions,
             Arc::clone(&self.schema),
             projection.cloned(),
         )?;
