@@ -22,7 +22,7 @@ use steplake::env::toy::{self, ToyEnvironment};
 use steplake::model::{Benchmark, BenchmarkUri};
 use steplake::query::{Engine, EngineOptions};
 use steplake::record::generate::{
-    Ending, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
+    Ending, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
 };
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake::store::Lake;
@@ -70,6 +70,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         episode_length: 20,
         seed,
         jobs: 1,
+        shard: Shard::WHOLE,
     };
     let (progress, never) = (Progress::default(), AtomicBool::new(false));
     let past = Past::default();
