@@ -12,7 +12,7 @@ use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::model::{Benchmark, BenchmarkUri};
 use steplake::record::generate::{
-    Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
+    Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
 };
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake::store::Lake;
@@ -114,6 +114,7 @@ pub(crate) fn record_keyframes(
         episode_length: 50,
         seed: 1,
         jobs,
+        shard: Shard::WHOLE,
     };
     let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
     let environment = WorkerEnvironment::new(llvm.spec().clone(), config);

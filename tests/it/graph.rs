@@ -244,7 +244,7 @@ async fn assert_best(engine: &Engine, model: &Model) {
              FROM best_cost('Size') WHERE state_id = '{}'",
             row[0]
         );
-        assert_eq!(ask(engine, &sql).await, std::slice::from_ref(&row));
+        assert_eq!(ask(engine, &sql).await, std::slice::from_ref(row));
     }
 }
 
