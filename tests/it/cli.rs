@@ -173,7 +173,7 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         ),
         (&["sql", "SELECT nope FROM steps"], 2, "nope"),
         (&["sql", "DROP TABLE steps"], 2, "steplake: "),
-        (&["query", "nope"], 2, "there are `best_sequence`,"),
+        (&["query", "nope"], 2, "`best_sequence`,"),
         (&["query", "best_sequence", "--param", "reward"], 2, "has no value"),
         (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is no action"),
     ];

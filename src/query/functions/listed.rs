@@ -4,6 +4,8 @@ use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::Documentation;
 
+use crate::query::graph;
+
 /// What a function takes and gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FunctionKind {
@@ -45,7 +47,7 @@ pub struct Function {
 }
 
 /// How those of the field are called that do not say it themselves, and what they give.
-const FIELD: [(&str, &str, &str); 8] = [
+const FIELD: [(&str, &str, &str); 10] = [
     ("state", "state('<40 hex digits>')", "A state id."),
     ("hex", "hex(bytes)", "Lower-case hexadecimal digits."),
     (
@@ -53,7 +55,17 @@ const FIELD: [(&str, &str, &str); 8] = [
         "ir(state_id)",
         "The IR of a state as text, rebuilt where it is not stored; null where none is kept.",
     ),
+    (
+        "ir_diff",
+        "ir_diff(state_a, state_b)",
+        "What differs between the IR of two states, as a unified diff.",
+    ),
     ("feature", "feature(vector, 'name')", "One number of an observation vector, by its name."),
+    (
+        "feature_delta",
+        "feature_delta(before, after)",
+        "The numbers of a vector that another one has otherwise.",
+    ),
     ("action_name", "action_name(action)", "The name of an action."),
     ("commandline", "commandline(actions)", "One action or a list as a command line."),
     ("action_list", "action_list(step_index, action)", "The actions of an episode in order."),
@@ -97,9 +109,11 @@ fn described(
     documentation: Option<&Documentation>,
     known: bool,
 ) -> Function {
-    let own = FIELD.iter().find(|(own, ..)| *own == name && !known);
+    let own =
+        FIELD.iter().find(|(own, ..)| *own == name).map(|&(_, syntax, about)| (syntax, about));
+    let own = own.or_else(|| graph::described(name)).filter(|_| !known);
     let (syntax, description) = match (own, documentation) {
-        (Some((_, syntax, description)), _) => ((*syntax).to_owned(), (*description).to_owned()),
+        (Some((syntax, about)), _) => (syntax.to_owned(), about.to_owned()),
         (None, Some(text)) => (line(&text.syntax_example), first_sentence(&text.description)),
         (None, None) => (format!("{name}(…)"), String::new()),
     };

@@ -109,28 +109,79 @@ impl Rows<'_> {
 /// How a table function is called, what a row of it is, and how its arguments become a question.
 pub(super) struct Call {
     pub(super) usage: &'static str,
+    /// One line: what its rows are.
+    about: &'static str,
     pub(super) question: fn(&Arguments<'_>) -> Result<Arc<dyn Question>>,
 }
 
 /// All of them, by name.
 const CALLS: [Call; 11] = [
-    Call { usage: "advantage('REWARD SPACE' [, gamma])", question: worth::advantage },
-    Call { usage: "algebra(['REWARD SPACE'])", question: algebra::question },
-    Call { usage: "best_cost('OBSERVATION SPACE')", question: worth::best_cost },
-    Call { usage: "best_known('REWARD SPACE' [, gamma])", question: worth::best_known },
-    Call { usage: "best_sequences('OBSERVATION SPACE')", question: worth::best_sequences },
-    Call { usage: "frontier('REWARD SPACE' [, actions])", question: frontier::question },
-    Call { usage: "reachable('STATE' [, steps])", question: paths::reachable },
-    Call { usage: "returns('REWARD SPACE' [, steps [, gamma]])", question: returns::question },
-    Call { usage: "sequence_to('STATE')", question: paths::sequence_to },
-    Call { usage: "sequences([steps])", question: paths::sequences },
-    Call { usage: "shortest_path('FROM', 'TO')", question: paths::shortest_path },
+    Call {
+        usage: "advantage('REWARD SPACE' [, gamma])",
+        about: "For each transition Q, and its advantage over the best known and over what was done.",
+        question: worth::advantage,
+    },
+    Call {
+        usage: "algebra(['REWARD SPACE'])",
+        about: "Laws about actions and pairs of them, with how often each could be tested and held.",
+        question: algebra::question,
+    },
+    Call {
+        usage: "best_cost('OBSERVATION SPACE')",
+        about: "For each state the lowest cost that it reaches, and the shortest way there.",
+        question: worth::best_cost,
+    },
+    Call {
+        usage: "best_known('REWARD SPACE' [, gamma])",
+        about: "For each state its best-known value, and the shortest way to it.",
+        question: worth::best_known,
+    },
+    Call {
+        usage: "best_sequences('OBSERVATION SPACE')",
+        about: "For each benchmark the lowest cost that it reaches, and the shortest way there.",
+        question: worth::best_sequences,
+    },
+    Call {
+        usage: "frontier('REWARD SPACE' [, actions])",
+        about: "For each state its most promising untried actions.",
+        question: frontier::question,
+    },
+    Call {
+        usage: "reachable('STATE' [, steps])",
+        about: "The states that can be reached from a state, and in how many steps.",
+        question: paths::reachable,
+    },
+    Call {
+        usage: "returns('REWARD SPACE' [, steps [, gamma]])",
+        about: "For each step the discounted sum of its reward and those after it in its episode.",
+        question: returns::question,
+    },
+    Call {
+        usage: "sequence_to('STATE')",
+        about: "For each benchmark the shortest sequence of actions to a state.",
+        question: paths::sequence_to,
+    },
+    Call {
+        usage: "sequences([steps])",
+        about: "For each benchmark the shortest sequence of actions to each state.",
+        question: paths::sequences,
+    },
+    Call {
+        usage: "shortest_path('FROM', 'TO')",
+        about: "The shortest way from one state to another, step by step.",
+        question: paths::shortest_path,
+    },
 ];
 
 impl Call {
     fn name(&self) -> &'static str {
         self.usage.split('(').next().unwrap_or_default()
     }
+}
+
+/// How a table function is called and what it gives, if there is one of this name.
+pub(in crate::query) fn described(name: &str) -> Option<(&'static str, &'static str)> {
+    CALLS.iter().find(|call| call.name() == name).map(|call| (call.usage, call.about))
 }
 
 /// How the table functions are called.

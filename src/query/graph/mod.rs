@@ -35,5 +35,5 @@ mod value;
 mod walk;
 mod worth;
 
-pub(super) use self::function::{register, usages};
+pub(super) use self::function::{described, register, usages};
 pub(super) use self::source::GraphSource;
