@@ -253,8 +253,8 @@ async fn assert_best(engine: &Engine, model: &Model) {
     }
 }
 
-/// Values and advantages at a discount. Here rewards are at most 11, so that four thousand rounds leave less than
-/// the tolerance to come, also where a cycle pays.
+/// Values and advantages at a discount. After four thousand rounds less than the tolerance is still to come,
+/// also where a cycle pays.
 async fn assert_discounted(engine: &Engine, model: &Model, gamma: f64) {
     for (reward, space) in ["Size", "SizeNorm"].into_iter().enumerate() {
         let values = model.values(reward, gamma, 4000);
