@@ -25,8 +25,10 @@
 //! - `best_known('REWARD SPACE' [, gamma])`: the best-known value `V` of each state. `V(s)` is the greatest
 //!   of 0 and all `Q(s, a) = r(s, a) + gamma V(s')` over the recorded transitions: one may stop anywhere,
 //!   and what was never tried is worth nothing. Values within a billionth of the largest reward count as
-//!   equal. Without a discount there is no such value where a cycle of transitions pays, and the answer is
-//!   an error that says so; rewards that are differences of a cost never do that within one program.
+//!   equal. With a discount a cycle of transitions that pays is walked for ever, and values are exact to a
+//!   billionth of the largest reward for a gamma of up to 0.99; nearer to 1 they grow, and rounding with them.
+//!   Without a discount there is no such value where a cycle pays, and the answer is an error that says so;
+//!   rewards that are differences of a cost never do that within one program.
 //! - `advantage('REWARD SPACE' [, gamma])`: for each transition `Q`, `advantage`, which is `Q(s, a) - V(s)`
 //!   and at most 0, and `advantage_over_mean`, which is `Q(s, a)` less the mean of the `Q` of what was done
 //!   in the state, each as often as it was done.
