@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Types docs/QUERYING.md and compares the answers. With --write, writes the answers into it.
+set -euo pipefail
+source "$(dirname "$0")/paths.sh"
+cd "$repository"
+
+cargo build --locked "${packages[@]}"
+PATH=$target/debug:$PATH scripts/python.sh --requirements tests/python/walkthrough/requirements.txt \
+    tests/python/walkthrough/walkthrough.py docs/QUERYING.md "$@"
