@@ -9,19 +9,19 @@ use arrow::datatypes::Int64Type;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use rusqlite::{Connection, params};
 
+use super::digests::Content;
 use super::salvage::{Key, Old, key_column, keys};
 use super::{Relisted, damage, demand_disk};
 use crate::model::EpisodeId;
 use crate::store::catalog::{self, Catalog};
-use crate::store::disk::BLOCK_BYTES;
 use crate::store::frame::Frame;
 use crate::store::lock::{Lock, Right};
 use crate::store::reading::guarded;
 use crate::store::segment::{footer_entries, is_own_name};
 use crate::store::writer::random_uid;
 use crate::store::{
-    BlockDigests, Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, StoreError, Table, losses, manifest, retractions,
+    Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotKind, StoreError,
+    Table, losses, manifest, retractions,
 };
 
 /// Behind the names of files that are not listed.
@@ -248,29 +248,17 @@ fn as_written(lake: &Lake, table: Table, path: &Path) -> Result<Option<Segment>,
 
 /// What a file is as such: its length and its digests. None where it got shorter while it was read.
 fn unnamed(lake: &Lake, table: Table, path: &Path) -> io::Result<Option<Segment>> {
-    let file = lake.disk.open(path)?;
-    let bytes = file.bytes()?;
-    let mut whole = blake3::Hasher::new();
-    let mut blocks = Vec::new();
-    let mut block = vec![0; BLOCK_BYTES];
-    for start in (0..bytes).step_by(BLOCK_BYTES) {
-        let read = file.read_at(&mut block, start)?;
-        if read == 0 {
-            return Ok(None);
-        }
-        whole.update(&block[..read]);
-        blocks.extend_from_slice(blake3::hash(&block[..read]).as_bytes());
-    }
-    Ok(Some(Segment {
+    let content = Content::read(&lake.disk.open(path)?)?;
+    Ok(content.map(|Content { bytes, digest, blocks }| Segment {
         table,
         path: path.to_owned(),
         rows: 0,
         bytes,
-        digest: whole.finalize().to_hex().to_string(),
+        digest,
         key_range: None,
         layer: None,
         is_counted: false,
-        blocks: BlockDigests::new(blocks),
+        blocks,
         disk: lake.disk.clone(),
     }))
 }
