@@ -1,5 +1,6 @@
 //! A lake whose database is gone or malformed: the sealed files are listed anew.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,7 @@ pub(super) fn relist(lake: &Lake) -> Result<Option<Relisted>, StoreError> {
     }
     let found = taken.segments.iter().map(|segment| segment.path.as_path());
     let hot = old.frames(found, &taken.sealed);
-    let remarks = old.remarks(hot.is_some());
+    let remarks = old.remarks(&taken.segments, hot.is_some());
     publish(lake, &taken, &old, &Carried { why: &why, hot: hot.as_deref(), remarks: &remarks })?;
     exchange(lake)?;
     let left_out = taken.left_out.iter().map(|path| with_end(path, LEFT_OUT)).collect();
@@ -182,8 +183,10 @@ impl Listing {
                 }
             }
         }
-        // What a crash left beside a file holds less than the file.
-        sound.sort_by(|a, b| (b.rows, &a.path).cmp(&(a.rows, &b.path)));
+        // The file that was part of the lake goes before one that is made of it, or that it was made of. Where
+        // nobody knows: what a crash left beside a file holds less than the file.
+        let order = |segment: &Segment| (!old.is_listed(&segment.path), Reverse(segment.rows));
+        sound.sort_by(|a, b| (order(a), &a.path).cmp(&(order(b), &b.path)));
         let mut known = HashSet::new();
         for segment in sound {
             let keys = self.keys(lake, &segment)?;
