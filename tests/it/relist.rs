@@ -248,6 +248,21 @@ fn heads_of_steps(lake: &Lake, content: &[u8]) -> Vec<(usize, u32)> {
     places
 }
 
+/// The bits that give a frame the number of the one before or after it.
+fn numbers_of_frames(content: &[u8]) -> Vec<(usize, u32)> {
+    let is_head = |at: &usize| {
+        let row = &content[*at..];
+        row.starts_with(&[8, 0])
+            && Table::ALL.iter().any(|table| {
+                let (name, kind) = (table.name().as_bytes(), 13 + 2 * table.name().len());
+                usize::from(row[2]) == kind && row[8..].starts_with(name)
+            })
+    };
+    let places = (1..content.len() - 100).filter(is_head).map(|at| (at - 1, 0)).collect::<Vec<_>>();
+    assert!(places.len() >= 10, "{places:?}");
+    places
+}
+
 #[test]
 fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
     let folder = scratch();
@@ -259,6 +274,7 @@ fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
     let sampled = places.iter().copied().step_by(places.len() / 100).zip((0..8).cycle());
     let known = digests_of_blocks(origin.path(), &content).into_iter().zip((0..8).cycle());
     let known = known.chain(heads_of_steps(&origin, &content));
+    let known = known.chain(numbers_of_frames(&content));
     let (mut whole, mut with_lists, mut relisted, mut number) = (0, 0, 0, 0);
     for (at, bit) in sampled.chain(known) {
         number += 1;

@@ -309,7 +309,7 @@ fn newest(connection: &Connection) -> i64 {
 }
 
 /// The frames that can be read, and whether that is all. A page that cannot be read ends the reading, so it is
-/// begun from either end.
+/// begun from either end. A flipped bit may give a frame the number of another: both are taken.
 fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
     let (mut found, mut are_all) = (BTreeMap::new(), true);
     for order in ["ASC", "DESC"] {
@@ -319,7 +319,9 @@ fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 match catalog::frame(row) {
-                    Ok(placed) => drop(found.entry(placed.seq).or_insert(placed.frame)),
+                    Ok(PlacedFrame { seq, frame }) => {
+                        found.entry((seq, frame.digest)).or_insert(frame);
+                    }
                     Err(_damage) => are_all = false,
                 }
             }
@@ -330,6 +332,6 @@ fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
         }
         are_all = false;
     }
-    let placed = found.into_iter().map(|(seq, frame)| PlacedFrame { seq, frame });
+    let placed = found.into_iter().map(|((seq, _), frame)| PlacedFrame { seq, frame });
     (placed.collect(), are_all)
 }
