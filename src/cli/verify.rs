@@ -76,6 +76,10 @@ fn dropped(repaired: &Repaired) -> String {
         let rows = counted(loss.rows, "row");
         line(format!("dropped {rows} of {} in {}: {}", loss.table, loss.path, loss.what));
     }
+    for path in &repaired.mended {
+        let what = "sound; its digests in the manifest were damaged and are made anew";
+        line(format!("{what}: {}", path.display()));
+    }
     for path in &repaired.derived {
         line(format!("made anew, since it was damaged: {}", path.display()));
     }

@@ -194,6 +194,11 @@ pub(super) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<
     select(connection, lake, &before, SnapshotId(0))
 }
 
+/// Every segment that some snapshot can be read with: a row for each time that it was part of the lake.
+pub(super) fn readable(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "NOT lost", SnapshotId(0))
+}
+
 fn select(
     connection: &Connection,
     lake: &Lake,
@@ -252,6 +257,19 @@ pub(super) fn insert(
     connection.execute(sql, row)?;
     let found_again = "UPDATE segments SET lost = 0 WHERE path = ?1";
     connection.execute(found_again, [relative(lake, &segment.path)]).map(drop)
+}
+
+/// Writes the digests of the blocks of a file anew, wherever the manifest has the file. Those of an intact list
+/// are the same.
+pub(super) fn mend_blocks(
+    connection: &Connection,
+    lake: &Path,
+    path: &Path,
+    blocks: &BlockDigests,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET blocks = ?1 WHERE path = ?2 AND blocks_digest = ?3";
+    let row = params![&blocks.list[..], relative(lake, path), blocks.digest];
+    connection.execute(sql, row).map(drop)
 }
 
 /// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have it.

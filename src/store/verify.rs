@@ -101,6 +101,9 @@ const RESTORE: &str =
 /// The same of a file that can be made again.
 const DERIVE: &str = "`steplake dedup --full` makes it anew";
 
+/// The same where the damage is in the manifest's list of digests, and the file may well be sound.
+const MEND: &str = "`steplake verify --repair` makes them anew, where the file is what was written";
+
 /// The same of a file that only older snapshots have.
 const EXPIRE: &str = "only older snapshots have it: `steplake expire` and `steplake gc` drop it";
 
@@ -187,7 +190,8 @@ pub(super) fn verify(
     checker.finish();
     for segment in &retired {
         if let Err(error) = segment.check() {
-            add_error(checker.findings, &segment.place(), EXPIRE, error);
+            let advice = if segment.blocks.is_intact() { EXPIRE } else { MEND };
+            add_error(checker.findings, &segment.place(), advice, error);
         }
         report.bytes += segment.bytes;
         progress(report.bytes, total);
@@ -214,7 +218,11 @@ fn sound_frames(lake: &Lake, frames: Vec<PlacedFrame>, findings: &mut Findings) 
 
 /// Checks one segment as far as it can be read.
 fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
-    let advice = if segment.table.is_derived() { DERIVE } else { RESTORE };
+    let advice = match segment.table.is_derived() {
+        _ if !segment.blocks.is_intact() => MEND,
+        true => DERIVE,
+        false => RESTORE,
+    };
     let footer =
         segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {

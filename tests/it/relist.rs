@@ -34,7 +34,7 @@ fn losses() -> [(&'static str, Lose); 4] {
 }
 
 /// Without the hot rows.
-fn sealed(rows: &Rows) -> Rows {
+pub(crate) fn sealed(rows: &Rows) -> Rows {
     let mut rows = without(rows, &[4, 5, 6, 7]);
     let held = rows.steps.iter().filter_map(|row| row.state).collect::<HashSet<_>>();
     rows.observations.retain(|row| held.contains(&row.state));
@@ -138,13 +138,13 @@ fn change(lake: &Path, sql: &str) {
 
 /// What is neither sealed nor hot.
 #[derive(Debug, Clone, PartialEq)]
-struct Lists {
+pub(crate) struct Lists {
     runs: Vec<RunRow>,
     retractions: Vec<(RetractionKind, String, String, Vec<RunId>)>,
 }
 
 impl Lists {
-    fn of(lake: &Lake) -> Self {
+    pub(crate) fn of(lake: &Lake) -> Self {
         let snapshot = lake.snapshot().unwrap();
         let retractions = snapshot.retractions().iter().cloned();
         let retractions = retractions.map(|row| (row.kind, row.value, row.reason, row.runs));
@@ -153,7 +153,7 @@ impl Lists {
 }
 
 /// A lake that retracted an action.
-fn record_and_retract(path: &Path) -> Lake {
+pub(crate) fn record_and_retract(path: &Path) -> Lake {
     let lake = record(path);
     lake.maintenance().unwrap().retract_action("a3", "why").unwrap();
     derive(&lake).unwrap();
@@ -223,6 +223,46 @@ fn a_table_that_is_damaged_takes_no_other_with_it() {
     }
 }
 
+/// Where the digests of the blocks of files lie in a database: `content` does not hold them.
+fn digests_of_blocks(lake: &Path, content: &[u8]) -> Vec<usize> {
+    let log = rusqlite::Connection::open(lake.join("hot.sqlite")).unwrap();
+    let mut lists = log.prepare("SELECT DISTINCT blocks FROM segments").unwrap();
+    let lists = lists.query_map([], |row| row.get::<_, Vec<u8>>(0)).unwrap();
+    let place = |list: Vec<u8>| content.windows(list.len()).position(|part| part == list);
+    let places = lists.map(|list| place(list.unwrap()).unwrap()).collect::<Vec<_>>();
+    assert!(places.len() > 10, "{places:?}");
+    places
+}
+
+/// The bits that make one column of two, in the heads of the manifest's rows of steps.
+fn heads_of_steps(lake: &Lake, content: &[u8]) -> Vec<(usize, u32)> {
+    let mut places = Vec::new();
+    for segment in lake.sealed().unwrap().segments(Table::Steps) {
+        let name = segment.path.file_name().unwrap().to_str().unwrap();
+        let row = format!("stepssteps/{name}");
+        let end = content.windows(row.len()).position(|part| part == row.as_bytes()).unwrap();
+        // A head begins with its length.
+        let length = (15..30).find(|&length| usize::from(content[end - length]) == length).unwrap();
+        places.extend((end - length..end).map(|at| (at, 7)));
+    }
+    places
+}
+
+/// The bits that give a frame the number of the one before or after it.
+fn numbers_of_frames(content: &[u8]) -> Vec<(usize, u32)> {
+    let is_head = |at: &usize| {
+        let row = &content[*at..];
+        row.starts_with(&[8, 0])
+            && Table::ALL.iter().any(|table| {
+                let (name, kind) = (table.name().as_bytes(), 13 + 2 * table.name().len());
+                usize::from(row[2]) == kind && row[8..].starts_with(name)
+            })
+    };
+    let places = (1..content.len() - 100).filter(is_head).map(|at| (at - 1, 0)).collect::<Vec<_>>();
+    assert!(places.len() >= 10, "{places:?}");
+    places
+}
+
 #[test]
 fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
     let folder = scratch();
@@ -231,21 +271,24 @@ fn a_flipped_bit_in_the_database_costs_no_sealed_row_and_few_others() {
     let content = std::fs::read(origin.path().join("hot.sqlite")).unwrap();
     // Most of it is empty, and the header is not of the tables.
     let places = (100..content.len()).filter(|&at| content[at] != 0).collect::<Vec<_>>();
+    let sampled = places.iter().copied().step_by(places.len() / 60).zip((0..8).cycle());
+    let known = digests_of_blocks(origin.path(), &content).into_iter().zip((0..8).cycle());
+    let known = known.chain(heads_of_steps(&origin, &content));
+    let known = known.chain(numbers_of_frames(&content));
     let (mut whole, mut with_lists, mut relisted, mut number) = (0, 0, 0, 0);
-    for &at in places.iter().step_by(places.len() / 100) {
+    for (at, bit) in sampled.chain(known) {
         number += 1;
         let path = folder.path().join(format!("bit-{at}"));
         copy_folder(origin.path(), &path);
         let mut changed = content.clone();
-        changed[at] ^= 1 << (number % 8);
+        changed[at] ^= 1 << bit;
         std::fs::write(path.join("hot.sqlite"), changed).unwrap();
         let lake = Lake::open(&path).unwrap();
         let done = repair(&lake).unwrap_or_else(|error| panic!("bit at {at}: {error}"));
         derive(&lake).unwrap();
         assert_eq!(findings(&lake), [""; 0], "bit at {at}: {done:?}");
         let found = read(&lake);
-        let of_sealed = |rows: &Rows| sealed(rows).steps;
-        assert_eq!(of_sealed(&found), of_sealed(&before), "bit at {at}");
+        assert_eq!(sealed(&found), sealed(&before), "bit at {at}");
         assert!(found.steps.iter().all(|row| before.steps.contains(row)), "bit at {at}");
         assert!(found.episodes.iter().all(|row| before.episodes.contains(row)), "bit at {at}");
         relisted += u32::from(done.relisted.is_some());
@@ -297,30 +340,45 @@ fn a_log_that_is_damaged_in_its_middle_costs_what_comes_after() {
     assert!(left[0] == 0 && left[0] < left[1] && left[1] < left[2], "{left:?}");
 }
 
-#[test]
-fn rows_that_were_retracted_do_not_come_back_with_a_new_database() {
-    let folder = scratch();
-    let path = folder.path().join("lake");
-    record_sealing(&path, &[3]);
-    // A crash comes before the old files are moved.
+/// A lake that retracted a program, and crashed before the old files were moved.
+fn record_retract_and_crash(path: &Path, seals: &[u32]) -> Lake {
+    record_sealing(path, seals);
     let disk = Disk::with_faults(|operation| match operation {
         Operation::Rename(_, to) if to.components().any(|part| part.as_os_str() == "retired") => {
             Verdict::Fail(std::io::Error::other("the power is off"))
         }
         _ => Verdict::Proceed,
     });
-    let lake = Lake::open_on(disk, &path).unwrap();
+    let lake = Lake::open_on(disk, path).unwrap();
     let mut writer = lake.writer().unwrap();
     let subject = Subject::benchmark(uri(1));
     lake.maintenance().unwrap().retract(&mut writer, &subject, "not ours").unwrap();
     drop(writer);
+    assert!(read(&lake).steps.iter().all(|row| row.benchmark != uri(1)));
+    lake
+}
+
+#[test]
+fn rows_that_were_retracted_do_not_come_back_with_a_new_database() {
+    for sql in [
+        "UPDATE content SET digest = zeroblob(32)",
+        // The database has them under other names.
+        "UPDATE segments SET path = replace(path, '-', '-f') WHERE retired_in IS NOT NULL",
+    ] {
+        retracted_rows_stay_away(sql);
+    }
+}
+
+fn retracted_rows_stay_away(sql: &str) {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    let lake = record_retract_and_crash(&path, &[3]);
     let (wanted, lists, newest) = (read(&lake), Lists::of(&lake), lake.sealed().unwrap().id());
-    assert!(wanted.steps.iter().all(|row| row.benchmark != uri(1)));
     let lake = Lake::open(&path).unwrap();
     let files = |table: Table| std::fs::read_dir(path.join(table.name())).unwrap().count();
     let listed = lake.sealed().unwrap().segments(Table::Steps).len();
     assert!(files(Table::Steps) > listed);
-    change(&path, "UPDATE content SET digest = zeroblob(32)");
+    change(&path, sql);
     let relisted = repair(&lake).unwrap().relisted.unwrap();
     let left_out = |table: Table| {
         let folder = path.join(table.name());
@@ -332,6 +390,32 @@ fn rows_that_were_retracted_do_not_come_back_with_a_new_database() {
     assert_eq!((read(&lake), Lists::of(&lake)), (wanted, lists));
     let numbers = lake.sealed().unwrap().history().iter().map(|row| row.id).collect::<Vec<_>>();
     assert!(numbers[0] > newest, "{numbers:?} after {newest}");
+}
+
+#[test]
+fn rows_that_may_have_been_retracted_do_not_come_back_without_a_word() {
+    let folder = scratch();
+    for (table, come_back) in [("steps", false), ("%", true)] {
+        let path = folder.path().join(format!("lake-{come_back}"));
+        // Nothing is left of the second files, so no other file has rows of theirs.
+        let lake = record_retract_and_crash(&path, &[1, 3]);
+        let wanted = read(&lake);
+        change(
+            &path,
+            &format!(
+                "UPDATE segments SET path = replace(path, '-', '-f')
+                 WHERE retired_in IS NOT NULL AND table_name LIKE '{table}'"
+            ),
+        );
+        let lake = Lake::open(&path).unwrap();
+        let relisted = repair(&lake).unwrap().relisted.unwrap();
+        derive(&lake).unwrap();
+        assert_eq!(findings(&lake), [""; 0]);
+        assert_eq!(read(&lake) != wanted, come_back);
+        let is_said = |line: &str| line.contains("rows that were taken back may be in them");
+        assert!(relisted.remarks.iter().any(|line| is_said(line)), "{relisted:?}");
+        assert!(lake.snapshot().unwrap().losses().iter().any(|loss| is_said(&loss.what)));
+    }
 }
 
 #[test]

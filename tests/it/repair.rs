@@ -308,3 +308,114 @@ fn the_command_says_what_it_dropped_and_that_the_rest_is_sound() {
     assert_eq!(output.status.code(), Some(3));
     drop((writer, Disk::default()));
 }
+
+/// Damages the manifest's digests of the blocks of files, which have digests of their own.
+fn damage_digests(lake: &Path, condition: &str) -> usize {
+    let log = rusqlite::Connection::open(lake.join("hot.sqlite")).unwrap();
+    let sql = format!("UPDATE segments SET blocks = zeroblob(length(blocks)) WHERE {condition}");
+    log.execute(&sql, []).unwrap()
+}
+
+/// A lake whose older snapshots have files that the newest has not.
+fn record_and_supersede(path: &Path) -> Lake {
+    let lake = record(path);
+    lake.writer().unwrap().seal().unwrap();
+    derive(&lake).unwrap();
+    lake
+}
+
+/// The files of all snapshots.
+fn files(lake: &Lake) -> Vec<PathBuf> {
+    let log = rusqlite::Connection::open(lake.path().join("hot.sqlite")).unwrap();
+    let mut paths = log.prepare("SELECT DISTINCT path FROM segments ORDER BY path").unwrap();
+    let paths = paths.query_map([], |row| row.get::<_, String>(0)).unwrap();
+    paths.map(|path| lake.path().join(path.unwrap())).collect()
+}
+
+#[test]
+fn damaged_digests_of_sound_files_are_made_anew_and_cost_nothing() {
+    let folder = scratch();
+    let lake = record_and_supersede(&folder.path().join("lake"));
+    let (before, content) = (read(&lake), contents(lake.path()));
+    let history = lake.sealed().unwrap().history().to_vec();
+    let all = files(&lake);
+    assert!(all.iter().any(|file| !file.exists()), "some are retired");
+    assert!(damage_digests(lake.path(), "true") >= all.len());
+    let found = findings(&lake);
+    let mends = |line: &&String| line.contains("`steplake verify --repair` makes them anew");
+    assert_eq!(found.iter().filter(mends).count(), all.len(), "{found:?}");
+    let done = repair(&lake).unwrap();
+    assert_eq!(done, Repaired { mended: all, ..Repaired::default() });
+    assert!(!done.is_nothing() && repair(&lake).unwrap().is_nothing());
+    assert_eq!(findings(&lake), [""; 0]);
+    assert_eq!((read(&lake), contents(lake.path())), (before, content));
+    // No snapshot came, and each of the old ones can be read.
+    assert_eq!(lake.sealed().unwrap().history(), history);
+    for row in history {
+        assert!(lake.verify_at(row.id, &mut |_, _| ()).unwrap().is_sound(), "{row:?}");
+    }
+    damage_digests(lake.path(), "table_name = 'steps'");
+    let said = run(lake.path(), &["verify", "--repair"]);
+    assert!(said.starts_with("sound; its digests in the manifest were damaged"), "{said}");
+    assert!(said.contains("verify: sound"), "{said}");
+}
+
+#[test]
+fn a_damaged_file_gets_no_digests_of_what_it_holds_now() {
+    let folder = scratch();
+    let origin = record(&folder.path().join("origin"));
+    let before = read(&origin);
+    // As it was written, but for one bit; cut short; gone.
+    let damages: [Damage; 3] = [
+        flip,
+        |path| std::fs::write(path, &std::fs::read(path).unwrap()[1..]).unwrap(),
+        |path| std::fs::remove_file(path).unwrap(),
+    ];
+    for (number, damage) in damages.into_iter().enumerate() {
+        let path = folder.path().join(format!("lake-{number}"));
+        copy_folder(origin.path(), &path);
+        let lake = Lake::open(&path).unwrap();
+        let file = second_file(&lake, Table::Steps);
+        let others = files(&lake).into_iter().filter(|other| *other != file).collect::<Vec<_>>();
+        damage(&file);
+        damage_digests(&path, "true");
+        let done = repaired(&lake);
+        assert_eq!(done.mended, others, "{number}");
+        let lost = done.losses.iter().map(|loss| (loss.table, loss.rows)).collect::<Vec<_>>();
+        assert_eq!(lost, [(Table::Steps, 8), (Table::Episodes, 2)], "{number}");
+        assert_eq!(read(&lake), without(&before, &[2, 3]), "{number}");
+    }
+}
+
+#[test]
+fn a_power_cut_while_digests_are_made_anew_leaves_them_to_be_made_or_made() {
+    let folder = scratch();
+    let origin = record_and_supersede(&folder.path().join("origin"));
+    let (wanted, all) = (contents(origin.path()), files(&origin));
+    damage_digests(origin.path(), "true");
+    let (mut to_be_made, mut made) = (0, 0);
+    for operations in 0.. {
+        let path = folder.path().join(format!("cut-{operations}"));
+        copy_folder(origin.path(), &path);
+        let (disk, power) = Power::disk(operations, false);
+        let _cut = Lake::open_on(disk, &path).and_then(|lake| repair(&lake));
+        power.lock().unwrap().cut();
+        let lake = Lake::open(&path).unwrap();
+        let done = repair(&lake).unwrap();
+        match done.mended.len() {
+            0 => made += 1,
+            mended => {
+                assert_eq!(mended, all.len(), "after {operations} operations");
+                to_be_made += 1;
+            }
+        }
+        assert!(done.losses.is_empty() && done.older.is_empty(), "{done:?}");
+        assert_eq!(findings(&lake), [""; 0], "after {operations} operations");
+        assert_eq!(contents(&path), wanted, "after {operations} operations");
+        if !power.lock().unwrap().off {
+            assert!(to_be_made > 0 && made > 0, "{to_be_made} {made}");
+            return;
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}

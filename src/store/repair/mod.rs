@@ -2,12 +2,13 @@
 //!
 //! What goes: files and frames whose content is not what was written; episodes whose steps went with
 //! them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as far as steps
-//! tell them. What stays as it is: everything else. States may then lack their observations or IR: a state
+//! tell them, and the manifest's digests of the blocks of files that are sound. What stays as it is: everything else. States may then lack their observations or IR: a state
 //! that is visited again is observed again.
 //!
 //! Rows that contradict each other though every digest is right are a defect and no damage: they stay.
 
 mod chains;
+mod digests;
 mod relist;
 mod salvage;
 
@@ -41,6 +42,8 @@ pub struct Repaired {
     pub older: Vec<PathBuf>,
     /// Damaged files of the derived tables, which dedup makes anew.
     pub derived: Vec<PathBuf>,
+    /// Files that are sound, and of which the manifest's digests were damaged: these were made anew.
+    pub mended: Vec<PathBuf>,
     /// Programs whose rows were made up: name, dataset and initial state are all that is known of them.
     pub benchmarks: Vec<String>,
     /// States of steps that have no observations now.
@@ -68,12 +71,15 @@ pub struct Relisted {
 impl Repaired {
     /// True when nothing was damaged.
     pub fn is_nothing(&self) -> bool {
-        self.snapshot.is_none() && self.older.is_empty() && self.relisted.is_none()
+        let is_cut = self.snapshot.is_some() || !self.older.is_empty();
+        !is_cut && self.mended.is_empty() && self.relisted.is_none()
     }
 }
 
 impl Lake {
-    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. A database
+    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. Before that the
+    /// digests of blocks are made anew that are damaged in the manifest while their file is sound, in a
+    /// transaction that is durable on its own. A database
     /// that is gone or malformed is made anew before, from the sealed files; what was not sealed is taken
     /// over where it can be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with
     /// it: dedup makes them anew. The files that are dropped are moved to the retired ones; the snapshots that
@@ -88,8 +94,9 @@ impl Lake {
         let mut maintenance = self.maintenance()?;
         // The right to write.
         let _writer = self.writer()?;
+        let mended = maintenance.mend_digests()?;
         let mut done = maintenance.drop_damage()?;
-        done.relisted = relisted;
+        (done.relisted, done.mended) = (relisted, mended);
         Ok(done)
     }
 }

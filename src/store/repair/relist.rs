@@ -1,5 +1,6 @@
 //! A lake whose database is gone or malformed: the sealed files are listed anew.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,19 +10,19 @@ use arrow::datatypes::Int64Type;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use rusqlite::{Connection, params};
 
+use super::digests::Content;
 use super::salvage::{Key, Old, key_column, keys};
 use super::{Relisted, damage, demand_disk};
 use crate::model::EpisodeId;
 use crate::store::catalog::{self, Catalog};
-use crate::store::disk::BLOCK_BYTES;
 use crate::store::frame::Frame;
 use crate::store::lock::{Lock, Right};
 use crate::store::reading::guarded;
 use crate::store::segment::{footer_entries, is_own_name};
 use crate::store::writer::random_uid;
 use crate::store::{
-    BlockDigests, Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, StoreError, Table, losses, manifest, retractions,
+    Lake, LossRow, RetractionRow, Scan, ScanColumns, Segment, SnapshotId, SnapshotKind, StoreError,
+    Table, losses, manifest, retractions,
 };
 
 /// Behind the names of files that are not listed.
@@ -55,7 +56,7 @@ pub(super) fn relist(lake: &Lake) -> Result<Option<Relisted>, StoreError> {
     }
     let found = taken.segments.iter().map(|segment| segment.path.as_path());
     let hot = old.frames(found, &taken.sealed);
-    let remarks = old.remarks(hot.is_some());
+    let remarks = old.remarks(&taken.segments, hot.is_some());
     publish(lake, &taken, &old, &Carried { why: &why, hot: hot.as_deref(), remarks: &remarks })?;
     exchange(lake)?;
     let left_out = taken.left_out.iter().map(|path| with_end(path, LEFT_OUT)).collect();
@@ -182,8 +183,10 @@ impl Listing {
                 }
             }
         }
-        // What a crash left beside a file holds less than the file.
-        sound.sort_by(|a, b| (b.rows, &a.path).cmp(&(a.rows, &b.path)));
+        // The file that was part of the lake goes before one that is made of it, or that it was made of. Where
+        // nobody knows: what a crash left beside a file holds less than the file.
+        let order = |segment: &Segment| (!old.is_listed(&segment.path), Reverse(segment.rows));
+        sound.sort_by(|a, b| (order(a), &a.path).cmp(&(order(b), &b.path)));
         let mut known = HashSet::new();
         for segment in sound {
             let keys = self.keys(lake, &segment)?;
@@ -248,29 +251,17 @@ fn as_written(lake: &Lake, table: Table, path: &Path) -> Result<Option<Segment>,
 
 /// What a file is as such: its length and its digests. None where it got shorter while it was read.
 fn unnamed(lake: &Lake, table: Table, path: &Path) -> io::Result<Option<Segment>> {
-    let file = lake.disk.open(path)?;
-    let bytes = file.bytes()?;
-    let mut whole = blake3::Hasher::new();
-    let mut blocks = Vec::new();
-    let mut block = vec![0; BLOCK_BYTES];
-    for start in (0..bytes).step_by(BLOCK_BYTES) {
-        let read = file.read_at(&mut block, start)?;
-        if read == 0 {
-            return Ok(None);
-        }
-        whole.update(&block[..read]);
-        blocks.extend_from_slice(blake3::hash(&block[..read]).as_bytes());
-    }
-    Ok(Some(Segment {
+    let content = Content::read(&lake.disk.open(path)?)?;
+    Ok(content.map(|Content { bytes, digest, blocks }| Segment {
         table,
         path: path.to_owned(),
         rows: 0,
         bytes,
-        digest: whole.finalize().to_hex().to_string(),
+        digest,
         key_range: None,
         layer: None,
         is_counted: false,
-        blocks: BlockDigests::new(blocks),
+        blocks,
         disk: lake.disk.clone(),
     }))
 }

@@ -1,7 +1,8 @@
 //! What can still be read of a database that is damaged.
 //!
 //! A database whose tables match their digest is believed. Of another one each table is taken that can be
-//! read, and each frame: frames have digests of their own. What that leaves unsaid is listed as a loss.
+//! read, and each frame: frames have digests of their own. Its word on files counts where the row proves
+//! itself: a sound file is not left out on the word of a flipped bit. What that leaves unsaid is listed as a loss.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::store::catalog::{self, Catalog, PlacedFrame};
 use crate::store::frame::Frame;
 use crate::store::writer::state_ids;
 use crate::store::{
-    Lake, LossRow, RetractionRow, RunRow, SnapshotId, StoreError, Table, losses, retractions, wal,
+    BlockDigests, Lake, LossRow, RetractionRow, RunRow, Segment, SnapshotId, StoreError, Table,
+    losses, retractions, wal,
 };
 
 /// Numbers of snapshots and of runs that no lake comes to: a flipped bit made them.
@@ -67,7 +69,8 @@ pub(super) struct Old {
     pub(super) losses: Vec<LossRow>,
     /// The greatest number of a snapshot; 0 where none is known.
     pub(super) newest: i64,
-    /// The files that the newest snapshot had, and those that only older ones had.
+    /// The files that the newest snapshot had, and those that only older ones had. A row that is not what was
+    /// written tells neither.
     listed: HashSet<PathBuf>,
     retired: HashSet<PathBuf>,
     /// None where nothing of the hot log can be read.
@@ -133,7 +136,8 @@ impl Old {
             row.runs.dedup();
         }
         self.losses = self.table("losses", losses::list(log, all));
-        let files = self.table("segments", files(log, &lake.path));
+        let mut files = self.table("segments", files(log, &lake.path));
+        files.retain(|file| self.is_vouched_for || file.proves_itself);
         let (listed, retired) = files.into_iter().partition::<Vec<_>, _>(|file| file.is_listed);
         self.listed = listed.into_iter().map(|file| file.path).collect();
         let retired = retired.into_iter().map(|file| file.path);
@@ -174,6 +178,11 @@ impl Old {
     /// Says whether only older snapshots had a file.
     pub(super) fn is_retired(&self, path: &Path) -> bool {
         self.retired.contains(path)
+    }
+
+    /// Says whether the newest snapshot had a file. One that was put aside long ago cannot tell.
+    pub(super) fn is_listed(&self, path: &Path) -> bool {
+        self.is_current && self.listed.contains(path)
     }
 
     /// Says whether the hot log has a row of this key.
@@ -219,7 +228,7 @@ impl Old {
 
     /// What is lost with the old database, or taken over from it though nothing vouches for it, one line
     /// each.
-    pub(super) fn remarks(&self, hot_rows: bool) -> Vec<String> {
+    pub(super) fn remarks(&self, segments: &[Segment], hot_rows: bool) -> Vec<String> {
         let mut remarks = Vec::new();
         if !hot_rows {
             remarks.push("the hot log was lost: whatever was not sealed".to_owned());
@@ -237,6 +246,12 @@ impl Old {
                         runs, retractions, losses and the hot log";
             remarks.push(what.to_owned());
         }
+        let unknown = segments.iter().filter(|segment| !self.is_listed(&segment.path)).count();
+        if unknown > 0 {
+            remarks.push(format!(
+                "it does not tell of {unknown} of the files: rows that were taken back may be in them"
+            ));
+        }
         remarks
     }
 }
@@ -245,19 +260,37 @@ struct ListedFile {
     path: PathBuf,
     /// Whether the newest snapshot had it.
     is_listed: bool,
+    /// Whether the row is as it was written, as far as it says so itself.
+    proves_itself: bool,
 }
 
 fn files(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<ListedFile>> {
     // With its last column, SQLite sees to it that a row is as long as it says. A bit makes a 0 of a null.
-    let sql = "SELECT path, retired_in IS NULL OR retired_in <= added_in, lost
+    let sql =
+        "SELECT path, coalesce(retired_in <= added_in, 1), lost, digest, blocks, blocks_digest
                FROM segments NOT INDEXED";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
-        let path = lake.join(row.get::<_, String>(0)?);
+        let path = row.get::<_, String>(0)?;
         row.get::<_, i64>(2)?;
-        Ok(ListedFile { path, is_listed: row.get(1)? })
+        let proves_itself = proves_itself(row, &path);
+        Ok(ListedFile { path: lake.join(path), is_listed: row.get(1)?, proves_itself })
     })?;
     rows.collect()
+}
+
+/// Says whether a row of [`files`] names its file by the digest, and digests its blocks. A bit in the head of a
+/// row may take two columns for one, and each after them for the one before: the number of the snapshot that
+/// counts a file would be that of the one that has it no more.
+fn proves_itself(row: &rusqlite::Row<'_>, path: &str) -> bool {
+    let is_named = |digest: String| {
+        digest.get(..16).is_some_and(|start| path.ends_with(&format!("-{start}.parquet")))
+    };
+    let blocks = row.get::<_, Vec<u8>>(4).and_then(|list| {
+        let digest = row.get(5)?;
+        Ok(BlockDigests { list: list.into(), digest })
+    });
+    row.get(3).is_ok_and(is_named) && blocks.is_ok_and(|blocks| blocks.is_intact())
 }
 
 /// The greatest number of a snapshot that anything tells of.
@@ -276,7 +309,7 @@ fn newest(connection: &Connection) -> i64 {
 }
 
 /// The frames that can be read, and whether that is all. A page that cannot be read ends the reading, so it is
-/// begun from either end.
+/// begun from either end. A flipped bit may give a frame the number of another: both are taken.
 fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
     let (mut found, mut are_all) = (BTreeMap::new(), true);
     for order in ["ASC", "DESC"] {
@@ -286,7 +319,9 @@ fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
             let mut rows = statement.query([])?;
             while let Some(row) = rows.next()? {
                 match catalog::frame(row) {
-                    Ok(placed) => drop(found.entry(placed.seq).or_insert(placed.frame)),
+                    Ok(PlacedFrame { seq, frame }) => {
+                        found.entry((seq, frame.digest)).or_insert(frame);
+                    }
                     Err(_damage) => are_all = false,
                 }
             }
@@ -297,6 +332,6 @@ fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
         }
         are_all = false;
     }
-    let placed = found.into_iter().map(|(seq, frame)| PlacedFrame { seq, frame });
+    let placed = found.into_iter().map(|((seq, _), frame)| PlacedFrame { seq, frame });
     (placed.collect(), are_all)
 }
