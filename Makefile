@@ -29,6 +29,7 @@ test: install ## Run every test
 	@scripts/test-serve.sh
 	@scripts/test-remote.sh
 	@scripts/test-graph.sh
+	@scripts/test-walkthrough.sh
 
 cluster-test: install ## Run the tests of steplake-cluster, which builds Ballista (another 10 CPU minutes)
 	@scripts/test-cluster.sh

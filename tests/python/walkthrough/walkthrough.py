@@ -17,6 +17,7 @@ Figures of time and sizes of files differ from run to run: `0.012 s` is compared
 import argparse
 import contextlib
 import difflib
+import gc
 import io
 import os
 import re
@@ -30,10 +31,10 @@ import pexpect
 
 FENCE = re.compile(r"^```(\w*)$")
 # The prompt of the shell, and of a statement that goes on.
-PROMPT = re.compile(r"^(\w[\w.-]*(?:@\d+)?[>] |\s+[-.]+> ?)")
+PROMPT = re.compile(r"^(\w[\w.-]*(?:@\d+)?[>] |\s+[-.·]+> ?)")
 TIME = re.compile(r"\b\d+(?:\.\d+)?\s?(?:ns|µs|ms|s)\b")
 SIZE = re.compile(r"\b\d+(?:\.\d+)? (?:B|KiB|MiB|GiB)\b")
-SECONDS_MAX = 300
+SECONDS_MAX = 60
 
 
 def comparable(lines):
@@ -115,7 +116,7 @@ def shell(folder, lines):
         "steplake", ["sql"], cwd=folder, env=environment, encoding="utf-8",
         dimensions=(60, 110), timeout=SECONDS_MAX, echo=False,
     )
-    prompt = r"(?m)^(?:\w[\w.-]*(?:@\d+)?> |\s+[-.]+> ?)"
+    prompt = r"(?m)^(?:\w[\w.-]*(?:@\d+)?> |\s+[-.·]+> ?)"
     out = []
     child.expect(prompt)
     for line in typed:
@@ -142,6 +143,11 @@ class Python:
             exec(code, self.names)
         return [line.rstrip() for line in printed.getvalue().rstrip().splitlines()]
 
+    def close(self):
+        """Lets go of all names: connections end before what they are to."""
+        self.names.clear()
+        gc.collect()
+
 
 def run(page):
     """The page with the answers of today."""
@@ -165,6 +171,7 @@ def run(page):
                 done = end
         finally:
             os.chdir("/")
+            python.close()
             bash.close()
     return result + lines[done:]
 
