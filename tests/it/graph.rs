@@ -107,6 +107,8 @@ struct Edge {
 struct Model {
     edges: Vec<Edge>,
     starts: Vec<(String, String)>,
+    /// States in which an action failed.
+    failing: Vec<String>,
     sizes: BTreeMap<String, i64>,
 }
 
@@ -130,13 +132,15 @@ impl Model {
         let starts = starts.await.into_iter().map(|row| (row[0].clone(), row[1].clone()));
         let sizes = ask(engine, "SELECT state_id, \"Size\" FROM observations").await;
         let sizes = sizes.into_iter().map(|row| (row[0].clone(), row[1].parse().unwrap()));
-        Self { edges: edges.collect(), starts: starts.collect(), sizes: sizes.collect() }
+        let failing = ask(engine, "SELECT state_id FROM failures").await.concat();
+        Self { edges: edges.collect(), starts: starts.collect(), failing, sizes: sizes.collect() }
     }
 
     /// All states of the graph.
     fn states(&self) -> std::collections::BTreeSet<String> {
         let ends = self.edges.iter().flat_map(|edge| [&edge.from, &edge.to]);
-        ends.chain(self.starts.iter().map(|(_, state)| state)).cloned().collect()
+        let starts = self.starts.iter().map(|(_, state)| state);
+        ends.chain(starts).chain(&self.failing).cloned().collect()
     }
 
     /// Sequences are made better until none can be.

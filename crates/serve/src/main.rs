@@ -9,6 +9,7 @@ mod messages;
 
 // Connections, and who may ask.
 mod server;
+mod lingering;
 mod token;
 mod health;
 

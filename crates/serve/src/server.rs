@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
+use futures::TryStreamExt as _;
 use steplake::store::Lake;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -22,6 +23,7 @@ use crate::arguments::Arguments;
 use crate::failure::{Code, Failed, line};
 use crate::flight::Flight;
 use crate::health;
+use crate::lingering::Lingering;
 use crate::newest::Newest;
 use crate::queries::{Limits, Queries};
 use crate::service::Lakeside;
@@ -111,7 +113,7 @@ async fn serve(
         tokio::spawn(health::serve(health, queries));
     }
     let (drain, draining) = watch::channel(false);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).map_ok(Lingering::new);
     let mut closing = draining.clone();
     let serving = server.add_service(flight).serve_with_incoming_shutdown(incoming, async move {
         let _ = closing.wait_for(|drain| *drain).await;

@@ -5,7 +5,8 @@
 //! query first asks for it, from the derived tables of the engine's snapshot, and kept as long as the engine;
 //! so are the rewards of a reward space and the values of an observation space.
 //!
-//! - A failed action has no edge: there is no state that it leads to. It counts as tried.
+//! - A failed action has no edge: there is no state that it leads to. It counts as tried, and its state is a
+//!   node, be it one that nothing else leads to or from.
 //! - A retracted action has no edges, and is no candidate for what to try next.
 //! - The initial states of all benchmarks are nodes, also those that no step has left yet.
 //! - Steps that are not sealed or not deduplicated yet are not in the graph.
