@@ -12,15 +12,40 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use crate::store::{Snapshot, Table};
 
-/// A derived table. Whoever scans it where no dedup has counted the steps of the snapshot gets an error in
-/// place of a table without rows; where dedup has counted some of them, a warning says so, once.
+/// What dedup has counted of the steps of a snapshot. Clones share whether the warning was given.
+#[derive(Debug, Clone)]
+pub(super) struct Counted {
+    snapshot: Arc<Snapshot>,
+    is_told: Arc<AtomicBool>,
+}
+
+impl Counted {
+    pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
+        Self { snapshot, is_told: Arc::default() }
+    }
+
+    /// Refuses a derived table where no dedup has counted the steps of the snapshot, in place of a table without
+    /// rows; where dedup has counted some of them, a warning says so, once.
+    pub(super) fn demand(&self, table: Table) -> Result<()> {
+        self.snapshot
+            .demand_derived(table)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let missing = self.snapshot.uncounted_steps();
+        if missing > 0 && !self.is_told.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                "{table} counts not all steps: {missing} are newer than the last dedup; `steplake dedup` counts them"
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A derived table, for who may have it.
 #[derive(Debug)]
 pub(super) struct CountedTable {
     pub(super) table: Table,
     pub(super) inner: Arc<dyn TableProvider>,
-    pub(super) snapshot: Arc<Snapshot>,
-    /// Whether the warning was given: the tables of one engine share this.
-    pub(super) is_told: Arc<AtomicBool>,
+    pub(super) counted: Counted,
 }
 
 #[async_trait]
@@ -51,17 +76,7 @@ impl TableProvider for CountedTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.snapshot
-            .demand_derived(self.table)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let missing = self.snapshot.uncounted_steps();
-        if missing > 0 && !self.is_told.swap(true, Ordering::Relaxed) {
-            tracing::warn!(
-                "{} counts not all steps: {missing} are newer than the last dedup; `steplake dedup` \
-                 counts them",
-                self.table
-            );
-        }
+        self.counted.demand(self.table)?;
         self.inner.scan(state, projection, filters, limit).await
     }
 }

@@ -2,7 +2,6 @@ use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use arrow::array::RecordBatch;
 use datafusion::catalog::{MemTable, TableProvider};
@@ -21,7 +20,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
 use super::backend::Backend;
-use super::counted::CountedTable;
+use super::counted::{Counted, CountedTable};
 use super::explain::{Known, explain};
 use super::graph::GraphSource;
 use super::layered::LayeredLakeTable;
@@ -82,6 +81,7 @@ pub struct Engine {
     rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,
     backend: Option<Arc<dyn Backend>>,
+    counted: Counted,
 }
 
 impl Engine {
@@ -104,14 +104,10 @@ impl Engine {
             rows: HashMap::new(),
             segments: HashMap::new(),
             backend: options.backend.clone(),
+            counted: Counted::new(Arc::clone(&snapshot)),
         };
-        let is_told = Arc::new(AtomicBool::new(false));
         for table in Table::ALL {
-            let mut provider = engine.table(&snapshot, table).await.map_err(failed)?;
-            if table.is_derived() {
-                let (snapshot, is_told) = (Arc::clone(&snapshot), Arc::clone(&is_told));
-                provider = Arc::new(CountedTable { table, inner: provider, snapshot, is_told });
-            }
+            let provider = engine.table(&snapshot, table).await.map_err(failed)?;
             engine.rows.insert(table.name().to_owned(), snapshot.rows(table));
             engine.register(table.name(), provider)?;
             engine.segments.insert(table.name(), snapshot.segments(table).to_vec());
@@ -144,12 +140,15 @@ impl Engine {
         if let Some(backend) = &self.backend {
             return backend.table(snapshot, table).await;
         }
-        let in_layers = table.is_derived() && snapshot.layers().len() > 1;
-        Ok(if in_layers {
+        if !table.is_derived() {
+            return Ok(Arc::new(LakeTable::new(snapshot, table)));
+        }
+        let inner: Arc<dyn TableProvider> = if snapshot.layers().len() > 1 {
             Arc::new(LayeredLakeTable::new(snapshot, table))
         } else {
             Arc::new(LakeTable::new(snapshot, table))
-        })
+        };
+        Ok(Arc::new(CountedTable { table, inner, counted: self.counted.clone() }))
     }
 
     fn at_hand(&self, batch: RecordBatch) -> datafusion::common::Result<Arc<dyn TableProvider>> {
@@ -277,6 +276,12 @@ impl Engine {
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
+            // Its tables are its own, so they are looked at here.
+            for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
+                if reads_table(&plan, table)? {
+                    self.counted.demand(table)?;
+                }
+            }
         }
         if functions::asks_for_ir(&plan)? {
             // The IR of thousands of states at once would not fit.
@@ -311,6 +316,22 @@ impl fmt::Debug for Engine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Engine").field("tables", &self.tables).finish_non_exhaustive()
     }
+}
+
+/// Whether a plan names a table, itself or in a subquery.
+fn reads_table(plan: &LogicalPlan, table: Table) -> datafusion::common::Result<bool> {
+    let mut reads = false;
+    plan.apply_with_subqueries(|node| {
+        let name = match node {
+            LogicalPlan::TableScan(scan) => scan.table_name.table(),
+            // What is a view there.
+            LogicalPlan::SubqueryAlias(alias) => alias.alias.table(),
+            _ => "",
+        };
+        reads |= name == table.name();
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(reads)
 }
 
 /// Begins to run a query in this process.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use steplake::query::{Engine, Query};
 use steplake::store::{Lake, ScanColumns, SnapshotKind, Table};
 
 use crate::lakes::{APART, Embedded, count, in_layers};
@@ -23,21 +24,28 @@ impl sqllogictest::DB for Asked<'_> {
 
     fn run(&mut self, text: &str) -> Result<DBOutput<Self::ColumnType>, Refused> {
         let lake = self.lake.path();
-        let rows = if let Some(call) = text.strip_prefix("query ") {
+        let call = text.strip_prefix("query ").map(|call| {
             let mut words = call.split_whitespace();
             let name = words.next().unwrap_or_default();
-            self.cluster.named(lake, name, words.filter(|word| word.contains('=')))?
-        } else {
-            let answer = self.cluster.sql(lake, text);
-            match answer {
-                // What needs the lake itself is refused. The file then says what it gives elsewhere.
-                Err(Refused(said)) if said.contains("ask without --engine") => {
-                    assert!(text.contains("ir("), "{text}: {said}");
-                    let embedded = Embedded::over(self.lake.snapshot().unwrap());
-                    embedded.ask(text).map_err(|error| Refused(error.to_string()))?
-                }
-                answer => answer?,
+            (name, words.filter(|word| word.contains('=')))
+        });
+        let answer = match call.clone() {
+            Some((name, values)) => self.cluster.named(lake, name, values),
+            None => self.cluster.sql(lake, text),
+        };
+        let rows = match answer {
+            // What needs the lake itself is refused. The file then says what it gives elsewhere.
+            Err(Refused(said)) if said.contains("ask without --engine") => {
+                let named = call.as_ref().and_then(|(name, _)| Query::get(name).ok());
+                assert!(needs_the_lake(named.map_or(text, |query| query.sql())), "{text}: {said}");
+                let embedded = Embedded::over(self.lake.snapshot().unwrap());
+                let answer = match call {
+                    Some((name, values)) => embedded.named(name, values),
+                    None => embedded.ask(text),
+                };
+                answer.map_err(|error| Refused(error.to_string()))?
             }
+            answer => answer?,
         };
         let columns = rows.first().map_or(0, |batch| batch.num_columns());
         let types = vec![DefaultColumnType::Any; columns];
@@ -54,6 +62,15 @@ impl sqllogictest::DB for Asked<'_> {
     }
 
     fn shutdown(&mut self) {}
+}
+
+/// Whether a statement calls what only a process with the lake at hand has.
+fn needs_the_lake(sql: &str) -> bool {
+    let graph = Engine::table_functions().filter_map(|usage| usage.split_once('('));
+    ["ir", "ir_diff"]
+        .into_iter()
+        .chain(graph.map(|(name, _)| name))
+        .any(|name| sql.contains(&format!("{name}(")))
 }
 
 fn files() -> Vec<PathBuf> {

@@ -78,6 +78,16 @@ impl Embedded {
         self.runtime.block_on(async { self.engine.sql(sql).await?.try_collect().await })
     }
 
+    pub(crate) fn named<'a>(
+        &self,
+        name: &str,
+        values: impl Iterator<Item = &'a str>,
+    ) -> Result<Vec<RecordBatch>, QueryError> {
+        let values = values.filter_map(|value| value.split_once('='));
+        let values: Vec<_> = values.map(|(name, value)| (name.into(), value.into())).collect();
+        self.runtime.block_on(async { self.engine.named(name, &values).await?.try_collect().await })
+    }
+
     pub(crate) fn sql(&self, sql: &str) -> Vec<RecordBatch> {
         self.ask(sql).unwrap()
     }
