@@ -54,7 +54,7 @@ struct Fetched {
     runs: String,
 }
 
-/// The right to make a folder the copy of an [`Inventory`]. See the [module](self).
+/// The right to make a folder the copy of an [`Inventory`].
 #[derive(Debug)]
 pub struct Fetching {
     lake: Lake,
