@@ -11,6 +11,8 @@ packages=(
     clang-22 csmith libcsmith-dev dpkg-dev xz-utils
     # to check the Parquet with other readers
     python3-venv
+    # to test the server's TLS
+    openssl
 )
 
 fail() { printf 'install-debian.sh: %s\n' "$*" >&2; exit 1; }
