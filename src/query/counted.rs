@@ -24,6 +24,11 @@ impl Counted {
         Self { snapshot, is_told: Arc::default() }
     }
 
+    /// Whether the derived tables lie in several layers.
+    pub(super) fn in_layers(&self) -> bool {
+        self.snapshot.layers().len() > 1
+    }
+
     /// Refuses a derived table where no dedup has counted the steps of the snapshot, in place of a table without
     /// rows; where dedup has counted some of them, a warning says so, once.
     pub(super) fn demand(&self, table: Table) -> Result<()> {

@@ -143,7 +143,7 @@ impl Engine {
         if !table.is_derived() {
             return Ok(Arc::new(LakeTable::new(snapshot, table)));
         }
-        let inner: Arc<dyn TableProvider> = if snapshot.layers().len() > 1 {
+        let inner: Arc<dyn TableProvider> = if self.counted.in_layers() {
             Arc::new(LayeredLakeTable::new(snapshot, table))
         } else {
             Arc::new(LakeTable::new(snapshot, table))
@@ -276,9 +276,11 @@ impl Engine {
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
-            // Its tables are its own, so they are looked at here.
+            // Its tables are its own, so they are looked at here. Those in layers are views there, which leave
+            // nothing but their name; and a name may be anybody's.
+            let in_layers = self.counted.in_layers();
             for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
-                if reads_table(&plan, table)? {
+                if reads_table(&plan, table, in_layers)? {
                     self.counted.demand(table)?;
                 }
             }
@@ -318,14 +320,17 @@ impl fmt::Debug for Engine {
     }
 }
 
-/// Whether a plan names a table, itself or in a subquery.
-fn reads_table(plan: &LogicalPlan, table: Table) -> datafusion::common::Result<bool> {
+/// Whether a plan reads a table, which may be a view, itself or in a subquery.
+fn reads_table(
+    plan: &LogicalPlan,
+    table: Table,
+    is_view: bool,
+) -> datafusion::common::Result<bool> {
     let mut reads = false;
     plan.apply_with_subqueries(|node| {
         let name = match node {
             LogicalPlan::TableScan(scan) => scan.table_name.table(),
-            // What is a view there.
-            LogicalPlan::SubqueryAlias(alias) => alias.alias.table(),
+            LogicalPlan::SubqueryAlias(alias) if is_view => alias.alias.table(),
             _ => "",
         };
         reads |= name == table.name();

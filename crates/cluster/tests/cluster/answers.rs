@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, Query};
 use steplake::store::{Lake, ScanColumns, SnapshotKind, Table};
 
 use crate::lakes::{APART, Embedded, count, in_layers};
 use crate::processes::{Cluster, Refused, answer, texts};
 use crate::small_lake::{self, Kept};
+use crate::toy_lake::Author;
 use steplake::dedup::Settings;
 
 /// What is asked in a test file.
@@ -198,6 +200,15 @@ fn what_cannot_be_had_is_said() {
         [["1".to_owned()]]
     );
     assert!(cluster.sql(lake.path(), "SELECT * FROM steps WHERE false").unwrap().is_empty());
+    let raw = in_layers(&folder.path().join("raw"), 0);
+    let (mut writer, mut author) = (raw.writer().unwrap(), Author::default());
+    author.episode(EpisodeId::new(RunId(1), 1), 1, &[(0, Some(2)), (1, Some(3))]);
+    writer.append(&author.take()).unwrap();
+    writer.seal().unwrap();
+    let said = cluster.sql(raw.path(), "SELECT count(*) FROM failures").unwrap_err().0;
+    assert!(said.contains("steplake dedup"), "{said}");
+    // A name alone is not the table.
+    assert!(cluster.sql(raw.path(), "SELECT count(*) FROM steps AS failures").is_ok());
     let gone = cluster.address().to_owned();
     drop(cluster);
     let said = nobody(lake.path(), &gone).unwrap_err().0;
