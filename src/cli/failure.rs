@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
+use super::messages::line;
 use crate::datasets::DatasetError;
 use crate::env::SessionError;
 use crate::query::QueryError;
@@ -59,14 +60,7 @@ impl Failed {
     }
 
     fn of(code: Code, error: &dyn std::error::Error) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            message.push_str(": ");
-            message.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self { code, message }
+        Self { code, message: line(error) }
     }
 
     /// Says what happened and gives the exit code.

@@ -1,5 +1,6 @@
-//! What is said on standard error, beside progress and failures.
+//! What is said on standard error, beside progress: by this program and by those beside it.
 
+use std::error::Error;
 use std::fmt;
 use std::io::IsTerminal;
 
@@ -9,26 +10,44 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-use super::args::Cli;
-
-/// Sends the log to standard error, as loud as was asked for. To those who asked for none, warnings are
-/// said as failures are.
-pub(super) fn begin(cli: &Cli) {
-    let level = match cli.verbose {
+/// Sends the log of the library, and of `program` beside it, to standard error: warnings where `verbose` is 0,
+/// everything from 3 on, or what `STEPLAKE_LOG` says. To those who asked for nothing, warnings are said as
+/// failures are.
+///
+/// # Panics
+///
+/// When it is called twice.
+pub fn begin(verbose: u8, program: Option<&str>) {
+    let level = match verbose {
         0 => "warn",
         1 => "info",
         2 => "debug",
         _ => "trace",
     };
     let wanted = EnvFilter::try_from_env("STEPLAKE_LOG");
-    let plain = wanted.is_err() && cli.verbose == 0;
-    let filter = wanted.unwrap_or_else(|_unset| EnvFilter::new(format!("steplake={level}")));
+    let plain = wanted.is_err() && verbose == 0;
+    let filter = wanted.unwrap_or_else(|_unset| {
+        let own = program.map(|name| format!(",{name}={level}")).unwrap_or_default();
+        EnvFilter::new(format!("steplake={level}{own}"))
+    });
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .log_internal_errors(false);
     if plain { log.event_format(Plain).init() } else { log.init() }
+}
+
+/// An error and all its causes, in one line.
+pub fn line(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        line.push_str(": ");
+        line.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    line
 }
 
 /// One line, without the time and the place in the program.

@@ -16,7 +16,7 @@ pub mod ir;
 mod lake;
 mod live;
 mod merge;
-mod messages;
+pub mod messages;
 mod progress;
 mod retract;
 mod rows;
@@ -41,7 +41,7 @@ use crate::store::{Lake, Snapshot, SnapshotId};
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    messages::begin(&cli);
+    messages::begin(cli.verbose, None);
     match run(&cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => failed.report(),

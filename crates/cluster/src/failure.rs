@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use steplake::cli::messages::line;
 use steplake::dedup::ReplacementError;
 use steplake::query::QueryError;
 use steplake::store::StoreError;
@@ -27,14 +28,7 @@ impl Failed {
     }
 
     fn of(code: u8, error: &dyn std::error::Error) -> Self {
-        let mut message = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            message.push_str(": ");
-            message.push_str(&cause.to_string());
-            source = cause.source();
-        }
-        Self { code, message }
+        Self { code, message: line(error) }
     }
 
     /// Says what happened and gives the exit code.

@@ -1,7 +1,6 @@
 //! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch` become it.
 
-use std::fmt;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,12 +8,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use steplake::cli::messages;
 use steplake::store::{Disk, Lake, Table};
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
-use tracing_subscriber::registry::LookupSpan;
 
 use crate::RemoteError;
 use crate::fetch::fetch;
@@ -147,7 +142,7 @@ struct FetchArgs {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    begin_messages(&cli);
+    messages::begin(cli.verbose, Some("steplake_remote"));
     match run(&cli) {
         Ok(text) => {
             let mut out = std::io::stdout().lock();
@@ -337,51 +332,6 @@ fn bar(cli: &Cli) -> ProgressBar {
     bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
     bar.enable_steady_tick(DRAW_INTERVAL);
     bar
-}
-
-/// Sends the log to standard error, as loud as was asked for. To those who asked for none, warnings are said
-/// as failures are.
-fn begin_messages(cli: &Cli) {
-    let level = match cli.verbose {
-        0 => "warn",
-        1 => "info",
-        2 => "debug",
-        _ => "trace",
-    };
-    let wanted = EnvFilter::try_from_env("STEPLAKE_LOG");
-    let plain = wanted.is_err() && cli.verbose == 0;
-    let filter = wanted.unwrap_or_else(|_unset| {
-        EnvFilter::new(format!("steplake={level},steplake_remote={level}"))
-    });
-    let log = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .log_internal_errors(false);
-    if plain { log.event_format(Plain).init() } else { log.init() }
-}
-
-/// One line, without the time and the place in the program.
-struct Plain;
-
-impl<S, N> FormatEvent<S, N> for Plain
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        context: &FmtContext<'_, S, N>,
-        mut writer: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        writer.write_str("steplake: ")?;
-        if *event.metadata().level() == Level::WARN {
-            writer.write_str("warning: ")?;
-        }
-        context.format_fields(writer.by_ref(), event)?;
-        writeln!(writer)
-    }
 }
 
 /// Whose turn it is to do something, as the exit codes of `steplake` say it.

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use steplake::cli::messages::line;
 use steplake::query::QueryError;
 use steplake::store::StoreError;
 
@@ -39,18 +40,6 @@ impl Failed {
         let _ = writeln!(std::io::stderr(), "steplake: {}", self.message);
         ExitCode::from(self.code as u8)
     }
-}
-
-/// An error and all its causes, in one line.
-pub(crate) fn line(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    line
 }
 
 impl From<StoreError> for Failed {

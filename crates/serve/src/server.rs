@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use futures::TryStreamExt as _;
+use steplake::cli::messages::line;
 use steplake::store::Lake;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -20,7 +21,7 @@ use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::arguments::Arguments;
-use crate::failure::{Code, Failed, line};
+use crate::failure::{Code, Failed};
 use crate::flight::Flight;
 use crate::health;
 use crate::lingering::Lingering;

@@ -1,10 +1,9 @@
 //! What went wrong, as a client is told.
 
+use steplake::cli::messages::line;
 use steplake::query::QueryError;
 use steplake::store::StoreError;
 use tonic::{Code, Status};
-
-use crate::failure::line;
 
 /// A query's error: its message, and the code that says whose turn it is.
 pub(crate) fn of(error: &QueryError) -> Status {
