@@ -77,6 +77,7 @@ impl Loaded {
 }
 
 /// What a run took.
+#[derive(Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) steps: u64,
     pub(crate) cpu: Duration,

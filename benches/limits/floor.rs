@@ -18,6 +18,10 @@ use crate::{cpu_of, heading, line};
 /// The episodes of each program.
 const EPISODES_EACH: u64 = 8;
 
+/// How often the three ways take turns: on a shared machine, the first of a run may get another core's speed than
+/// the last.
+const ROUNDS: usize = 3;
+
 /// An episode that was recorded.
 struct Episode {
     uri: String,
@@ -133,6 +137,38 @@ fn micros(run: &Measured) -> f64 {
     run.cpu.as_secs_f64() * 1e6 / run.steps as f64
 }
 
+/// The three ways of one round, one after another.
+struct Round {
+    alone: Measured,
+    session: Measured,
+    recorded: Measured,
+    /// CPU time of finding out the programs' baselines.
+    baselines: Duration,
+}
+
+impl Round {
+    /// The recorded way without what is found out once for each program.
+    fn known(&self) -> Measured {
+        Measured { cpu: self.recorded.cpu.saturating_sub(self.baselines), ..self.recorded }
+    }
+}
+
+/// A figure of every round: the median, the least and the greatest.
+fn spread(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> [f64; 3] {
+    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    [figures[figures.len() / 2], figures[0], figures[figures.len() - 1]]
+}
+
+/// A line for a way: its steps per CPU second against passes alone.
+fn line_of(what: &str, rounds: &[Round], way: impl Fn(&Round) -> Measured, target: &str) {
+    let [median, least, most] =
+        spread(rounds, |round| 100.0 * way(round).per_cpu_second() / round.alone.per_cpu_second());
+    line(what, &format!("{median:.1}%"), &format!("{target}({least:.1} to {most:.1})"));
+    let [micros, ..] = spread(rounds, |round| micros(&way(round)));
+    line("  CPU per step", &format!("{micros:.0} µs"), "");
+}
+
 pub(crate) fn run() {
     heading("Recorded stepping against its floor: Debian programs, random episodes of 50 steps");
     let programs = Loaded::new(&[
@@ -143,39 +179,42 @@ pub(crate) fn run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("lake");
     let count = programs.uris().len() as u64;
-    let recorded = record(&path, &programs, EPISODES_EACH * count, 1);
+    record(&path, &programs, EPISODES_EACH * count, 1);
     let episodes = episodes(&path);
     let failures = episodes.iter().filter(|episode| episode.failed).count();
     let environment = LlvmEnvironment::new();
     let space =
         environment.spec().action_space(ACTION_SPACE).expect("it is LLVM's default").clone();
-    let alone = passes_alone(&programs, &space, &episodes);
-    let (live, baselines) = session(&programs, &environment, &episodes);
-    let ratio =
-        |run: &Measured| format!("{:.1}%", 100.0 * run.per_cpu_second() / alone.per_cpu_second());
+    let rounds: Vec<Round> = (0..ROUNDS)
+        .map(|number| {
+            let alone = passes_alone(&programs, &space, &episodes);
+            let (session, baselines) = session(&programs, &environment, &episodes);
+            let again = folder.path().join(format!("lake-{number}"));
+            let recorded = record(&again, &programs, EPISODES_EACH * count, 1);
+            Round { alone, session, recorded, baselines }
+        })
+        .collect();
     println!(
-        "  {count} programs, {} episodes, {} steps, {failures} failures",
+        "  {count} programs, {} episodes, {} steps, {failures} failures; medians of {ROUNDS} rounds",
         episodes.len(),
-        recorded.steps
+        rounds[0].recorded.steps
     );
-    line("passes alone, steps per CPU second", &format!("{:.0}", alone.per_cpu_second()), "");
-    line("  CPU per step", &format!("{:.0} µs", micros(&alone)), "");
-    line("session: states, no-ops, rewards, against passes alone", &ratio(&live), "");
-    line("  CPU per step", &format!("{:.0} µs", micros(&live)), "");
-    line(
-        "recorded from a worker, IR and features, sealed: steps/s",
-        &format!("{:.0}", recorded.per_cpu_second()),
+    let [per_second, ..] = spread(&rounds, |round| round.alone.per_cpu_second());
+    line("passes alone, steps per CPU second", &format!("{per_second:.0}"), "");
+    let [cpu, ..] = spread(&rounds, |round| micros(&round.alone));
+    line("  CPU per step", &format!("{cpu:.0} µs"), "");
+    line_of(
+        "session: states, no-ops, rewards, against passes alone",
+        &rounds,
+        |round| round.session,
         "",
     );
-    line("  CPU per step, baselines included", &format!("{:.0} µs", micros(&recorded)), "");
-    line("  against passes alone", &ratio(&recorded), "");
-    let known = Measured { cpu: recorded.cpu.saturating_sub(baselines), ..recorded };
-    line("  against passes alone, without the programs' baselines", &ratio(&known), "target 55%");
-    line(
-        "baselines and first state of a program, once",
-        &format!("{:.1} ms", baselines.as_secs_f64() * 1e3 / count as f64),
-        "",
-    );
+    line_of("recorded from a worker, IR and features, sealed", &rounds, |round| round.recorded, "");
+    line_of("  without the programs' baselines", &rounds, Round::known, "target 55% ");
+    let [per_second, ..] = spread(&rounds, |round| round.recorded.per_cpu_second());
+    line("recorded steps per CPU second", &format!("{per_second:.0}"), "");
+    let [each, ..] = spread(&rounds, |round| round.baselines.as_secs_f64() * 1e3 / count as f64);
+    line("baselines and first state of a program, once", &format!("{each:.1} ms"), "");
     let (bytes, states) = state_bytes(&path);
     line(
         "bytes on disk per unique state, IR included",
