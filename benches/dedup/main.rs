@@ -99,6 +99,12 @@ fn duckdb(lake: &Path, sql: &str, output: &Path) -> Option<Cost> {
     cost
 }
 
+/// Waits until the disk has all that was written: it would go on with that beside what is measured.
+fn settle() {
+    let status = Command::new("sync").status().expect("it is part of every system");
+    assert!(status.success(), "sync: {status}");
+}
+
 /// The two engines over a lake of so many million steps; what the rebuild took.
 fn measure(millions: u64, alone: bool) -> f64 {
     println!("\n{millions} million steps\n{}", "-".repeat(40));
@@ -108,6 +114,7 @@ fn measure(millions: u64, alone: bool) -> f64 {
     let steps = millions * 1_000_000;
     let mut synthetic = Synthetic::create(&lake, steps).expect("an empty folder takes a lake");
     synthetic.grow(steps).expect("the disk takes the steps");
+    settle();
     println!("  made in {:.0} s", began.elapsed().as_secs_f64());
     let full = steplake(&lake, "full");
     full.print("steplake dedup, all steps", "");
@@ -123,6 +130,7 @@ fn measure(millions: u64, alone: bool) -> f64 {
         }
     }
     synthetic.grow(steps / 100).expect("the disk takes the steps");
+    settle();
     let new = steplake(&lake, "new");
     new.print("steplake dedup, 1% new steps", "");
     let again = steplake(&lake, "full");
@@ -144,11 +152,18 @@ fn main() {
         sizes = vec![1, 10];
     }
     let times: Vec<f64> = sizes.iter().map(|&size| measure(size, alone)).collect();
-    for (size, time) in sizes.windows(2).zip(times.windows(2)) {
-        let exponent = (time[1] / time[0]).ln() / (size[1] as f64 / size[0] as f64).ln();
+    let grown = |from: usize, to: usize| {
+        let exponent =
+            (times[to] / times[from]).ln() / (sizes[to] as f64 / sizes[from] as f64).ln();
         println!(
             "\n  growth from {} to {} million: exponent {exponent:.3}, target at most 1.05",
-            size[0], size[1]
+            sizes[from], sizes[to]
         );
+    };
+    for to in 1..sizes.len() {
+        grown(to - 1, to);
+    }
+    if sizes.len() > 2 {
+        grown(0, sizes.len() - 1);
     }
 }

@@ -2,9 +2,10 @@
 //! was written, as it must after a power cut, and forgets the rest. Where more was committed after that
 //! frame, no power cut did it: whole transactions that were acknowledged would be gone without a word.
 
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 
+use super::disk::DiskReader;
 use super::{Disk, StoreError};
 
 /// Bytes of a page of the database.
@@ -12,6 +13,9 @@ pub(super) const PAGE_BYTES: usize = 16_384;
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
+const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
+/// Frames that are read at once: a log has a thousand.
+const FRAMES_AT_ONCE: usize = 16;
 /// How often a log that looks damaged is read: a writer may be at work on it.
 const TRIES: usize = 4;
 
@@ -20,12 +24,11 @@ const TRIES: usize = 4;
 pub(super) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), StoreError> {
     let mut found = None;
     for _ in 0..TRIES {
-        let content = match disk.read(log) {
-            Ok(content) => content,
+        let place = match disk.open(log).and_then(|file| damage(&mut Log { file, at: 0 })) {
+            Ok(place) => place,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(StoreError::io("read", log)(error)),
         };
-        let place = damage(&content);
         match (place, found) {
             (None, _) => return Ok(()),
             (Some(place), Some(before)) if place == before => {
@@ -40,36 +43,108 @@ pub(super) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Where the first frame lies that is not what was written, if a transaction begins after the end of its own.
-fn damage(content: &[u8]) -> Option<usize> {
-    let (header, frames) = content.split_at_checked(HEADER_BYTES)?;
-    let is_big = word(header, 0) == MAGIC | 1;
-    let is_sound = sum((0, 0), &header[..24], is_big) == pair(header, 24, true);
-    let salt = if is_sound { &header[16..24] } else { frames.get(8..16)? };
-    // A header that a new log had when the power went is followed by frames of the old log.
-    let alike = salt.iter().zip(&header[16..24]).filter(|(one, other)| one == other).count();
-    if alike < salt.len() / 2 {
-        return None;
+/// A log as it is read, front to back.
+struct Log {
+    file: DiskReader,
+    at: u64,
+}
+
+impl Read for Log {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(buffer, self.at)?;
+        self.at += read as u64;
+        Ok(read)
     }
-    let (mut first, mut is_over) = ((!is_sound).then_some(0), false);
-    let mut before = pair(header, 24, true);
-    let frame_bytes = FRAME_HEADER_BYTES + PAGE_BYTES;
-    for (number, frame) in frames.chunks_exact(frame_bytes).enumerate() {
-        let of_this_log = frame[8..16] == *salt;
-        let own = pair(frame, 16, true);
-        let chained = sum(before, &frame[..8], is_big);
-        let chained = sum(chained, &frame[FRAME_HEADER_BYTES..], is_big);
-        let is_sound = of_this_log && chained == own;
-        match first {
-            Some(place) if is_over && is_sound => return Some(place),
-            None if !is_sound => first = Some(HEADER_BYTES + number * frame_bytes),
+}
+
+/// Fills the buffer as far as the log goes.
+fn fill<'a>(log: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
+    let mut done = 0;
+    while done < buffer.len() {
+        match log.read(&mut buffer[done..]) {
+            Ok(0) => break,
+            Ok(read) => done += read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(&buffer[..done])
+}
+
+/// Where the first frame lies that is not what was written, if a transaction begins after the end of its own.
+fn damage(log: &mut impl Read) -> io::Result<Option<usize>> {
+    let mut header = [0; HEADER_BYTES];
+    if fill(log, &mut header)?.len() < HEADER_BYTES {
+        return Ok(None);
+    }
+    let mut buffer = vec![0; FRAMES_AT_ONCE * FRAME_BYTES];
+    let mut frames: Option<Frames> = None;
+    loop {
+        let content = fill(log, &mut buffer)?;
+        let mut whole = content.chunks_exact(FRAME_BYTES);
+        if frames.is_none() {
+            frames = whole.clone().next().and_then(|first| Frames::after(&header, first));
+        }
+        let Some(frames) = &mut frames else { return Ok(None) };
+        if let Some(place) = whole.find_map(|frame| frames.next(frame)) {
+            return Ok(Some(place));
+        }
+        if content.len() < FRAMES_AT_ONCE * FRAME_BYTES {
+            return Ok(None);
+        }
+    }
+}
+
+/// The frames of a log so far.
+struct Frames {
+    /// What those of this log carry; what follows them may be left of an older one.
+    salt: [u8; 8],
+    is_big: bool,
+    /// The checksum of the last one.
+    sum: (u32, u32),
+    count: usize,
+    /// Where the first one lies that is not what was written.
+    first: Option<usize>,
+    /// Whether the transaction with that one has ended.
+    is_over: bool,
+}
+
+impl Frames {
+    /// Begins after a header, with a look at the first frame. None where they belong to different logs.
+    fn after(header: &[u8; HEADER_BYTES], frame: &[u8]) -> Option<Self> {
+        let is_big = word(header, 0) == MAGIC | 1;
+        let is_sound = sum((0, 0), &header[..24], is_big) == pair(header, 24, true);
+        let salt = if is_sound { &header[16..24] } else { &frame[8..16] };
+        // A header that a new log had when the power went is followed by frames of the old log.
+        let alike = salt.iter().zip(&header[16..24]).filter(|(one, other)| one == other).count();
+        (alike >= salt.len() / 2).then(|| Self {
+            salt: salt.try_into().expect("eight bytes"),
+            is_big,
+            sum: pair(header, 24, true),
+            count: 0,
+            first: (!is_sound).then_some(0),
+            is_over: false,
+        })
+    }
+
+    /// Looks at the next frame; where the damage lies, once it is certain.
+    fn next(&mut self, frame: &[u8]) -> Option<usize> {
+        let of_this_log = frame[8..16] == self.salt;
+        let is_sound = of_this_log && {
+            let head = sum(self.sum, &frame[..8], self.is_big);
+            sum(head, &frame[FRAME_HEADER_BYTES..], self.is_big) == pair(frame, 16, true)
+        };
+        match self.first {
+            Some(place) if self.is_over && is_sound => return Some(place),
+            None if !is_sound => self.first = Some(HEADER_BYTES + self.count * FRAME_BYTES),
             _ => {}
         }
         // Every frame but the last of a transaction has a zero there.
-        is_over |= first.is_some() && of_this_log && word(frame, 4) != 0;
-        before = own;
+        self.is_over |= self.first.is_some() && of_this_log && word(frame, 4) != 0;
+        self.sum = pair(frame, 16, true);
+        self.count += 1;
+        None
     }
-    None
 }
 
 /// `SQLite`'s checksum of a list of words, going on from one of what came before.
@@ -111,18 +186,18 @@ mod tests {
         }
         let log = folder.path().join("some.sqlite-wal");
         let content = std::fs::read(&log).unwrap();
-        let frame_bytes = FRAME_HEADER_BYTES + PAGE_BYTES;
-        let frames = (content.len() - HEADER_BYTES) / frame_bytes;
-        assert_eq!((content.len() - HEADER_BYTES) % frame_bytes, 0);
+        let damage = |content: &[u8]| damage(&mut &*content).unwrap();
+        let frames = (content.len() - HEADER_BYTES) / FRAME_BYTES;
+        assert_eq!((content.len() - HEADER_BYTES) % FRAME_BYTES, 0);
         assert_eq!(damage(&content), None);
         for frame in 0..=frames {
-            assert_eq!(damage(&content[..HEADER_BYTES + frame * frame_bytes]), None);
+            assert_eq!(damage(&content[..HEADER_BYTES + frame * FRAME_BYTES]), None);
         }
         let mut found = 0;
         for place in (0..content.len()).step_by(997).chain(0..HEADER_BYTES) {
             let mut changed = content.clone();
             changed[place] ^= 0x10;
-            let place = place.saturating_sub(HEADER_BYTES) / frame_bytes;
+            let place = place.saturating_sub(HEADER_BYTES) / FRAME_BYTES;
             let at = damage(&changed);
             // The last transaction is a handful of frames.
             assert!(at.is_some() || place + 6 > frames, "a bit in frame {place} of {frames}");
