@@ -49,14 +49,14 @@ impl sqllogictest::DB for Asked<'_> {
             }
             answer => answer?,
         };
-        let columns = rows.first().map_or(0, |batch| batch.num_columns());
+        let columns = rows.first().map_or(0, arrow::array::RecordBatch::num_columns);
         let types = vec![DefaultColumnType::Any; columns];
         let cell = |text: String| if text.is_empty() { "(empty)".to_owned() } else { text };
         let mut rows = texts(&rows);
         for row in rows.iter_mut().filter(|_| text.starts_with("DESCRIBE ")) {
             // The one difference: what is a dictionary in the lake travels as plain text.
             if row[..2] == ["benchmark_uri", "Utf8"] {
-                row[1] = "Dictionary(Int32, Utf8)".to_owned();
+                row[1] = "Dictionary(Int32, Utf8)".into();
             }
         }
         let rows = rows.into_iter().map(|row| row.into_iter().map(cell).collect());
