@@ -105,9 +105,9 @@ impl Write for WholeFile {
 
 /// A file that cannot be written, and why.
 pub(super) fn unwritable(path: &Path, error: &io::Error) -> Failed {
+    let text = error.to_string();
     // What the system said, without the name that was to be taken for a while.
-    let cause = error.get_ref().and_then(|wrapped| wrapped.source());
-    let cause = cause.map_or_else(|| error.to_string(), ToString::to_string);
+    let cause = text.split_once(" at path ").map_or(text.as_str(), |(cause, _)| cause);
     Failed::usage(format!("{} cannot be written: {cause}", path.display()))
 }
 

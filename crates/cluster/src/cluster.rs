@@ -222,9 +222,9 @@ fn said(message: String) -> DataFusionError {
     DataFusionError::Plan(message)
 }
 
-/// What Ballista says, in its own words, when an executor went away or a file was moved. Its errors reach a
-/// client as text: the names of what went wrong, around messages in quotes.
-const LOSSES: [&str; 9] = [
+/// What Ballista says, in its own words, when an executor went away. Its errors reach a client as text: the names
+/// of what went wrong, around messages in quotes.
+const LOSSES: [&str; 8] = [
     "FetchFailed",
     " times, most recent failure reason",
     "GrpcConnectionError",
@@ -233,16 +233,18 @@ const LOSSES: [&str; 9] = [
     "tcp connect error",
     "transport error",
     "ExecutorLost",
-    "kind: NotFound",
 ];
+/// How the message of an executor begins that cannot open a file.
+const UNOPENED: &str = "Failed to fetch metadata for file ";
 
 fn is_loss(error: &DataFusionError) -> bool {
     let text = match error.find_root() {
         DataFusionError::Execution(text) | DataFusionError::Internal(text) => text.clone(),
         other => format!("{other:?}"),
     };
-    let text = unquoted(&text);
-    LOSSES.iter().any(|loss| text.contains(loss))
+    let is_moved = |cause: String| cause.starts_with(UNOPENED) && cause.contains(" not found: ");
+    let names = unquoted(&text);
+    LOSSES.iter().any(|loss| names.contains(loss)) || cause(&text).is_some_and(is_moved)
 }
 
 /// A text without what stands in quotes, which may be anybody's: an error repeats the values that it is about.
@@ -311,14 +313,16 @@ mod tests {
         let task = "Task failed due to runtime execution error: DataFusionError(";
         for lost in [
             "Stage 2 has failed 4 times, most recent failure reason: \"connection refused\"",
-            "Task failed due to runtime execution error: ObjectStore(NotFound { path: \"a\", source: Os { code: 2, \
-             kind: NotFound, message: \"No such file or directory\" } })",
+            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"Failed to fetch \
+             metadata for file steps/a: Object Store error: Object at location steps/a not found: No such file \
+             or directory (os error 2)\")))",
         ] {
             assert!(is_loss(&DataFusionError::Execution(format!("{failed}{lost}"))), "{lost}");
         }
         let fetch = BallistaError::FetchFailed("executor".into(), 1, 0, "gone".into());
         assert!(is_loss(&fetch.into_datafusion().context("while it was read")));
-        for said in ["transport error", "a \\\"FetchFailed\\\"", "No such file or directory"] {
+        for said in ["transport error", "a \\\"FetchFailed\\\"", "steps/a not found: No such file"]
+        {
             let cast =
                 format!("{failed}{task}ArrowError(CastError(\"Cannot cast string '{said}'\")))");
             assert!(!is_loss(&DataFusionError::Execution(cast)), "{said}");

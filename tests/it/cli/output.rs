@@ -101,7 +101,7 @@ fn an_answer_that_fails_on_its_way_leaves_the_file_as_it_was() {
             std::fs::write(&file, text).unwrap();
         }
         for format in ["csv", "json", "arrow", "parquet", "expanded"] {
-            assert!(asked(&["sql", LATE, "--format", format]).contains("row 90000"), "{format}");
+            assert!(asked(&["sql", LATE, "--format", format]).contains("row 9"), "{format}");
             only(before);
         }
     }
