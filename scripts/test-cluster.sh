@@ -34,6 +34,10 @@ question='SELECT action_name(action) AS name, count(*) AS steps FROM steps GROUP
 "$bin/steplake" sql "$question" --format csv >"$folder/here"
 "$bin/steplake" sql "$question" --format csv --engine "ballista://$address" >"$folder/there"
 diff "$folder/here" "$folder/there"
+echo "$question;" | "$bin/steplake" --quiet sql --format csv --engine "ballista://$address" >"$folder/there"
+diff "$folder/here" "$folder/there"
+"$bin/steplake" -v query noop_rate --format csv --engine "ballista://$address" >"$folder/there"
+"$bin/steplake" query noop_rate --format csv | diff - "$folder/there"
 "$bin/steplake" dedup --full
 "$bin/steplake" query dedup --format csv >"$folder/here"
 "$bin/steplake" dedup --engine "ballista://$address"

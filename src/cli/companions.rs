@@ -44,19 +44,7 @@ pub(super) fn become_one(
     command: Option<&str>,
     args: &[OsString],
 ) -> Failed {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a part of this program, with its limits and its surroundings"
-    )]
-    let mut process = Command::new(place(companion));
-    process.args(command).args(args).env("STEPLAKE_LAKE", &cli.lake);
-    if cli.verbose > 0 {
-        process.arg(format!("-{}", "v".repeat(usize::from(cli.verbose))));
-    }
-    if cli.quiet {
-        process.arg("--quiet");
-    }
-    let error = process.exec();
+    let error = process(cli, companion, command, args).exec();
     let name = companion.name();
     if error.kind() == ErrorKind::NotFound {
         return Failed::new(
@@ -68,6 +56,23 @@ pub(super) fn become_one(
         );
     }
     Failed::new(Code::Failed, format!("`{name}` cannot be started: {error}"))
+}
+
+fn process(cli: &Cli, companion: Companion, command: Option<&str>, args: &[OsString]) -> Command {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a part of this program, with its limits and its surroundings"
+    )]
+    let mut process = Command::new(place(companion));
+    // Before the arguments: these may end with what is no option, whatever it looks like.
+    if cli.verbose > 0 {
+        process.arg(format!("-{}", "v".repeat(usize::from(cli.verbose))));
+    }
+    if cli.quiet {
+        process.arg("--quiet");
+    }
+    process.args(command).args(args).env("STEPLAKE_LAKE", &cli.lake);
+    process
 }
 
 /// The same, for a command that is nothing but its companion's.
@@ -85,5 +90,22 @@ fn place(companion: Companion) -> PathBuf {
     match beside {
         Some(path) if path.is_file() => path,
         _ => companion.name().into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn what_holds_for_all_commands_comes_before_what_is_asked() {
+        let line = ["steplake", "sql", "-vv", "SELECT 1", "--quiet"];
+        let cli = Cli::try_parse_from(line).unwrap();
+        let asked = ["--scheduler", "host:1", "--", "-1"].map(OsString::from);
+        let process = process(&cli, Companion::Cluster, Some("sql"), &asked);
+        let arguments: Vec<_> = process.get_args().collect();
+        assert_eq!(arguments, ["-vv", "--quiet", "sql", "--scheduler", "host:1", "--", "-1"]);
     }
 }

@@ -11,7 +11,7 @@ use crate::dedup::{self, Report, Settings};
 use crate::store::{Lake, Maintenance, StoreError};
 
 pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
-    elsewhere::ask(cli, &args.elsewhere, "dedup", &[], None)?;
+    elsewhere::dedup(cli, &args.elsewhere)?;
     let lake = Lake::open(&cli.lake)?;
     let mut maintenance = lake.maintenance()?;
     // Only sealed steps are counted. Where somebody records, they seal when they see fit.
@@ -55,7 +55,8 @@ pub(super) fn derive(
     Ok(report)
 }
 
-fn said(report: &Report) -> String {
+/// What was counted and found, in one line.
+pub fn said(report: &Report) -> String {
     let tables = [
         counted(report.transitions, "transition"),
         counted(report.conflicts, "conflict"),

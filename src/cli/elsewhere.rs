@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, ValueEnum as _};
 
-use super::args::{Cli, OutputArgs, SnapshotArgs};
+use super::args::{Cli, OutputArgs, QueryCommand, SnapshotArgs, SqlCommand};
 use super::companions::{Companion, become_one};
 use super::failure::Failed;
 
@@ -26,8 +26,36 @@ fn scheduler(url: &str) -> Result<String, String> {
     }
 }
 
-/// Becomes the program that asks a cluster; returns where no cluster is wanted. What is asked comes last.
-pub(super) fn ask(
+/// Becomes the program that asks a cluster; returns where no cluster is wanted.
+pub(super) fn sql(cli: &Cli, command: &SqlCommand) -> Result<(), Failed> {
+    let asked = &command.asked;
+    let mut options = output(&asked.output, asked.snapshot);
+    if let Some(path) = &asked.file {
+        options.extend(["--file".into(), path.into()]);
+    }
+    ask(cli, &command.elsewhere, "sql", &options, asked.sql.as_deref())
+}
+
+/// The same, for a named query.
+pub(super) fn query(cli: &Cli, command: &QueryCommand) -> Result<(), Failed> {
+    let asked = &command.asked;
+    let mut options = output(&asked.output, asked.snapshot);
+    if asked.list {
+        options.push("--list".into());
+    }
+    for text in &asked.params {
+        options.extend(["--param".into(), text.into()]);
+    }
+    ask(cli, &command.elsewhere, "query", &options, asked.name.as_deref())
+}
+
+/// The same, for a dedup.
+pub(super) fn dedup(cli: &Cli, engine: &EngineArgs) -> Result<(), Failed> {
+    ask(cli, engine, "dedup", &[], None)
+}
+
+/// What is asked comes last.
+fn ask(
     cli: &Cli,
     engine: &EngineArgs,
     command: &str,
@@ -44,8 +72,8 @@ pub(super) fn ask(
     Err(become_one(cli, Companion::Cluster, Some(command), &arguments))
 }
 
-/// How the answer is wanted, as the other program reads it.
-pub(super) fn output(output: &OutputArgs, snapshot: SnapshotArgs) -> Vec<OsString> {
+/// How the answer is wanted, as the other program reads it; it also says where that makes no sense.
+fn output(output: &OutputArgs, snapshot: SnapshotArgs) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     if let Some(format) = output.format.to_possible_value() {
         arguments.extend(["--format".into(), format.get_name().into()]);

@@ -1,7 +1,6 @@
 //! `export`.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
@@ -10,6 +9,7 @@ use super::args::{Cli, SnapshotArgs};
 use super::counted;
 use super::failure::Failed;
 use super::rows;
+use super::whole_file::WholeFile;
 use crate::query::{QueryError, WrittenGraph, write_graphml};
 use crate::store::Lake;
 
@@ -50,18 +50,19 @@ pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
     runtime.block_on(async {
         let engine = rows::engine(snapshot).await?;
         let pattern = args.benchmark.as_str();
-        let mut out: Box<dyn Write + Send> = match &args.output {
-            Some(path) => Box::new(File::create(path).map_err(|error| {
-                Failed::usage(format!("{} cannot be written: {error}", path.display()))
-            })?),
-            None => Box::new(std::io::stdout()),
-        };
-        let written = write_graphml(&engine, pattern, &mut BufWriter::new(&mut out)).await;
-        let WrittenGraph { nodes, edges } = match written {
-            Err(QueryError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
-                return Ok(());
+        let WrittenGraph { nodes, edges } = if let Some(path) = &args.output {
+            let mut file = WholeFile::create(path)?;
+            let written = write_graphml(&engine, pattern, &mut file).await?;
+            file.finish()?;
+            written
+        } else {
+            let mut out = BufWriter::new(std::io::stdout());
+            match write_graphml(&engine, pattern, &mut out).await {
+                Err(QueryError::Write(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                    return Ok(());
+                }
+                written => written?,
             }
-            written => written?,
         };
         if nodes == 0 {
             tracing::warn!("no benchmark of this lake has a URI like `{pattern}`");

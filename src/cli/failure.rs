@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use super::messages::line;
 use crate::datasets::DatasetError;
+use crate::dedup::ReplacementError;
 use crate::env::SessionError;
 use crate::query::QueryError;
 use crate::record::generate::{GenerateError, ProgramError};
@@ -17,7 +18,7 @@ use crate::store::merge::MergeError;
 
 /// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Code {
+pub enum Code {
     /// Something did not work.
     Failed = 1,
     /// The command line, a benchmark or a query is wrong.
@@ -34,13 +35,14 @@ pub(super) enum Code {
 
 /// A command that failed.
 #[derive(Debug, Clone)]
-pub(super) struct Failed {
+pub struct Failed {
     code: Code,
     message: String,
 }
 
 impl Failed {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+    /// A failure with its message, which is one line.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
@@ -55,7 +57,8 @@ impl Failed {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
-    pub(super) fn usage(message: impl Into<String>) -> Self {
+    /// The command line, a benchmark or a query is wrong.
+    pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Code::Usage, message)
     }
 
@@ -64,7 +67,7 @@ impl Failed {
     }
 
     /// Says what happened and gives the exit code.
-    pub(super) fn report(&self) -> ExitCode {
+    pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
             // Nobody may be left to read it; the exit code says it all the same.
             let _ = writeln!(std::io::stderr(), "steplake: {}", self.message);
@@ -94,6 +97,15 @@ impl From<MergeError> for Failed {
         match error {
             MergeError::Store(error) => error.into(),
             other => Self::of(Code::Lake, &other),
+        }
+    }
+}
+
+impl From<ReplacementError> for Failed {
+    fn from(error: ReplacementError) -> Self {
+        match error {
+            ReplacementError::Store(error) => error.into(),
+            other => Self::of(Code::Failed, &other),
         }
     }
 }

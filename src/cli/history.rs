@@ -4,12 +4,12 @@ use indicatif::HumanBytes;
 
 use super::args::{Cli, ExpireArgs, SnapshotArgs, SnapshotsArgs};
 use super::failure::Failed;
-use super::{counted, print, rows};
+use super::{counted, here, print, rows};
 use crate::store::{Keep, Lake, Removed, SnapshotId};
 
 pub(super) fn snapshots(cli: &Cli, args: &SnapshotsArgs) -> Result<(), Failed> {
     let newest = SnapshotArgs { snapshot: None };
-    rows::answer(cli, &args.output, newest, async |engine| {
+    rows::answer(&here(cli), &args.output, newest, async |engine| {
         engine.sql("SELECT * FROM snapshots ORDER BY snapshot_id").await
     })
 }

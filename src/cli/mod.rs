@@ -6,10 +6,10 @@ mod args;
 mod benchmarks;
 mod companions;
 mod datasets;
-mod dedup;
+pub mod dedup;
 mod elsewhere;
 mod export;
-mod failure;
+pub mod failure;
 mod generate;
 mod history;
 pub mod ir;
@@ -19,10 +19,11 @@ mod merge;
 pub mod messages;
 mod progress;
 mod retract;
-mod rows;
+pub mod rows;
 mod shell;
 mod verify;
 mod watch;
+mod whole_file;
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -33,9 +34,11 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use indicatif::HumanCount;
 
-use self::args::{Cli, Command, EnvCommand, SnapshotArgs};
+use self::args::{Cli, Command, EnvCommand};
+pub use self::args::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
 use self::companions::Companion;
 use self::failure::Failed;
+use self::rows::Asking;
 use crate::store::{Lake, Snapshot, SnapshotId};
 
 /// Runs the command line of this process.
@@ -60,8 +63,14 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Merge(args) => merge::run(cli, args),
         Command::Retract(args) => retract::run(cli, args),
         Command::Info(args) => lake::info(cli, args),
-        Command::Sql(args) => rows::sql(cli, args),
-        Command::Query(args) => rows::query(cli, args),
+        Command::Sql(command) => {
+            elsewhere::sql(cli, command)?;
+            rows::sql(&here(cli), &command.asked)
+        }
+        Command::Query(command) => {
+            elsewhere::query(cli, command)?;
+            rows::query(&here(cli), &command.asked)
+        }
         Command::Export(args) => export::run(cli, args),
         Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
@@ -81,6 +90,15 @@ fn run(cli: &Cli) -> Result<(), Failed> {
             worker(environment, flight, *memory_bytes_max)
         }
         Command::ProbeChild => live::probe_child(),
+    }
+}
+
+/// Questions that are answered in this process.
+fn here(cli: &Cli) -> Asking<'_> {
+    Asking {
+        lake: &cli.lake,
+        is_quiet: cli.quiet,
+        open: &|snapshot| Box::pin(rows::engine(snapshot)),
     }
 }
 

@@ -1,40 +1,63 @@
-//! `sql` and `query`.
+//! `sql` and `query`, whatever engine answers.
 
+use std::fmt;
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::Path;
 
-use super::args::{Cli, OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
+use futures::future::BoxFuture;
+
+use super::args::{OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::failure::Failed;
 use super::watch::{Watch, Watched};
-use super::{elsewhere, ir, print, shell};
+use super::whole_file::WholeFile;
+use super::{ir, print, shell};
 use crate::query::{
     Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, Topic, write,
 };
 use crate::store::{Lake, Snapshot};
 
-pub(super) fn sql(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
-    let options = elsewhere::output(&args.output, args.snapshot);
-    let Some(sql) = &args.sql else {
-        if args.elsewhere.engine.is_some() {
-            return Err(Failed::usage(
-                "--engine wants a question: the shell works in this process",
-            ));
-        }
-        return shell::run(cli, args);
-    };
-    elsewhere::ask(cli, &args.elsewhere, "sql", &options, Some(sql))?;
-    answer(cli, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
+/// An engine that is being opened.
+pub type Opening = BoxFuture<'static, Result<Engine, QueryError>>;
+
+/// Opens an engine over a snapshot.
+pub type OpenEngine = dyn Fn(Snapshot) -> Opening + Send + Sync;
+
+/// What questions are put to.
+#[derive(Clone, Copy)]
+pub struct Asking<'a> {
+    /// The folder of the lake.
+    pub lake: &'a Path,
+    /// Whether no progress is shown.
+    pub is_quiet: bool,
+    /// What answers, over the snapshots of the lake.
+    pub open: &'a OpenEngine,
 }
 
-pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
-    let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
-    let mut options = elsewhere::output(&args.output, args.snapshot);
-    for text in &args.params {
-        options.extend(["--param".into(), text.into()]);
+impl fmt::Debug for Asking<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking").field("lake", &self.lake).finish_non_exhaustive()
     }
-    elsewhere::ask(cli, &args.elsewhere, "query", &options, Some(name))?;
+}
+
+/// `sql`: answers a question, else a file of them or those of standard input; on a terminal, it is a shell.
+///
+/// # Errors
+///
+/// What keeps a question from being answered, or its answer from being written. An `--output` file is then as
+/// it was before, or has the answers up to the first that failed.
+pub fn sql(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
+    let Some(sql) = &args.sql else { return shell::run(asking, args) };
+    answer(asking, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
+}
+
+/// `query`: answers a named query, or lists them.
+///
+/// # Errors
+///
+/// As [`sql`] does.
+pub fn query(asking: &Asking<'_>, args: &QueryArgs) -> Result<(), Failed> {
+    let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
     let mut values = Vec::new();
     for text in &args.params {
         let (name, value) = text.split_once('=').ok_or_else(|| {
@@ -42,7 +65,7 @@ pub(super) fn query(cli: &Cli, args: &QueryArgs) -> Result<(), Failed> {
         })?;
         values.push((name.to_owned(), value.to_owned()));
     }
-    answer(cli, &args.output, args.snapshot, async |engine| engine.named(name, &values).await)
+    answer(asking, &args.output, args.snapshot, async |engine| engine.named(name, &values).await)
 }
 
 /// The queries by topic, each with what it takes.
@@ -64,23 +87,26 @@ fn list() -> String {
 
 /// Asks and writes the answer where it belongs.
 pub(super) fn answer(
-    cli: &Cli,
+    asking: &Asking<'_>,
     output: &OutputArgs,
     snapshot: SnapshotArgs,
     ask: impl AsyncFnOnce(&Engine) -> Result<Answer, QueryError>,
 ) -> Result<(), Failed> {
     let limits = limits(output)?;
-    let snapshot = super::snapshot(&Lake::open(&cli.lake)?, snapshot)?;
+    let snapshot = super::snapshot(&Lake::open(asking.lake)?, snapshot)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let format = Format::from(output.format);
     runtime.block_on(async {
-        let engine = engine(snapshot).await?;
-        let watch = Watch::begin(cli);
+        let engine = (asking.open)(snapshot).await?;
+        let watch = Watch::begin(asking.is_quiet);
         let answer = ask(&engine).await?;
         watch.of(answer.progress());
         format.check(&answer.schema())?;
         let written = if let Some(path) = &output.output {
-            write(answer, format, limits, BufWriter::new(create(path)?)).await?
+            let mut file = WholeFile::create(path)?;
+            let written = write(answer, format, limits, &mut file).await?;
+            file.finish()?;
+            written
         } else {
             let out = Watched { out: std::io::stdout(), watch: watch.clone() };
             match write(answer, format, limits, BufWriter::new(out)).await {
@@ -124,12 +150,6 @@ impl From<RowFormat> for Format {
             RowFormat::Parquet => Self::Parquet,
         }
     }
-}
-
-/// The file that answers are to be written to.
-pub(super) fn create(path: &Path) -> Result<File, Failed> {
-    File::create(path)
-        .map_err(|error| Failed::usage(format!("{} cannot be written: {error}", path.display())))
 }
 
 /// What a table shows: on a screen what one can look through, in a file all.

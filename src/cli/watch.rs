@@ -9,7 +9,6 @@ use indicatif::{
     HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
 
-use super::args::Cli;
 use crate::query::QueryProgress;
 
 /// For so long nothing is shown: most questions are answered by then.
@@ -41,10 +40,10 @@ impl Drop for Shown {
 
 impl Watch {
     /// Begins to wait; within a runtime.
-    pub(super) fn begin(cli: &Cli) -> Self {
+    pub(super) fn begin(is_quiet: bool) -> Self {
         let watch = Self { shown: Arc::default() };
         let target = ProgressDrawTarget::stderr();
-        if !cli.quiet && !target.is_hidden() {
+        if !is_quiet && !target.is_hidden() {
             let shown = Arc::downgrade(&watch.shown);
             tokio::spawn(async move {
                 tokio::time::sleep(PATIENCE).await;

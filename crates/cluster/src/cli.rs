@@ -1,18 +1,18 @@
-//! The commands: parse, run, exit code.
+//! The commands: parse, run, exit code. How questions are asked and answers written is `steplake`'s own.
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
-use steplake::query::{Answer, Engine, EngineOptions, Format, QueryError, TableLimits, write};
-use steplake::store::{Lake, Snapshot, SnapshotId};
-use tracing_subscriber::EnvFilter;
+use steplake::cli::failure::{Code, Failed};
+use steplake::cli::rows::{self, Asking};
+use steplake::cli::{QueryArgs, SQL_HELP, SqlArgs, dedup::said, messages};
+use steplake::query::{Engine, EngineOptions, QueryError};
+use steplake::store::{Lake, Snapshot};
+use tokio::runtime::Runtime;
 
 use crate::address::Address;
 use crate::cluster::Cluster;
-use crate::failure::Failed;
 use crate::processes::{self, ExecutorArgs, SchedulerArgs};
 use crate::tables::Mount;
 use crate::{dedup, logging, say};
@@ -36,7 +36,7 @@ On one machine, each line in a terminal of its own:
 
 Exit codes are those of `steplake`. See docs/CLUSTER.md."
 )]
-pub(crate) struct Cli {
+struct Cli {
     /// The folder of the lake.
     #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
     lake: PathBuf,
@@ -57,23 +57,21 @@ pub(crate) struct Cli {
 enum Command {
     Scheduler(SchedulerArgs),
     Executor(ExecutorArgs),
-    /// Ask the lake in SQL.
-    Sql(SqlArgs),
-    /// Ask one of the named queries.
-    Query(QueryArgs),
+    Sql(SqlCommand),
+    Query(QueryCommand),
     /// Make the derived tables anew from all sealed steps.
     Dedup(ClusterArgs),
 }
 
 /// The cluster, and what it sees of the lake.
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 pub(crate) struct ClusterArgs {
     /// The scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: Address,
 
-    /// Where executors have the folder of the lake, if not where it is here.
-    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    /// Where executors have the folder of the lake, if not where it is here: the whole path, from /.
+    #[arg(long, value_name = "FOLDER", value_parser = whole_path, value_hint = ValueHint::DirPath)]
     executors_lake: Option<PathBuf>,
 
     /// Into how many parts a stage of a query is cut at most.
@@ -81,172 +79,89 @@ pub(crate) struct ClusterArgs {
     partitions: usize,
 }
 
-#[derive(Debug, Args)]
-struct OutputArgs {
-    /// How to print the rows: table, csv, json, arrow or parquet.
-    #[arg(long, default_value_t = Format::Table)]
-    format: Format,
-
-    /// The rows that a table shows: 1,000 by default, all with --output.
-    #[arg(long, value_name = "N")]
-    rows: Option<usize>,
-
-    /// The file to write instead of standard output.
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    output: Option<PathBuf>,
-
-    /// Read this snapshot instead of the newest one and the hot log.
-    #[arg(long, value_name = "NUMBER")]
-    snapshot: Option<i64>,
+fn whole_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    if path.is_absolute() { Ok(path) } else { Err("write the whole path, from /".to_owned()) }
 }
 
+/// Ask the lake in SQL: one question, a file of them, or a shell. All is as in `steplake sql`.
 #[derive(Debug, Args)]
-struct SqlArgs {
-    /// The question.
-    sql: String,
+#[command(after_help = SQL_HELP)]
+struct SqlCommand {
+    #[command(flatten)]
+    asked: SqlArgs,
 
     #[command(flatten)]
     cluster: ClusterArgs,
-
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
+/// Ask one of the named queries.
 #[derive(Debug, Args)]
-struct QueryArgs {
-    /// The query's name.
-    name: String,
-
-    /// A parameter of the query.
-    #[arg(long = "param", short, value_name = "NAME=VALUE")]
-    params: Vec<String>,
+struct QueryCommand {
+    #[command(flatten)]
+    asked: QueryArgs,
 
     #[command(flatten)]
     cluster: ClusterArgs,
-
-    #[command(flatten)]
-    output: OutputArgs,
 }
 
 /// Runs the command line of this process.
 pub(crate) fn run() -> Result<(), Failed> {
-    let cli = Cli::parse();
-    begin_messages(&cli);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .thread_stack_size(STACK_BYTES)
-        .build()?;
-    runtime.block_on(async {
-        match cli.command {
-            Command::Scheduler(args) => Ok(processes::scheduler(args).await?),
-            Command::Executor(args) => Ok(processes::executor(args).await?),
-            Command::Sql(args) => {
-                let engine = open(&cli.lake, args.output.snapshot, &args.cluster).await?;
-                hand_over(engine.sql(&args.sql).await?, &args.output).await
-            }
-            Command::Query(args) => {
-                let values = args.params.iter().map(|text| parameter(text));
-                let values = values.collect::<Result<Vec<_>, _>>()?;
-                let engine = open(&cli.lake, args.output.snapshot, &args.cluster).await?;
-                hand_over(engine.named(&args.name, &values).await?, &args.output).await
-            }
-            Command::Dedup(args) => {
-                let report = dedup::dedup(&Lake::open(&cli.lake)?, &args).await?;
-                Ok(say(&format!(
-                    "{} steps: {} transitions, {} conflicts, {} failures\n",
-                    report.steps, report.transitions, report.conflicts, report.failures
-                ))?)
-            }
+    let Cli { lake, verbose, quiet, command } = Cli::parse();
+    logging::begin(verbose);
+    messages::begin(verbose, Some("steplake_cluster"));
+    match command {
+        Command::Scheduler(args) => serve(processes::scheduler(args)),
+        Command::Executor(args) => serve(processes::executor(args)),
+        Command::Sql(SqlCommand { asked, cluster }) => {
+            questions(&lake, quiet, &cluster, |asking| rows::sql(asking, &asked))
         }
-    })
+        Command::Query(QueryCommand { asked, cluster }) => {
+            questions(&lake, quiet, &cluster, |asking| rows::query(asking, &asked))
+        }
+        Command::Dedup(args) => {
+            let report = runtime()?.block_on(dedup::dedup(&Lake::open(&lake)?, &args))?;
+            Ok(say(&said(&report))?)
+        }
+    }
 }
 
-fn begin_messages(cli: &Cli) {
-    let level = match (cli.verbose, &cli.command) {
-        (0, _) => "warn",
-        (1, _) => "info",
-        (2, _) => "debug",
-        _ => "trace",
-    };
-    logging::begin(cli.verbose);
-    let wanted = EnvFilter::try_from_env("STEPLAKE_LOG");
-    let filter = wanted.unwrap_or_else(|_unset| {
-        EnvFilter::new(format!("steplake={level},steplake_cluster={level}"))
-    });
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(io::stderr)
-        .with_ansi(io::stderr().is_terminal())
-        .without_time()
-        .with_target(false)
-        .log_internal_errors(false)
-        .init();
+fn runtime() -> std::io::Result<Runtime> {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    runtime.enable_all().thread_stack_size(STACK_BYTES).build()
 }
 
-fn parameter(text: &str) -> Result<(String, String), Failed> {
-    let (name, value) = text.split_once('=').ok_or_else(|| {
-        Failed::usage(format!("`--param {text}` has no value: write --param NAME=VALUE"))
-    })?;
-    Ok((name.to_owned(), value.to_owned()))
+/// Is a part of the cluster until it is told to stop.
+fn serve(process: impl Future<Output = anyhow::Result<()>>) -> Result<(), Failed> {
+    let ended = runtime()?.block_on(process);
+    ended.map_err(|error| Failed::new(Code::Failed, format!("{error:#}")))
+}
+
+/// Puts questions to the cluster as `steplake` puts them to itself.
+fn questions(
+    lake: &Path,
+    is_quiet: bool,
+    cluster: &ClusterArgs,
+    ask: impl FnOnce(&Asking<'_>) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let cluster = cluster.clone();
+    let open = move |snapshot| -> rows::Opening { Box::pin(engine(snapshot, cluster.clone())) };
+    ask(&Asking { lake, is_quiet, open: &open })
 }
 
 /// An engine whose queries run on the cluster.
-pub(crate) async fn engine(snapshot: Snapshot, args: &ClusterArgs) -> Result<Engine, Failed> {
-    // Other processes work elsewhere: a relative path would be another one there.
+pub(crate) async fn engine(snapshot: Snapshot, args: ClusterArgs) -> Result<Engine, QueryError> {
     let here = snapshot.path().to_owned();
-    let there = match &args.executors_lake {
-        Some(there) if there.is_absolute() => there.clone(),
-        Some(_) => return Err(Failed::usage("--executors-lake wants the whole path, from /")),
-        None => here.canonicalize()?,
+    let there = match args.executors_lake {
+        Some(there) => there,
+        // Other processes work elsewhere: a relative path would be another one there.
+        None => here.canonicalize().map_err(|error| {
+            QueryError::Failed(format!("{} cannot be read: {error}", here.display()))
+        })?,
     };
     let mount = Mount { here, there };
-    let cluster =
-        Cluster::new(args.scheduler.clone(), mount, args.partitions.max(1), snapshot.identity());
+    let cluster = Cluster::new(args.scheduler, mount, args.partitions.max(1), snapshot.identity());
     let options = EngineOptions { backend: Some(Arc::new(cluster)), ..EngineOptions::default() };
     let renderer = Arc::new(|_: &[u8]| Err("a cluster has no compiler".to_owned()));
-    Ok(Engine::new(snapshot, renderer, &options).await?)
-}
-
-async fn open(
-    lake: &std::path::Path,
-    snapshot: Option<i64>,
-    args: &ClusterArgs,
-) -> Result<Engine, Failed> {
-    let lake = Lake::open(lake)?;
-    let snapshot = match snapshot {
-        Some(number) => lake.snapshot_at(SnapshotId(number))?,
-        None => lake.snapshot()?,
-    };
-    engine(snapshot, args).await
-}
-
-/// Writes an answer where it belongs.
-async fn hand_over(answer: Answer, args: &OutputArgs) -> Result<(), Failed> {
-    if args.rows.is_some() && args.format != Format::Table {
-        return Err(Failed::usage("--rows is for tables: the other formats hold all rows"));
-    }
-    args.format.check(&answer.schema())?;
-    let limits = if args.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };
-    let limits = TableLimits { rows_max: args.rows.or(limits.rows_max), ..limits };
-    let written = match &args.output {
-        Some(path) => {
-            let file = File::create(path).map_err(|error| {
-                Failed::usage(format!("{} cannot be written: {error}", path.display()))
-            })?;
-            write(answer, args.format, limits, BufWriter::new(file)).await?
-        }
-        None => match write(answer, args.format, limits, BufWriter::new(io::stdout())).await {
-            Err(QueryError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => return Ok(()),
-            written => written?,
-        },
-    };
-    if written.cut && args.rows.is_none() {
-        tracing::warn!(
-            "the table shows only the first {} rows: --rows shows more; --output FILE has all, and so have \
-             csv, json, arrow and parquet",
-            written.rows
-        );
-    }
-    io::stdout().flush()?;
-    Ok(())
+    Engine::new(snapshot, renderer, &options).await
 }

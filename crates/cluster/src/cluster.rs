@@ -222,22 +222,48 @@ fn said(message: String) -> DataFusionError {
     DataFusionError::Plan(message)
 }
 
-/// What Ballista says, in its own words, when an executor went away or a file was moved. Its errors reach a
-/// client as text.
+/// What Ballista says, in its own words, when an executor went away. Its errors reach a client as text: the names
+/// of what went wrong, around messages in quotes.
 const LOSSES: [&str; 8] = [
     "FetchFailed",
+    " times, most recent failure reason",
     "GrpcConnectionError",
-    "GrpcConnectError",
     "TonicError",
+    "transport::Error",
     "tcp connect error",
     "transport error",
     "ExecutorLost",
-    "No such file or directory",
 ];
+/// How the message of an executor begins that cannot open a file.
+const UNOPENED: &str = "Failed to fetch metadata for file ";
 
 fn is_loss(error: &DataFusionError) -> bool {
-    let text = format!("{error:?}");
-    LOSSES.iter().any(|loss| text.contains(loss))
+    let text = match error.find_root() {
+        DataFusionError::Execution(text) | DataFusionError::Internal(text) => text.clone(),
+        other => format!("{other:?}"),
+    };
+    let is_moved = |cause: String| cause.starts_with(UNOPENED) && cause.contains(" not found: ");
+    let names = unquoted(&text);
+    LOSSES.iter().any(|loss| names.contains(loss)) || cause(&text).is_some_and(is_moved)
+}
+
+/// A text without what stands in quotes, which may be anybody's: an error repeats the values that it is about.
+fn unquoted(text: &str) -> String {
+    let mut is_quoted = false;
+    let mut characters = text.chars();
+    let mut rest = String::new();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => is_quoted = !is_quoted,
+            // What comes after it is no quote.
+            '\\' => {
+                characters.next();
+            }
+            other if !is_quoted => rest.push(other),
+            _ => {}
+        }
+    }
+    rest
 }
 
 /// An error in one short line.
@@ -277,7 +303,31 @@ fn cause(text: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use ballista_core::error::BallistaError;
+
     use super::*;
+
+    #[test]
+    fn a_loss_is_told_from_what_a_query_says() {
+        let failed = "Job 1 failed: Job failed due to stage 1 failed: ";
+        let task = "Task failed due to runtime execution error: DataFusionError(";
+        for lost in [
+            "Stage 2 has failed 4 times, most recent failure reason: \"connection refused\"",
+            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"Failed to fetch \
+             metadata for file steps/a: Object Store error: Object at location steps/a not found: No such file \
+             or directory (os error 2)\")))",
+        ] {
+            assert!(is_loss(&DataFusionError::Execution(format!("{failed}{lost}"))), "{lost}");
+        }
+        let fetch = BallistaError::FetchFailed("executor".into(), 1, 0, "gone".into());
+        assert!(is_loss(&fetch.into_datafusion().context("while it was read")));
+        for said in ["transport error", "a \\\"FetchFailed\\\"", "steps/a not found: No such file"]
+        {
+            let cast =
+                format!("{failed}{task}ArrowError(CastError(\"Cannot cast string '{said}'\")))");
+            assert!(!is_loss(&DataFusionError::Execution(cast)), "{said}");
+        }
+    }
 
     #[test]
     fn the_cause_is_the_innermost_message() {

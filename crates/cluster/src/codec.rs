@@ -117,10 +117,10 @@ impl LogicalExtensionCodec for LogicalCodec {
         table: Arc<dyn TableProvider>,
         bytes: &mut Vec<u8>,
     ) -> Result<()> {
-        match table.downcast_ref::<ShippedTable>() {
-            Some(table) => table.encode(bytes),
-            None => exec_err!("`{name}` cannot be sent to a cluster"),
-        }
+        let Some(table) = table.downcast_ref::<ShippedTable>() else {
+            return exec_err!("`{name}` cannot be sent to a cluster");
+        };
+        table.encode(bytes)
     }
 
     fn try_decode_file_format(

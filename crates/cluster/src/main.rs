@@ -18,7 +18,6 @@ mod cli;
 mod cluster;
 mod codec;
 mod dedup;
-mod failure;
 mod layers;
 mod logging;
 mod processes;

@@ -10,7 +10,8 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub(super) use self::questions::{OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
+pub use self::questions::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
+pub(super) use self::questions::{QueryCommand, SqlCommand};
 use crate::record::generate::{Policy, Shard};
 use crate::store::TRAIL_STEPS_MAX;
 
@@ -67,9 +68,8 @@ pub(super) enum Command {
     Retract(RetractArgs),
     /// Say what the lake holds.
     Info(InfoArgs),
-    Sql(SqlArgs),
-    /// Ask one of the named queries.
-    Query(QueryArgs),
+    Sql(SqlCommand),
+    Query(QueryCommand),
     Export(super::export::ExportArgs),
     /// Apply actions to a benchmark and show every step, without recording.
     Replay(ReplayArgs),
@@ -265,7 +265,7 @@ pub(super) struct DedupArgs {
     pub(super) full: bool,
 
     /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
-    #[arg(long, default_value = "1G", value_name = "BYTES")]
+    #[arg(long, default_value = "1G", conflicts_with = "engine", value_name = "BYTES")]
     pub(super) memory: super::dedup::Bytes,
     #[command(flatten)]
     pub(super) elsewhere: super::elsewhere::EngineArgs,

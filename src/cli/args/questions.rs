@@ -1,4 +1,5 @@
-//! The arguments of `sql` and `query`, and what other commands that print rows share with them.
+//! The arguments of `sql` and `query`, and what other commands that print rows share with them. Those that are
+//! public are also read by a program that answers elsewhere.
 
 use std::path::PathBuf;
 
@@ -8,16 +9,16 @@ use crate::cli::elsewhere::EngineArgs;
 
 /// Which snapshot a command reads.
 #[derive(Debug, Clone, Copy, Args)]
-pub(in crate::cli) struct SnapshotArgs {
+pub struct SnapshotArgs {
     /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything is
     /// read that is there now, also what is not sealed yet.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub(in crate::cli) snapshot: Option<i64>,
+    pub snapshot: Option<i64>,
 }
 
 /// How rows are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum RowFormat {
+pub enum RowFormat {
     /// A table for people.
     Table,
     /// A line for each value, which is whole, for people.
@@ -32,28 +33,24 @@ pub(in crate::cli) enum RowFormat {
     Parquet,
 }
 
+/// How rows are written, and where.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct OutputArgs {
+pub struct OutputArgs {
     /// How to print the rows.
     #[arg(long, value_enum, default_value_t = RowFormat::Table)]
-    pub(in crate::cli) format: RowFormat,
+    pub format: RowFormat,
 
     /// The rows that a table shows: 1,000 by default, all with --output.
     #[arg(long, value_name = "N")]
-    pub(in crate::cli) rows: Option<usize>,
+    pub rows: Option<usize>,
 
     /// The file to write instead of standard output.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(in crate::cli) output: Option<PathBuf>,
+    pub output: Option<PathBuf>,
 }
 
-/// Ask the lake in SQL: one question, a file of them, or a shell.
-///
-/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab, shows long
-/// answers in a pager, and Ctrl-C ends a question and not the shell. `\?` lists its commands. When standard
-/// input is no terminal, the statements there are answered one after another, up to the first that fails.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+/// What the help of `sql` ends with.
+pub const SQL_HELP: &str = "\
 In the shell a statement ends with a semicolon; commands begin with a backslash:
   SELECT action_name(action), count(*) FROM steps
     GROUP BY 1 ORDER BY 2 DESC LIMIT 5;
@@ -68,45 +65,72 @@ Statements from a file or a pipe:
   steplake sql -f questions.sql
   echo 'SELECT count(*) FROM steps; SELECT count(*) FROM ir;' | steplake sql --format csv
 
-The history is in $XDG_STATE_HOME/steplake/history (~/.local/state without it); $PAGER shows long answers.")]
-pub(in crate::cli) struct SqlArgs {
+The history is in $XDG_STATE_HOME/steplake/history (~/.local/state without it); $PAGER shows long answers.";
+
+/// What `sql` takes, wherever it is answered.
+#[derive(Debug, Args)]
+pub struct SqlArgs {
     /// The question, e.g. "SELECT count(*) FROM steps".
-    pub(in crate::cli) sql: Option<String>,
+    pub sql: Option<String>,
 
     /// Answer the statements of a file, up to the first that fails.
     #[arg(long, short, conflicts_with = "sql", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(in crate::cli) file: Option<PathBuf>,
+    pub file: Option<PathBuf>,
+
+    /// Which snapshot.
+    #[command(flatten)]
+    pub snapshot: SnapshotArgs,
+
+    /// How the answer is written.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Ask the lake in SQL: one question, a file of them, or a shell.
+///
+/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab, shows long
+/// answers in a pager, and Ctrl-C ends a question and not the shell. `\?` lists its commands. When standard
+/// input is no terminal, the statements there are answered one after another, up to the first that fails.
+#[derive(Debug, Args)]
+#[command(after_help = SQL_HELP)]
+pub(in crate::cli) struct SqlCommand {
+    #[command(flatten)]
+    pub(in crate::cli) asked: SqlArgs,
 
     #[command(flatten)]
     pub(in crate::cli) elsewhere: EngineArgs,
-
-    #[command(flatten)]
-    pub(in crate::cli) snapshot: SnapshotArgs,
-
-    #[command(flatten)]
-    pub(in crate::cli) output: OutputArgs,
 }
 
+/// What `query` takes, wherever it is answered.
 #[derive(Debug, Args)]
-pub(in crate::cli) struct QueryArgs {
+pub struct QueryArgs {
     /// The query's name.
     #[arg(required_unless_present = "list")]
-    pub(in crate::cli) name: Option<String>,
+    pub name: Option<String>,
 
     /// A parameter of the query.
     #[arg(long = "param", short, value_name = "NAME=VALUE")]
-    pub(in crate::cli) params: Vec<String>,
+    pub params: Vec<String>,
 
     /// List the queries and their parameters.
     #[arg(long)]
-    pub(in crate::cli) list: bool,
+    pub list: bool,
+
+    /// Which snapshot.
+    #[command(flatten)]
+    pub snapshot: SnapshotArgs,
+
+    /// How the answer is written.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Ask one of the named queries.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct QueryCommand {
+    #[command(flatten)]
+    pub(in crate::cli) asked: QueryArgs,
 
     #[command(flatten)]
     pub(in crate::cli) elsewhere: EngineArgs,
-
-    #[command(flatten)]
-    pub(in crate::cli) snapshot: SnapshotArgs,
-
-    #[command(flatten)]
-    pub(in crate::cli) output: OutputArgs,
 }

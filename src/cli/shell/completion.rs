@@ -124,9 +124,7 @@ pub(super) fn complete(
     cursor: usize,
 ) -> (usize, Vec<Candidate>) {
     let head = &line[..cursor];
-    let begin = head
-        .rfind(|c| !is_of_word(c))
-        .map_or(0, |at| at + head[at..].chars().next().map_or(0, char::len_utf8));
+    let begin = word_begin(head, |c| !is_of_word(c));
     let (above, _) = words(before);
     if above.is_empty() && head.trim_start().starts_with('\\') {
         return in_command(names, head);
@@ -148,6 +146,12 @@ pub(super) fn complete(
     let mut seen = std::collections::HashSet::new();
     candidates.retain(|candidate| seen.insert(candidate.text.clone()));
     (begin, candidates)
+}
+
+/// Where the last word of a text begins, whose characters are none that part words.
+fn word_begin(text: &str, parts: impl Fn(char) -> bool) -> usize {
+    let last = text.char_indices().rfind(|&(_, character)| parts(character));
+    last.map_or(0, |(at, character)| at + character.len_utf8())
 }
 
 /// Whether a name begins with what was typed, whatever its case.
@@ -239,7 +243,7 @@ fn in_use<'a>(names: &'a Names, tokens: &[TokenWithSpan]) -> Vec<&'a Relation> {
 
 /// What may stand in a command: its name, then what it takes.
 fn in_command(names: &Names, head: &str) -> (usize, Vec<Candidate>) {
-    let begin = head.rfind(char::is_whitespace).map_or(0, |at| at + 1);
+    let begin = word_begin(head, char::is_whitespace);
     let mut earlier = head[..begin].split_whitespace();
     let candidates: Vec<Candidate> = match (earlier.next(), earlier.next()) {
         (None, _) => COMMANDS.iter().map(|command| Candidate::new(command.name)).collect(),
@@ -370,6 +374,9 @@ mod tests {
         assert_eq!(completed("", "\\query mean_reward rew^"), ["reward="]);
         assert_eq!(completed("", "\\format js^"), ["json"]);
         assert_eq!(completed("", "\\snapshot ^"), [""; 0]);
+        // A space of several bytes, and a word of such.
+        assert_eq!(completed("", "\\d\u{a0}st^"), ["steps"]);
+        assert_eq!(completed("", "\\d\u{2003}é^"), [""; 0]);
         assert_eq!(completed("SELECT\n", "\\qui^"), [""; 0]);
     }
 }

@@ -17,20 +17,21 @@ mod statements;
 use std::io::{BufReader, IsTerminal};
 
 use self::session::Session;
-use super::args::{Cli, SqlArgs};
+use super::args::SqlArgs;
 use super::failure::Failed;
+use super::rows::Asking;
 
 /// Answers statements until there are no more, or somebody leaves. A script ends with the first that fails,
 /// a shell goes on.
-pub(super) fn run(cli: &Cli, args: &SqlArgs) -> Result<(), Failed> {
+pub(super) fn run(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
     if let Some(path) = &args.file
         && path.as_os_str() != "-"
     {
-        return script::file(&mut Session::open(cli, args, false)?, path).map(drop);
+        return script::file(&mut Session::open(asking, args, false)?, path).map(drop);
     }
     if args.file.is_none() && std::io::stdin().is_terminal() {
-        return editor::converse(&mut Session::open(cli, args, true)?);
+        return editor::converse(&mut Session::open(asking, args, true)?);
     }
     let input = BufReader::new(std::io::stdin());
-    script::run(&mut Session::open(cli, args, false)?, input, "standard input").map(drop)
+    script::run(&mut Session::open(asking, args, false)?, input, "standard input").map(drop)
 }

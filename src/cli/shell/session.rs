@@ -16,9 +16,9 @@ use super::pager::{Pager, Screen};
 use super::sink::{OutputFile, Sink};
 use super::statements::{Piece, PieceKind};
 use super::{describe, script};
-use crate::cli::args::{Cli, OutputArgs, SnapshotArgs, SqlArgs};
+use crate::cli::args::{OutputArgs, SnapshotArgs, SqlArgs};
 use crate::cli::failure::{Code, Failed};
-use crate::cli::rows::{engine, limits};
+use crate::cli::rows::{Asking, OpenEngine, limits};
 use crate::cli::watch::Watch;
 use crate::query::{Answer, Engine, Format, Position, QueryError, TableLimits, Written, write};
 use crate::store::{Lake, Snapshot, SnapshotId};
@@ -65,7 +65,7 @@ impl Reading {
 
 /// What a shell, or a script, is about.
 pub(super) struct Session<'a> {
-    cli: &'a Cli,
+    asking: Asking<'a>,
     lake: Lake,
     runtime: Option<Runtime>,
     engine: Arc<Engine>,
@@ -84,10 +84,14 @@ pub(super) struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// Opens the lake. Only a shell outlives Ctrl-C.
-    pub(super) fn open(cli: &'a Cli, args: &SqlArgs, is_shell: bool) -> Result<Self, Failed> {
+    pub(super) fn open(
+        asking: &Asking<'a>,
+        args: &SqlArgs,
+        is_shell: bool,
+    ) -> Result<Self, Failed> {
         let OutputArgs { format, rows, output } = &args.output;
         limits(&args.output)?;
-        let lake = Lake::open(&cli.lake)?;
+        let lake = Lake::open(asking.lake)?;
         let snapshot = crate::cli::snapshot(&lake, args.snapshot)?;
         let reading = Reading::new(&snapshot, args.snapshot);
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -95,9 +99,9 @@ impl<'a> Session<'a> {
             // From now on Ctrl-C ends what asks for it, and not the process.
             runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;
         }
-        let (engine, names) = runtime.block_on(ask_for(snapshot))?;
+        let (engine, names) = runtime.block_on(ask_for(asking.open, snapshot))?;
         Ok(Self {
-            cli,
+            asking: *asking,
             lake,
             runtime: Some(runtime),
             engine,
@@ -238,7 +242,8 @@ impl<'a> Session<'a> {
         let asked = SnapshotArgs { snapshot: number };
         let snapshot = crate::cli::snapshot(&self.lake, asked)?;
         let reading = Reading::new(&snapshot, asked);
-        let (engine, names) = self.runtime()?.block_on(ask_for(snapshot))?;
+        let opened = self.runtime()?.block_on(ask_for(self.asking.open, snapshot))?;
+        let (engine, names) = opened;
         (self.engine, self.names, self.reading) = (engine, names, reading);
         self.confirm(&self.reading())
     }
@@ -282,8 +287,8 @@ impl<'a> Session<'a> {
         let started = Instant::now();
         let (watch, sink) = {
             let _runtime = self.runtime()?.enter();
-            let watch = Watch::begin(self.cli);
-            let sink = match &mut self.output {
+            let watch = Watch::begin(self.asking.is_quiet);
+            let sink = match &self.output {
                 Some(file) => file.next(format)?,
                 None => Sink::stdout(self.screen, watch.clone()),
             };
@@ -350,8 +355,11 @@ impl Drop for Session<'_> {
 }
 
 /// An engine over a snapshot, and its names.
-async fn ask_for(snapshot: Snapshot) -> Result<(Arc<Engine>, Arc<Names>), QueryError> {
-    let engine = engine(snapshot).await?;
+async fn ask_for(
+    open: &OpenEngine,
+    snapshot: Snapshot,
+) -> Result<(Arc<Engine>, Arc<Names>), QueryError> {
+    let engine = open(snapshot).await?;
     let names = Names { relations: engine.relations().await?, functions: engine.functions() };
     Ok((Arc::new(engine), Arc::new(names)))
 }

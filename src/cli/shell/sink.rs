@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pager::{Paged, Pager, Screen};
 use crate::cli::failure::Failed;
-use crate::cli::rows::create;
 use crate::cli::watch::{Watch, Watched};
+use crate::cli::whole_file::unwritable;
 use crate::query::Format;
 
 /// The file that answers go to, one after another.
@@ -15,27 +17,46 @@ use crate::query::Format;
 pub(super) struct OutputFile {
     path: PathBuf,
     file: File,
-    /// Whether it has an answer already.
-    is_used: bool,
+    /// Whether it has an answer already, or a part of one.
+    is_used: Arc<AtomicBool>,
 }
 
 impl OutputFile {
     /// Makes the file, or empties it.
     pub(super) fn create(path: PathBuf) -> Result<Self, Failed> {
-        let file = create(&path)?;
-        Ok(Self { path, file, is_used: false })
+        let file = File::create(&path).map_err(|error| unwritable(&path, &error))?;
+        Ok(Self { path, file, is_used: Arc::default() })
     }
 
     /// Another way to its end.
-    pub(super) fn next(&mut self, format: Format) -> Result<Sink, Failed> {
-        if self.is_used && matches!(format, Format::Arrow | Format::Parquet) {
+    pub(super) fn next(&self, format: Format) -> Result<Sink, Failed> {
+        let is_used = self.is_used.load(Ordering::Relaxed);
+        if is_used && matches!(format, Format::Arrow | Format::Parquet) {
             return Err(Failed::usage(format!(
                 "{} has an answer already, and a file of {format} has one: give another with `\\o FILE`",
                 self.path.display()
             )));
         }
-        self.is_used = true;
-        Ok(Sink::File(BufWriter::new(self.file.try_clone()?)))
+        let end = End { file: self.file.try_clone()?, is_used: Arc::clone(&self.is_used) };
+        Ok(Sink::File(BufWriter::new(end)))
+    }
+}
+
+/// The end of a file, which takes note of what comes.
+#[derive(Debug)]
+pub(super) struct End {
+    file: File,
+    is_used: Arc<AtomicBool>,
+}
+
+impl Write for End {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.is_used.store(true, Ordering::Relaxed);
+        self.file.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -47,7 +68,7 @@ pub(super) enum Sink {
     /// To whoever reads standard output.
     Stream(BufWriter<Watched<io::Stdout>>),
     /// To a file.
-    File(BufWriter<File>),
+    File(BufWriter<End>),
 }
 
 impl Sink {

@@ -33,11 +33,17 @@ pub(super) struct Statements {
     waiting: String,
     /// Where that begins in the whole text.
     at: Position,
+    /// So many bytes of it were read: they end between two tokens and end no piece, so that no line is read
+    /// again for each that follows.
+    read: usize,
+    /// Where in them a statement begins.
+    begin: Option<usize>,
 }
 
 impl Default for Statements {
     fn default() -> Self {
-        Self { waiting: String::new(), at: Position { line: 1, column: 1 } }
+        let at = Position { line: 1, column: 1 };
+        Self { waiting: String::new(), at, read: 0, begin: None }
     }
 }
 
@@ -55,39 +61,50 @@ impl Statements {
 
     /// Whether nothing waits for its end, but perhaps comments.
     pub(super) fn is_blank(&self) -> bool {
-        let read = read(&self.waiting);
-        read.ending == Ending::Clean && first(&read.tokens).is_none()
+        if self.begin.is_some() {
+            return false;
+        }
+        let Read { tokens, ending } = read(&self.waiting[self.read..]);
+        ending == Ending::Clean && first(&tokens).is_none()
     }
 
     /// The next piece that has its end.
     pub(super) fn next(&mut self) -> Option<Piece> {
         loop {
-            let Read { tokens, ending } = read(&self.waiting);
-            let start = first(&tokens)?;
-            let begin = offset(&self.waiting, start.span.start);
-            let kind = match start.token {
-                Token::SemiColon => {
-                    self.skip(begin + 1);
-                    continue;
+            let new = &self.waiting[self.read..];
+            let Read { tokens, ending } = read(new);
+            let place = |token: &TokenWithSpan| self.read + offset(new, token.span.start);
+            if self.begin.is_none()
+                && let Some(start) = first(&tokens)
+            {
+                let begin = place(start);
+                match start.token {
+                    Token::SemiColon => {
+                        self.skip(begin + 1);
+                        continue;
+                    }
+                    Token::Backslash => {
+                        let line = self.waiting[begin..].find('\n');
+                        let end = line.map_or(self.waiting.len(), |at| begin + at);
+                        return Some(self.cut(PieceKind::Command, begin, end, 1));
+                    }
+                    _ => self.begin = Some(begin),
                 }
-                Token::Backslash => PieceKind::Command,
-                _ => PieceKind::Statement,
-            };
+            }
             let semicolon = tokens.iter().find(|token| token.token == Token::SemiColon);
-            let (end, length) = match (kind, semicolon, ending) {
-                (PieceKind::Command, ..) => {
-                    let line = self.waiting[begin..].find('\n');
-                    (line.map_or(self.waiting.len(), |at| begin + at), 1)
-                }
-                (_, Some(semicolon), _) => (offset(&self.waiting, semicolon.span.start), 1),
+            let end = match (semicolon, ending) {
+                (Some(semicolon), _) => Some(place(semicolon)),
                 // No further line mends it, so the one who asks is to hear of it.
-                (_, None, Ending::Wrong) => {
-                    let text = self.waiting.trim_end();
-                    (text.strip_suffix(';')?.len(), 1)
-                }
-                (_, None, _) => return None,
+                (None, Ending::Wrong) => self.waiting.trim_end().strip_suffix(';').map(str::len),
+                (None, _) => None,
             };
-            return Some(self.cut(kind, begin, end, length));
+            if let Some((begin, end)) = self.begin.zip(end) {
+                return Some(self.cut(PieceKind::Statement, begin, end, 1));
+            }
+            if ending == Ending::Clean {
+                self.read = self.waiting.len();
+            }
+            return None;
         }
     }
 
@@ -96,8 +113,11 @@ impl Statements {
         if self.is_blank() {
             return None;
         }
-        let begin = first(&read(&self.waiting).tokens)
-            .map_or(0, |token| offset(&self.waiting, token.span.start));
+        let new = &self.waiting[self.read..];
+        let begin = self.begin.unwrap_or_else(|| {
+            let start = first(&read(new).tokens).map(|token| offset(new, token.span.start));
+            self.read + start.unwrap_or(0)
+        });
         let end = self.waiting.trim_end().len().max(begin);
         Some(self.cut(PieceKind::Statement, begin, end, 0))
     }
@@ -117,6 +137,7 @@ impl Statements {
 
     /// Lets the first `bytes` go, and counts where that leads.
     fn skip(&mut self, bytes: usize) {
+        (self.read, self.begin) = (0, None);
         let rest = self.waiting.split_off(bytes);
         for character in mem::replace(&mut self.waiting, rest).chars() {
             if character == '\n' {
@@ -248,6 +269,28 @@ mod tests {
             .map(|piece| (piece.at.line, piece.at.column))
             .collect();
         assert_eq!(places, [(3, 3), (3, 13)]);
+    }
+
+    #[test]
+    fn a_line_is_read_once_however_many_follow() {
+        let mut statements = Statements::default();
+        let lines = ["-- é", "", "  SELECT 'a", "b' IN (", "  ';'", ", 1", "/*", "*/", ") ; \\x"];
+        let mut read = Vec::new();
+        for line in lines {
+            assert_eq!(statements.next(), None);
+            read.push(statements.read == statements.waiting.len());
+            statements.push(line);
+        }
+        // But for a string or a comment that goes on.
+        assert_eq!(read, [true, true, true, false, true, true, true, false, true]);
+        let piece = statements.next().unwrap();
+        let text = "SELECT 'a\nb' IN (\n  ';'\n, 1\n/*\n*/\n)";
+        let at = Position { line: 3, column: 3 };
+        assert_eq!(piece, Piece { kind: PieceKind::Statement, text: text.to_owned(), at });
+        let piece = statements.next().unwrap();
+        let at = Position { line: 9, column: 5 };
+        assert_eq!(piece, Piece { kind: PieceKind::Command, text: "\\x".to_owned(), at });
+        assert!(statements.is_blank());
     }
 
     #[test]

@@ -230,6 +230,26 @@ fn answers_can_go_to_a_file() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "n\n1\nn\n2\n");
 }
 
+#[test]
+fn a_question_that_failed_leaves_its_file_to_the_next() {
+    let (folder, lake, state) = lake();
+    let file = folder.path().join("rows.parquet");
+    let mut shell = Terminal::open(&lake, &state, &[]);
+    shell.enter("\\format parquet");
+    shell.enter(&format!("\\o {}", file.display()));
+    shell.expect("answers go to ");
+    shell.enter("SELECT nope FROM steps;");
+    shell.expect("there is no column `nope`");
+    shell.enter("SELECT 1 AS n;");
+    shell.expect("1 row, ");
+    shell.enter("SELECT 2 AS n;");
+    shell.expect("has an answer already");
+    shell.enter("\\q");
+    assert!(shell.end().success());
+    let bytes = std::fs::read(&file).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
+}
+
 /// Runs `sql` with these arguments and `script` as its standard input: exit code, output and messages.
 fn pipe(lake: &Path, arguments: &[&str], script: &str) -> (Option<i32>, String, String) {
     let mut command = steplake(lake);

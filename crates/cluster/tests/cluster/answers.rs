@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, Query};
-use steplake::store::{Lake, ScanColumns, SnapshotKind, Table};
+use steplake::store::Lake;
 
-use crate::lakes::{APART, Embedded, count, in_layers};
+use crate::lakes::{Embedded, in_layers};
 use crate::processes::{Cluster, Refused, answer, texts};
 use crate::small_lake::{self, Kept};
 use crate::toy_lake::Author;
-use steplake::dedup::Settings;
 
 /// What is asked in a test file.
 struct Asked<'a> {
@@ -49,14 +49,14 @@ impl sqllogictest::DB for Asked<'_> {
             }
             answer => answer?,
         };
-        let columns = rows.first().map_or(0, |batch| batch.num_columns());
+        let columns = rows.first().map_or(0, arrow::array::RecordBatch::num_columns);
         let types = vec![DefaultColumnType::Any; columns];
         let cell = |text: String| if text.is_empty() { "(empty)".to_owned() } else { text };
         let mut rows = texts(&rows);
         for row in rows.iter_mut().filter(|_| text.starts_with("DESCRIBE ")) {
             // The one difference: what is a dictionary in the lake travels as plain text.
             if row[..2] == ["benchmark_uri", "Utf8"] {
-                row[1] = "Dictionary(Int32, Utf8)".to_owned();
+                row[1] = "Dictionary(Int32, Utf8)".into();
             }
         }
         let rows = rows.into_iter().map(|row| row.into_iter().map(cell).collect());
@@ -142,45 +142,6 @@ fn layers_answer_as_in_one_process() {
     }
 }
 
-fn derived(lake: &Lake) -> Vec<(Table, Vec<Vec<String>>)> {
-    let snapshot = lake.snapshot().unwrap();
-    let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
-    derived
-        .map(|table| {
-            let batches = snapshot.scan(table, ScanColumns::All).map(Result::unwrap);
-            (table, texts(&batches.collect::<Vec<_>>()))
-        })
-        .collect()
-}
-
-#[test]
-fn a_dedup_makes_the_same_tables() {
-    let cluster = Cluster::start(2);
-    let folder = tempfile::tempdir().unwrap();
-    let here = in_layers(&folder.path().join("here"), 3);
-    let there = in_layers(&folder.path().join("there"), 3);
-    let full = count(&here, Settings { full: true, ..APART });
-    let output = cluster.command(there.path(), "dedup").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(
-        said,
-        format!(
-            "{} steps: {} transitions, {} conflicts, {} failures\n",
-            full.steps, full.transitions, full.conflicts, full.failures
-        )
-    );
-    assert!(full.conflicts > 0 && full.failures > 0);
-    for ((table, here), (_, there)) in derived(&here).into_iter().zip(derived(&there)) {
-        assert_eq!(here, there, "{table}");
-    }
-    let snapshot = there.snapshot().unwrap();
-    assert_eq!(snapshot.history().last().unwrap().kind, SnapshotKind::Dedup);
-    assert_eq!(snapshot.layers().len(), 1);
-    // A later pass goes on from it.
-    assert!(count(&there, APART).unchanged);
-}
-
 #[test]
 fn what_cannot_be_had_is_said() {
     let folder = tempfile::tempdir().unwrap();
@@ -220,4 +181,48 @@ fn nobody(lake: &Path, address: &str) -> Result<Vec<arrow::array::RecordBatch>, 
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_steplake-cluster"));
     command.env("STEPLAKE_LAKE", lake).args(["sql", "--scheduler", address]);
     answer(command.args(["SELECT count(*) FROM steps WHERE action > 0", "--format", "arrow"]))
+}
+
+/// What `sql` prints, asked in this way.
+fn printed(cluster: &Cluster, lake: &Lake, arguments: &[&str], script: Stdio) -> String {
+    let mut command = cluster.command(lake.path(), "sql");
+    let output = command.args(arguments).stdin(script).output().unwrap();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn a_question_may_stand_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("lake"), 1);
+    let cluster = Cluster::start(1);
+    let script = folder.path().join("script.sql");
+    let text = "SELECT count(*) AS n FROM steps\n WHERE action > 9;\n\\x\n\\query unstable;\nSELECT 2 AS two";
+    std::fs::write(&script, text).unwrap();
+    let path = script.to_str().unwrap();
+    for format in ["csv", "table", "expanded"] {
+        let given = ["--format", format, "-f", path];
+        let from_file = printed(&cluster, &lake, &given, Stdio::null());
+        let piped = std::fs::File::open(&script).unwrap();
+        assert_eq!(printed(&cluster, &lake, &given[..2], piped.into()), from_file);
+        assert!(from_file.contains("two"), "{from_file}");
+    }
+    let rows = printed(
+        &cluster,
+        &lake,
+        &["--format", "expanded", "--rows", "1", "SELECT * FROM steps"],
+        Stdio::null(),
+    );
+    assert!(rows.contains("row 1 ]") && !rows.contains("row 2 ]"), "{rows}");
+    let table = folder.path().join("rows.csv");
+    let kept = [
+        "--format",
+        "csv",
+        "--output",
+        table.to_str().unwrap(),
+        "--",
+        "SELECT 3 AS three FROM steps LIMIT 1",
+    ];
+    assert_eq!(printed(&cluster, &lake, &kept, Stdio::null()), "");
+    assert_eq!(std::fs::read_to_string(table).unwrap(), "three\n3\n");
 }

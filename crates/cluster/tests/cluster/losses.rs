@@ -1,12 +1,13 @@
-//! An executor is killed in the middle of a query.
+//! Executors and files that go in the middle of a query.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use steplake::dedup::Settings;
 use steplake::store::{Lake, Table};
 
-use crate::lakes::{Embedded, in_layers};
-use crate::processes::{Cluster, texts};
+use crate::lakes::{APART, Embedded, count, in_layers};
+use crate::processes::{Cluster, rows, texts};
 
 const QUESTION: &str = "SELECT action, count(*) AS steps, sum(wall_time_us) AS time, min(reward_Size) AS least \
                         FROM steps GROUP BY action ORDER BY action";
@@ -71,8 +72,52 @@ fn an_executor_that_is_killed_does_not_change_the_answer() {
     held.release();
     cluster.kill(stuck);
     let output = asking.wait_with_output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let reader = arrow::ipc::reader::FileReader::try_new(std::io::Cursor::new(output.stdout), None);
-    let rows = reader.unwrap().collect::<Result<Vec<_>, _>>().unwrap();
-    assert_eq!(texts(&rows), wanted);
+    assert_eq!(texts(&rows(output).unwrap()), wanted);
+}
+
+#[test]
+fn a_file_that_is_moved_meanwhile_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("lake"), 3);
+    let question = "SELECT * FROM state_transitions ORDER BY state_key, state_id, action";
+    let wanted = texts(&Embedded::over(lake.snapshot().unwrap()).sql(question));
+    // The query waits for somebody to work on it, with the paths that the files have now.
+    let mut cluster = Cluster::start(0);
+    let mut command = cluster.command(lake.path(), "sql");
+    command.args(["--format", "arrow", "--", question]);
+    let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    cluster.wait_for_a_job();
+    count(&lake, Settings { full: true, ..APART });
+    cluster.add_executor();
+    let output = asking.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(texts(&rows(output).unwrap()), wanted);
+    let asked_again = "steplake: warning: an executor or a file was lost (";
+    assert!(said.starts_with(asked_again) && said.lines().count() == 1, "{said}");
+}
+
+#[test]
+fn what_is_never_found_is_asked_for_three_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("lake"), 1);
+    let mut cluster = Cluster::start(1);
+    cluster.mount = Some(folder.path().join("nowhere"));
+    let mut command = cluster.command(lake.path(), "sql");
+    let said = rows(command.args(["--", QUESTION]).output().unwrap()).unwrap_err();
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(lines[..2].iter().all(|line| line.ends_with(": asking again")), "{said}");
+    assert!(lines[2].contains("lost what it was working on, 3 times"), "{said}");
+}
+
+#[test]
+fn a_mistake_is_no_loss_whatever_it_is_about() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = in_layers(&folder.path().join("lake"), 1);
+    let cluster = Cluster::start(1);
+    let sql = "SELECT sum(CAST(action_name(action) || ' transport error: No such file or directory' AS BIGINT)) \
+               FROM steps";
+    let output = cluster.command(lake.path(), "sql").args(["--", sql]).output().unwrap();
+    let said = rows(output).unwrap_err();
+    assert!(said.contains("transport error: No such file") && said.lines().count() == 1, "{said}");
 }

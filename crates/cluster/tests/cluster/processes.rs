@@ -3,7 +3,7 @@
 use std::fmt;
 use std::io::{BufRead as _, BufReader, Cursor};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -52,8 +52,8 @@ impl Drop for Process {
     }
 }
 
-/// A line that the executor of this number said.
-pub(crate) type Line = (usize, String);
+/// A line that the executor of this number said; of the scheduler where there is none.
+type Line = (Option<usize>, String);
 
 /// A scheduler and its executors.
 #[derive(Debug)]
@@ -71,9 +71,10 @@ pub(crate) struct Cluster {
 impl Cluster {
     pub(crate) fn start(executors: usize) -> Self {
         let mut command = program();
-        command.args(["scheduler", "--listen", "127.0.0.1:0", "--executor-timeout", "15"]);
-        let scheduler = Process::start(&mut command);
+        command.args(["scheduler", "-v", "--listen", "127.0.0.1:0", "--executor-timeout", "15"]);
+        let mut scheduler = Process::start(command.stderr(Stdio::piped()));
         let (say, lines) = channel();
+        listen(&mut scheduler, None, &say);
         let folder = tempfile::tempdir().unwrap();
         let mut cluster = Self {
             scheduler,
@@ -96,20 +97,27 @@ impl Cluster {
         command.arg(&self.scheduler.address).arg("--work-dir");
         command.arg(self.folder.path().join(format!("work-{number}"))).stderr(Stdio::piped());
         let mut process = Process::start(&mut command);
-        let (log, say) = (process.child.stderr.take().unwrap(), self.say.clone());
-        thread::spawn(move || {
-            for line in BufReader::new(log).lines().map_while(Result::ok) {
-                if say.send((number, line)).is_err() {
-                    return;
-                }
-            }
-        });
+        listen(&mut process, Some(number), &self.say);
         self.executors.push(process);
     }
 
-    /// The next line that an executor says.
-    pub(crate) fn next_line(&self) -> Line {
-        self.lines.lock().unwrap().recv().unwrap()
+    /// The next line that an executor says, and which one it is.
+    pub(crate) fn next_line(&self) -> (usize, String) {
+        loop {
+            if let (Some(executor), line) = self.lines.lock().unwrap().recv().unwrap() {
+                return (executor, line);
+            }
+        }
+    }
+
+    /// Waits until the scheduler has a query.
+    pub(crate) fn wait_for_a_job(&self) {
+        loop {
+            let (executor, line) = self.lines.lock().unwrap().recv().unwrap();
+            if executor.is_none() && line.contains("Job queued: ") {
+                return;
+            }
+        }
     }
 
     pub(crate) fn kill(&mut self, executor: usize) {
@@ -152,13 +160,30 @@ impl Cluster {
     }
 }
 
+/// Hands on what a process says on standard error.
+fn listen(process: &mut Process, executor: Option<usize>, say: &Sender<Line>) {
+    let (log, say) = (process.child.stderr.take().unwrap(), say.clone());
+    thread::spawn(move || {
+        for line in BufReader::new(log).lines().map_while(Result::ok) {
+            if say.send((executor, line)).is_err() {
+                return;
+            }
+        }
+    });
+}
+
 /// The rows that a command prints.
 pub(crate) fn answer(command: &mut Command) -> Result<Vec<RecordBatch>, Refused> {
-    let output = command.output().unwrap();
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    rows(command.output().unwrap()).map_err(|said| {
         let last = said.lines().last().unwrap_or_default();
-        return Err(Refused(last.strip_prefix("steplake: ").unwrap_or(last).to_owned()));
+        Refused(last.strip_prefix("steplake: ").unwrap_or(last).to_owned())
+    })
+}
+
+/// The rows that a command has printed, else all that it said.
+pub(crate) fn rows(output: Output) -> Result<Vec<RecordBatch>, String> {
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim_end().to_owned());
     }
     let batches = FileReader::try_new(Cursor::new(output.stdout), None).unwrap();
     Ok(batches.collect::<Result<_, _>>().unwrap())

@@ -1,5 +1,7 @@
 //! The command line as its users meet it: what goes where, exit codes, and one clear line for bad input.
 
+mod output;
+
 use std::path::Path;
 use std::process::Stdio;
 
@@ -299,78 +301,6 @@ fn a_damaged_segment_is_named_and_verify_fails() {
     assert!(text.contains(&name) && text.lines().count() == 1, "{text}");
     std::fs::write(&segment, bytes).unwrap();
     run(&lake, &["verify"]);
-}
-
-#[test]
-fn machine_readable_output_is_all_there_is_on_standard_output() {
-    let (folder, lake) = folder();
-    toy(&lake, &["--steps", "50"]);
-    let question =
-        "SELECT state_id, action, reward_Cost FROM steps ORDER BY episode_id, step_index";
-    let json = run(&lake, &["-vv", "sql", question, "--format", "json"]);
-    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
-    assert_eq!(rows.len(), 51);
-    assert_eq!(rows[0]["state_id"].as_str().unwrap().len(), 40);
-    assert!(rows[0]["action"].is_null());
-    let csv = run(&lake, &["sql", question, "--format", "csv"]);
-    assert_eq!(csv.lines().count(), 52);
-    let file = folder.path().join("rows.parquet");
-    let output = ["sql", question, "--format", "parquet", "--output", file.to_str().unwrap()];
-    assert_eq!(run(&lake, &output), "");
-    assert_eq!(&std::fs::read(file).unwrap()[..4], b"PAR1");
-}
-
-#[test]
-fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
-    let (folder, lake) = folder();
-    toy(&lake, &["--steps", "100"]);
-    let many = "SELECT unnest(range(0, 1200)) AS n, repeat('x', 100) AS long";
-    let output = steplake(&lake).args(["sql", many]).output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(text.ends_with("the first 1000 rows; take another format for all of them\n"));
-    assert!(text.contains(&format!("{}… ", "x".repeat(59))), "{text}");
-    let said = err(&output);
-    let says = "steplake: warning: the table shows only the first 1000 rows: --rows shows more";
-    assert!(said.starts_with(says) && said.lines().count() == 1, "{said}");
-    let output = steplake(&lake).args(["sql", many, "-v"]).output().unwrap();
-    assert!(err(&output).contains(" WARN "), "with -v, the time and the place are said as well");
-
-    let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stdout).contains("\nthe first 7 rows;"));
-    assert_eq!(err(&output), "", "nobody is told what was asked for");
-    let seven = run(&lake, &["query", "noop_rate", "--rows", "1"]);
-    assert!(seven.contains("\nthe first 1 row;"), "{seven}");
-
-    let file = folder.path().join("table.txt");
-    run(&lake, &["sql", many, "--output", file.to_str().unwrap()]);
-    let text = std::fs::read_to_string(file).unwrap();
-    assert!(text.ends_with("\n1200 rows\n") && text.contains(&"x".repeat(100)));
-    let (code, text) = fail(&lake, &["sql", many, "--rows", "7", "--format", "csv"]);
-    assert_eq!((code, text.lines().count()), (2, 1), "{text}");
-}
-
-#[test]
-fn two_columns_of_one_name_are_refused_before_a_file_is_touched() {
-    let (folder, lake) = folder();
-    toy(&lake, &["--steps", "100"]);
-    run(&lake, &["dedup"]);
-    let joined = "FROM state_transitions AS t JOIN observations AS o USING (state_id)";
-    let twice = format!("SELECT * {joined}");
-    let file = folder.path().join("rows");
-    std::fs::write(&file, "mine").unwrap();
-    let to_file = ["--output", file.to_str().unwrap()];
-    for format in ["json", "arrow", "parquet"] {
-        let (code, text) =
-            fail(&lake, &[&["sql", &twice, "--format", format], &to_file[..]].concat());
-        assert!(code == 2 && text.contains("two columns are called `state_key`"), "{text}");
-        assert!(text.contains(" AS,") && text.contains("b.* EXCLUDE (state_key)"), "{text}");
-        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
-    }
-    assert!(run(&lake, &["sql", &twice, "--format", "csv"]).matches("state_key").count() > 1);
-    run(&lake, &["sql", &twice]);
-    let once = format!("SELECT t.*, o.* EXCLUDE (state_id, state_key) {joined}");
-    run(&lake, &[&["sql", &once, "--format", "parquet"], &to_file[..]].concat());
-    assert_eq!(&std::fs::read(&file).unwrap()[..4], b"PAR1");
 }
 
 #[test]

@@ -1,0 +1,152 @@
+//! The file of `--output`.
+
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
+
+use super::failure::Failed;
+
+/// A file that is there whole or not at all. It is written under another name beside its place, and takes it
+/// with [`finish`](Self::finish). Dropped before, it leaves what was there; killed, it also leaves a hidden file
+/// beside it. What is no plain file, as a pipe is, cannot be replaced and is written to as it is.
+#[derive(Debug)]
+pub(super) struct WholeFile {
+    path: PathBuf,
+    out: BufWriter<Out>,
+}
+
+#[derive(Debug)]
+enum Out {
+    Beside { file: NamedTempFile, place: PathBuf },
+    Itself(File),
+}
+
+impl WholeFile {
+    /// # Errors
+    ///
+    /// When the place cannot be written to.
+    pub(super) fn create(path: &Path) -> Result<Self, Failed> {
+        let out = Out::create(path).map_err(|error| unwritable(path, &error))?;
+        Ok(Self { path: path.to_owned(), out: BufWriter::new(out) })
+    }
+
+    /// Brings everything to its place, and then to the disk: whoever looks finds what was there before or all
+    /// of this, after a power cut too.
+    ///
+    /// # Errors
+    ///
+    /// What a disk does. What was there before is there still.
+    pub(super) fn finish(self) -> Result<(), Failed> {
+        let Self { path, out } = self;
+        let out = out.into_inner().map_err(io::IntoInnerError::into_error);
+        out.and_then(Out::finish).map_err(|error| unwritable(&path, &error))
+    }
+}
+
+impl Out {
+    fn create(path: &Path) -> io::Result<Self> {
+        // Through links, so that these stay what they are.
+        let place = path.canonicalize().unwrap_or_else(|_not_there| path.to_owned());
+        let there = fs::metadata(&place).ok();
+        let permissions = match there {
+            Some(other) if !other.is_file() => return File::create(place).map(Self::Itself),
+            Some(file) => {
+                // Who may not write to the file is not to replace it.
+                OpenOptions::new().write(true).open(&place)?;
+                Some(file.permissions())
+            }
+            None => None,
+        };
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let mut named = tempfile::Builder::new();
+        // As any new file: less what the umask takes.
+        let file =
+            named.prefix(".").suffix(".unfinished").permissions(Permissions::from_mode(0o666));
+        let file = file.tempfile_in(folder.unwrap_or(Path::new(".")))?;
+        if let Some(permissions) = permissions {
+            file.as_file().set_permissions(permissions)?;
+        }
+        Ok(Self::Beside { file, place })
+    }
+
+    fn finish(self) -> io::Result<()> {
+        let Self::Beside { file, place } = self else { return Ok(()) };
+        file.as_file().sync_all()?;
+        file.persist(place)?;
+        Ok(())
+    }
+}
+
+impl Write for Out {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Beside { file, .. } => file.as_file_mut().write(bytes),
+            Self::Itself(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Write for WholeFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// A file that cannot be written, and why.
+pub(super) fn unwritable(path: &Path, error: &io::Error) -> Failed {
+    let text = error.to_string();
+    // What the system said, without the name that was to be taken for a while.
+    let cause = text.split_once(" at path ").map_or(text.as_str(), |(cause, _)| cause);
+    Failed::usage(format!("{} cannot be written: {cause}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_at_the_end_and_not_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("rows"), folder.path().join("link"));
+        fs::write(&path, "old").unwrap();
+        fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        let mut dropped = WholeFile::create(&link).unwrap();
+        dropped.write_all(b"half").unwrap();
+        drop(dropped);
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        let mut file = WholeFile::create(&link).unwrap();
+        file.write_all(b"new").unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
+        file.finish().unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(link.is_symlink());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing else is left");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_named_as_it_was_given() {
+        let folder = tempfile::tempdir().unwrap();
+        for path in [folder.path().join("nowhere/rows"), folder.path().to_owned()] {
+            let said = WholeFile::create(&path).unwrap_err().to_string();
+            let wanted = format!("{} cannot be written: ", path.display());
+            let cause = said.strip_prefix(&wanted).unwrap_or_default();
+            assert!(cause.contains("os error") && !cause.contains('/'), "{said}");
+        }
+        let mut nowhere = WholeFile::create(Path::new("/dev/null")).unwrap();
+        nowhere.write_all(b"lost").unwrap();
+        nowhere.finish().unwrap();
+    }
+}

@@ -1,0 +1,126 @@
+//! Where rows and graphs go: standard output, and files that are there whole or not at all.
+
+use std::path::Path;
+
+use super::{folder, toy};
+use crate::support::{err, fail, run, steplake};
+
+#[test]
+fn machine_readable_output_is_all_there_is_on_standard_output() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "50"]);
+    let question =
+        "SELECT state_id, action, reward_Cost FROM steps ORDER BY episode_id, step_index";
+    let json = run(&lake, &["-vv", "sql", question, "--format", "json"]);
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&json).unwrap();
+    assert_eq!(rows.len(), 51);
+    assert_eq!(rows[0]["state_id"].as_str().unwrap().len(), 40);
+    assert!(rows[0]["action"].is_null());
+    let csv = run(&lake, &["sql", question, "--format", "csv"]);
+    assert_eq!(csv.lines().count(), 52);
+    let file = folder.path().join("rows.parquet");
+    let output = ["sql", question, "--format", "parquet", "--output", file.to_str().unwrap()];
+    assert_eq!(run(&lake, &output), "");
+    assert_eq!(&std::fs::read(file).unwrap()[..4], b"PAR1");
+}
+
+#[test]
+fn a_table_on_standard_output_is_cut_and_one_in_a_file_is_whole() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    let many = "SELECT unnest(range(0, 1200)) AS n, repeat('x', 100) AS long";
+    let output = steplake(&lake).args(["sql", many]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.ends_with("the first 1000 rows; take another format for all of them\n"));
+    assert!(text.contains(&format!("{}… ", "x".repeat(59))), "{text}");
+    let said = err(&output);
+    let says = "steplake: warning: the table shows only the first 1000 rows: --rows shows more";
+    assert!(said.starts_with(says) && said.lines().count() == 1, "{said}");
+    let output = steplake(&lake).args(["sql", many, "-v"]).output().unwrap();
+    assert!(err(&output).contains(" WARN "), "with -v, the time and the place are said as well");
+
+    let output = steplake(&lake).args(["sql", many, "--rows", "7"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&output.stdout).contains("\nthe first 7 rows;"));
+    assert_eq!(err(&output), "", "nobody is told what was asked for");
+    let seven = run(&lake, &["query", "noop_rate", "--rows", "1"]);
+    assert!(seven.contains("\nthe first 1 row;"), "{seven}");
+
+    let file = folder.path().join("table.txt");
+    run(&lake, &["sql", many, "--output", file.to_str().unwrap()]);
+    let text = std::fs::read_to_string(file).unwrap();
+    assert!(text.ends_with("\n1200 rows\n") && text.contains(&"x".repeat(100)));
+    let (code, text) = fail(&lake, &["sql", many, "--rows", "7", "--format", "csv"]);
+    assert_eq!((code, text.lines().count()), (2, 1), "{text}");
+}
+
+#[test]
+fn two_columns_of_one_name_are_refused_before_a_file_is_touched() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    run(&lake, &["dedup"]);
+    let joined = "FROM state_transitions AS t JOIN observations AS o USING (state_id)";
+    let twice = format!("SELECT * {joined}");
+    let file = folder.path().join("rows");
+    std::fs::write(&file, "mine").unwrap();
+    let to_file = ["--output", file.to_str().unwrap()];
+    for format in ["json", "arrow", "parquet"] {
+        let (code, text) =
+            fail(&lake, &[&["sql", &twice, "--format", format], &to_file[..]].concat());
+        assert!(code == 2 && text.contains("two columns are called `state_key`"), "{text}");
+        assert!(text.contains(" AS,") && text.contains("b.* EXCLUDE (state_key)"), "{text}");
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
+    }
+    assert!(run(&lake, &["sql", &twice, "--format", "csv"]).matches("state_key").count() > 1);
+    run(&lake, &["sql", &twice]);
+    let once = format!("SELECT t.*, o.* EXCLUDE (state_id, state_key) {joined}");
+    run(&lake, &[&["sql", &once, "--format", "parquet"], &to_file[..]].concat());
+    assert_eq!(&std::fs::read(&file).unwrap()[..4], b"PAR1");
+}
+
+/// What fails after many rows.
+const LATE: &str = "SELECT CASE WHEN value < 90000 THEN value ELSE CAST('row ' || value AS BIGINT) END AS n \
+                    FROM generate_series(1, 100000)";
+
+#[test]
+fn an_answer_that_fails_on_its_way_leaves_the_file_as_it_was() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "100"]);
+    run(&lake, &["dedup"]);
+    let answers = folder.path().join("answers");
+    std::fs::create_dir(&answers).unwrap();
+    let file = answers.join("rows");
+    let to_file = ["--output", file.to_str().unwrap()];
+    let asked = |arguments: &[&str]| fail(&lake, &[arguments, &to_file[..]].concat()).1;
+    let only = |wanted: Option<&str>| {
+        let found = std::fs::read_to_string(&file).ok();
+        assert_eq!(found.as_deref(), wanted);
+        assert_eq!(std::fs::read_dir(&answers).unwrap().count(), usize::from(wanted.is_some()));
+    };
+    for before in [None, Some("mine")] {
+        if let Some(text) = before {
+            std::fs::write(&file, text).unwrap();
+        }
+        for format in ["csv", "json", "arrow", "parquet", "expanded"] {
+            assert!(asked(&["sql", LATE, "--format", format]).contains("row 9"), "{format}");
+            only(before);
+        }
+    }
+    run(&lake, &[&["sql", "SELECT 1 AS n", "--format", "csv"], &to_file[..]].concat());
+    only(Some("n\n1\n"));
+
+    run(&lake, &[&["export"], &to_file[..]].concat());
+    let graph = std::fs::read_to_string(&file).unwrap();
+    assert!(graph.ends_with("</graphml>\n"), "{graph}");
+    truncate(&lake.join("observations"));
+    assert!(asked(&["export"]).contains("observations"));
+    only(Some(&graph));
+}
+
+/// Cuts the files of a folder short.
+fn truncate(folder: &Path) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &bytes[..bytes.len() / 3]).unwrap();
+    }
+}
