@@ -346,14 +346,17 @@ impl Remote {
         object: &str,
         content: Bytes,
     ) -> Result<(), RemoteError> {
-        let payload = PutPayload::from_bytes(content);
-        match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(()),
-            Ok(_) | Err(Error::NotImplemented { .. }) => {
-                Err(RemoteError::Unconditional { address: self.address.clone() })
+        // Once more, where a collection took it meanwhile: it is there then.
+        for _ in 0..2 {
+            let payload = PutPayload::from_bytes(content.clone());
+            match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
+                Ok(_) => {}
+                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => return Ok(()),
+                Err(Error::NotImplemented { .. }) => break,
+                Err(error) => return Err(self.failed("write", object)(error)),
             }
-            Err(error) => Err(self.failed("write", object)(error)),
         }
+        Err(RemoteError::Unconditional { address: self.address.clone() })
     }
 
     /// Takes a number with a manifest, where it is not taken yet; says whether it did. Where the store's answer

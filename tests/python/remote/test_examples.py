@@ -19,6 +19,8 @@ TOY = "--env toy-v0 --benchmark generator://toy-v0/0..3 --jobs 1"
 WAIT_SECONDS = 240
 # More than a shard plays before it can be told to stop.
 MANY = 4000
+# So long SQLite's log is once some episodes are over.
+PLAYED_BYTES = 200_000
 
 
 class Examples(unittest.TestCase):
@@ -48,13 +50,12 @@ class Examples(unittest.TestCase):
         return lake
 
     def stop(self, index, count, environment):
-        """Starts a shard, tells it to stop when it records, and asserts that it is interrupted."""
-        scratch = Path(environment["SCRATCH"])
-        lakes = f"steplake-*-shard-{index}/lake.json"
-        before = {lake.stat().st_ino for lake in scratch.glob(lakes)}
+        """Starts a shard, tells it to stop once it has played something, and asserts that it is interrupted."""
         process = subprocess.Popen(["bash", str(EXAMPLES / "shard.sh"), str(index), str(count)], env=environment)
-        new = lambda: [lake for lake in scratch.glob(lakes) if lake.stat().st_ino not in before]
-        while process.poll() is None and not new():
+        log = f"steplake-*-shard-{index}/*.sqlite-wal"
+        while process.poll() is None:
+            if any(log.stat().st_size > PLAYED_BYTES for log in Path(environment["SCRATCH"]).glob(log)):
+                break
             try:
                 process.wait(0.01)
             except subprocess.TimeoutExpired:
