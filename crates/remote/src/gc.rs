@@ -112,7 +112,8 @@ async fn attempt(
             return Ok(None);
         }
         let found = remote.head(&fence).await?;
-        let found = found.ok_or_else(|| RemoteError::damaged(remote.name(&fence), "it is missing"))?;
+        let found =
+            found.ok_or_else(|| RemoteError::damaged(remote.name(&fence), "it is missing"))?;
         let count = old.len();
         old.retain(is_older(found.last_modified.timestamp_millis(), age));
         collected.young += (count - old.len()) as u64;

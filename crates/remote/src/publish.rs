@@ -312,8 +312,7 @@ async fn merged(
     let into = work.path().join("merged");
     let sealed = merge::Settings { sealed_only: true, ..merge::Settings::default() };
     let together = tokio::task::block_in_place(|| {
-        let (together, report) =
-            merge(Disk::default(), &lakes, &into, &sealed, &mut |_, _| {})?;
+        let (together, report) = merge(Disk::default(), &lakes, &into, &sealed, &mut |_, _| {})?;
         let said = together.sealed()?.inventory();
         let as_lake = |lake: &Lake| {
             let snapshot = lake.sealed()?;

@@ -320,8 +320,7 @@ impl Remote {
     /// Reads the list of a version, and compares its digest.
     pub(crate) async fn published(&self, manifest: Manifest) -> Result<Published, RemoteError> {
         let number = manifest.version;
-        let forgotten =
-            || RemoteError::Forgotten { address: self.address.clone(), wanted: number };
+        let forgotten = || RemoteError::Forgotten { address: self.address.clone(), wanted: number };
         let list = manifest.list.clone().ok_or_else(forgotten)?;
         let object = list_name(&list);
         let name = self.name(&object);

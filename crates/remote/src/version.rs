@@ -209,11 +209,7 @@ pub(crate) fn content_of(object: &str) -> Option<(&str, &str)> {
 }
 
 /// A list as text. `objects` says where each file lies.
-pub(crate) fn list_to_json(
-    inventory: &Inventory,
-    objects: &Objects,
-    publication: &str,
-) -> Vec<u8> {
+pub(crate) fn list_to_json(inventory: &Inventory, objects: &Objects, publication: &str) -> Vec<u8> {
     let run = |row: &RunRow| ListedRun {
         run_id: row.id.0,
         uid: row.uid.clone(),

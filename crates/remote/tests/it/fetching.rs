@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::store::{Disk, Lake, Operation, ScanColumns, StoreError, Table, Verdict};
 use indicatif::ProgressBar;
+use steplake::store::{Disk, Lake, Operation, ScanColumns, StoreError, Table, Verdict};
 use steplake_remote::RemoteError;
 use steplake_remote::fetch::{self, fetch};
 use steplake_remote::publish::Settings;
@@ -265,7 +265,8 @@ fn what_is_damaged_here_is_fetched_again_on_request() {
         std::fs::write(&path, bytes).unwrap();
         assert!(!there.verify(&mut |_, _| {}).unwrap().findings.is_empty());
         assert_eq!(receive(&remote, there.path()).unwrap().files_fetched, 0);
-        let (settings, bar) = (fetch::Settings { verify: true, ..Default::default() }, ProgressBar::hidden());
+        let (settings, bar) =
+            (fetch::Settings { verify: true, ..Default::default() }, ProgressBar::hidden());
         let fetching = fetch(&remote, None, there.path(), Disk::default(), &settings, &bar);
         assert_eq!(wait(fetching).unwrap().files_fetched, 1);
         assert_same(&here, &there);

@@ -9,8 +9,8 @@ use steplake_remote::RemoteError;
 use steplake_remote::gc::{AGE, AGE_MIN, gc};
 
 use crate::support::{
-    Fault, Times, assert_same, derive, lake, memory, objects, place_at, put, receive,
-    receive_on, record, send_plainly, version, wait,
+    Fault, Times, assert_same, derive, lake, memory, objects, place_at, put, receive, receive_on,
+    record, send_plainly, version, wait,
 };
 use steplake::store::Disk;
 
@@ -37,7 +37,11 @@ fn what_no_version_names_goes_once_it_is_old() {
 
     let one = NonZeroU64::new(1);
     times.pass(AGE_MIN - Duration::from_mins(1));
-    assert_eq!(wait(gc(&remote, None, Duration::ZERO)).unwrap().objects, 0, "nothing goes so young");
+    assert_eq!(
+        wait(gc(&remote, None, Duration::ZERO)).unwrap().objects,
+        0,
+        "nothing goes so young"
+    );
     // A clock that is ahead says otherwise, and the store's decides.
     let ahead = place_at(&store, &times, None, 30 * 24 * 3_600_000);
     assert_eq!(wait(gc(&ahead, None, Duration::ZERO)).unwrap().objects, 0);

@@ -19,8 +19,8 @@ use steplake_remote::publish::{Outcome, Settings, publish};
 use steplake_remote::remote::Remote;
 
 use crate::support::{
-    Fault, Times, Wrapped, assert_sound, content, derive, episodes, lake, memory, objects, place_at,
-    place_in, put, receive, receive_on, record, send, send_plainly, wait,
+    Fault, Times, Wrapped, assert_sound, content, derive, episodes, lake, memory, objects,
+    place_at, place_in, put, receive, receive_on, record, send, send_plainly, wait,
 };
 
 /// What comes next.

@@ -300,10 +300,7 @@ impl Wrapped {
     }
 }
 
-async fn answer<T>(
-    fault: Option<Fault>,
-    operation: impl Future<Output = Result<T>>,
-) -> Result<T> {
+async fn answer<T>(fault: Option<Fault>, operation: impl Future<Output = Result<T>>) -> Result<T> {
     match fault {
         Some(Fault::Refuse | Fault::Twice | Fault::Conflict) => Err(silence()),
         Some(Fault::Forget) => {
