@@ -6,8 +6,8 @@
 //! requests of any number of publishers and collections reach the store, however long one of them pauses, and
 //! whatever their clocks say. It stands on this:
 //!
-//! 1. A name is written once. Segments and lists bear the random name of the attempt that sends them, so a
-//!    request to delete one, which may arrive late or twice, never meets anything else.
+//! 1. A name is written by one attempt only: segments and lists bear the random name that it drew when it began.
+//!    So a request to delete one, which may arrive late or twice, never meets what another attempt sent.
 //! 2. A publisher looks up the greatest number *h* that was taken (*R*). Then it decides where each file of its
 //!    version lies: where the newest version has it, in an object that a publication left which was cut short,
 //!    or in one that it sends itself. Then it takes *h* + 1 by a conditional put, or begins again.
@@ -18,8 +18,8 @@
 //!    what no version that it keeps named at *V*, and what was older than [`AGE_MIN`] at *F*, by the store's clock.
 //!
 //! Let a collection delete *x*. Versions up to *h* were read at *V*: those that it keeps do not name *x*. *h* + 1
-//! is none. A version from *h* + 2 on was made by a publisher that saw *h* + 1, so that its *R* came after *F*. It
-//! did not send *x* itself, which was there at *L* already (1). It did not count on *x* as left, which was too old
+//! is none. A version from *h* + 2 on was made by an attempt that saw *h* + 1, so that its *R* came after *F*. It
+//! did not send *x* itself, which was there at *L* already, before it began (1). It did not count on *x* as left, which was too old
 //! (3, 4). And it has *x* from no newest version: that one either is from *h* + 2 on, for which the same holds, or
 //! is the newest that the collection knew, which it keeps. Had that one been passed over as damaged, nothing would
 //! have been taken from the one before it: see [`publish`](crate::publish). So it does not name *x*.
@@ -42,7 +42,7 @@ use crate::version::Manifest;
 /// again what it sent first.
 pub const AGE: Duration = Duration::from_hours(7 * 24);
 
-/// The least that this can be: so long publications count on what one left that was cut short.
+/// The least that this can be: longer than publications count on what one left that was cut short.
 pub const AGE_MIN: Duration = Duration::from_hours(2 * 24);
 
 /// What was let go of.

@@ -116,9 +116,11 @@ class Examples(unittest.TestCase):
         # It goes on there, and the machine is lost before any of that is published.
         generate = [STEPLAKE, "--lake", self.lake(first), "generate", "--resume", "--shard", "0/2"]
         subprocess.run([*generate, *arguments.split()], check=True, capture_output=True)
-        second = self.environment("second", ARGUMENTS=arguments)
-        self.bash("shard.sh", "0", "2", environment=second)
-        self.assertEqual(self.count(self.lake(second), "episodes"), MANY)
+        # Two others play the rest, so that it is sealed in other files.
+        self.stop(0, 2, self.environment("second", ARGUMENTS=arguments))
+        third = self.environment("third", ARGUMENTS=arguments)
+        self.bash("shard.sh", "0", "2", environment=third)
+        self.assertEqual(self.count(self.lake(third), "episodes"), MANY)
         # The machine is back, with another lake of the same episodes; and once more, with that of a fetch.
         for is_behind in (True, False):
             code, out, err = self.ends("shard.sh", "0", "2", environment=first)
