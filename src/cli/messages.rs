@@ -38,14 +38,21 @@ pub fn begin(verbose: u8, program: Option<&str>) {
     if plain { log.event_format(Plain).init() } else { log.init() }
 }
 
-/// An error and all its causes, in one line.
+/// An error and all its causes, in one line. What a cause repeats is said once.
 pub fn line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        line.push_str(": ");
-        line.push_str(&cause.to_string());
+        let said = cause.to_string();
+        // Some say what their cause said.
+        if !line.contains(&said) {
+            line.push_str(": ");
+            line.push_str(&said);
+        }
         source = cause.source();
+    }
+    if line.contains('\n') {
+        line = line.split_whitespace().collect::<Vec<_>>().join(" ");
     }
     line
 }
@@ -70,5 +77,29 @@ where
         }
         context.format_fields(writer.by_ref(), event)?;
         writeln!(writer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{said}")]
+    struct Said {
+        said: &'static str,
+        source: Option<Box<Said>>,
+    }
+
+    fn chain(said: &[&'static str]) -> Said {
+        let (first, causes) = said.split_first().expect("something was said");
+        let source = (!causes.is_empty()).then(|| Box::new(chain(causes)));
+        Said { said: first, source }
+    }
+
+    #[test]
+    fn a_failure_is_one_line_that_says_each_thing_once() {
+        let error = chain(&["cannot read it", "no such bucket: lakes", "lakes", "ask\n  another"]);
+        assert_eq!(line(&error), "cannot read it: no such bucket: lakes: ask another");
     }
 }

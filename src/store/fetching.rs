@@ -74,17 +74,23 @@ enum Place {
 
 impl Fetching {
     /// Takes a folder that is empty, not there yet, left by a fetch that was cut short, or a lake that was
-    /// fetched before and not worked on since.
+    /// fetched before and not worked on since. With `verify`, each file that it has is compared with its
+    /// digests first, and those that are damaged are missing.
     ///
     /// # Errors
     ///
     /// [`StoreError::OwnWork`] when the lake has rows, runs or retractions that no fetch brought;
     /// [`StoreError::OtherIdentity`] when it is of something else; [`StoreError::NotALake`] when the folder
     /// holds something else; [`StoreError::Busy`] and [`StoreError::BeingMaintained`].
-    pub fn begin(disk: Disk, path: &Path, inventory: Inventory) -> Result<Self, StoreError> {
+    pub fn begin(
+        disk: Disk,
+        path: &Path,
+        inventory: Inventory,
+        verify: bool,
+    ) -> Result<Self, StoreError> {
         let is_lake = path.join(identity::FILE_NAME).exists();
         let fetching = if is_lake {
-            Self::begin_again(disk, path, inventory)?
+            Self::begin_again(disk, path, inventory, verify)?
         } else {
             Self::begin_new(disk, path, inventory)?
         };
@@ -109,7 +115,12 @@ impl Fetching {
         Ok(Self { lake, inventory, here: Mutex::default(), place: Place::New(lock) })
     }
 
-    fn begin_again(disk: Disk, path: &Path, inventory: Inventory) -> Result<Self, StoreError> {
+    fn begin_again(
+        disk: Disk,
+        path: &Path,
+        inventory: Inventory,
+        verify: bool,
+    ) -> Result<Self, StoreError> {
         let lake = Lake::open_on(disk, path)?;
         lake.identity.demand(&inventory.identity, path)?;
         if lake.identity.digest() != inventory.identity.digest() {
@@ -131,7 +142,7 @@ impl Fetching {
         })?;
         let (mut here, mut before) =
             here.map_err(|what| StoreError::OwnWork { path: path.to_owned(), what })?;
-        here.retain(|segment| segment.open().is_ok());
+        here.retain(|it| if verify { it.check().is_ok() } else { it.open().is_ok() });
         // Among those that were put away there may be some that a repair found damaged.
         before.retain(|segment| segment.check().is_ok());
         let here = before.into_iter().chain(here);
@@ -347,13 +358,21 @@ fn move_in(lake: &Lake, segments: &[Segment]) -> Result<(), StoreError> {
     Ok(())
 }
 
+fn last_fetch(log: &Connection) -> rusqlite::Result<Option<Fetched>> {
+    let sql = "SELECT inputs FROM derivations WHERE name = ?1";
+    let fetched: Option<String> = log.query_row(sql, [DERIVATION], |row| row.get(0)).optional()?;
+    Ok(fetched.and_then(|text| serde_json::from_str(&text).ok()))
+}
+
+/// The snapshot that a fetch made of the lake; none where it was not fetched.
+pub(super) fn fetched_in(log: &Connection) -> rusqlite::Result<Option<SnapshotId>> {
+    Ok(last_fetch(log)?.map(|fetched| SnapshotId(fetched.snapshot)))
+}
+
 /// What a lake holds that no fetch brought, in the words of a message.
 fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str>> {
     let count = |sql: &str, after: i64| log.query_row(sql, [after], |row| row.get::<_, i64>(0));
-    let sql = "SELECT inputs FROM derivations WHERE name = ?1";
-    let fetched: Option<String> = log.query_row(sql, [DERIVATION], |row| row.get(0)).optional()?;
-    let fetched = fetched.and_then(|text| serde_json::from_str::<Fetched>(&text).ok());
-    let Some(fetched) = fetched else {
+    let Some(fetched) = last_fetch(log)? else {
         let sql = "SELECT (SELECT count(*) FROM segments) + (SELECT count(*) FROM runs)
                    + (SELECT count(*) FROM frames) + ?1";
         return Ok((count(sql, 0)? > 0).then_some("it was not made by a fetch"));
@@ -452,7 +471,6 @@ impl Lake {
     /// When the catalog cannot be read.
     pub fn fetched(&self) -> Result<Option<String>, StoreError> {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
-        let text = catalog.reading(|log| manifest::derivation(log, DERIVATION))?;
-        Ok(text.and_then(|text| serde_json::from_str::<Fetched>(&text).ok()).map(|it| it.what))
+        Ok(catalog.reading(last_fetch)?.map(|fetched| fetched.what))
     }
 }

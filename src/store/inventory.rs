@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::catalog::Catalog;
 use super::{
     Identity, Lake, LayerId, LossRow, RetractionRow, RunRow, Segment, Snapshot, SnapshotId,
-    StoreError, Table, manifest,
+    StoreError, Table, fetching, manifest,
 };
 
 /// What a lake holds in one snapshot: its files by their digests, and what the catalog says beside them.
@@ -99,7 +99,8 @@ impl Snapshot {
 
 impl Lake {
     /// The digests of all files that some snapshot has which has not expired: what the lake holds, and what it
-    /// held before it was retracted, repaired or put together anew.
+    /// held before it was retracted, repaired or put together anew. Where it was fetched, what it held before
+    /// does not count: the copy of an older version knows nothing of the newer one that lay there.
     ///
     /// # Errors
     ///
@@ -108,7 +109,8 @@ impl Lake {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
         catalog.reading(|log| {
             let now = manifest::segments(log, self, SnapshotId(i64::MAX))?;
-            let before = manifest::retired(log, self)?;
+            let begun = fetching::fetched_in(log)?.unwrap_or(SnapshotId(0));
+            let before = manifest::retired_after(log, self, begun)?;
             Ok(now.into_iter().chain(before).map(|segment| segment.digest).collect())
         })
     }

@@ -194,6 +194,16 @@ pub(super) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<
     select(connection, lake, &before, SnapshotId(0))
 }
 
+/// The segments that were retired after snapshot `id`, and are not part of the lake now.
+pub(super) fn retired_after(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
+    select(connection, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
+}
+
 /// Every segment that some snapshot can be read with: a row for each time that it was part of the lake.
 pub(super) fn readable(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
     select(connection, lake, "NOT lost", SnapshotId(0))

@@ -13,10 +13,9 @@ use steplake::store::{Disk, Lake, Table};
 
 use crate::RemoteError;
 use crate::fetch::fetch;
-use crate::gc::{AGE, gc};
+use crate::gc::{AGE, AGE_MIN, gc};
 use crate::publish::{Outcome, Sent, publish};
-use crate::remote::Remote;
-use crate::version::Manifest;
+use crate::remote::{Numbered, Remote};
 use crate::{fetch as fetching, publish as publishing};
 
 /// How often a progress bar is drawn anew.
@@ -36,7 +35,8 @@ variables that AWS's tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_S
 AWS_ENDPOINT_URL …
 
 Exit codes: 0 done; 1 it failed; 2 the command line or the address is wrong; 3 the lake, here or there,
-cannot be used; 5 the store cannot be reached or refuses."
+cannot be used; 5 the store cannot be reached or refuses; 6 nothing is published there; 7 what is published
+has something that the lake lacks."
 )]
 struct Cli {
     /// The folder of the lake.
@@ -93,9 +93,15 @@ struct PublishArgs {
     #[arg(long)]
     merge: bool,
 
-    /// Read back every file of this lake and compare; send again what is damaged or missing there.
+    /// Read back every file of this lake and compare; send again what is damaged or missing there, and name it
+    /// in a new version.
     #[arg(long)]
     read_back: bool,
+
+    /// Where the newest version cannot be read, go on from the newest that can: what only the damaged one had is
+    /// not in the version that is made.
+    #[arg(long)]
+    replace_damaged: bool,
 
     /// The bytes of a request. For tests.
     #[arg(long, hide = true, default_value_t = publishing::Settings::default().part_bytes)]
@@ -107,15 +113,21 @@ struct PublishArgs {
     work: Option<PathBuf>,
 
     /// Publish nothing, but delete what no version names and is older than --older-than.
-    #[arg(long, conflicts_with_all = ["merge", "read_back", "work"])]
+    #[arg(long, conflicts_with_all = ["merge", "read_back", "replace_damaged", "work"])]
     gc: bool,
 
     /// With --gc: forget all but the K newest versions first.
     #[arg(long, requires = "gc", value_name = "K")]
     keep: Option<NonZeroU64>,
 
-    /// With --gc: leave what is younger; a publication under way may be about to name it.
-    #[arg(long, requires = "gc", value_name = "DAYS", default_value_t = AGE.as_secs() / SECONDS_A_DAY)]
+    /// With --gc: leave what is younger, 2 days at least; a publication under way may be about to name it.
+    #[arg(
+        long,
+        requires = "gc",
+        value_name = "DAYS",
+        default_value_t = AGE.as_secs() / SECONDS_A_DAY,
+        value_parser = clap::value_parser!(u64).range(AGE_MIN.as_secs() / SECONDS_A_DAY..),
+    )]
     older_than: u64,
 }
 
@@ -134,8 +146,12 @@ struct FetchArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     into: Option<PathBuf>,
 
+    /// Read every file that is here already, and fetch again what is damaged.
+    #[arg(long)]
+    verify: bool,
+
     /// List the versions, and fetch nothing.
-    #[arg(long, conflicts_with_all = ["version", "into"])]
+    #[arg(long, conflicts_with_all = ["version", "into", "verify"])]
     list: bool,
 }
 
@@ -151,7 +167,7 @@ pub fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "steplake: {}", in_one_line(&error));
+            let _ = writeln!(std::io::stderr(), "steplake: {}", messages::line(&error));
             ExitCode::from(code(&error))
         }
     }
@@ -180,6 +196,7 @@ async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteErro
         parallel: args.store.parallel.get(),
         merge: args.merge,
         read_back: args.read_back,
+        replace_damaged: args.replace_damaged,
         part_bytes: args.part_bytes.max(1),
         work: args.work.clone(),
     };
@@ -187,21 +204,22 @@ async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteErro
     let outcome = publish(&remote, &lake, &settings, &bar).await;
     bar.finish_and_clear();
     Ok(match outcome? {
-        Outcome::There { version, resent: 0 } => {
+        Outcome::There { version } => {
             format!("nothing to publish: version {version} of {remote} has all of it\n")
         }
-        Outcome::There { version, resent } => format!(
-            "nothing to publish: version {version} of {remote} has all of it; {} damaged or missing there, \
-             and sent again\n",
-            if resent == 1 { "1 file was".to_owned() } else { format!("{resent} files were") }
-        ),
         Outcome::Published(sent) => published(&remote, &sent),
     })
 }
 
 fn published(remote: &Remote, sent: &Sent) -> String {
-    let Sent { version, files, files_sent, bytes_sent, merged } = *sent;
-    let with = if merged { ", this lake and the version before it together" } else { "" };
+    let Sent { version, files, files_sent, bytes_sent, merged, mended } = *sent;
+    let with = if mended {
+        ", the version before it without its damage"
+    } else if merged {
+        ", this lake and the version before it together"
+    } else {
+        ""
+    };
     format!(
         "published version {version} of {remote}{with}: {}, of which {} ({}) had to be sent\n",
         counted(files, "file"),
@@ -269,7 +287,7 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
         return Ok(listed(&versions));
     }
     let into = args.into.as_ref().unwrap_or(&cli.lake);
-    let settings = fetching::Settings { parallel: args.store.parallel.get() };
+    let settings = fetching::Settings { parallel: args.store.parallel.get(), verify: args.verify };
     let bar = bar(cli);
     let fetched = fetch(&remote, args.version, into, Disk::default(), &settings, &bar).await;
     bar.finish_and_clear();
@@ -285,7 +303,7 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
 }
 
 /// The versions as a table for people.
-fn listed(versions: &[Manifest]) -> String {
+fn listed(versions: &[Numbered]) -> String {
     let line = |cells: [&str; 6]| {
         let [version, published, episodes, steps, files, bytes] = cells;
         format!(
@@ -293,7 +311,14 @@ fn listed(versions: &[Manifest]) -> String {
         )
     };
     let mut text = line(["version", "published", "episodes", "steps", "files", "bytes"]);
-    for version in versions {
+    for (number, version) in versions {
+        let version = match version {
+            Ok(version) => version,
+            Err(damage) => {
+                text += &format!("{number:>7}  {}\n", messages::line(damage));
+                continue;
+            }
+        };
         let count = |count| HumanCount(count).to_string();
         text += &line([
             &version.version.to_string(),
@@ -340,31 +365,17 @@ fn code(error: &RemoteError) -> u8 {
         RemoteError::Address { .. } | RemoteError::NoVersion { .. } => 2,
         RemoteError::Lake(_)
         | RemoteError::Merge(_)
-        | RemoteError::Nothing { .. }
         | RemoteError::NothingSealed { .. }
         | RemoteError::Forgotten { .. }
         | RemoteError::Format { .. }
         | RemoteError::Damaged { .. }
-        | RemoteError::OtherIdentity { .. }
-        | RemoteError::Diverged { .. } => 3,
-        RemoteError::Store { .. } => 5,
+        | RemoteError::OtherIdentity { .. } => 3,
+        RemoteError::Store { .. } | RemoteError::Unconditional { .. } => 5,
+        // A script goes on from these: it begins a lake, or fetches first.
+        RemoteError::Nothing { .. } => 6,
+        RemoteError::Diverged { .. } => 7,
         _ => 1,
     }
-}
-
-fn in_one_line(error: &dyn std::error::Error) -> String {
-    let mut message = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let cause_text = cause.to_string();
-        // Some say what their cause said.
-        if !message.contains(&cause_text) {
-            message.push_str(": ");
-            message.push_str(&cause_text);
-        }
-        source = cause.source();
-    }
-    message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// A number with its noun: `1 file`, `1,200 files`.

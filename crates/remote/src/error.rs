@@ -59,7 +59,7 @@ pub enum RemoteError {
     },
     /// There is no such version any more.
     #[error(
-        "version {wanted} of {address} was forgotten (`publish --gc --keep`): \
+        "version {wanted} of {address} is not there any more (`publish --gc` took it or its number): \
          `steplake fetch {address} --list` says which there are"
     )]
     Forgotten {
@@ -80,8 +80,8 @@ pub enum RemoteError {
     },
     /// An object is not what was published.
     #[error(
-        "{object} is damaged ({what}): nothing of it was taken over; publish again with \
-         --read-back from a lake that is whole, or fetch another version"
+        "{object} is damaged ({what}): nothing of it was taken over; fetch another version, or publish again from \
+         a lake that is whole, with --read-back, or with --replace-damaged where this is a manifest or a list"
     )]
     Damaged {
         /// The object.
@@ -96,6 +96,15 @@ pub enum RemoteError {
         object: String,
         /// How that shows.
         what: String,
+    },
+    /// The store overwrites what it was asked to leave.
+    #[error(
+        "the store of {address} heeds no conditional writes (`If-None-Match: *`), so two publishers there could \
+         overwrite each other: nothing is published; take a store that does"
+    )]
+    Unconditional {
+        /// Where the lake was to be published.
+        address: String,
     },
     /// Another lake is published there.
     #[error(

@@ -8,7 +8,6 @@ use steplake::store::{Disk, Fetching, FileRow, Lake};
 
 use crate::RemoteError;
 use crate::remote::{Published, Remote};
-use crate::version::segment_object;
 
 /// The bytes of a request.
 const PART_BYTES: u64 = 16 << 20;
@@ -20,11 +19,14 @@ const TRIES: u32 = 2;
 pub struct Settings {
     /// Files that are fetched at a time.
     pub parallel: usize,
+    /// Whether the files that are here already are compared with their digests first: what is damaged is fetched
+    /// again.
+    pub verify: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { parallel: 4 }
+        Self { parallel: 4, verify: false }
     }
 }
 
@@ -81,7 +83,7 @@ pub(crate) async fn fetch_version(
 ) -> Result<Fetched, RemoteError> {
     let version = published.manifest.version;
     let what = format!("version {version} of {remote} (list {})", &published.list[..16]);
-    let fetching = Fetching::begin(disk, into, published.inventory.clone())?;
+    let fetching = Fetching::begin(disk, into, published.inventory.clone(), settings.verify)?;
     let missing = fetching.missing();
     let bytes_fetched = missing.iter().map(|row| row.bytes).sum();
     bar.set_position(0);
@@ -105,16 +107,16 @@ async fn file(
     row: &FileRow,
     bar: &ProgressBar,
 ) -> Result<(), RemoteError> {
-    let object = segment_object(row);
+    let object = published.objects[&row.digest].as_str();
     let mut what = "its content does not match its digest".to_owned();
     for _ in 0..TRIES {
         let mut file = fetching.file(row)?;
         let mut came = 0;
         while came < row.bytes {
             let end = row.bytes.min(came + PART_BYTES);
-            let content = match remote.get_range(&object, came..end).await {
+            let content = match remote.get_range(object, came..end).await {
                 Ok(content) => content,
-                Err(error) => return Err(explained(remote, published, &object, row, error).await),
+                Err(error) => return Err(explained(remote, published, object, row, error).await),
             };
             if content.len() as u64 != end - came {
                 let length = came + content.len() as u64;
@@ -130,7 +132,7 @@ async fn file(
         }
         bar.set_position(bar.position().saturating_sub(came));
     }
-    Err(RemoteError::damaged(remote.name(&object), what))
+    Err(RemoteError::damaged(remote.name(object), what))
 }
 
 /// What to say of an object that cannot be read: it may be gone, or shorter than it was.

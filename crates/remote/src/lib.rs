@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! s3://bucket/prefix/
-//!   manifests/00000000000000000007.json   a version: which list it is. Made by a conditional put, once
-//!   lists/<BLAKE3>.json                   what a version holds: its files, and the catalog's rows
-//!   segments/<table>/<BLAKE3>.parquet     the files
+//!   manifests/00000000000000000007.json       a version: which list it is. Made by a conditional put, once
+//!   lists/<BLAKE3>.json                       what a version holds: its files, and the catalog's rows
+//!   segments/<table>/<BLAKE3>-<name>.parquet  the files. <name> is the random name of who sent it
 //! ```
 //!
 //! # What is durable when
@@ -15,7 +15,7 @@
 //!
 //! # What a reader sees
 //!
-//! Objects are named by their content and never changed. A version is what it is until it is forgotten; whoever
+//! Objects are named by their content and by who sent them, and never changed. A version is what it is until it is forgotten; whoever
 //! fetches it then is told so.
 //!
 //! # Two publishers
@@ -23,6 +23,8 @@
 //! Both read the newest version N and make N+1. The store lets one of them, and the other begins again with
 //! what is newest then: it finds that nothing of its own is missing there, or goes on from it, or is told that
 //! each has what the other lacks. Numbers are not given again: a forgotten version leaves its manifest behind.
+//! [`gc`] takes a number too, before it deletes: a publication that was under way begins again then, and counts on
+//! nothing that may go.
 
 // Where a lake is published: a store and a prefix, and the reading and writing of its objects.
 pub mod remote;
@@ -32,6 +34,12 @@ pub mod version;
 
 // How the version that is there compares with the lake at hand.
 pub mod relation;
+
+// Where each file of a version lies.
+mod place;
+
+// Sending files.
+mod send;
 
 // Sending what is missing, and making a version of it.
 pub mod publish;

@@ -2,33 +2,27 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
-use object_store::{ObjectMeta, ObjectStoreExt as _};
 use steplake::dedup::{self, dedup};
 use steplake::store::merge::{self, merge};
-use steplake::store::{Disk, FileRow, Inventory, Lake, Segment, SegmentFile, Snapshot, Table};
+use steplake::store::{Disk, Inventory, Lake, Snapshot, Table};
 
 use crate::RemoteError;
 use crate::fetch::{self, fetch_version};
+use crate::place::place;
 use crate::relation::{Relation, relation, tell_the_same};
-use crate::remote::{Published, Remote, list_name};
-use crate::version::{FORMAT, Manifest, list_to_json, segment_object};
+use crate::remote::{Published, Remote, Standing, list_name, random_name};
+use crate::send::{demand_arrival, send_missing};
+use crate::version::{FORMAT, Manifest, list_to_json};
 
 /// The bytes of a request: of a part, where a file has several.
 const PART_BYTES: u64 = 16 << 20;
-/// S3 takes 10,000 parts.
-const PARTS_MAX: u64 = 9_000;
-/// Parts of one file that are under way at a time.
-const PARTS_AT_ONCE: usize = 4;
-/// How long an object that no version names is counted on to stay: far less than
-/// [`gc`](crate::gc) leaves it.
-const TRUSTED: Duration = Duration::from_hours(24);
 /// How many other versions may come between before a publication gives up.
-const TRIES_MAX: u32 = 16;
+pub(crate) const TRIES_MAX: u32 = 16;
+/// How often what it counted on may turn out to be too old, before a publication sends everything itself.
+const STALE_MAX: u32 = 2;
 
 /// How a publication goes about it.
 #[derive(Debug, Clone)]
@@ -38,8 +32,11 @@ pub struct Settings {
     /// Whether a version that has what the lake lacks is merged with it. The lake itself stays as it is.
     pub merge: bool,
     /// Whether every file is read back and compared, those that were there as well: what is damaged or missing
-    /// there is sent again.
+    /// there is sent again, and a new version has it.
     pub read_back: bool,
+    /// Whether the newest version that can be read counts as the newest, where the manifest or the list of the
+    /// newest is damaged: what only that one had is not in the version that is made.
+    pub replace_damaged: bool,
     /// The bytes of a request; a file with more is sent in parts. S3 wants 5 MiB at least.
     pub part_bytes: u64,
     /// Where a merge works; beside the lake by default.
@@ -48,7 +45,14 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { parallel: 4, merge: false, read_back: false, part_bytes: PART_BYTES, work: None }
+        Self {
+            parallel: 4,
+            merge: false,
+            read_back: false,
+            replace_damaged: false,
+            part_bytes: PART_BYTES,
+            work: None,
+        }
     }
 }
 
@@ -61,8 +65,6 @@ pub enum Outcome {
     There {
         /// Its number.
         version: u64,
-        /// Files of it that were sent again, since they were damaged or missing there.
-        resent: u64,
     },
 }
 
@@ -79,6 +81,8 @@ pub struct Sent {
     pub bytes_sent: u64,
     /// Whether it is the lake and an earlier version together.
     pub merged: bool,
+    /// Whether it is the version before it once more, since something was damaged or missing there.
+    pub mended: bool,
 }
 
 /// The lake that is published: the one at hand, or it and an earlier version together.
@@ -103,9 +107,17 @@ impl Candidate {
         Ok(Self { lake: lake.clone(), snapshot, inventory, known, merged: HashSet::new(), work })
     }
 
-    fn compare(&self, there: &Published) -> Relation {
+    fn compare(&self, there: &Published, standing: &Standing) -> Relation {
+        let has = |digest: &str| self.inventory.files.iter().any(|row| row.digest == digest);
         match relation(&self.inventory, &self.known, &there.inventory) {
             Relation::Neither(_) if self.merged.contains(&there.list) => Relation::Contains,
+            // Where newer ones are damaged, nothing is taken over from it: all of it has to be here.
+            Relation::Contained if standing.passed_damage => {
+                match there.inventory.files.iter().all(|row| has(&row.digest)) {
+                    true => Relation::Contained,
+                    false => Relation::Neither("files that this lake has not".to_owned()),
+                }
+            }
             other => other,
         }
     }
@@ -114,14 +126,19 @@ impl Candidate {
 /// Publishes what is sealed of a lake as a new version, unless one is there that has all of it. The lake is
 /// only read.
 ///
-/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. After an `Err`, or
-/// killed, what is there is what was there before, and objects that no version names, which
-/// [`gc`](crate::gc::gc) removes after a while and the next publication finds.
+/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. Killed, or after an
+/// `Err`, what is there is what was there before, and objects that no version names, which
+/// [`gc`](crate::gc::gc) removes after a while and the next publication finds. Only where the store's answer to the
+/// last request was lost for good ([`RemoteError::Store`]), the version may be there: whole, as ever. The next
+/// publication finds it.
+///
+/// No name is ever written twice, so that a collection beside this deletes nothing of it:
+/// [`gc`](crate::gc) says why. What is found damaged is sent under another name, and named by a new version.
 ///
 /// # Errors
 ///
 /// [`RemoteError::Diverged`] when the newest version has what the lake lacks, and they are not to be merged;
-/// [`RemoteError::OtherIdentity`]; what the store and the lake say.
+/// [`RemoteError::OtherIdentity`]; [`RemoteError::Unconditional`]; what the store and the lake say.
 pub async fn publish(
     remote: &Remote,
     lake: &Lake,
@@ -129,121 +146,133 @@ pub async fn publish(
     bar: &ProgressBar,
 ) -> Result<Outcome, RemoteError> {
     let mut candidate = Candidate::new(lake, None)?;
-    let publication = random_name()?;
+    let mut stale = 0;
     for _ in 0..TRIES_MAX {
-        let base = remote.newest().await?;
-        if let Some(there) = &base {
+        let standing = remote.standing(settings.replace_damaged).await?;
+        let mut contained = false;
+        if let Some(there) = &standing.newest {
             demand_identity(remote, lake, there)?;
-            match candidate.compare(there) {
-                Relation::Contained => {
-                    return there_already(remote, &candidate, there, settings, bar).await;
-                }
-                Relation::Contains => {}
-                Relation::Neither(_) if settings.merge => {
-                    candidate = merged(remote, lake, there, settings, bar).await?;
-                    if matches!(candidate.compare(there), Relation::Contained) {
-                        return there_already(remote, &candidate, there, settings, bar).await;
-                    }
-                }
-                Relation::Neither(what) => {
-                    return Err(RemoteError::Diverged {
-                        address: remote.address().to_owned(),
-                        version: there.manifest.version,
-                        lake: lake.path().to_owned(),
-                        what,
-                    });
-                }
+            let mut how = candidate.compare(there, &standing);
+            if matches!(how, Relation::Neither(_)) && settings.merge {
+                candidate = match merged(remote, lake, there, settings, bar).await {
+                    Ok(together) => together,
+                    // Others have published a newer one since, and let go of it.
+                    Err(RemoteError::Forgotten { .. }) => continue,
+                    Err(error) => return Err(error),
+                };
+                how = candidate.compare(there, &standing);
+            }
+            if let Relation::Neither(what) = how {
+                return Err(RemoteError::Diverged {
+                    address: remote.address().to_owned(),
+                    version: there.manifest.version,
+                    lake: lake.path().to_owned(),
+                    what,
+                });
+            }
+            contained = how == Relation::Contained;
+        }
+        // Where the clocks are at odds, what was left is not counted on.
+        let left = stale < STALE_MAX;
+        let attempt = Attempt { remote, candidate: &candidate, standing: &standing, settings, bar };
+        match attempt.go(contained, left).await? {
+            Ended::There(version) => return Ok(Outcome::There { version }),
+            Ended::Made(sent) => return Ok(Outcome::Published(sent)),
+            Ended::Taken => {
+                tracing::info!("another version was published meanwhile: this one begins again");
+            }
+            Ended::Stale => {
+                tracing::info!("what was sent first is too old by now: it is sent again");
+                stale += 1;
             }
         }
-        if let Some(sent) =
-            attempt(remote, &candidate, base.as_ref(), &publication, settings, bar).await?
-        {
-            return Ok(Outcome::Published(sent));
-        }
-        tracing::info!("another version was published meanwhile: this one begins again");
     }
     Err(RemoteError::Overtaken { address: remote.address().to_owned(), tries: TRIES_MAX })
 }
 
-/// A version has all of it: nothing is published, but what is damaged there is sent again on request.
-async fn there_already(
-    remote: &Remote,
-    candidate: &Candidate,
-    there: &Published,
-    settings: &Settings,
-    bar: &ProgressBar,
-) -> Result<Outcome, RemoteError> {
-    let mut resent = 0;
-    if settings.read_back {
-        (resent, _) = send_missing(remote, candidate, Some(there), settings, bar).await?;
-    }
-    Ok(Outcome::There { version: there.manifest.version, resent })
+/// One attempt to make a version after the newest.
+struct Attempt<'a> {
+    remote: &'a Remote,
+    candidate: &'a Candidate,
+    standing: &'a Standing,
+    settings: &'a Settings,
+    bar: &'a ProgressBar,
 }
 
-/// Sends what is missing; says how many files that were, and how many bytes.
-async fn send_missing(
-    remote: &Remote,
-    candidate: &Candidate,
-    base: Option<&Published>,
-    settings: &Settings,
-    bar: &ProgressBar,
-) -> Result<(u64, u64), RemoteError> {
-    let missing = missing(remote, &candidate.inventory, base, settings).await?;
-    let bytes = missing.iter().map(|row| row.bytes).sum();
-    bar.set_position(0);
-    bar.set_length(bytes);
-    stream::iter(&missing)
-        .map(|row| send(remote, &candidate.snapshot, row, settings, bar))
-        .buffer_unordered(settings.parallel.max(1))
-        .try_collect::<()>()
-        .await?;
-    Ok((missing.len() as u64, bytes))
+/// How an attempt ended.
+enum Ended {
+    /// This version has all of it.
+    There(u64),
+    /// A version was made.
+    Made(Sent),
+    /// Its number was taken meanwhile.
+    Taken,
+    /// What it counted on, and no version names, is so old by now that it may be deleted.
+    Stale,
 }
 
-/// Sends what is missing, and makes a version of it; none where its number was taken meanwhile.
-async fn attempt(
-    remote: &Remote,
-    candidate: &Candidate,
-    base: Option<&Published>,
-    publication: &str,
-    settings: &Settings,
-    bar: &ProgressBar,
-) -> Result<Option<Sent>, RemoteError> {
-    let inventory = &candidate.inventory;
-    let (files_sent, bytes_sent) = send_missing(remote, candidate, base, settings, bar).await?;
-    let list = list_to_json(inventory);
-    let digest = blake3::hash(&list).to_hex().to_string();
-    let object = list_name(&digest);
-    let length = list.len() as u64;
-    remote.put(&object, list.into()).await?;
-    demand_arrival(remote, &object, length).await?;
-    let parent = base.map(|base| base.manifest.version);
-    let rows = |table: Table| {
-        let of_table = inventory.files.iter().filter(|row| row.table == table);
-        of_table.map(|row| row.rows).sum()
-    };
-    let manifest = Manifest {
-        format: FORMAT,
-        version: parent.unwrap_or(0) + 1,
-        list: Some(digest),
-        publication: publication.to_owned(),
-        published_at_ms: now_ms(),
-        parent,
-        episodes: rows(Table::Episodes),
-        steps: rows(Table::Steps),
-        files: inventory.files.len() as u64,
-        bytes: inventory.files.iter().map(|row| row.bytes).sum(),
-    };
-    if !remote.announce(&manifest).await? {
-        return Ok(None);
+impl Attempt<'_> {
+    /// Sends what is missing, and makes a version of it. Where the newest version contains the lake, that is
+    /// the newest one again, if something of it is damaged.
+    async fn go(&self, contained: bool, left: bool) -> Result<Ended, RemoteError> {
+        let &Self { remote, candidate, standing, settings, bar } = self;
+        let there = standing.newest.as_ref().filter(|_| contained);
+        let is_whole = !settings.read_back && !standing.passed_damage;
+        if let Some(there) = there.filter(|_| is_whole) {
+            return Ok(Ended::There(there.manifest.version));
+        }
+        let inventory = there.map_or(&candidate.inventory, |there| &there.inventory);
+        let name = random_name()?;
+        let placed =
+            place(remote, &candidate.inventory, inventory, standing, left, &name, settings).await?;
+        if let Some(there) = there
+            && placed.missing.is_empty()
+            && !standing.passed_damage
+        {
+            return Ok(Ended::There(there.manifest.version));
+        }
+        let bytes_sent = send_missing(remote, &candidate.snapshot, &placed, settings, bar).await?;
+        let list: Bytes = list_to_json(inventory, &placed.objects, &name).into();
+        let digest = blake3::hash(&list).to_hex().to_string();
+        let object = list_name(&digest);
+        remote.put(&object, list.clone()).await?;
+        let written_ms = demand_arrival(remote, &object, list.len() as u64).await?;
+        remote.demand_conditions(&object, list).await?;
+        if !placed.holds_at(written_ms) {
+            return Ok(Ended::Stale);
+        }
+        let manifest = self.manifest(inventory, digest, name);
+        if !remote.announce(&manifest).await? {
+            return Ok(Ended::Taken);
+        }
+        Ok(Ended::Made(Sent {
+            version: manifest.version,
+            files: manifest.files,
+            files_sent: placed.missing.len() as u64,
+            bytes_sent,
+            merged: candidate.work.is_some(),
+            mended: contained,
+        }))
     }
-    Ok(Some(Sent {
-        version: manifest.version,
-        files: manifest.files,
-        files_sent,
-        bytes_sent,
-        merged: candidate.work.is_some(),
-    }))
+
+    fn manifest(&self, inventory: &Inventory, list: String, publication: String) -> Manifest {
+        let rows = |table: Table| {
+            let of_table = inventory.files.iter().filter(|row| row.table == table);
+            of_table.map(|row| row.rows).sum()
+        };
+        Manifest {
+            format: FORMAT,
+            version: self.standing.highest + 1,
+            list: Some(list),
+            publication,
+            published_at_ms: self.remote.now_ms(),
+            parent: self.standing.newest.as_ref().map(|base| base.manifest.version),
+            episodes: rows(Table::Episodes),
+            steps: rows(Table::Steps),
+            files: inventory.files.len() as u64,
+            bytes: inventory.files.iter().map(|row| row.bytes).sum(),
+        }
+    }
 }
 
 fn demand_identity(remote: &Remote, lake: &Lake, there: &Published) -> Result<(), RemoteError> {
@@ -254,134 +283,6 @@ fn demand_identity(remote: &Remote, lake: &Lake, there: &Published) -> Result<()
             Err(RemoteError::OtherIdentity { address, what, there, here })
         }
     }
-}
-
-/// The files that have to be sent: those that neither the newest version has nor a publication left that was
-/// cut short a short while ago. What lies there for longer may be removed at any moment.
-async fn missing(
-    remote: &Remote,
-    inventory: &Inventory,
-    base: Option<&Published>,
-    settings: &Settings,
-) -> Result<Vec<FileRow>, RemoteError> {
-    let named: HashSet<&str> = base
-        .into_iter()
-        .flat_map(|base| &base.inventory.files)
-        .map(|row| row.digest.as_str())
-        .collect();
-    let mut seen = HashSet::new();
-    let each = inventory.files.iter().filter(|row| seen.insert(&row.digest)).collect::<Vec<_>>();
-    let now_ms = now_ms();
-    let named = &named;
-    let found: Vec<Option<FileRow>> = stream::iter(each)
-        .map(|row| async move {
-            let is_named = named.contains(row.digest.as_str());
-            if is_named && !settings.read_back {
-                return Ok(None);
-            }
-            let object = segment_object(row);
-            let found = remote.head(&object).await?;
-            let found = found.filter(|it| it.size == row.bytes);
-            let mut whole = found.is_some_and(|it| is_named || is_young(&it, now_ms));
-            if whole && settings.read_back {
-                whole = fetch::digest_of(remote, &object, row.bytes).await? == row.digest;
-            }
-            Ok::<_, RemoteError>((!whole).then(|| row.clone()))
-        })
-        .buffered(settings.parallel.max(1))
-        .try_collect()
-        .await?;
-    Ok(found.into_iter().flatten().collect())
-}
-
-fn is_young(object: &ObjectMeta, now_ms: i64) -> bool {
-    let trusted_ms = i64::try_from(TRUSTED.as_millis()).unwrap_or(i64::MAX);
-    now_ms - object.last_modified.timestamp_millis() < trusted_ms
-}
-
-/// Sends a file. What leaves is compared with its digests before, so no damage is published.
-async fn send(
-    remote: &Remote,
-    snapshot: &Snapshot,
-    row: &FileRow,
-    settings: &Settings,
-    bar: &ProgressBar,
-) -> Result<(), RemoteError> {
-    let segments = snapshot.segments(row.table);
-    let segment = segments.iter().find(|segment| segment.digest == row.digest);
-    let segment: &Segment = segment.expect("the list is of this snapshot");
-    let file = segment.open()?;
-    let object = segment_object(row);
-    if row.bytes <= settings.part_bytes {
-        remote.put(&object, file.read(0..row.bytes)?).await?;
-        bar.inc(row.bytes);
-    } else {
-        send_in_parts(remote, &object, &file, row.bytes, settings.part_bytes, bar).await?;
-    }
-    demand_arrival(remote, &object, row.bytes).await?;
-    if settings.read_back {
-        let digest = fetch::digest_of(remote, &object, row.bytes).await?;
-        if digest != row.digest {
-            let what = "what was read back is not what was sent".to_owned();
-            return Err(RemoteError::Arrival { object: remote.name(&object), what });
-        }
-    }
-    tracing::debug!(object, bytes = row.bytes, "sent");
-    Ok(())
-}
-
-/// Sends a file in parts. It is there once all of them are.
-async fn send_in_parts(
-    remote: &Remote,
-    object: &str,
-    file: &SegmentFile,
-    bytes: u64,
-    part_bytes: u64,
-    bar: &ProgressBar,
-) -> Result<(), RemoteError> {
-    let store = remote.store();
-    let failed = || remote.failed("write", object);
-    let mut upload = store.put_multipart(&remote.path(object)).await.map_err(failed())?;
-    // Parts of one length: some stores want that.
-    let part = bytes.div_ceil(PARTS_MAX).next_multiple_of(part_bytes);
-    let starts = (0..bytes).step_by(usize::try_from(part).expect("a part is in memory"));
-    let ranges = starts.map(|start| start..bytes.min(start + part));
-    let sent = {
-        let upload = &mut upload;
-        // Read and begun in order, one at a time; under way, several.
-        let parts = ranges.map(|range| {
-            let length = range.end - range.start;
-            let content: Bytes = file.read(range)?;
-            Ok::<_, RemoteError>((length, upload.put_part(content.into())))
-        });
-        stream::iter(parts)
-            .map(|begun| async {
-                let (length, part) = begun?;
-                part.await.map_err(failed())?;
-                bar.inc(length);
-                Ok::<_, RemoteError>(())
-            })
-            .buffer_unordered(PARTS_AT_ONCE)
-            .try_collect::<()>()
-            .await
-    };
-    if let Err(error) = sent {
-        // What cannot be taken back now, a rule of the bucket removes.
-        let _ = upload.abort().await;
-        return Err(error);
-    }
-    upload.complete().await.map(drop).map_err(failed())
-}
-
-/// Refuses to go on where the store does not have what it acknowledged.
-async fn demand_arrival(remote: &Remote, object: &str, bytes: u64) -> Result<(), RemoteError> {
-    let found = remote.head(object).await?.map(|found| found.size);
-    let what = match found {
-        Some(size) if size == bytes => return Ok(()),
-        Some(size) => format!("it has {size} bytes of {bytes}"),
-        None => "it is not there".to_owned(),
-    };
-    Err(RemoteError::Arrival { object: remote.name(object), what })
 }
 
 /// The lake and a published version as one, in a folder of its own: everything that either has, but what one
@@ -403,15 +304,15 @@ async fn merged(
         ),
         source,
     })?;
-    let fetching = fetch::Settings { parallel: settings.parallel };
+    let fetching = fetch::Settings { parallel: settings.parallel, verify: false };
     let fetched =
         fetch_version(remote, there, &work.path().join("there"), Disk::default(), &fetching, bar)
             .await?;
     let lakes = [lake.clone(), fetched.lake];
     let into = work.path().join("merged");
+    let sealed = merge::Settings { sealed_only: true, ..merge::Settings::default() };
     let together = tokio::task::block_in_place(|| {
-        let (together, report) =
-            merge(Disk::default(), &lakes, &into, &merge::Settings::default(), &mut |_, _| {})?;
+        let (together, report) = merge(Disk::default(), &lakes, &into, &sealed, &mut |_, _| {})?;
         let said = together.sealed()?.inventory();
         let as_lake = |lake: &Lake| {
             let snapshot = lake.sealed()?;
@@ -440,20 +341,4 @@ async fn merged(
     candidate.merged.insert(there.list.clone());
     tracing::info!(lake = %candidate.lake.path().display(), "merged with what is published");
     Ok(candidate)
-}
-
-fn random_name() -> Result<String, RemoteError> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| RemoteError::Io {
-        doing: "draw a random name".to_owned(),
-        source: error.into(),
-    })?;
-    Ok(u128::from_le_bytes(bytes).to_string())
-}
-
-/// Unix time in milliseconds: for people, and to tell old objects from young ones.
-#[expect(clippy::disallowed_methods, reason = "this is the edge: objects have times")]
-pub(crate) fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }

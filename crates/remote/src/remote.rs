@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -18,7 +18,7 @@ use steplake::store::Inventory;
 use url::Url;
 
 use crate::RemoteError;
-use crate::version::{Manifest, list_from_json};
+use crate::version::{Manifest, Objects, list_from_json};
 
 /// How long a request may take: a part of a file over a slow line.
 const REQUEST_MAX: &str = "300 seconds";
@@ -28,13 +28,23 @@ const CONNECT_MAX: &str = "10 seconds";
 const RETRY_MAX: Duration = Duration::from_mins(1);
 const RETRIES_MAX: usize = 6;
 
+/// How often what is newest is looked up again, where it was forgotten meanwhile.
+const LOOKS_MAX: u32 = 16;
+
+/// Unix time in milliseconds.
+pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
+
 /// A place for a published lake: a prefix in a store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Remote {
     store: Arc<dyn ObjectStore>,
     prefix: Path,
     address: String,
+    clock: Clock,
 }
+
+/// A version's number and manifest; of a damaged manifest the damage.
+pub type Numbered = (u64, Result<Manifest, RemoteError>);
 
 /// A version that is there.
 #[derive(Debug, Clone)]
@@ -45,6 +55,25 @@ pub struct Published {
     pub list: String,
     /// What it holds.
     pub inventory: Inventory,
+    /// Where the files lie.
+    pub(crate) objects: Objects,
+}
+
+/// What is there for one who is about to publish.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    /// The newest version; none where nothing was published.
+    pub(crate) newest: Option<Published>,
+    /// The greatest number that was taken; 0 where none was.
+    pub(crate) highest: u64,
+    /// Whether there are newer versions, which cannot be read.
+    pub(crate) passed_damage: bool,
+}
+
+impl fmt::Debug for Remote {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Remote").field("address", &self.address).finish_non_exhaustive()
+    }
 }
 
 impl fmt::Display for Remote {
@@ -56,7 +85,21 @@ impl fmt::Display for Remote {
 impl Remote {
     /// A prefix in a store; `address` is its name for people.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path, address: &str) -> Self {
-        Self { store, prefix, address: address.trim_end_matches('/').to_owned() }
+        let address = address.trim_end_matches('/').to_owned();
+        Self { store, prefix, address, clock: Arc::new(now_ms) }
+    }
+
+    /// The same with another clock than this machine's. Nothing that is published hangs on it: a clock that is
+    /// wrong costs time and room.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// What the clock says: Unix time in milliseconds, for people, and to tell objects that are likely old from
+    /// young ones.
+    pub fn now_ms(&self) -> i64 {
+        (self.clock)()
     }
 
     /// The place called `address`: `s3://bucket/prefix`, or `file:///folder`. What an S3 store wants to know
@@ -198,12 +241,25 @@ impl Remote {
     /// # Errors
     ///
     /// What the store says.
-    pub async fn versions(&self) -> Result<Vec<Manifest>, RemoteError> {
+    pub async fn versions(&self) -> Result<Vec<Numbered>, RemoteError> {
+        Ok(self.manifests().await?.1)
+    }
+
+    /// The greatest number that was taken, and the versions that are not forgotten.
+    pub(crate) async fn manifests(&self) -> Result<(u64, Vec<Numbered>), RemoteError> {
+        let numbers = self.numbers().await?;
         let mut versions = Vec::new();
-        for number in self.numbers().await? {
-            versions.extend(self.manifest(number).await?.filter(|found| found.list.is_some()));
+        for &number in &numbers {
+            match self.manifest(number).await {
+                Ok(found) => {
+                    let version = found.filter(|found| found.list.is_some());
+                    versions.extend(version.map(|found| (number, Ok(found))));
+                }
+                Err(damage @ RemoteError::Damaged { .. }) => versions.push((number, Err(damage))),
+                Err(error) => return Err(error),
+            }
         }
-        Ok(versions)
+        Ok((numbers.last().copied().unwrap_or(0), versions))
     }
 
     /// The newest version; none where nothing was published.
@@ -212,14 +268,38 @@ impl Remote {
     ///
     /// What the store says; [`RemoteError::Damaged`].
     pub async fn newest(&self) -> Result<Option<Published>, RemoteError> {
-        for number in self.numbers().await?.into_iter().rev() {
-            if let Some(manifest) = self.manifest(number).await?
-                && manifest.list.is_some()
-            {
-                return self.published(manifest).await.map(Some);
+        Ok(self.standing(false).await?.newest)
+    }
+
+    /// The newest version, or with `pass_damage` the newest that can be read, and the greatest number.
+    pub(crate) async fn standing(&self, pass_damage: bool) -> Result<Standing, RemoteError> {
+        for _ in 1..LOOKS_MAX {
+            match self.look(pass_damage).await {
+                // Others have published a newer one since, and let go of it.
+                Err(RemoteError::Forgotten { .. }) => {}
+                other => return other,
             }
         }
-        Ok(None)
+        self.look(pass_damage).await
+    }
+
+    async fn look(&self, pass_damage: bool) -> Result<Standing, RemoteError> {
+        let numbers = self.numbers().await?;
+        let highest = numbers.last().copied().unwrap_or(0);
+        let mut passed_damage = false;
+        for number in numbers.into_iter().rev() {
+            let found = match self.manifest(number).await {
+                Ok(Some(manifest)) if manifest.list.is_some() => self.published(manifest).await,
+                Ok(_) => continue,
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(newest) => return Ok(Standing { newest: Some(newest), highest, passed_damage }),
+                Err(RemoteError::Damaged { .. }) if pass_damage => passed_damage = true,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Standing { newest: None, highest, passed_damage })
     }
 
     /// A version by its number.
@@ -239,22 +319,48 @@ impl Remote {
 
     /// Reads the list of a version, and compares its digest.
     pub(crate) async fn published(&self, manifest: Manifest) -> Result<Published, RemoteError> {
-        let forgotten =
-            RemoteError::Forgotten { address: self.address.clone(), wanted: manifest.version };
-        let list = manifest.list.clone().ok_or(forgotten)?;
+        let number = manifest.version;
+        let forgotten = || RemoteError::Forgotten { address: self.address.clone(), wanted: number };
+        let list = manifest.list.clone().ok_or_else(forgotten)?;
         let object = list_name(&list);
         let name = self.name(&object);
-        let content = self.get(&object).await?;
-        let content = content.ok_or_else(|| RemoteError::damaged(&name, "it is missing"))?;
+        let Some(content) = self.get(&object).await? else {
+            let now = self.manifest(number).await?;
+            return Err(match now {
+                Some(now) if now.list.is_none() => forgotten(),
+                _ => RemoteError::damaged(&name, "it is missing"),
+            });
+        };
         if blake3::hash(&content).to_hex().as_str() != list {
             return Err(RemoteError::damaged(name, "its content does not match its digest"));
         }
-        let inventory = list_from_json(&name, &content)?;
-        Ok(Published { manifest, list, inventory })
+        let (inventory, objects) = list_from_json(&name, &content)?;
+        Ok(Published { manifest, list, inventory, objects })
     }
 
-    /// Makes a version, where its number is not taken yet; says whether it did. Where the store's answer
-    /// was lost and the request was sent twice, the manifest that is there tells.
+    /// Refuses a store that overwrites what it was asked to leave: that each number is given once stands on
+    /// this. It is tried on an object that is there with this content.
+    pub(crate) async fn demand_conditions(
+        &self,
+        object: &str,
+        content: Bytes,
+    ) -> Result<(), RemoteError> {
+        // Once more, where a collection took it meanwhile: it is there then.
+        for _ in 0..2 {
+            let payload = PutPayload::from_bytes(content.clone());
+            match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
+                Ok(_) => {}
+                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => return Ok(()),
+                Err(Error::NotImplemented { .. }) => break,
+                Err(error) => return Err(self.failed("write", object)(error)),
+            }
+        }
+        Err(RemoteError::Unconditional { address: self.address.clone() })
+    }
+
+    /// Takes a number with a manifest, where it is not taken yet; says whether it did. Where the store's answer
+    /// was lost and the request was sent twice, the manifest that is there tells. Where the store only says
+    /// that others are writing it and nothing is there, the number is free still: `false`, and it is tried again.
     pub(crate) async fn announce(&self, manifest: &Manifest) -> Result<bool, RemoteError> {
         let object = manifest_name(manifest.version);
         let payload = PutPayload::from(manifest.to_json());
@@ -268,16 +374,31 @@ impl Remote {
         }
     }
 
-    /// Leaves of a version nothing but its number.
-    pub(crate) async fn forget(&self, manifest: Manifest) -> Result<(), RemoteError> {
-        let object = manifest_name(manifest.version);
-        self.put(&object, manifest.forgotten().to_json().into()).await
+    /// Leaves of a version nothing but the manifest that has its number.
+    pub(crate) async fn forget(&self, forgotten: &Manifest) -> Result<(), RemoteError> {
+        self.put(&manifest_name(forgotten.version), forgotten.to_json().into()).await
     }
 
     /// Where the lake is published, for people.
     pub fn address(&self) -> &str {
         &self.address
     }
+}
+
+/// A random name: of a publication, and of the objects that only it writes.
+pub(crate) fn random_name() -> Result<String, RemoteError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| RemoteError::Io {
+        doing: "draw a random name".to_owned(),
+        source: error.into(),
+    })?;
+    Ok(format!("{:032x}", u128::from_le_bytes(bytes)))
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the edge: objects have times")]
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
 /// The name of a version's manifest: names sort as numbers do.

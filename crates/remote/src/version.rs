@@ -1,6 +1,8 @@
 //! What is written of a version: the manifest, which is small and says which list it is, and the list of all
 //! that the version holds. Both are JSON; the list is named by its content.
 
+use std::collections::HashMap;
+
 use serde::{Deserialize, Serialize};
 use steplake::model::RunId;
 use steplake::store::{
@@ -20,9 +22,10 @@ pub struct Manifest {
     pub format: u32,
     /// Its number.
     pub version: u64,
-    /// The digest of the list, hex; none once the version is forgotten.
+    /// The digest of the list, hex; none once the version is forgotten, and where [`gc`](crate::gc) took the
+    /// number.
     pub list: Option<String>,
-    /// A random name of the publication: it tells one's own manifest from another's.
+    /// A random name of what made it: it tells one's own manifest from another's.
     pub publication: String,
     /// When it was published, Unix time in milliseconds.
     pub published_at_ms: i64,
@@ -43,6 +46,22 @@ impl Manifest {
     #[must_use]
     pub fn forgotten(self) -> Self {
         Self { list: None, episodes: 0, steps: 0, files: 0, bytes: 0, ..self }
+    }
+
+    /// A manifest that takes a number, and is of no version.
+    pub(crate) fn without_version(number: u64, publication: String, at_ms: i64) -> Self {
+        Self {
+            format: FORMAT,
+            version: number,
+            list: None,
+            publication,
+            published_at_ms: at_ms,
+            parent: None,
+            episodes: 0,
+            steps: 0,
+            files: 0,
+            bytes: 0,
+        }
     }
 
     pub(crate) fn to_json(&self) -> Vec<u8> {
@@ -69,7 +88,11 @@ impl Manifest {
 
 /// Says whether a text is a BLAKE3 digest in hexadecimal.
 fn is_digest(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    is_hex(text, 64)
+}
+
+fn is_hex(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
@@ -90,6 +113,9 @@ fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
 #[serde(deny_unknown_fields)]
 struct List {
     format: u32,
+    /// The manifest's. No two lists are the same object with it.
+    #[serde(default)]
+    publication: String,
     /// What stands in `lake.json`.
     identity: serde_json::Value,
     snapshot: i64,
@@ -155,18 +181,35 @@ impl ListedFile {
             layer: self.layer.map(LayerId),
             is_counted: self.counted,
         };
-        let is_sound = file.is_well_formed() && segment_object(&file) == self.object;
-        if is_sound { Ok(file) } else { Err(self.object) }
+        // Earlier, files were sent without the name of the publication.
+        let plain = format!("segments/{}/{}.parquet", file.table, file.digest);
+        let is_its_own = self.object == plain
+            || content_of(&self.object) == Some((file.table.name(), &file.digest));
+        if file.is_well_formed() && is_its_own { Ok(file) } else { Err(self.object) }
     }
 }
 
-/// Where a file lies below the prefix.
-pub(crate) fn segment_object(row: &FileRow) -> String {
-    format!("segments/{}/{}.parquet", row.table, row.digest)
+/// Where files lie below the prefix, by their digests.
+pub(crate) type Objects = HashMap<String, String>;
+
+/// How many hexadecimal digits the name of a publication has.
+const NAME_DIGITS: usize = 32;
+
+/// Where the publication called `name` sends a file: no other one ever writes an object of this name.
+pub(crate) fn segment_object(row: &FileRow, name: &str) -> String {
+    debug_assert!(is_hex(name, NAME_DIGITS));
+    format!("segments/{}/{}-{name}.parquet", row.table, row.digest)
 }
 
-/// A list as text.
-pub(crate) fn list_to_json(inventory: &Inventory) -> Vec<u8> {
+/// The table and the digest of the file that an object of this name holds.
+pub(crate) fn content_of(object: &str) -> Option<(&str, &str)> {
+    let (table, file) = object.strip_prefix("segments/")?.split_once('/')?;
+    let (digest, name) = file.strip_suffix(".parquet")?.split_once('-')?;
+    (is_digest(digest) && is_hex(name, NAME_DIGITS)).then_some((table, digest))
+}
+
+/// A list as text. `objects` says where each file lies.
+pub(crate) fn list_to_json(inventory: &Inventory, objects: &Objects, publication: &str) -> Vec<u8> {
     let run = |row: &RunRow| ListedRun {
         run_id: row.id.0,
         uid: row.uid.clone(),
@@ -188,7 +231,7 @@ pub(crate) fn list_to_json(inventory: &Inventory) -> Vec<u8> {
     };
     let file = |row: &FileRow| ListedFile {
         table: row.table.name().to_owned(),
-        object: segment_object(row),
+        object: objects[&row.digest].clone(),
         rows: row.rows,
         bytes: row.bytes,
         digest: row.digest.clone(),
@@ -200,6 +243,7 @@ pub(crate) fn list_to_json(inventory: &Inventory) -> Vec<u8> {
     let identity = inventory.identity.to_json();
     let list = List {
         format: FORMAT,
+        publication: publication.to_owned(),
         identity: serde_json::from_str(&identity).expect("an identity is JSON"),
         snapshot: inventory.snapshot.0,
         runs: inventory.runs.iter().map(run).collect(),
@@ -214,7 +258,10 @@ pub(crate) fn list_to_json(inventory: &Inventory) -> Vec<u8> {
 }
 
 /// Reads the list that `object` holds; its digest was compared.
-pub(crate) fn list_from_json(object: &str, text: &[u8]) -> Result<Inventory, RemoteError> {
+pub(crate) fn list_from_json(
+    object: &str,
+    text: &[u8],
+) -> Result<(Inventory, Objects), RemoteError> {
     check_format(object, text)?;
     let damaged = |what: String| RemoteError::damaged(object, what);
     let list: List = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
@@ -258,7 +305,9 @@ pub(crate) fn list_from_json(object: &str, text: &[u8]) -> Result<Inventory, Rem
         let table = table(&row.table)?;
         row.read(table).map_err(|object| damaged(format!("{object} is no file of a lake")))
     };
-    Ok(Inventory {
+    let place = |row: &ListedFile| (row.digest.clone(), row.object.clone());
+    let objects = list.files.iter().map(place).collect();
+    let inventory = Inventory {
         identity,
         snapshot,
         runs: list.runs.into_iter().map(run).collect(),
@@ -266,5 +315,6 @@ pub(crate) fn list_from_json(object: &str, text: &[u8]) -> Result<Inventory, Rem
         losses: list.losses.into_iter().map(loss).collect::<Result<_, _>>()?,
         dedup_inputs: list.dedup_inputs,
         files: list.files.into_iter().map(file).collect::<Result<_, _>>()?,
-    })
+    };
+    Ok((inventory, objects))
 }

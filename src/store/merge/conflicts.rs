@@ -32,7 +32,7 @@ pub fn new_conflicts(merged: &Lake, lakes: &[Lake]) -> Result<BTreeSet<Conflict>
         if new.is_empty() {
             break;
         }
-        for known in conflicts_of(&Source::open(lake)?, &new)? {
+        for known in conflicts_of(&Source::open(lake, false)?, &new)? {
             new.remove(&known);
         }
     }

@@ -47,17 +47,19 @@ const FILES_AT_ONCE: usize = 64;
 
 pub(super) use self::folder::UNFINISHED;
 
-/// How a merge goes about it. Nothing here changes what it comes to.
+/// How a merge goes about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Files of states that are read at a time: where there are more, some are taken together first.
-    /// The memory that a merge takes grows with it.
+    /// The memory that a merge takes grows with it. It changes nothing of what the merge comes to.
     pub files_at_once: usize,
+    /// Whether the hot rows of finished episodes are left out: the new lake has what is sealed, no more.
+    pub sealed_only: bool,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { files_at_once: FILES_AT_ONCE }
+        Self { files_at_once: FILES_AT_ONCE, sealed_only: false }
     }
 }
 
@@ -196,8 +198,8 @@ struct Source {
 }
 
 impl Source {
-    fn open(lake: &Lake) -> Result<Self, StoreError> {
-        let snapshot = lake.snapshot()?;
+    fn open(lake: &Lake, sealed_only: bool) -> Result<Self, StoreError> {
+        let snapshot = if sealed_only { lake.sealed()? } else { lake.snapshot()? };
         let hot = Table::ALL.into_iter().flat_map(|table| {
             let batch = move |batch: &RecordBatch| HotBatch {
                 seq: 0,
@@ -273,7 +275,8 @@ pub fn merge(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Lake, Report), MergeError> {
     let identity = common_identity(lakes)?;
-    let sources = lakes.iter().map(Source::open).collect::<Result<Vec<_>, _>>()?;
+    let sources = lakes.iter().map(|lake| Source::open(lake, settings.sealed_only));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let runs = Runs::of(&sources)?;
     let within = |source: &&Lake| {
         let target = std::path::absolute(into).unwrap_or_else(|_| into.to_owned());

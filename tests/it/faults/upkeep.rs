@@ -82,8 +82,10 @@ impl Job {
                 Lake::open_on(disk, into)?
             } else {
                 let open = |name| Lake::open_on(disk.clone(), folder.join(name));
-                let (lakes, few) =
-                    ([open("first")?, open("second")?], merge::Settings { files_at_once: 2 });
+                let (lakes, few) = (
+                    [open("first")?, open("second")?],
+                    merge::Settings { files_at_once: 2, ..merge::Settings::default() },
+                );
                 let merged = merge(disk.clone(), &lakes, &into, &few, &mut |_, _| ());
                 merged.map_err(store_error)?.0
             };

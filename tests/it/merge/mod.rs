@@ -232,7 +232,7 @@ fn many_files_are_read_a_few_at_a_time() {
         }
     }
     let lakes = lakes.map(|lake| lake.lake);
-    let few = Settings { files_at_once: 2 };
+    let few = Settings { files_at_once: 2, ..Settings::default() };
     let path = folder.path().join("few");
     let (lake, _) = merge(Disk::default(), &lakes, &path, &few, &mut |_, _| ()).unwrap();
     let all = merged(&[&lakes[0], &lakes[1]], &folder.path().join("all"));
@@ -346,7 +346,7 @@ fn a_power_cut_at_any_operation_leaves_no_lake_or_all_of_it() {
     let folder = scratch();
     let [first, second] = two(folder.path());
     let lakes = [first.lake, second.lake];
-    let few = Settings { files_at_once: 2 };
+    let few = Settings { files_at_once: 2, ..Settings::default() };
     let whole = merged(&[&lakes[0], &lakes[1]], &folder.path().join("whole"));
     let wanted = Contents::of(&whole);
     let mut completed = 0;

@@ -169,7 +169,10 @@ class Remote(unittest.TestCase):
         self.assertIn("forgot 1 version", self.steplake(here, "publish", self.place, "--gc", "--keep", "1"))
         code, said = self.fails(there, "fetch", self.place, "--version", "1")
         self.assertEqual(code, 3)
-        self.assertIn("forgotten", said)
+        self.assertIn("not there any more", said)
+        code, said = self.fails(here, "publish", self.place, "--gc", "--older-than", "1")
+        self.assertEqual(code, 2)
+        self.assertIn("--older-than", said)
 
     def test_what_is_not_sealed_is_not_published(self):
         here = self.lake("here", 1)
@@ -204,9 +207,9 @@ class Remote(unittest.TestCase):
 
     def test_of_two_publishers_one_is_told_of_the_other(self):
         lakes, ended, there = self.race()
-        self.assertEqual(sorted(code for code, _, _ in ended), [0, 3])
+        self.assertEqual(sorted(code for code, _, _ in ended), [0, 7])
         winner = next(lake for lake, (code, _, _) in zip(lakes, ended) if code == 0)
-        said = next(err for code, _, err in ended if code == 3)
+        said = next(err for code, _, err in ended if code == 7)
         self.assertIn("version 1", said)
         self.assertIn("--merge", said)
         self.assert_same(winner, there)
@@ -239,7 +242,7 @@ class Remote(unittest.TestCase):
         self.assertTrue(sent)
         self.assertFalse([key for key in self.keys() if "/manifests/" in key])
         code, said = self.fails(here, "fetch", self.place, "--into", str(self.folder / "nothing"))
-        self.assertEqual(code, 3)
+        self.assertEqual(code, 6)
         self.assertIn("no lake is published", said)
         # What is there is not sent again.
         self.assertIn("of which 0 ", self.steplake(here, "publish", self.place))
@@ -290,6 +293,37 @@ class Remote(unittest.TestCase):
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=whole)
         self.steplake(here, "fetch", self.place, "--into", str(there))
         self.assert_same(here, there)
+        # One that is flipped here is found when it is looked for.
+        [own] = (there / "steps").glob("*.parquet")
+        own.write_bytes(bytes([*whole[:200], whole[200] ^ 1, *whole[201:]]))
+        self.assertIn("of which 0 ", self.steplake(there, "fetch", self.place))
+        self.assertIn("of which 1 ", self.steplake(there, "fetch", self.place, "--verify"))
+        self.assert_same(here, there)
+
+    def test_damage_there_is_mended_with_a_new_version(self):
+        here = self.lake("here", 1)
+        self.steplake(here, "publish", self.place)
+        key = next(key for key in self.keys() if "/lists/" in key)
+        self.s3.put_object(Bucket=BUCKET, Key=key, Body=b"{")
+        code, said = self.fails(here, "publish", self.place)
+        self.assertEqual(code, 3)
+        self.assertIn("--replace-damaged", said)
+        self.assertIn("published version 2", self.steplake(here, "publish", self.place, "--replace-damaged"))
+        manifest = next(key for key in self.keys() if key.endswith("2.json") and "/manifests/" in key)
+        whole = self.s3.get_object(Bucket=BUCKET, Key=manifest)["Body"].read()
+        self.s3.put_object(Bucket=BUCKET, Key=manifest, Body=b"")
+        listed = self.steplake(here, "fetch", self.place, "--list").splitlines()
+        self.assertEqual([line.split()[0] for line in listed], ["version", "1", "2"])
+        self.assertIn("damaged", listed[2])
+        self.s3.put_object(Bucket=BUCKET, Key=manifest, Body=whole)
+        there = self.folder / "mended"
+        self.steplake(there, "fetch", self.place)
+        self.assert_same(here, there)
+        key = next(key for key in self.keys() if "/segments/steps/" in key)
+        self.s3.delete_object(Bucket=BUCKET, Key=key)
+        said = self.steplake(here, "publish", self.place, "--read-back")
+        self.assertIn("published version 3", said)
+        self.steplake(here, "verify")
 
     def test_what_does_not_answer_is_said_in_one_line(self):
         here = self.lake("here", 1)

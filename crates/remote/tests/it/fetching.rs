@@ -3,13 +3,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use indicatif::ProgressBar;
 use steplake::store::{Disk, Lake, Operation, ScanColumns, StoreError, Table, Verdict};
 use steplake_remote::RemoteError;
+use steplake_remote::fetch::{self, fetch};
+use steplake_remote::publish::Settings;
 use steplake_remote::remote::Remote;
 
 use crate::support::{
     Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
-    put, receive, receive_on, record, rows, send_plainly,
+    put, receive, receive_on, record, rows, send, send_plainly, wait,
 };
 
 /// A place with two versions, and the lake that they are of.
@@ -161,7 +164,7 @@ fn each_failing_reading_leaves_the_older_copy() {
     receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
     let there = Lake::open(&into).unwrap();
     for at in 0.. {
-        let faulty = place_in(Wrapped::new(&store, Some((at, Fault::Refuse))));
+        let faulty = place_in(Wrapped::new(&store, &Arc::default(), Some((at, Fault::Refuse))));
         match receive(&faulty, &into) {
             Ok(_) => {
                 assert!(at > 4, "the fault comes at some operation");
@@ -176,7 +179,11 @@ fn each_failing_reading_leaves_the_older_copy() {
 
 /// A disk on which operation number `last` fails, and all after it: as if the power had gone.
 fn failing(last: usize) -> Disk {
-    let count = AtomicUsize::new(0);
+    failing_of(last, Arc::default())
+}
+
+/// The same, which counts.
+fn failing_of(last: usize, count: Arc<AtomicUsize>) -> Disk {
     Disk::with_faults(move |operation| {
         if matches!(operation, Operation::Open(_) | Operation::Read(..)) {
             return Verdict::Proceed;
@@ -216,5 +223,53 @@ fn a_fetch_that_is_cut_short_anywhere_can_be_gone_on_with() {
                 break;
             }
         }
+    }
+}
+
+#[test]
+fn a_copy_of_an_older_version_knows_nothing_of_the_newer_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote, here, first) = two_versions(folder.path());
+    let count = Arc::<AtomicUsize>::default();
+    let into = folder.path().join("whole");
+    receive(&remote, &into).unwrap();
+    receive_on(failing_of(usize::MAX, Arc::clone(&count)), &remote, Some(1), &into).unwrap();
+    let all = count.load(Ordering::SeqCst);
+    let mut uncleared = 0;
+    for last in all.saturating_sub(40)..=all {
+        let into = folder.path().join(format!("{last}"));
+        receive(&remote, &into).unwrap();
+        let _ = receive_on(failing(last), &remote, Some(1), &into);
+        let there = Lake::open(&into).unwrap();
+        if rows(&there, Table::Steps) == rows(&first, Table::Steps) {
+            uncleared += usize::from(there.sealed().unwrap().history().len() > 1);
+            record(&there, 9, 2);
+            let error = send(&remote, &there, &Settings::default()).unwrap_err();
+            assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
+        }
+        std::fs::remove_dir_all(&into).unwrap();
+    }
+    assert!(uncleared > 0, "some are cut short before the newer copy is let go of");
+    assert_same(&here, &receive(&remote, &folder.path().join("newest")).unwrap().lake);
+}
+
+#[test]
+fn what_is_damaged_here_is_fetched_again_on_request() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote, here, _first) = two_versions(folder.path());
+    let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
+    for table in [Table::Steps, Table::StateTransitions] {
+        let path = there.sealed().unwrap().segments(table)[0].path.clone();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[100] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        assert!(!there.verify(&mut |_, _| {}).unwrap().findings.is_empty());
+        assert_eq!(receive(&remote, there.path()).unwrap().files_fetched, 0);
+        let (settings, bar) =
+            (fetch::Settings { verify: true, ..Default::default() }, ProgressBar::hidden());
+        let fetching = fetch(&remote, None, there.path(), Disk::default(), &settings, &bar);
+        assert_eq!(wait(fetching).unwrap().files_fetched, 1);
+        assert_same(&here, &there);
+        assert_sound(&there);
     }
 }

@@ -1,22 +1,25 @@
 //! Letting go of versions and objects.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::Duration;
 
 use object_store::path::Path;
 use steplake_remote::RemoteError;
-use steplake_remote::gc::{AGE, gc};
+use steplake_remote::gc::{AGE, AGE_MIN, gc};
 
 use crate::support::{
-    assert_same, derive, lake, memory, objects, put, receive, receive_on, record, send_plainly,
-    version, wait,
+    Fault, Times, assert_same, derive, lake, memory, objects, place_at, put, receive, receive_on,
+    record, send_plainly, version, wait,
 };
 use steplake::store::Disk;
 
 #[test]
 fn what_no_version_names_goes_once_it_is_old() {
     let folder = tempfile::tempdir().unwrap();
-    let (store, remote) = memory();
+    let (store, _) = memory();
+    let times = Arc::<Times>::default();
+    let remote = place_at(&store, &times, None, 0);
     let here = lake(&folder.path().join("here"));
     record(&here, 1, 4);
     derive(&here);
@@ -33,6 +36,16 @@ fn what_no_version_names_goes_once_it_is_old() {
     assert_eq!(objects(&store), before);
 
     let one = NonZeroU64::new(1);
+    times.pass(AGE_MIN - Duration::from_mins(1));
+    assert_eq!(
+        wait(gc(&remote, None, Duration::ZERO)).unwrap().objects,
+        0,
+        "nothing goes so young"
+    );
+    // A clock that is ahead says otherwise, and the store's decides.
+    let ahead = place_at(&store, &times, None, 30 * 24 * 3_600_000);
+    assert_eq!(wait(gc(&ahead, None, Duration::ZERO)).unwrap().objects, 0);
+    times.pass(Duration::from_mins(1));
     let done = wait(gc(&remote, one, Duration::ZERO)).unwrap();
     // The list and the derived tables of the first version, and what was left.
     assert_eq!((done.versions, done.young), (1, 0));
@@ -48,11 +61,46 @@ fn what_no_version_names_goes_once_it_is_old() {
     let error = receive_on(Disk::default(), &remote, Some(9), &into).unwrap_err();
     assert!(matches!(error, RemoteError::NoVersion { wanted: 9, .. }), "{error}");
 
-    // Its number is not given again.
+    // Its number is not given again, nor those that collections took.
     record(&here, 3, 1);
-    assert_eq!(version(&send_plainly(&remote, &here)), 3);
+    assert_eq!(version(&send_plainly(&remote, &here)), 5);
     let numbers = wait(remote.versions()).unwrap();
-    assert_eq!(numbers.iter().map(|it| it.version).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(numbers.iter().map(|it| it.0).collect::<Vec<_>>(), [2, 5]);
+    let error = receive_on(Disk::default(), &remote, Some(4), &into).unwrap_err();
+    assert!(matches!(error, RemoteError::Forgotten { wanted: 4, .. }), "{error}");
+}
+
+#[test]
+fn each_failing_operation_of_a_collection_leaves_versions_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    derive(&here);
+    for fault in Fault::ALL {
+        for at in 0.. {
+            let (store, _) = memory();
+            let times = Arc::<Times>::default();
+            let left = Path::from("some/where/segments/steps/left.parquet");
+            put(&store, &left, "left".into());
+            let remote = place_at(&store, &times, None, 0);
+            send_plainly(&remote, &here);
+            times.pass(AGE);
+            let done = wait(gc(&place_at(&store, &times, Some((at, fault)), 0), None, AGE));
+            let there = || objects(&store).iter().any(|(path, _)| *path == left);
+            match &done {
+                Ok(done) => assert!(done.objects == 1 && !there()),
+                Err(RemoteError::Store { .. }) => {}
+                Err(other) => panic!("{other}"),
+            }
+            wait(gc(&remote, None, AGE)).unwrap();
+            assert!(!there());
+            let into = folder.path().join(format!("{fault:?}-{at}"));
+            assert_same(&here, &receive(&remote, &into).unwrap().lake);
+            if done.is_ok() && at > 8 {
+                break;
+            }
+        }
+    }
 }
 
 #[test]

@@ -5,9 +5,16 @@ use steplake_remote::RemoteError;
 use steplake_remote::publish::{Outcome, Settings};
 use steplake_remote::remote::Remote;
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use object_store::path::Path;
+use steplake_remote::gc::{AGE, gc};
+
 use crate::support::{
     Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
-    put, receive, receive_on, record, rows, send, send_plainly, toy_identity, version, wait,
+    put, receive, receive_on, record, record_unsealed, rows, send, send_plainly, toy_identity,
+    version, wait,
 };
 
 #[test]
@@ -23,8 +30,8 @@ fn a_lake_comes_back_as_it_was() {
     assert_eq!((fetched.version, fetched.files_fetched), (1, fetched.files));
     assert_same(&here, &fetched.lake);
     assert_sound(&fetched.lake);
-    assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 1, resent: 0 });
-    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 1, resent: 0 });
+    assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 1 });
+    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 1 });
 }
 
 #[test]
@@ -70,11 +77,11 @@ fn what_is_taken_back_is_not_published_again() {
     assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
     let merge = Settings { merge: true, ..Settings::default() };
     let merged = send(&remote, &fetched.lake, &merge).unwrap();
-    assert_eq!(merged, Outcome::There { version: 2, resent: 0 });
+    assert_eq!(merged, Outcome::There { version: 2 });
     // Also where the lake itself has forgotten what it had.
     here.maintenance().unwrap().expire(Keep::Newest(std::num::NonZeroU64::MIN)).unwrap();
     let gone = send_plainly(&remote, &here);
-    assert_eq!(gone, Outcome::There { version: 2, resent: 0 });
+    assert_eq!(gone, Outcome::There { version: 2 });
 }
 
 #[test]
@@ -89,13 +96,14 @@ fn each_failing_operation_leaves_versions_whole() {
     let before = before.collect::<Vec<_>>();
     record(&here, 2, 3);
     derive(&here);
-    for fault in [Fault::Refuse, Fault::Forget] {
+    for fault in Fault::ALL {
         for at in 0.. {
             let (store, remote) = memory();
             for (path, content) in &before {
                 put(&store, path, content.clone());
             }
-            let faulty = Wrapped::new(&store, Some((at, fault)));
+            let faulty = Wrapped::new(&store, &Arc::default(), Some((at, fault)));
+            let operations = Arc::clone(&faulty.operations);
             let outcome = send(&place_in(faulty), &here, &Settings::default());
             let newest = wait(remote.newest()).unwrap().unwrap();
             let into = folder.path().join(format!("{fault:?}-{at}"));
@@ -111,12 +119,12 @@ fn each_failing_operation_leaves_versions_whole() {
                 assert!(outcome.is_err());
                 assert_eq!(version(&send_plainly(&remote, &here)), 2);
             } else {
-                assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 2, resent: 0 });
+                assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 2 });
             }
             let fetched = receive(&remote, &into).unwrap();
             assert_same(&here, &fetched.lake);
-            if outcome.is_ok() {
-                assert!(at > 10, "the fault comes at some operation");
+            if operations.load(Ordering::SeqCst) <= at {
+                assert!(at > 10 && outcome.is_ok(), "the fault comes at some operation");
                 break;
             }
         }
@@ -152,10 +160,129 @@ fn what_is_damaged_there_is_sent_again() {
     put(&store, path, flipped.into());
     let there = folder.path().join("there");
     receive(&remote, &there).unwrap_err();
+    // What is there is not touched: who fetches the older version is told as before.
     let settings = Settings { read_back: true, ..Settings::default() };
-    let again = send(&remote, &here, &settings).unwrap();
-    assert_eq!(again, Outcome::There { version: 1, resent: 1 });
+    let Outcome::Published(sent) = send(&remote, &here, &settings).unwrap() else {
+        panic!("it is mended")
+    };
+    assert_eq!((sent.version, sent.files_sent, sent.mended), (2, 1, true));
     assert_same(&here, &receive(&remote, &there).unwrap().lake);
+    assert_eq!(send(&remote, &here, &settings).unwrap(), Outcome::There { version: 2 });
+    let older = receive_on(Disk::default(), &remote, Some(1), &folder.path().join("older"));
+    assert!(matches!(older, Err(RemoteError::Damaged { .. })));
+}
+
+#[test]
+fn what_a_newer_version_has_is_kept_when_damage_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    send_plainly(&remote, &here);
+    let older = receive(&remote, &folder.path().join("older")).unwrap().lake;
+    let first = objects(&store);
+    record(&here, 2, 3);
+    derive(&here);
+    send_plainly(&remote, &here);
+    let (path, _) = first.iter().find(|(path, _)| path.as_ref().contains("/episodes/")).unwrap();
+    put(&store, path, "short".into());
+    let settings = Settings { read_back: true, ..Settings::default() };
+    assert_eq!(version(&send(&remote, &older, &settings).unwrap()), 3);
+    assert_same(&here, &receive(&remote, &folder.path().join("there")).unwrap().lake);
+}
+
+#[test]
+fn an_address_is_gone_on_with_past_a_damaged_version() {
+    let folder = tempfile::tempdir().unwrap();
+    for damaged in ["some/where/lists/", "some/where/manifests/00000000000000000002"] {
+        let folder = folder.path().join(&damaged[11..16]);
+        let (store, remote) = memory();
+        let here = lake(&folder.join("here"));
+        record(&here, 1, 4);
+        send_plainly(&remote, &here);
+        let first = receive(&remote, &folder.join("first")).unwrap().lake;
+        let known = objects(&store);
+        record(&here, 2, 3);
+        derive(&here);
+        send_plainly(&remote, &here);
+        let new = objects(&store).into_iter().filter(|it| !known.contains(it));
+        let (path, _) = new.into_iter().find(|it| it.0.as_ref().starts_with(damaged)).unwrap();
+        put(&store, &path, "{".into());
+        let error = send(&remote, &here, &Settings::default()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(path.filename().unwrap()), "{said}");
+        assert!(said.contains("--replace-damaged"), "{said}");
+        // The versions are listed all the same.
+        let versions = wait(remote.versions()).unwrap();
+        let readable = versions.iter().map(|it| (it.0, it.1.is_ok())).collect::<Vec<_>>();
+        assert_eq!(readable, [(1, true), (2, damaged.contains("lists"))]);
+
+        let settings = Settings { replace_damaged: true, ..Settings::default() };
+        assert_eq!(version(&send(&remote, &here, &settings).unwrap()), 3);
+        assert_same(&here, &receive(&remote, &folder.join("there")).unwrap().lake);
+        // Where nothing is damaged, it changes nothing.
+        assert_eq!(send(&remote, &here, &settings).unwrap(), Outcome::There { version: 3 });
+        // What cannot be read is no reason to keep it.
+        let one = std::num::NonZeroU64::new(1);
+        assert_eq!(wait(gc(&remote, one, AGE)).unwrap().versions, 2);
+        assert_eq!(wait(remote.versions()).unwrap().len(), 1);
+        drop(first);
+    }
+}
+
+#[test]
+fn who_has_less_than_the_last_whole_version_does_not_replace_a_damaged_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    send_plainly(&remote, &here);
+    let first = receive(&remote, &folder.path().join("first")).unwrap().lake;
+    record(&here, 2, 3);
+    send_plainly(&remote, &here);
+    record(&here, 3, 2);
+    send_plainly(&remote, &here);
+    let manifest = Path::from("some/where/manifests/00000000000000000003.json");
+    put(&store, &manifest, "{".into());
+    let settings = Settings { replace_damaged: true, ..Settings::default() };
+    let error = send(&remote, &first, &settings).unwrap_err();
+    assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
+    let settings = Settings { merge: true, ..settings };
+    assert_eq!(version(&send(&remote, &first, &settings).unwrap()), 4);
+    let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
+    let second = receive_on(Disk::default(), &remote, Some(2), &folder.path().join("second"));
+    assert_same(&second.unwrap().lake, &there);
+}
+
+#[test]
+fn only_what_is_sealed_is_merged_and_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let [one, other] = ["one", "other"].map(|name| lake(&folder.path().join(name)));
+    record(&one, 1, 3);
+    send_plainly(&remote, &one);
+    record(&other, 2, 2);
+    let sealed = rows(&other, Table::Episodes).len();
+    record_unsealed(&other, 3, 4);
+    assert!(rows(&other, Table::Episodes).len() > sealed);
+    let merge = Settings { merge: true, ..Settings::default() };
+    assert_eq!(version(&send(&remote, &other, &merge).unwrap()), 2);
+    let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
+    assert_eq!(rows(&there, Table::Episodes).len(), 3 + sealed);
+    // All that is sealed is there, and merging shows it.
+    assert_eq!(send(&remote, &other, &merge).unwrap(), Outcome::There { version: 2 });
+}
+
+#[test]
+fn a_store_that_heeds_no_conditions_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = memory();
+    let here = lake(&folder.path().join("here"));
+    record(&here, 1, 4);
+    let careless = Wrapped::careless(&store);
+    let error = send(&place_in(careless), &here, &Settings::default()).unwrap_err();
+    assert!(matches!(error, RemoteError::Unconditional { .. }), "{error}");
+    assert!(objects(&store).iter().all(|(path, _)| !path.as_ref().contains("manifests")));
 }
 
 #[test]

@@ -1,47 +1,114 @@
-//! Two publishers at once, in any order of their operations: nothing is lost.
+//! Publishers and collections at once, in any order of their operations: nothing is lost.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU64;
 use std::path::Path;
-use std::pin::pin;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use indicatif::ProgressBar;
+use object_store::memory::InMemory;
 use proptest::prelude::*;
-use steplake::store::Lake;
+use steplake::store::{Disk, Lake};
 use steplake_remote::RemoteError;
+use steplake_remote::gc::{AGE, AGE_MIN, Collected, gc};
 use steplake_remote::publish::{Outcome, Settings, publish};
+use steplake_remote::remote::Remote;
 
 use crate::support::{
-    Wrapped, assert_sound, derive, episodes, lake, memory, place_in, receive, record, send,
-    send_plainly, wait,
+    Fault, Times, Wrapped, assert_sound, content, derive, episodes, lake, memory, objects,
+    place_at, place_in, put, receive, receive_on, record, send, send_plainly, wait,
 };
 
-type Ended = Result<Outcome, RemoteError>;
+/// What comes next.
+#[derive(Debug, Clone, Copy)]
+enum Next {
+    /// This party goes on by one operation.
+    Party(usize),
+    /// Time passes.
+    Pass(Duration),
+}
 
-/// Lets two publications go on by one operation at a time, in turns that `order` says.
-fn interleave(
-    one: impl Future<Output = Ended>,
-    other: impl Future<Output = Ended>,
-    order: &[bool],
-) -> [Ended; 2] {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
+/// Lets parties go on by one operation at a time, in turns that `order` says, and then one after the other.
+fn interleave<T>(
+    parties: Vec<Pin<Box<dyn Future<Output = T> + '_>>>,
+    order: impl IntoIterator<Item = Next>,
+    times: &Times,
+) -> Vec<T> {
+    let mut parties = parties.into_iter().map(|party| (party, None)).collect::<Vec<_>>();
     let mut context = Context::from_waker(Waker::noop());
-    for turn in 0.. {
-        match (first.take(), second.take()) {
-            (Some(one), Some(other)) => return [one, other],
-            (ended_first, ended_second) => (first, second) = (ended_first, ended_second),
+    let mut go = |(party, ended): &mut (Pin<Box<dyn Future<Output = T> + '_>>, Option<T>)| {
+        if ended.is_none()
+            && let Poll::Ready(now) = party.as_mut().poll(&mut context)
+        {
+            *ended = Some(now);
         }
-        let one_goes = second.is_some() || (first.is_none() && order[turn % order.len()]);
-        if one_goes {
-            if let Poll::Ready(ended) = one.as_mut().poll(&mut context) {
-                first = Some(ended);
-            }
-        } else if let Poll::Ready(ended) = other.as_mut().poll(&mut context) {
-            second = Some(ended);
+        ended.is_some()
+    };
+    for next in order {
+        match next {
+            Next::Party(number) => drop(go(&mut parties[number])),
+            Next::Pass(time) => times.pass(time),
         }
     }
-    unreachable!("the turns do not end")
+    for party in &mut parties {
+        while !go(party) {}
+    }
+    parties.into_iter().map(|(_, ended)| ended.expect("all have ended")).collect()
+}
+
+/// How a party ended.
+#[derive(Debug)]
+enum Ended {
+    Publisher(Result<Outcome, RemoteError>),
+    Collections(Result<Vec<Collected>, RemoteError>),
+}
+
+async fn publisher(remote: &Remote, lake: &Lake, settings: &Settings) -> Ended {
+    Ended::Publisher(publish(remote, lake, settings, &ProgressBar::hidden()).await)
+}
+
+/// A collection, and another one.
+async fn collections(remote: &Remote, keep: Option<NonZeroU64>) -> Ended {
+    let mut done = Vec::new();
+    for _ in 0..2 {
+        match gc(remote, keep, AGE_MIN).await {
+            Ok(collected) => done.push(collected),
+            Err(error) => return Ended::Collections(Err(error)),
+        }
+    }
+    Ended::Collections(Ok(done))
+}
+
+/// A publication that is cut short before its version is there: all that it sent is left.
+fn leave(store: &Arc<InMemory>, times: &Arc<Times>, lake: &Lake) {
+    let (rehearsal, _) = memory();
+    for (path, _) in objects(store) {
+        put(&rehearsal, &path, content(store, &path));
+    }
+    let counting = Wrapped::new(&rehearsal, times, None);
+    let operations = Arc::clone(&counting.operations);
+    send_plainly(&place_in(counting), lake);
+    let last = operations.load(Ordering::SeqCst) - 1;
+    let remote = place_at(store, times, Some((last, Fault::Refuse)), 0);
+    let error = send(&remote, lake, &Settings::default()).unwrap_err();
+    assert!(matches!(error, RemoteError::Store { .. }), "{error}");
+}
+
+/// Fetches all versions that are there, each whole, and gives the episodes of the newest.
+fn demand_whole(remote: &Remote, folder: &Path) -> BTreeSet<(String, u32)> {
+    let mut newest = BTreeSet::new();
+    for (number, manifest) in wait(remote.versions()).unwrap() {
+        manifest.unwrap();
+        let into = folder.join(format!("version-{number}"));
+        let fetched = receive_on(Disk::default(), remote, Some(number), &into).unwrap();
+        assert_sound(&fetched.lake);
+        newest = episodes(&fetched.lake);
+    }
+    newest
 }
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -57,19 +124,33 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
+fn next() -> impl Strategy<Value = Next> {
+    prop_oneof![
+        9 => (0..3_usize).prop_map(Next::Party),
+        1 => prop_oneof![Just(Duration::from_hours(20)), Just(AGE_MIN), Just(AGE)].prop_map(Next::Pass),
+    ]
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn two_publishers_lose_nothing(
-        order in prop::collection::vec(any::<bool>(), 1..80),
+    fn publishers_and_collections_lose_nothing(
+        order in prop::collection::vec(next(), 1..160),
         shared in any::<bool>(),
         published in any::<bool>(),
         merge in any::<bool>(),
         // Whether the second has something of its own.
         own in any::<bool>(),
+        // How long ago publications were cut short.
+        left_hours in prop_oneof![Just(0_u64), Just(23), Just(40), Just(24 * 8)],
+        // How far the clocks of the machines are off.
+        ahead_days in prop::array::uniform3(prop_oneof![4 => Just(0_i64), 1 => -9..9_i64]),
+        keep in prop::option::of(1..3_u64),
     ) {
         let folder = tempfile::tempdir().unwrap();
-        let (store, remote) = memory();
+        let (store, _) = memory();
+        let times = Arc::<Times>::default();
+        let remote = place_at(&store, &times, None, 0);
         let one = lake(&folder.path().join("one"));
         if shared {
             record(&one, 1, 3);
@@ -85,29 +166,107 @@ proptest! {
         if own {
             record(&other, 3, 2);
         }
+        leave(&store, &times, &one);
+        times.pass(Duration::from_hours(left_hours));
         let settings = Settings { merge, ..Settings::default() };
-        let places = [(); 2].map(|()| place_in(Wrapped::new(&store, None)));
-        let bar = ProgressBar::hidden();
+        let places = ahead_days.map(|days| place_at(&store, &times, None, days * 86_400_000));
         let ended = interleave(
-            publish(&places[0], &one, &settings, &bar),
-            publish(&places[1], &other, &settings, &bar),
-            &order,
+            vec![
+                Box::pin(publisher(&places[0], &one, &settings)),
+                Box::pin(publisher(&places[1], &other, &settings)),
+                Box::pin(collections(&places[2], keep.and_then(NonZeroU64::new))),
+            ],
+            order,
+            &times,
         );
         let mut wanted = BTreeSet::new();
-        for (lake, ended) in [&one, &other].into_iter().zip(&ended) {
+        for (ended, lake) in ended.iter().zip([&one, &other, &one]) {
             match ended {
-                Ok(_) => wanted.extend(episodes(lake)),
-                Err(RemoteError::Diverged { .. }) => prop_assert!(!merge && own),
-                Err(error) => panic!("{error}"),
+                Ended::Publisher(Ok(_)) => wanted.extend(episodes(lake)),
+                Ended::Publisher(Err(RemoteError::Diverged { .. })) => prop_assert!(!merge && own),
+                // It paused so long that what it had just sent was gone when it looked.
+                Ended::Publisher(Err(RemoteError::Arrival { .. })) | Ended::Collections(Ok(_)) => {}
+                other => panic!("{other:?}"),
             }
         }
-        prop_assert!(ended.iter().any(Result::is_ok));
-        let fetched = receive(&remote, &folder.path().join("there")).unwrap().lake;
-        assert_sound(&fetched);
-        prop_assert_eq!(episodes(&fetched), wanted);
-        let numbers = wait(remote.versions()).unwrap();
-        let numbers = numbers.iter().map(|it| it.version).collect::<Vec<_>>();
-        prop_assert_eq!(&numbers, &(1..=numbers.len() as u64).collect::<Vec<_>>());
+        let newest = demand_whole(&remote, folder.path());
+        prop_assert_eq!(newest, wanted);
+    }
+}
+
+/// An old version, what a cut publication of the lake left long ago, and the lake.
+fn left_long_ago(folder: &Path) -> (Arc<InMemory>, Arc<Times>, Lake) {
+    let (store, _) = memory();
+    let times = Arc::<Times>::default();
+    let here = lake(&folder.join("here"));
+    record(&here, 1, 3);
+    send_plainly(&place_at(&store, &times, None, 0), &here);
+    record(&here, 2, 4);
+    derive(&here);
+    leave(&store, &times, &here);
+    (store, times, here)
+}
+
+/// Two parties: the second pauses after `pause` of its operations until the first is done.
+fn with_pause(pause: usize) -> impl Iterator<Item = Next> {
+    let before = std::iter::repeat_n(Next::Party(1), pause);
+    before.chain(std::iter::repeat_n(Next::Party(0), 400))
+}
+
+#[test]
+fn a_collection_that_pauses_deletes_nothing_that_was_published_meanwhile() {
+    for pause in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, times, here) = left_long_ago(folder.path());
+        times.pass(AGE);
+        let places = [(); 2].map(|()| place_at(&store, &times, None, 0));
+        let before = objects(&store).len();
+        let settings = Settings::default();
+        let ended = interleave(
+            vec![
+                Box::pin(publisher(&places[0], &here, &settings)),
+                Box::pin(collections(&places[1], NonZeroU64::new(1))),
+            ],
+            with_pause(pause),
+            &times,
+        );
+        assert!(matches!(ended[0], Ended::Publisher(Ok(Outcome::Published(_)))), "{ended:?}");
+        let Ended::Collections(Ok(collected)) = &ended[1] else { panic!("{ended:?}") };
+        let deleted = collected.iter().map(|it| it.objects).sum::<u64>();
+        assert!(deleted > 0, "what was left is gone");
+        assert_eq!(demand_whole(&places[0], folder.path()), episodes(&here));
+        if pause > before + 20 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_publication_that_pauses_for_a_week_names_nothing_that_was_deleted() {
+    for pause in 0..60 {
+        let folder = tempfile::tempdir().unwrap();
+        let (store, times, here) = left_long_ago(folder.path());
+        let places = [(); 2].map(|()| place_at(&store, &times, None, 0));
+        let settings = Settings::default();
+        let before = std::iter::repeat_n(Next::Party(1), pause);
+        let order = before.chain([Next::Pass(AGE)]).chain(with_pause(0));
+        let ended = interleave(
+            vec![
+                Box::pin(collections(&places[0], None)),
+                Box::pin(publisher(&places[1], &here, &settings)),
+            ],
+            order,
+            &times,
+        );
+        match &ended[1] {
+            Ended::Publisher(Ok(Outcome::Published(_))) => {}
+            // It paused between sending something and looking whether it is there.
+            Ended::Publisher(Err(RemoteError::Arrival { .. })) => {
+                send_plainly(&places[1], &here);
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(demand_whole(&places[0], folder.path()), episodes(&here));
     }
 }
 
@@ -129,7 +288,7 @@ fn who_lacks_something_is_told_what_to_type() {
     assert!(sent.version == 2 && sent.merged);
     // Both have all of theirs there by now; merging shows it.
     for lake in &lakes {
-        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::There { version: 2, resent: 0 });
+        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::There { version: 2 });
     }
     let left = std::fs::read_dir(folder.path()).unwrap().count();
     assert_eq!(left, 2, "where they were merged is gone");

@@ -1,13 +1,14 @@
 //! What several tests need: small lakes, and stores that fail or wait.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::path::Path as FilePath;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -17,8 +18,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, ObjectStoreExt as _, PutMultipartOptions, PutOptions, PutPayload, PutResult,
-    Result,
+    ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
 };
 use steplake::dedup::{Settings as DedupSettings, dedup};
 use steplake::env::Environment as _;
@@ -55,6 +56,12 @@ pub(crate) fn lake(path: &FilePath) -> Lake {
 
 /// Records a run of its own, and seals it.
 pub(crate) fn record(lake: &Lake, seed: i64, episodes: u64) {
+    record_unsealed(lake, seed, episodes);
+    lake.writer().unwrap().seal().unwrap();
+}
+
+/// Records a run of its own.
+pub(crate) fn record_unsealed(lake: &Lake, seed: i64, episodes: u64) {
     let environment = ToyEnvironment::default();
     let plan = Plan {
         benchmarks: (0..3).map(|seed| toy::benchmark(seed).uri).collect(),
@@ -76,7 +83,6 @@ pub(crate) fn record(lake: &Lake, seed: i64, episodes: u64) {
     assert_eq!(ending.unwrap(), Ending::Complete);
     let mut writer = recording.close().unwrap();
     writer.finish_run(run).unwrap();
-    writer.seal().unwrap();
 }
 
 pub(crate) fn derive(lake: &Lake) {
@@ -158,7 +164,7 @@ pub(crate) fn send_plainly(remote: &Remote, lake: &Lake) -> Outcome {
 pub(crate) fn version(outcome: &Outcome) -> u64 {
     match outcome {
         Outcome::Published(sent) => sent.version,
-        Outcome::There { version, .. } => panic!("version {version} had all of it"),
+        Outcome::There { version } => panic!("version {version} had all of it"),
     }
 }
 
@@ -204,6 +210,55 @@ pub(crate) enum Fault {
     Refuse,
     /// It is done, and fails all the same: the answer was lost.
     Forget,
+    /// It is done twice, since the first answer was lost: a conditional write finds its own object. Else as
+    /// [`Fault::Refuse`].
+    Twice,
+    /// A conditional write is not done, and the store says that others are writing, and nobody is. Else as
+    /// [`Fault::Refuse`].
+    Conflict,
+}
+
+impl Fault {
+    pub(crate) const ALL: [Self; 4] = [Self::Refuse, Self::Forget, Self::Twice, Self::Conflict];
+}
+
+/// The clock of a store in memory, and when its objects were written. Time can be let pass.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    passed_ms: AtomicI64,
+    /// What had passed when an object was written.
+    written: Mutex<HashMap<Path, i64>>,
+}
+
+impl Times {
+    pub(crate) fn pass(&self, time: Duration) {
+        self.passed_ms.fetch_add(i64::try_from(time.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    fn write(&self, at: &Path) {
+        let passed_ms = self.passed_ms.load(Ordering::SeqCst);
+        self.written.lock().unwrap().insert(at.clone(), passed_ms);
+    }
+
+    fn date(&self, meta: &mut ObjectMeta) {
+        let written = self.written.lock().unwrap();
+        let passed_ms = written.get(&meta.location).copied().unwrap_or(0);
+        meta.last_modified += Duration::from_millis(u64::try_from(passed_ms).unwrap());
+    }
+}
+
+/// A lake's place in a store whose time is `times`, for a machine whose clock is that much ahead.
+pub(crate) fn place_at(
+    store: &Arc<InMemory>,
+    times: &Arc<Times>,
+    fault: Option<(usize, Fault)>,
+    ahead_ms: i64,
+) -> Remote {
+    let place = place_in(Wrapped::new(store, times, fault));
+    let (machine, times) = (place.clone(), Arc::clone(times));
+    place.with_clock(Arc::new(move || {
+        machine.now_ms() + times.passed_ms.load(Ordering::SeqCst) + ahead_ms
+    }))
 }
 
 /// A store that lets others go first before each operation, and in which one operation fails.
@@ -211,13 +266,27 @@ pub(crate) enum Fault {
 pub(crate) struct Wrapped {
     inner: Arc<InMemory>,
     fault: Option<(usize, Fault)>,
-    pub(crate) operations: AtomicUsize,
+    /// Whether it overwrites what it was asked to leave.
+    is_careless: bool,
+    times: Arc<Times>,
+    pub(crate) operations: Arc<AtomicUsize>,
 }
 
 impl Wrapped {
-    pub(crate) fn new(inner: &Arc<InMemory>, fault: Option<(usize, Fault)>) -> Arc<Self> {
-        let inner = Arc::clone(inner);
-        Arc::new(Self { inner, fault, operations: AtomicUsize::new(0) })
+    pub(crate) fn new(
+        inner: &Arc<InMemory>,
+        times: &Arc<Times>,
+        fault: Option<(usize, Fault)>,
+    ) -> Arc<Self> {
+        let (inner, times) = (Arc::clone(inner), Arc::clone(times));
+        Arc::new(Self { inner, fault, is_careless: false, times, operations: Arc::default() })
+    }
+
+    /// A store that knows no conditional writes, and takes them for others.
+    pub(crate) fn careless(inner: &Arc<InMemory>) -> Arc<Self> {
+        let (inner, times) = (Arc::clone(inner), Arc::default());
+        let operations = Arc::default();
+        Arc::new(Self { inner, fault: None, is_careless: true, times, operations })
     }
 
     async fn turn(&self) -> Option<Fault> {
@@ -227,17 +296,23 @@ impl Wrapped {
     }
 
     async fn ask<T>(&self, operation: impl Future<Output = Result<T>>) -> Result<T> {
-        let failed =
-            || Err(Error::Generic { store: "test", source: "the store does not answer".into() });
-        match self.turn().await {
-            Some(Fault::Refuse) => failed(),
-            Some(Fault::Forget) => {
-                let _ = operation.await;
-                failed()
-            }
-            None => operation.await,
-        }
+        answer(self.turn().await, operation).await
     }
+}
+
+async fn answer<T>(fault: Option<Fault>, operation: impl Future<Output = Result<T>>) -> Result<T> {
+    match fault {
+        Some(Fault::Refuse | Fault::Twice | Fault::Conflict) => Err(silence()),
+        Some(Fault::Forget) => {
+            let _ = operation.await;
+            Err(silence())
+        }
+        None => operation.await,
+    }
+}
+
+fn silence() -> Error {
+    Error::Generic { store: "test", source: "the store does not answer".into() }
 }
 
 /// Is ready when it is asked for the second time.
@@ -264,8 +339,32 @@ impl fmt::Display for Wrapped {
 
 #[async_trait]
 impl ObjectStore for Wrapped {
-    async fn put_opts(&self, at: &Path, content: PutPayload, o: PutOptions) -> Result<PutResult> {
-        self.ask(self.inner.put_opts(at, content, o)).await
+    async fn put_opts(
+        &self,
+        at: &Path,
+        content: PutPayload,
+        mut o: PutOptions,
+    ) -> Result<PutResult> {
+        let is_conditional = matches!(o.mode, PutMode::Create);
+        if self.is_careless {
+            o.mode = PutMode::Overwrite;
+        }
+        let written = async {
+            let put = self.inner.put_opts(at, content, o).await;
+            if put.is_ok() {
+                self.times.write(at);
+            }
+            put
+        };
+        let exists = Error::AlreadyExists { path: at.to_string(), source: "it is there".into() };
+        match self.turn().await {
+            Some(Fault::Twice) if is_conditional => {
+                let _ = written.await;
+                Err(exists)
+            }
+            Some(Fault::Conflict) if is_conditional => Err(exists),
+            fault => answer(fault, written).await,
+        }
     }
 
     async fn put_multipart_opts(
@@ -273,11 +372,14 @@ impl ObjectStore for Wrapped {
         at: &Path,
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
+        self.times.write(at);
         self.ask(self.inner.put_multipart_opts(at, options)).await
     }
 
     async fn get_opts(&self, at: &Path, options: GetOptions) -> Result<GetResult> {
-        self.ask(self.inner.get_opts(at, options)).await
+        let mut got = self.ask(self.inner.get_opts(at, options)).await?;
+        self.times.date(&mut got.meta);
+        Ok(got)
     }
 
     async fn get_ranges(&self, at: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
@@ -288,22 +390,42 @@ impl ObjectStore for Wrapped {
         &self,
         paths: BoxStream<'static, Result<Path>>,
     ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(paths)
+        let (inner, fault) = (Arc::clone(&self.inner), self.fault);
+        let operations = Arc::clone(&self.operations);
+        let delete = move |path: Result<Path>| {
+            let (inner, operations) = (Arc::clone(&inner), Arc::clone(&operations));
+            async move {
+                let path = path?;
+                Turn(false).await;
+                let number = operations.fetch_add(1, Ordering::SeqCst);
+                let fault = fault.filter(|(at, _)| *at == number).map(|(_, fault)| fault);
+                answer(fault, inner.delete(&path)).await?;
+                Ok(path)
+            }
+        };
+        paths.then(delete).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let number = self.operations.fetch_add(1, Ordering::SeqCst);
         if self.fault.is_some_and(|(at, _)| at == number) {
-            let source = "the store does not answer".into();
-            return stream::iter([Err(Error::Generic { store: "test", source })]).boxed();
+            return stream::iter([Err(silence())]).boxed();
         }
         // What is there is looked up when it is this store's turn.
-        let (inner, prefix) = (Arc::clone(&self.inner), prefix.cloned());
+        let (inner, prefix, times) =
+            (Arc::clone(&self.inner), prefix.cloned(), Arc::clone(&self.times));
+        let dated = move |mut found: Result<ObjectMeta>| {
+            if let Ok(meta) = &mut found {
+                times.date(meta);
+            }
+            found
+        };
         stream::once(async move {
             Turn(false).await;
             inner.list(prefix.as_ref())
         })
         .flatten()
+        .map(dated)
         .boxed()
     }
 

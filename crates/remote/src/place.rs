@@ -1,0 +1,167 @@
+//! Where each file of a version lies: where it is there already, or where it is to be sent.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use object_store::ObjectMeta;
+use steplake::store::{FileRow, Inventory};
+
+use crate::RemoteError;
+use crate::fetch::digest_of;
+use crate::gc::AGE_MIN;
+use crate::publish::Settings;
+use crate::remote::{Remote, Standing};
+use crate::version::{Objects, content_of, segment_object};
+
+/// How old, by this machine's clock, an object that no version names may be to be counted on.
+const TRUSTED: Duration = Duration::from_hours(24);
+/// How old, by the store's clock, it may be just before the version is made: half a day less than [`AGE_MIN`].
+const HOLDS: Duration = Duration::from_hours(36);
+
+/// Where the files of a version lie.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// Each file's object, by its digest: those to be sent as well.
+    pub(crate) objects: Objects,
+    /// Those to be sent.
+    pub(crate) missing: Vec<FileRow>,
+    /// When the oldest object was written that no version names: by the store's clock, Unix time in
+    /// milliseconds.
+    oldest_left_ms: Option<i64>,
+}
+
+impl Placed {
+    /// Says whether what no version names was so young, at this moment of the store's clock, that
+    /// [`gc`](crate::gc) leaves it: the moment came after the greatest number was looked up.
+    pub(crate) fn holds_at(&self, ms: i64) -> bool {
+        const { assert!(HOLDS.as_secs() < AGE_MIN.as_secs()) };
+        self.oldest_left_ms.is_none_or(|oldest| ms - oldest < ms_of(HOLDS))
+    }
+}
+
+fn ms_of(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// Finds a place for each file of `wanted`: where the newest version has it; with `left`, in what a publication
+/// left a short while ago that was cut short; or in an object of this attempt, which is called `name`. Of the files
+/// in `here` it is looked up whether they are whole there, where it is asked for.
+///
+/// Where the newest version is not the newest that was made, but those after it are damaged, it is not counted on:
+/// a collection that could read them may be about to delete what only it has.
+pub(crate) async fn place(
+    remote: &Remote,
+    here: &Inventory,
+    wanted: &Inventory,
+    standing: &Standing,
+    left: bool,
+    name: &str,
+    settings: &Settings,
+) -> Result<Placed, RemoteError> {
+    let base = standing.newest.as_ref().filter(|_| !standing.passed_damage);
+    let none = Objects::new();
+    let named = base.map_or(&none, |base| &base.objects);
+    let digests: HashSet<&str> = here.files.iter().map(|row| row.digest.as_str()).collect();
+    let mut seen = HashSet::new();
+    let each = wanted.files.iter().filter(|row| seen.insert(&row.digest)).collect::<Vec<_>>();
+    let lacks = each.iter().any(|row| !named.contains_key(&row.digest));
+    let left = if left && lacks { Left::find(remote).await? } else { Left::default() };
+    let (left, digests) = (&left, &digests);
+    let found: Vec<(&FileRow, Found)> = stream::iter(each)
+        .map(|row| async move {
+            let is_here = digests.contains(row.digest.as_str());
+            let found = match (named.get(&row.digest), left.of(row)) {
+                (Some(object), _) => Found::Named(object.clone()),
+                (None, Some((object, written_ms))) => Found::Left(object.clone(), written_ms),
+                (None, None) => Found::Nowhere,
+            };
+            let whole = match found.object() {
+                Some(object) if settings.read_back && is_here => {
+                    is_whole(remote, object, row).await?
+                }
+                _ => true,
+            };
+            Ok::<_, RemoteError>((row, if whole { found } else { Found::Nowhere }))
+        })
+        .buffered(settings.parallel.max(1))
+        .try_collect()
+        .await?;
+    let mut placed = Placed { objects: Objects::new(), missing: Vec::new(), oldest_left_ms: None };
+    for (row, found) in found {
+        let object = match found {
+            Found::Named(object) => object,
+            Found::Left(object, written_ms) => {
+                let oldest = placed.oldest_left_ms.get_or_insert(written_ms);
+                *oldest = written_ms.min(*oldest);
+                object
+            }
+            Found::Nowhere => {
+                placed.missing.push(row.clone());
+                segment_object(row, name)
+            }
+        };
+        placed.objects.insert(row.digest.clone(), object);
+    }
+    Ok(placed)
+}
+
+/// Where a file was found.
+enum Found {
+    /// The newest version names the object.
+    Named(String),
+    /// No version is known to name it. It was written then.
+    Left(String, i64),
+    Nowhere,
+}
+
+impl Found {
+    fn object(&self) -> Option<&str> {
+        match self {
+            Self::Named(object) | Self::Left(object, _) => Some(object),
+            Self::Nowhere => None,
+        }
+    }
+}
+
+/// Reads an object, and says whether it is the file.
+async fn is_whole(remote: &Remote, object: &str, row: &FileRow) -> Result<bool, RemoteError> {
+    match remote.head(object).await? {
+        Some(found) if found.size == row.bytes => {
+            Ok(digest_of(remote, object, row.bytes).await? == row.digest)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// The young objects, by the digest of the file that each holds.
+#[derive(Debug, Default)]
+struct Left(HashMap<String, Vec<(String, ObjectMeta)>>);
+
+impl Left {
+    async fn find(remote: &Remote) -> Result<Self, RemoteError> {
+        let now_ms = remote.now_ms();
+        let mut found: HashMap<_, Vec<_>> = HashMap::new();
+        for (object, meta) in remote.list("segments").await? {
+            let age_ms = now_ms - meta.last_modified.timestamp_millis();
+            if let Some((_, digest)) = content_of(&object)
+                && age_ms < ms_of(TRUSTED)
+            {
+                let digest = digest.to_owned();
+                found.entry(digest).or_default().push((object, meta));
+            }
+        }
+        Ok(Self(found))
+    }
+
+    /// The youngest that can be the file, and when it was written.
+    fn of(&self, row: &FileRow) -> Option<(&String, i64)> {
+        let objects = self.0.get(&row.digest).into_iter().flatten();
+        let same = objects.filter(|(object, meta)| {
+            meta.size == row.bytes
+                && content_of(object).is_some_and(|(table, _)| table == row.table.name())
+        });
+        let written = same.map(|(object, meta)| (object, meta.last_modified.timestamp_millis()));
+        written.max_by_key(|&(_, written_ms)| written_ms)
+    }
+}

@@ -1,0 +1,126 @@
+//! Sending files: whole, compared with their digests before, and looked up after.
+
+use bytes::Bytes;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use indicatif::ProgressBar;
+use object_store::ObjectStoreExt as _;
+use steplake::store::{FileRow, Segment, SegmentFile, Snapshot};
+
+use crate::RemoteError;
+use crate::fetch::digest_of;
+use crate::place::Placed;
+use crate::publish::Settings;
+use crate::remote::Remote;
+
+/// S3 takes 10,000 parts.
+const PARTS_MAX: u64 = 9_000;
+/// Parts of one file that are under way at a time.
+const PARTS_AT_ONCE: usize = 4;
+
+/// Sends what is missing of the files of a snapshot; says how many bytes that were.
+pub(crate) async fn send_missing(
+    remote: &Remote,
+    snapshot: &Snapshot,
+    placed: &Placed,
+    settings: &Settings,
+    bar: &ProgressBar,
+) -> Result<u64, RemoteError> {
+    let bytes = placed.missing.iter().map(|row| row.bytes).sum();
+    bar.set_position(0);
+    bar.set_length(bytes);
+    stream::iter(&placed.missing)
+        .map(|row| send(remote, snapshot, row, &placed.objects[&row.digest], settings, bar))
+        .buffer_unordered(settings.parallel.max(1))
+        .try_collect::<()>()
+        .await?;
+    Ok(bytes)
+}
+
+/// Sends a file. What leaves is compared with its digests before, so no damage is published.
+async fn send(
+    remote: &Remote,
+    snapshot: &Snapshot,
+    row: &FileRow,
+    object: &str,
+    settings: &Settings,
+    bar: &ProgressBar,
+) -> Result<(), RemoteError> {
+    let segments = snapshot.segments(row.table);
+    let segment = segments.iter().find(|segment| segment.digest == row.digest);
+    let segment: &Segment = segment.expect("the list is of this snapshot");
+    let file = segment.open()?;
+    if row.bytes <= settings.part_bytes {
+        remote.put(object, file.read(0..row.bytes)?).await?;
+        bar.inc(row.bytes);
+    } else {
+        send_in_parts(remote, object, &file, row.bytes, settings.part_bytes, bar).await?;
+    }
+    demand_arrival(remote, object, row.bytes).await?;
+    if settings.read_back {
+        let digest = digest_of(remote, object, row.bytes).await?;
+        if digest != row.digest {
+            let what = "what was read back is not what was sent".to_owned();
+            return Err(RemoteError::Arrival { object: remote.name(object), what });
+        }
+    }
+    tracing::debug!(object, bytes = row.bytes, "sent");
+    Ok(())
+}
+
+/// Sends a file in parts. It is there once all of them are.
+async fn send_in_parts(
+    remote: &Remote,
+    object: &str,
+    file: &SegmentFile,
+    bytes: u64,
+    part_bytes: u64,
+    bar: &ProgressBar,
+) -> Result<(), RemoteError> {
+    let store = remote.store();
+    let failed = || remote.failed("write", object);
+    let mut upload = store.put_multipart(&remote.path(object)).await.map_err(failed())?;
+    // Parts of one length: some stores want that.
+    let part = bytes.div_ceil(PARTS_MAX).next_multiple_of(part_bytes);
+    let starts = (0..bytes).step_by(usize::try_from(part).expect("a part is in memory"));
+    let ranges = starts.map(|start| start..bytes.min(start + part));
+    let sent = {
+        let upload = &mut upload;
+        // Read and begun in order, one at a time; under way, several.
+        let parts = ranges.map(|range| {
+            let length = range.end - range.start;
+            let content: Bytes = file.read(range)?;
+            Ok::<_, RemoteError>((length, upload.put_part(content.into())))
+        });
+        stream::iter(parts)
+            .map(|begun| async {
+                let (length, part) = begun?;
+                part.await.map_err(failed())?;
+                bar.inc(length);
+                Ok::<_, RemoteError>(())
+            })
+            .buffer_unordered(PARTS_AT_ONCE)
+            .try_collect::<()>()
+            .await
+    };
+    if let Err(error) = sent {
+        // What cannot be taken back now, a rule of the bucket removes.
+        let _ = upload.abort().await;
+        return Err(error);
+    }
+    upload.complete().await.map(drop).map_err(failed())
+}
+
+/// Refuses to go on where the store does not have what it acknowledged. Says when it was written, by the store's
+/// clock: Unix time in milliseconds.
+pub(crate) async fn demand_arrival(
+    remote: &Remote,
+    object: &str,
+    bytes: u64,
+) -> Result<i64, RemoteError> {
+    let what = match remote.head(object).await? {
+        Some(found) if found.size == bytes => return Ok(found.last_modified.timestamp_millis()),
+        Some(found) => format!("it has {} bytes of {bytes}", found.size),
+        None => "it is not there".to_owned(),
+    };
+    Err(RemoteError::Arrival { object: remote.name(object), what })
+}
