@@ -249,7 +249,9 @@ pub(super) fn rewards(
     })?;
     // Each piece goes as soon as it is copied.
     let mut whole = Vec::with_capacity(pieces.iter().map(Vec::len).sum());
-    pieces.into_iter().for_each(|mut piece| whole.append(&mut piece));
+    for mut piece in pieces {
+        whole.append(&mut piece);
+    }
     Ok(whole)
 }
 

@@ -39,7 +39,11 @@ async fn what_a_cycle_pays_for_ever_has_a_value_at_any_discount() {
         }
     }
     let error = try_ask(&engine, "SELECT * FROM best_known('SizeNorm')").await.unwrap_err();
-    assert!(error.to_string().contains("pays each time"), "{error}");
+    let error = error.to_string();
+    assert!(
+        error.contains("pays each time") && error.contains("scaled program by program"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
