@@ -31,7 +31,7 @@ ask() { # question query
     say "$1"
     steplake query "$2" --rows 10
 }
-ask "Which actions, one after the other, make each program smallest?" best_sequence
+ask "Which actions, one after the other, make each program smallest?" best_episode
 ask "How much of a program does each action remove, on average?" mean_reward
 ask "How often does each action change nothing?" noop_rate
 

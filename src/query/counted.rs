@@ -24,6 +24,11 @@ impl Counted {
         Self { snapshot, is_told: Arc::default() }
     }
 
+    /// What it is about.
+    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
     /// Whether the derived tables lie in several layers.
     pub(super) fn in_layers(&self) -> bool {
         self.snapshot.layers().len() > 1

@@ -64,6 +64,10 @@ pub struct EngineOptions {
     /// Bytes of memory for sorts, joins and groups together; past it they spill to the temporary
     /// folder where they can, and fail where they cannot. `None`: as much as there is.
     pub memory_bytes_max: Option<NonZeroUsize>,
+    /// The memory for what is kept of the transition graph from one question to the next: its states and
+    /// transitions, the rewards and observations that were asked for. A question for which there is no room fails.
+    /// Engines may share it. `None`: as much as there is.
+    pub graph_memory: Option<Arc<dyn MemoryPool>>,
     /// Parts that a query is worked on in at once. `None`: as many as there are cores.
     pub threads: Option<NonZeroUsize>,
     /// Where the IR of states comes from that the lake does not store. `None`: such states have none.
@@ -117,8 +121,7 @@ impl Engine {
             let table = engine.at_hand(batch).map_err(failed)?;
             engine.register(name, table)?;
         }
-        let walked =
-            GraphSource::new(Arc::clone(&snapshot), Arc::clone(&identity), options.threads);
+        let walked = GraphSource::new(engine.counted.clone(), options);
         graph::register(&engine.context, &Arc::new(walked));
         let state = engine.context.state_ref();
         let source =

@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 
-use super::keys::{KeyFilter, key_filters};
+use super::keys::{KeyFilter, key_filters, key_ranges};
 use crate::store::{KeyRange, Snapshot, Table};
 
 /// Batches that wait to be taken.
@@ -98,10 +98,7 @@ fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     if let Some(fewest) = leading.map(KeyFilter::keys).min_by_key(|keys| keys.len()) {
         return vec![fewest.iter().map(|&key| key..=key).collect()];
     }
-    let partitions = i128::try_from(partitions.max(1)).unwrap_or(1);
-    let cut = |number: i128| i128::from(i64::MIN) + ((1_i128 << 64) * number) / partitions;
-    let key = |cut: i128| i64::try_from(cut).expect("cuts are among the keys");
-    (0..partitions).map(|number| vec![key(cut(number))..=key(cut(number + 1) - 1)]).collect()
+    key_ranges(partitions).map(|range| vec![range]).collect()
 }
 
 /// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it
@@ -154,7 +151,11 @@ impl ExecutionPlan for LayeredScan {
         Ok(self)
     }
 
-    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
         let schema = Arc::clone(self.properties.equivalence_properties().schema());
         let mut stream = RecordBatchReceiverStreamBuilder::new(schema, WAITING_BATCHES_MAX);
         let counter =
@@ -172,7 +173,11 @@ impl ExecutionPlan for LayeredScan {
         let batches = stream.tx();
         // Nobody wants more once a batch is not taken.
         stream.spawn_blocking(move || {
-            share.read(&mut |batch| batches.blocking_send(Ok(batch)).is_ok())
+            let read = share.read(&mut |batch| batches.blocking_send(Ok(batch)).is_ok());
+            // Held until here, as by the functions that walk the graph: who shares something with the session's
+            // extensions sees by that when this thread is free.
+            drop(context);
+            read
         });
         Ok(stream.build())
     }

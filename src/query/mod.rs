@@ -16,7 +16,8 @@
 //! the states' column.
 //!
 //! The transition graph is walked by table functions ([`Engine::table_functions`]), whose arguments are
-//! constants and whose answers are tables like others, over the sealed and deduplicated part of the lake:
+//! constants and whose answers are tables like others, over the sealed and deduplicated part of the lake. Of an
+//! action that led from one state to several, they know the most frequent result, as `state_transitions` does:
 //!
 //! - `reachable('STATE' [, steps])`, `shortest_path('FROM', 'TO')`, `sequence_to('STATE')` and
 //!   `sequences([steps])`: shortest ways, across episodes. They are minimal: no step of one changes nothing.
@@ -24,11 +25,14 @@
 //!   there; `best_sequences('OBSERVATION SPACE')`: the same for each benchmark.
 //! - `best_known('REWARD SPACE' [, gamma])`: the best-known value `V` of each state. `V(s)` is the greatest
 //!   of 0 and all `Q(s, a) = r(s, a) + gamma V(s')` over the recorded transitions: one may stop anywhere,
-//!   and what was never tried is worth nothing. Values within a billionth of the largest reward count as
-//!   equal. With a discount a cycle of transitions that pays is walked for ever, and values are exact to a
-//!   billionth of the largest reward for a gamma of up to 0.99; nearer to 1 they grow, and rounding with them.
+//!   and what was never tried is worth nothing. Values within a billionth of the largest reward among the
+//!   states that are connected count as equal. With a discount a cycle of transitions that pays is walked for
+//!   ever, and values are exact to a billionth of that reward for a gamma of up to 0.99; nearer to 1 they grow,
+//!   and rounding with them.
 //!   Without a discount there is no such value where a cycle pays, and the answer is an error that says so;
-//!   rewards that are differences of a cost never do that within one program.
+//!   rewards that are differences of a cost never do that within one program. Where programs share states and
+//!   a reward space is scaled program by program, an edge has the reward of the first step that took it: then
+//!   rewards of different scales are added up, and a cycle may pay. Take the space that is not scaled.
 //! - `advantage('REWARD SPACE' [, gamma])`: for each transition `Q`, `advantage`, which is `Q(s, a) - V(s)`
 //!   and at most 0, and `advantage_over_mean`, which is `Q(s, a)` less the mean of the `Q` of what was done
 //!   in the state, each as often as it was done.
@@ -45,7 +49,8 @@
 //! [`Engine::relations`] and [`Engine::functions`]; how far an answer has come, by its [`QueryProgress`].
 //!
 //! A derived table (`state_transitions`, `conflicts`, `failures`) that no dedup has made of the steps that there
-//! are is an error, not a table without rows; one that does not count all of them comes with a warning.
+//! are is an error, not a table without rows; one that does not count all of them comes with a warning. So do the
+//! functions that walk the graph.
 //!
 //! A [`Backend`] lets queries run elsewhere.
 //!

@@ -15,6 +15,7 @@
 //! value was read as. A reward space, after it was looked up in the lake's identity, is a column as
 //! `{name}`, and its name as `'{name}'`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::LazyLock;
 
@@ -34,9 +35,9 @@ const FILES: [(&str, &str); 29] = [
     ("advantage", include_str!("../../queries/advantage.sql")),
     ("advantage_by_action", include_str!("../../queries/advantage_by_action.sql")),
     ("algebra", include_str!("../../queries/algebra.sql")),
+    ("best_cost", include_str!("../../queries/best_cost.sql")),
+    ("best_episode", include_str!("../../queries/best_episode.sql")),
     ("best_from", include_str!("../../queries/best_from.sql")),
-    ("best_known", include_str!("../../queries/best_known.sql")),
-    ("best_sequence", include_str!("../../queries/best_sequence.sql")),
     ("coverage", include_str!("../../queries/coverage.sql")),
     ("dedup", include_str!("../../queries/dedup.sql")),
     ("failed_starts", include_str!("../../queries/failed_starts.sql")),
@@ -204,10 +205,39 @@ pub(super) struct Prepared {
     pub(super) values: Vec<(String, ScalarValue)>,
 }
 
-impl Prepared {
-    fn replace(&mut self, place: &str, text: &str) {
-        self.sql = self.sql.replace(place, text);
+/// What a parameter is in a query's text: as `{name}`, and as `'{name}'` where that is something else.
+struct Filling {
+    bare: String,
+    quoted: Option<String>,
+}
+
+/// A query's text with what stands for its parameters. It is read once: what a user's value says is no parameter.
+fn filled(text: &str, fillings: &BTreeMap<&str, Filling>) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('{') {
+        let found = after.split_once('}');
+        let found = found.and_then(|(name, after)| Some((fillings.get(name)?, after)));
+        filled.push_str(before);
+        let Some((filling, after)) = found else {
+            filled.push('{');
+            rest = after;
+            continue;
+        };
+        rest = after;
+        if let Some(quoted) = &filling.quoted
+            && filled.ends_with('\'')
+            && let Some(after) = after.strip_prefix('\'')
+        {
+            filled.pop();
+            filled.push_str(quoted);
+            rest = after;
+        } else {
+            filled.push_str(&filling.bare);
+        }
     }
+    filled.push_str(rest);
+    filled
 }
 
 /// A value as SQL writes it.
@@ -306,7 +336,7 @@ impl Query {
                 return Err(self.wrong(format!("`{name}` is given twice")));
             }
         }
-        let mut prepared = Prepared { sql: self.sql.to_owned(), values: Vec::new() };
+        let (mut fillings, mut typed) = (BTreeMap::new(), Vec::new());
         for parameter in &self.parameters {
             let name = parameter.name;
             let given = values.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
@@ -314,17 +344,16 @@ impl Query {
                 return Err(self.wrong(format!("`{name}` must be given")));
             };
             if parameter.kind == ParameterKind::Reward {
-                let column = self.reward(parameter, text, identity)?;
-                prepared.replace(&format!("'{{{name}}}'"), &quoted_text(text));
-                prepared.replace(&format!("{{{name}}}"), &column);
+                let bare = self.reward(parameter, text, identity)?;
+                fillings.insert(name, Filling { bare, quoted: Some(quoted_text(text)) });
             } else {
                 let value = parameter.kind.value(text);
                 let value = value.map_err(|problem| self.wrong(format!("`{name}`: {problem}")))?;
-                prepared.replace(&format!("{{{name}}}"), &literal(&value));
-                prepared.values.push((name.to_owned(), value));
+                fillings.insert(name, Filling { bare: literal(&value), quoted: None });
+                typed.push((name.to_owned(), value));
             }
         }
-        Ok(prepared)
+        Ok(Prepared { sql: filled(self.sql, &fillings), values: typed })
     }
 
     /// The column of a reward space of the lake.
@@ -403,6 +432,26 @@ mod tests {
             let declared: BTreeSet<String> =
                 query.parameters.iter().map(|parameter| parameter.name.to_owned()).collect();
             assert_eq!(used, declared, "{}", query.name);
+        }
+    }
+
+    #[test]
+    fn what_a_value_says_is_no_parameter() {
+        let filling = |bare: &str, quoted: Option<&str>| Filling {
+            bare: bare.to_owned(),
+            quoted: quoted.map(str::to_owned),
+        };
+        let fillings = BTreeMap::from([
+            ("one", filling("'{two}'", None)),
+            ("two", filling("\"{one}\"", Some("'{one}'"))),
+        ]);
+        for (text, wanted) in [
+            ("f({one}, {two}, '{two}')", "f('{two}', \"{one}\", '{one}')"),
+            ("'{one}'", "''{two}''"),
+            ("'{two}, {three} {", "'\"{one}\", {three} {"),
+            ("{{one}}", "{'{two}'}"),
+        ] {
+            assert_eq!(filled(text, &fillings), wanted);
         }
     }
 

@@ -53,7 +53,7 @@ fn the_demo_asks_three_questions_in_words_and_shows_ten_rows_of_each_answer() {
     assert_eq!(
         asked,
         [
-            "query best_sequence --rows 10",
+            "query best_episode --rows 10",
             "query mean_reward --rows 10",
             "query noop_rate --rows 10"
         ]

@@ -75,6 +75,10 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "1GiB", value_name = "BYTES")]
     pub(crate) query_memory: Limit<Bytes>,
 
+    /// The memory that the transition graph may have, which is kept from one query to the next: 4GiB, or `none`.
+    #[arg(long, default_value = "4GiB", value_name = "BYTES")]
+    pub(crate) graph_memory: Limit<Bytes>,
+
     /// The rows that an answer may have, or `none`. One with more fails; it is not cut.
     #[arg(long, default_value = "none", value_name = "N")]
     pub(crate) query_rows: Limit<NonZeroU64>,
@@ -212,6 +216,7 @@ mod tests {
     #[test]
     fn limits_are_read_with_their_units() {
         let read = arguments("--query-timeout 90s --query-memory 64MiB --query-rows 10");
+        assert_eq!(read.graph_memory, Limit(Some(Bytes(NonZeroUsize::new(4 << 30).unwrap()))));
         assert_eq!(read.query_timeout, Limit(Some(Span(Duration::from_secs(90)))));
         assert_eq!(read.query_memory, Limit(Some(Bytes(NonZeroUsize::new(64 << 20).unwrap()))));
         assert_eq!(read.query_rows, Limit(NonZeroU64::new(10)));

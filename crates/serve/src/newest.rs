@@ -1,11 +1,13 @@
 //! The lake as it is now: an engine for each state of the lake, shared by all queries that ask about it.
 
+use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
+use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use steplake::cli::ir;
 use steplake::query::{Engine, EngineOptions, IrRebuilder, IrRenderer, QueryError};
 use steplake::store::{Lake, RunRow, Snapshot, SnapshotId};
@@ -64,13 +66,18 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Opens the lake, which must be there, and the snapshot if there is to be one for good.
+    /// Opens the lake, which must be there, and the snapshot if there is to be one for good. The transition
+    /// graphs of all engines share so many bytes of memory.
     ///
     /// # Errors
     ///
     /// When the lake or the snapshot cannot be read.
-    pub(crate) async fn open(lake: Lake, snapshot: Option<i64>) -> Result<Self, QueryError> {
-        let opening = Opening::new(&lake);
+    pub(crate) async fn open(
+        lake: Lake,
+        snapshot: Option<i64>,
+        graph_memory: Option<NonZeroUsize>,
+    ) -> Result<Self, QueryError> {
+        let opening = Opening::new(&lake, graph_memory);
         let pinned = match snapshot {
             Some(number) => {
                 let snapshot = lake.snapshot_at(SnapshotId(number))?;
@@ -162,19 +169,25 @@ impl Newest {
 struct Opening {
     renderer: IrRenderer,
     rebuilder: Arc<dyn IrRebuilder>,
+    graph_memory: Option<Arc<dyn MemoryPool>>,
 }
 
 impl Opening {
-    fn new(lake: &Lake) -> Self {
+    fn new(lake: &Lake, graph_memory: Option<NonZeroUsize>) -> Self {
         let environment = &lake.identity().environment;
-        Self { renderer: ir::renderer(environment), rebuilder: ir::rebuilder(environment) }
+        let (renderer, rebuilder) = (ir::renderer(environment), ir::rebuilder(environment));
+        let pool = |bytes: NonZeroUsize| -> Arc<dyn MemoryPool> {
+            Arc::new(GreedyMemoryPool::new(bytes.get()))
+        };
+        Self { renderer, rebuilder, graph_memory: graph_memory.map(pool) }
     }
 
     async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
         let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
         let runs = snapshot.runs().to_vec();
         let rebuilder = Some(Arc::clone(&self.rebuilder));
-        let options = EngineOptions { rebuilder, ..EngineOptions::default() };
+        let graph_memory = self.graph_memory.clone();
+        let options = EngineOptions { rebuilder, graph_memory, ..EngineOptions::default() };
         let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &options).await?;
         tracing::info!(snapshot = id.0, has_hot_rows, "reading");
         Ok(Served { engine, snapshot: id, has_hot_rows, runs })

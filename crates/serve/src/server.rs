@@ -78,7 +78,8 @@ async fn serve(
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Before anything is said, so that no signal of whoever reads it is lost.
     let mut stopped = Stopped::new()?;
-    let newest = Newest::open(lake, arguments.snapshot);
+    let graph_memory = arguments.graph_memory.0.map(|bytes| bytes.0);
+    let newest = Newest::open(lake, arguments.snapshot, graph_memory);
     let newest = Arc::new(on(working, newest).await?);
     let idle = Arc::clone(&newest);
     working.spawn(async move { idle.let_go_when_idle().await });

@@ -25,7 +25,7 @@ use crate::store::TRAIL_STEPS_MAX;
 A first look, in this order:
   steplake generate --benchmark 'benchmark://steplake-v0/*' --episodes 32
   steplake seal && steplake dedup
-  steplake query best_sequence
+  steplake query best_episode
   steplake sql \"SELECT action_name(action), count(*) FROM steps GROUP BY 1 ORDER BY 2 DESC LIMIT 5\"
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake

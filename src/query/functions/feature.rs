@@ -36,15 +36,7 @@ impl Feature {
         let DataType::FixedSizeList(_, width) = kind else {
             return plan_err!("feature() wants an observation vector first, not a {kind}");
         };
-        let vectors = || {
-            let fits = |space: &&RecordedObservation| {
-                space.width.is_some_and(|own| i64::from(own) == i64::from(*width))
-            };
-            self.identity.observations.iter().filter(fits)
-        };
-        let own = || vectors().filter(|space| space.name == column);
-        let candidates: Vec<&RecordedObservation> =
-            if own().next().is_some() { own().collect() } else { vectors().collect() };
+        let candidates = spaces(&self.identity, *width, &[column]);
         let place_in = |space: &&RecordedObservation| {
             space.features.iter().position(|feature| feature == name)
         };
@@ -58,6 +50,22 @@ impl Feature {
             ),
         }
     }
+}
+
+/// The observation spaces that vectors of this length may be of: those that columns are called after, or else all
+/// of this length.
+pub(super) fn spaces<'a>(
+    identity: &'a Identity,
+    width: i32,
+    columns: &[&str],
+) -> Vec<&'a RecordedObservation> {
+    let fits = |space: &&RecordedObservation| {
+        space.width.is_some_and(|own| i64::from(own) == i64::from(width))
+    };
+    let all: Vec<&RecordedObservation> = identity.observations.iter().filter(fits).collect();
+    let own = all.iter().copied().filter(|space| columns.contains(&space.name.as_str()));
+    let own: Vec<&RecordedObservation> = own.collect();
+    if own.is_empty() { all } else { own }
 }
 
 /// The error for a name that no vector has, with near ones.

@@ -12,6 +12,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::feature::spaces;
 use crate::query::explain::list;
 use crate::store::{Identity, RecordedObservation};
 
@@ -32,7 +33,7 @@ impl FeatureDelta {
         &self.identity
     }
 
-    /// The observation space of both vectors: that of the column's name, or else the only one of their
+    /// The observation space of both vectors: that of a column's name, or else the only one of their
     /// length.
     fn space(&self, vectors: &[FieldRef]) -> Result<&RecordedObservation> {
         let [before, after] = vectors else {
@@ -50,14 +51,7 @@ impl FeatureDelta {
         if width != other {
             return plan_err!("feature_delta() wants two vectors of one observation space");
         }
-        let fits = |space: &&RecordedObservation| {
-            space.width.is_some_and(|own| i64::from(own) == i64::from(*width))
-        };
-        let spaces: Vec<&RecordedObservation> =
-            self.identity.observations.iter().filter(fits).collect();
-        if let Some(own) = spaces.iter().find(|space| space.name == *before.name()) {
-            return Ok(own);
-        }
+        let spaces = spaces(&self.identity, *width, &[before.name(), after.name()]);
         match spaces[..] {
             [space] => Ok(space),
             [] => plan_err!("no observation space with vectors of this length is recorded"),

@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
+use super::asker::{Asker, Gone};
 use super::columns::{actions, integers, schema, texts};
 use super::csr::Graph;
-use super::function::{Question, Rows, Wanted};
+use super::function::{Question, Rows};
 use super::index::Node;
 use super::source::GraphSource;
 use super::walk::NONE;
@@ -66,7 +67,7 @@ pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
 }
 
 /// How often each law could be tested, and how often it held.
-struct Tally {
+pub(super) struct Tally {
     /// The actions are below this.
     width: usize,
     /// For each law and each pair of actions.
@@ -74,6 +75,11 @@ struct Tally {
 }
 
 impl Tally {
+    /// Bytes of memory for so many actions.
+    fn bytes(width: usize) -> usize {
+        Law::ALL.len() * width.saturating_mul(width).saturating_mul(size_of::<(u32, u32)>())
+    }
+
     fn new(width: usize) -> Self {
         Self { width, counts: Law::ALL.map(|_| vec![(0, 0); width * width]) }
     }
@@ -154,12 +160,22 @@ impl Known<'_> {
     }
 }
 
+/// All actions are below this.
+fn width(graph: &Graph) -> usize {
+    graph.actions.iter().max().map_or(0, |&action| index(action) + 1)
+}
+
 /// Tests all laws in all states.
-fn tally(graph: &Graph, rewards: Option<&[f64]>) -> Tally {
-    let width = graph.actions.iter().max().map_or(0, |&action| index(action) + 1);
+pub(super) fn tally(
+    graph: &Graph,
+    asker: Asker<'_>,
+    rewards: Option<&[f64]>,
+) -> Result<Tally, Gone> {
+    let width = width(graph);
     let mut tally = Tally::new(width);
     let mut next = vec![NONE; width];
     for node in graph.all_nodes() {
+        asker.waits()?;
         let edges = graph.edges_of(node);
         for edge in edges.clone() {
             next[index(graph.actions[edge])] = graph.next[edge];
@@ -171,7 +187,7 @@ fn tally(graph: &Graph, rewards: Option<&[f64]>) -> Tally {
             next[index(graph.actions[edge])] = NONE;
         }
     }
-    tally
+    Ok(tally)
 }
 
 /// A row of the answer.
@@ -194,11 +210,12 @@ impl Question for Algebra {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph(rows.pool())?;
-        let rewards = self.space.as_ref().map(|space| source.rewards(rows.pool(), space));
-        let rewards = rewards.transpose()?;
-        let tally = tally(&graph, rewards.as_ref().map(|rewards| rewards.as_slice()));
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph(rows)?;
+        let rewards = self.space.as_ref().map(|space| source.rewards(rows, space)).transpose()?;
+        rows.reserve(Tally::bytes(width(&graph)))?;
+        let rewards = rewards.as_ref().map(|rewards| rewards.as_slice());
+        let tally = tally(&graph, rows.asker(), rewards)?;
         let mut found = Vec::new();
         for law in Law::ALL {
             for (place, &(support, holds)) in tally.counts[law as usize].iter().enumerate() {

@@ -81,19 +81,18 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| self.wrong(error))
     }
 
-    /// A whole number that is not negative, if it is given.
+    /// A whole number that is not negative, if it is given. One above [`u32::MAX`] is as good as that.
     pub(super) fn count(&self, place: usize) -> Result<Option<u32>> {
         let Some(value) = self.constant(place)? else { return Ok(None) };
-        let number = match value.cast_to(&arrow::datatypes::DataType::Int64) {
-            Ok(ScalarValue::Int64(Some(number))) if value.data_type().is_integer() => number,
+        let number = match (value, value.cast_to(&arrow::datatypes::DataType::Int64)) {
+            (ScalarValue::UInt64(Some(number)), _) => i64::try_from(*number).unwrap_or(i64::MAX),
+            (_, Ok(ScalarValue::Int64(Some(number)))) if value.data_type().is_integer() => number,
             _ => return Err(self.wrong(format!("a whole number is wanted, not {value}"))),
         };
-        match u32::try_from(number) {
-            Ok(number) => Ok(Some(number)),
-            // As many as there can be.
-            Err(_) if number > 0 => Ok(None),
-            Err(_) => Err(self.wrong(format!("a number of at least 0 is wanted, not {number}"))),
+        if number < 0 {
+            return Err(self.wrong(format!("a number of at least 0 is wanted, not {number}")));
         }
+        Ok(Some(u32::try_from(number).unwrap_or(u32::MAX)))
     }
 
     /// The discount, from 0 to 1; 1 when it is not given.

@@ -1,8 +1,9 @@
 //! For each node the best that can be reached from it, and the way there.
 
+use super::asker::{Asker, Gone};
 use super::csr::{Edge, Graph};
 use super::index::Node;
-use super::walk::{NONE, spread};
+use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
 
 /// The shortest way from each node to the best that it reaches.
 #[derive(Debug)]
@@ -16,18 +17,25 @@ pub(super) struct Ways {
 impl Ways {
     /// The ways of these lengths: the first step goes along the first edge that leads to a node which is
     /// one step nearer and that `takes` holds true for.
-    pub(super) fn new(graph: &Graph, steps: Vec<u32>, takes: impl Fn(Node, usize) -> bool) -> Self {
+    pub(super) fn new(
+        graph: &Graph,
+        asker: Asker<'_>,
+        steps: Vec<u32>,
+        takes: impl Fn(Node, usize) -> bool,
+    ) -> Result<Self, Gone> {
         let first = graph.all_nodes().map(|node| {
+            asker.waits()?;
             let own = steps[node as usize];
             if own == NONE || own == 0 {
-                return NONE;
+                return Ok(NONE);
             }
             let nearer =
                 |&edge: &usize| steps[graph.next[edge] as usize] == own - 1 && takes(node, edge);
             let edge = graph.edges_of(node).find(nearer);
-            Edge::try_from(edge.expect("a way goes on to its end")).expect("edges have 32 bits")
+            let edge = edge.expect("a way goes on to its end");
+            Ok(Edge::try_from(edge).expect("edges have 32 bits"))
         });
-        Self { first: first.collect(), steps }
+        Ok(Self { first: first.collect::<Result<_, _>>()?, steps })
     }
 
     /// How many steps the way from `node` has, if there is one.
@@ -49,12 +57,14 @@ impl Ways {
     }
 
     /// Where the way from each node ends; the node itself where there is none.
-    pub(super) fn ends(&self, graph: &Graph) -> Vec<Node> {
+    pub(super) fn ends(&self, graph: &Graph, asker: Asker<'_>) -> Result<Vec<Node>, Gone> {
         let mut ends = vec![NONE; self.steps.len()];
         let mut path = Vec::new();
         for node in graph.all_nodes() {
+            asker.waits()?;
             let mut at = node;
             while ends[at as usize] == NONE && self.first[at as usize] != NONE {
+                asker.waits()?;
                 path.push(at);
                 at = graph.next[self.first[at as usize] as usize];
             }
@@ -65,13 +75,24 @@ impl Ways {
                 ends[passed as usize] = end;
             }
         }
-        ends
+        Ok(ends)
     }
 }
 
+/// Bytes of memory that [`lowest`] takes for each node, with the ends of its ways.
+pub(super) const LOWEST_NODE_BYTES: usize = size_of::<(i64, Node)>()
+    + size_of::<Option<i64>>()
+    + SPREAD_NODE_BYTES
+    + size_of::<Edge>()
+    + size_of::<Node>();
+
 /// The lowest cost that each node reaches, itself included, and the shortest way to a node that has it; none
 /// where no cost of what it reaches is known.
-pub(super) fn lowest(graph: &Graph, costs: &[Option<i64>]) -> (Vec<Option<i64>>, Ways) {
+pub(super) fn lowest(
+    graph: &Graph,
+    asker: Asker<'_>,
+    costs: &[Option<i64>],
+) -> Result<(Vec<Option<i64>>, Ways), Gone> {
     let mut by_cost: Vec<(i64, Node)> = costs
         .iter()
         .zip(graph.all_nodes())
@@ -82,18 +103,19 @@ pub(super) fn lowest(graph: &Graph, costs: &[Option<i64>]) -> (Vec<Option<i64>>,
     let mut steps = vec![NONE; graph.nodes()];
     // The lowest cost first: who reaches it wants no other.
     for goals in by_cost.chunk_by(|(one, _), (other, _)| one == other) {
+        asker.waits()?;
         let cost = goals[0].0;
         let free = goals.iter().map(|&(_, node)| node).filter(|&node| steps[node as usize] == NONE);
         let goals: Vec<Node> = free.collect();
         for &goal in &goals {
             steps[goal as usize] = 0;
         }
-        for node in spread(graph, &mut steps, goals, |_, _| true) {
+        for node in spread(graph, asker, &mut steps, goals, |_, _| true)? {
             lowest[node as usize] = Some(cost);
         }
     }
-    let ways = Ways::new(graph, steps, |node, edge| {
+    let ways = Ways::new(graph, asker, steps, |node, edge| {
         lowest[graph.next[edge] as usize] == lowest[node as usize]
-    });
-    (lowest, ways)
+    })?;
+    Ok((lowest, ways))
 }

@@ -5,15 +5,19 @@ use std::num::NonZeroUsize;
 use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::datatypes::{Int16Type, Int64Type};
 
+use super::asker::{Asker, Gone};
 use super::csr::{Edge, Graph};
 use super::index::{Node, StateIndex, place};
 use super::read::{each, in_shares};
 use crate::model::StateId;
 use crate::query::QueryError;
-use crate::store::{Snapshot, StoreError, Table};
+use crate::store::{Snapshot, Table};
 
 /// Edges, or states, at most: they are counted in 32 bits.
 const COUNT_MAX: usize = u32::MAX as usize;
+
+/// What is looked up between one look at the asker and the next.
+const CHUNK: usize = 1 << 13;
 
 /// Some consecutive rows of `state_transitions`.
 #[derive(Default)]
@@ -29,36 +33,31 @@ struct Piece {
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too large or
-/// whose steps were not deduplicated yet.
-pub(super) fn build(snapshot: &Snapshot, threads: NonZeroUsize) -> Result<Graph, QueryError> {
-    demand_dedup(snapshot)?;
+/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too large; [`Gone`].
+pub(super) fn build(
+    snapshot: &Snapshot,
+    threads: NonZeroUsize,
+    asker: Asker<'_>,
+) -> Result<Graph, QueryError> {
     let retracted = snapshot.retracted_actions();
     let columns = ["state_id", "action", "next_state_id", "count"];
     let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
         let mut piece = Piece::default();
         for batch in batches {
+            asker.waits()?;
             piece.read(&batch?, &retracted);
         }
-        Ok::<_, StoreError>(piece)
+        Ok::<_, QueryError>(piece)
     })?;
     let whole = Piece::join(pieces)?;
-    let failures = failures(snapshot, &retracted)?;
-    let starts = starts(snapshot)?;
-
-    let sources: Vec<StateId> = whole.from.iter().map(|(state, _)| *state).collect();
-    let known = StateIndex::new(sources);
-    let others = failures.iter().map(|(state, _)| state);
-    let others = others.chain(starts.iter().map(|(_, state)| state)).chain(&whole.next);
-    let mut new: Vec<StateId> =
-        others.filter(|state| known.find(state).is_none()).copied().collect();
-    drop(known);
-    new.sort_unstable_by_key(place);
-    new.dedup();
+    let failures = failures(snapshot, &retracted, asker)?;
+    let starts = starts(snapshot, asker)?;
+    let new = whole.others(&failures, &starts, asker)?;
     if whole.from.len() + new.len() >= COUNT_MAX {
         return Err(too_large());
     }
     let (ids, first_edge) = merged(&whole.from, &new);
+    asker.waits()?;
     let states = StateIndex::new(ids);
     let find = |state: &StateId| states.find(state).expect("every state of an edge has a node");
     let mut failures: Vec<(Node, i16)> =
@@ -68,24 +67,13 @@ pub(super) fn build(snapshot: &Snapshot, threads: NonZeroUsize) -> Result<Graph,
     let mut starts: Vec<(String, Node)> =
         starts.into_iter().map(|(name, state)| (name, find(&state))).collect();
     starts.sort_unstable();
-    let next = whole.next.iter().map(find).collect();
+    let mut next = Vec::with_capacity(whole.next.len());
+    for some in whole.next.chunks(CHUNK) {
+        asker.waits()?;
+        next.extend(some.iter().map(find));
+    }
     let (actions, counts) = (whole.actions, whole.counts);
     Ok(Graph { states, first_edge, actions, next, counts, failures, starts, ..Graph::default() })
-}
-
-/// Refuses a lake that has steps and no transitions because nobody made them: an empty answer would mislead.
-fn demand_dedup(snapshot: &Snapshot) -> Result<(), QueryError> {
-    let derived = [Table::StateTransitions, Table::Failures].map(|table| snapshot.rows(table));
-    let is_undone = || {
-        let never = snapshot.dedup_inputs().is_none() && snapshot.rows(Table::Steps) > 0;
-        never || snapshot.uncounted().next().is_some() || snapshot.closed_hot_steps() > 0
-    };
-    if derived == [0, 0] && is_undone() {
-        let advice = "run `steplake seal` and `steplake dedup` first";
-        let message = format!("the lake has steps and no state transitions yet: {advice}");
-        return Err(QueryError::Failed(message));
-    }
-    Ok(())
 }
 
 fn too_large() -> QueryError {
@@ -145,6 +133,30 @@ impl Piece {
         }
         Ok(whole)
     }
+
+    /// The states that are not left, in order: of those that edges lead to, that the compiler failed over and that
+    /// benchmarks begin with.
+    fn others(
+        &self,
+        failures: &[(StateId, i16)],
+        starts: &[(String, StateId)],
+        asker: Asker<'_>,
+    ) -> Result<Vec<StateId>, Gone> {
+        let known = StateIndex::new(self.from.iter().map(|(state, _)| *state).collect());
+        let is_new = |state: &&StateId| known.find(state).is_none();
+        let few = failures.iter().map(|(state, _)| state);
+        let few = few.chain(starts.iter().map(|(_, state)| state));
+        let mut new: Vec<StateId> = few.filter(is_new).copied().collect();
+        for some in self.next.chunks(CHUNK) {
+            asker.waits()?;
+            new.extend(some.iter().filter(is_new));
+        }
+        drop(known);
+        new.sort_unstable_by_key(place);
+        new.dedup();
+        asker.waits()?;
+        Ok(new)
+    }
 }
 
 /// All ids in their order, and where the edges of each begin: those of `new` have none.
@@ -173,31 +185,37 @@ fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>)
 }
 
 /// The (state, action) pairs that the compiler failed over.
-fn failures(snapshot: &Snapshot, retracted: &[i16]) -> Result<Vec<(StateId, i16)>, QueryError> {
+fn failures(
+    snapshot: &Snapshot,
+    retracted: &[i16],
+    asker: Asker<'_>,
+) -> Result<Vec<(StateId, i16)>, QueryError> {
     let columns = ["state_id", "action"];
     let pieces = in_shares(snapshot, Table::Failures, &columns, NonZeroUsize::MIN, |batches| {
         let mut failures = Vec::new();
         for batch in batches {
+            asker.waits()?;
             let batch = batch?;
             let states = ids(&batch, "state_id");
             let actions = batch["action"].as_primitive::<Int16Type>().values();
             let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
             failures.extend(rows.map(|row| (StateId::from_slice(states.value(row)), actions[row])));
         }
-        Ok::<_, StoreError>(failures)
+        Ok::<_, QueryError>(failures)
     })?;
     Ok(pieces.concat())
 }
 
 /// The benchmarks with their initial states.
-fn starts(snapshot: &Snapshot) -> Result<Vec<(String, StateId)>, QueryError> {
+fn starts(snapshot: &Snapshot, asker: Asker<'_>) -> Result<Vec<(String, StateId)>, QueryError> {
     let mut starts = Vec::new();
     each(snapshot, Table::Benchmarks, &["benchmark_uri", "initial_state_id"], |batch| {
+        asker.waits()?;
         let (names, states) =
             (batch["benchmark_uri"].as_string::<i32>(), ids(&batch, "initial_state_id"));
         let row = |row| (names.value(row).to_owned(), StateId::from_slice(states.value(row)));
         starts.extend((0..batch.num_rows()).map(row));
-        Ok::<_, StoreError>(())
+        Ok::<_, QueryError>(())
     })?;
     Ok(starts)
 }
@@ -206,11 +224,12 @@ fn starts(snapshot: &Snapshot) -> Result<Vec<(String, StateId)>, QueryError> {
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`].
+/// [`QueryError::Store`]; [`Gone`].
 pub(super) fn rewards(
     snapshot: &Snapshot,
     column: &str,
     threads: NonZeroUsize,
+    asker: Asker<'_>,
 ) -> Result<Vec<f64>, QueryError> {
     use arrow::datatypes::Float64Type;
     let retracted = snapshot.retracted_actions();
@@ -218,6 +237,7 @@ pub(super) fn rewards(
     let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
         let mut rewards = Vec::new();
         for batch in batches {
+            asker.waits()?;
             let batch = batch?;
             let actions = batch["action"].as_primitive::<Int16Type>().values();
             let own = batch[column].as_primitive::<Float64Type>();
@@ -225,30 +245,37 @@ pub(super) fn rewards(
             rewards
                 .extend(rows.map(|row| if own.is_valid(row) { own.value(row) } else { f64::NAN }));
         }
-        Ok::<_, StoreError>(rewards)
+        Ok::<_, QueryError>(rewards)
     })?;
-    Ok(pieces.concat())
+    // Each piece goes as soon as it is copied.
+    let mut whole = Vec::with_capacity(pieces.iter().map(Vec::len).sum());
+    for mut piece in pieces {
+        whole.append(&mut piece);
+    }
+    Ok(whole)
 }
 
 /// The values of one observation space, node by node.
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`].
+/// [`QueryError::Store`]; [`Gone`].
 pub(super) fn observations(
     snapshot: &Snapshot,
     graph: &Graph,
     space: &str,
+    asker: Asker<'_>,
 ) -> Result<Vec<Option<i64>>, QueryError> {
     let mut values = vec![None; graph.nodes()];
     each(snapshot, Table::Observations, &["state_id", space], |batch| {
+        asker.waits()?;
         let (states, own) = (ids(&batch, "state_id"), batch[space].as_primitive::<Int64Type>());
         for row in (0..batch.num_rows()).filter(|&row| own.is_valid(row)) {
             if let Some(node) = graph.find(&StateId::from_slice(states.value(row))) {
                 values[node as usize] = Some(own.value(row));
             }
         }
-        Ok::<_, StoreError>(())
+        Ok::<_, QueryError>(())
     })?;
     Ok(values)
 }

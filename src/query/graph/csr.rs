@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::OnceLock;
 
+use super::asker::{Asker, Gone};
 use super::index::{Node, StateIndex, node};
 use crate::model::StateId;
 
@@ -76,9 +77,19 @@ impl Graph {
         if self.nodes() == 0 { None } else { self.states.find(state) }
     }
 
-    /// The edges the other way round. Made at first use.
+    /// The edges the other way round, once [`Graph::walk_backward`] has made them.
     pub(super) fn backward(&self) -> &Backward {
-        self.backward.get_or_init(|| Backward::of(self))
+        self.backward.get().expect("the graph was asked for both ways")
+    }
+
+    /// Makes the edges the other way round, if nobody has.
+    pub(super) fn walk_backward(&self, asker: Asker<'_>) -> Result<(), Gone> {
+        if self.backward.get().is_none() {
+            let made = Backward::of(self, asker)?;
+            // What somebody else made meanwhile is the same.
+            let _ = self.backward.set(made);
+        }
+        Ok(())
     }
 
     /// Bytes of memory, without those that walking backwards takes.
@@ -100,16 +111,14 @@ impl Graph {
 }
 
 impl Backward {
-    fn of(graph: &Graph) -> Self {
+    fn of(graph: &Graph, asker: Asker<'_>) -> Result<Self, Gone> {
         let mut first: Vec<Edge> = vec![0; graph.nodes() + 1];
-        let moves = || {
-            graph.all_nodes().flat_map(|from| {
-                let moves = graph.edges_of(from).filter(move |&edge| graph.next[edge] != from);
-                moves.map(move |edge| (from, edge))
-            })
-        };
-        for (_, edge) in moves() {
-            first[graph.next[edge] as usize + 1] += 1;
+        let moves = |from: Node| graph.edges_of(from).filter(move |&edge| graph.next[edge] != from);
+        for node in graph.all_nodes() {
+            asker.waits()?;
+            for edge in moves(node) {
+                first[graph.next[edge] as usize + 1] += 1;
+            }
         }
         let mut sum = 0;
         for begin in &mut first {
@@ -118,13 +127,16 @@ impl Backward {
         }
         let mut free = first.clone();
         let (mut from, mut edges) = (vec![0; sum as usize], vec![0; sum as usize]);
-        for (node, edge) in moves() {
-            let free = &mut free[graph.next[edge] as usize];
-            from[*free as usize] = node;
-            edges[*free as usize] = Edge::try_from(edge).expect("edges are counted in 32 bits");
-            *free += 1;
+        for node in graph.all_nodes() {
+            asker.waits()?;
+            for edge in moves(node) {
+                let free = &mut free[graph.next[edge] as usize];
+                from[*free as usize] = node;
+                edges[*free as usize] = Edge::try_from(edge).expect("edges are counted in 32 bits");
+                *free += 1;
+            }
         }
-        Self { first, from, edges }
+        Ok(Self { first, from, edges })
     }
 
     /// The edges that lead to `node`: where each comes from, and its place.

@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
+use super::asker::{Asker, Gone};
 use super::columns::{actions, counts, integers, keys, numbers, schema, state_columns, states};
 use super::csr::Graph;
-use super::function::{BATCH_ROWS, Question, Rows, Wanted};
+use super::function::{BATCH_ROWS, Question, Rows};
 use super::index::Node;
 use super::source::GraphSource;
 
@@ -38,13 +39,22 @@ struct Promise {
 }
 
 /// The actions of the space, the most promising first.
-fn promises(graph: &Graph, rewards: &[f64], space: usize, retracted: &[i16]) -> Vec<Promise> {
+fn promises(
+    graph: &Graph,
+    asker: Asker<'_>,
+    rewards: &[f64],
+    space: usize,
+    retracted: &[i16],
+) -> Result<Vec<Promise>, Gone> {
     let mut sums = vec![(0.0, 0_u32); space];
-    for (&action, &reward) in graph.actions.iter().zip(rewards) {
-        let known = usize::try_from(action).ok().and_then(|action| sums.get_mut(action));
-        if let Some((sum, support)) = known.filter(|_| !reward.is_nan()) {
-            *sum += reward;
-            *support += 1;
+    for node in graph.all_nodes() {
+        asker.waits()?;
+        for edge in graph.edges_of(node).filter(|&edge| !rewards[edge].is_nan()) {
+            let action = usize::try_from(graph.actions[edge]).ok();
+            if let Some((sum, support)) = action.and_then(|action| sums.get_mut(action)) {
+                *sum += rewards[edge];
+                *support += 1;
+            }
         }
     }
     let promise = |(place, (sum, support)): (usize, (f64, u32))| {
@@ -56,7 +66,7 @@ fn promises(graph: &Graph, rewards: &[f64], space: usize, retracted: &[i16]) -> 
     let worth =
         |promise: &Promise| if promise.mean.is_nan() { f64::NEG_INFINITY } else { promise.mean };
     promises.sort_by(|one, other| worth(other).total_cmp(&worth(one)));
-    promises
+    Ok(promises)
 }
 
 /// A row of the answer.
@@ -126,19 +136,21 @@ impl Question for Frontier {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph(rows.pool())?;
-        let rewards = source.rewards(rows.pool(), &self.space)?;
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph(rows)?;
+        let rewards = source.rewards(rows, &self.space)?;
         let space = source.identity.action_space.actions.len();
-        let promises = promises(&graph, &rewards, space, &source.snapshot.retracted_actions());
+        let retracted = source.snapshot.retracted_actions();
+        let promises = promises(&graph, rows.asker(), &rewards, space, &retracted)?;
         let mut tried = Tried { seen: vec![0; space] };
-        let nodes = rows.nodes(&graph);
+        let nodes = rows.nodes(&graph)?;
         for some in nodes.chunks(BATCH_ROWS) {
             let mut untried = Vec::with_capacity(some.len());
             for &node in some {
+                rows.asker().waits()?;
                 self.untried(&graph, &promises, &mut tried, node, &mut untried);
             }
-            let sent = rows.send_all(&untried, |some, column| {
+            rows.send_all(&untried, |some, column| {
                 let ids = some.iter().map(|row| graph.states.id(row.node));
                 Ok(match column {
                     "state_id" => states(ids)?,
@@ -150,10 +162,7 @@ impl Question for Frontier {
                     _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),
                 })
             })?;
-            if sent == Wanted::NoMore {
-                return Ok(sent);
-            }
         }
-        Ok(Wanted::More)
+        Ok(())
     }
 }

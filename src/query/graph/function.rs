@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
@@ -19,57 +19,73 @@ use datafusion::prelude::SessionContext;
 use tokio::sync::mpsc::Sender;
 
 use super::arguments::Arguments;
+use super::asker::{Asker, Gone};
 use super::csr::Graph;
 use super::index::Node;
 use super::{GraphSource, algebra, frontier, paths, returns, worth};
 use crate::query::keys::key_filters;
+use crate::store::Table;
 
 /// Batches that wait to be taken.
 const WAITING_BATCHES_MAX: usize = 2;
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8192;
+/// Actions in the lists of a batch, but for those of its last row: the ways of thousands of rows may be thousands
+/// of steps long each.
+pub(super) const LIST_ITEMS_MAX: usize = 1 << 20;
 
 /// A question to the graph, with its arguments.
 pub(super) trait Question: fmt::Debug + Send + Sync + 'static {
     /// The columns of the answer.
     fn schema(&self) -> SchemaRef;
 
+    /// Whether it is about the graph, and so about what dedup has counted.
+    fn reads_graph(&self) -> bool {
+        true
+    }
+
     /// Works out the answer, batch by batch, on a thread of its own.
     ///
     /// # Errors
     ///
-    /// Those of the source, of [`Rows::send`], and what keeps this question from having an answer.
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted>;
+    /// Those of the source, of [`Rows::send`], what keeps this question from having an answer, and [`Gone`].
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()>;
 }
 
 /// Where an answer goes.
 pub(super) struct Rows<'a> {
     /// The columns that are wanted.
     schema: SchemaRef,
-    batches: &'a Sender<Result<RecordBatch>>,
+    pub(super) batches: &'a Sender<Result<RecordBatch>>,
+    asker: Asker<'a>,
     /// Rows about other states need not be sent.
     keys: Option<&'a BTreeSet<i64>>,
-    pool: Arc<dyn MemoryPool>,
-}
-
-/// Whether more rows are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use]
-pub(super) enum Wanted {
-    More,
-    NoMore,
+    /// What the question itself needs, of the memory that its statement may have.
+    memory: MemoryReservation,
 }
 
 impl Rows<'_> {
-    /// What memory that is kept counts against.
-    pub(super) fn pool(&self) -> &Arc<dyn MemoryPool> {
-        &self.pool
+    /// Whoever waits for the rows.
+    pub(super) fn asker(&self) -> Asker<'_> {
+        self.asker
+    }
+
+    /// Counts memory that is used until the answer is made.
+    ///
+    /// # Errors
+    ///
+    /// When the statement may not have so much.
+    pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
+        self.memory.try_grow(bytes)
     }
 
     /// The states of which rows are wanted.
-    pub(super) fn nodes(&self, graph: &Graph) -> Vec<Node> {
-        let Some(keys) = self.keys else { return graph.all_nodes().collect() };
-        keys.iter().flat_map(|&key| graph.states.with_key(key)).collect()
+    pub(super) fn nodes(&self, graph: &Graph) -> Result<Vec<Node>> {
+        let Some(keys) = self.keys else {
+            self.reserve(graph.nodes() * size_of::<Node>())?;
+            return Ok(graph.all_nodes().collect());
+        };
+        Ok(keys.iter().flat_map(|&key| graph.states.with_key(key)).collect())
     }
 
     /// Whether the answer is to have the column `name`.
@@ -78,17 +94,20 @@ impl Rows<'_> {
     }
 
     /// Sends a batch of `count` rows: `column` makes each column that is wanted, by its name.
+    ///
+    /// # Errors
+    ///
+    /// Those of `column`, and [`Gone`].
     pub(super) fn send(
         &self,
         count: usize,
         mut column: impl FnMut(&str) -> Result<ArrayRef>,
-    ) -> Result<Wanted> {
+    ) -> Result<()> {
         let columns = self.schema.fields().iter().map(|field| column(field.name()));
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-        let taken = self.batches.blocking_send(Ok(batch));
-        Ok(if taken.is_ok() { Wanted::More } else { Wanted::NoMore })
+        self.batches.blocking_send(Ok(batch)).map_err(|_unsent| Gone.into())
     }
 
     /// Sends `rows` in batches: `column` makes each column that is wanted of some of them.
@@ -96,14 +115,39 @@ impl Rows<'_> {
         &self,
         rows: &[T],
         mut column: impl FnMut(&[T], &str) -> Result<ArrayRef>,
-    ) -> Result<Wanted> {
-        for some in rows.chunks(BATCH_ROWS) {
-            if self.send(some.len(), |name| column(some, name))? == Wanted::NoMore {
-                return Ok(Wanted::NoMore);
-            }
-        }
-        Ok(Wanted::More)
+    ) -> Result<()> {
+        let batches = rows.chunks(BATCH_ROWS);
+        batches.into_iter().try_for_each(|some| self.send(some.len(), |name| column(some, name)))
     }
+
+    /// The same for rows of which each has a list of so many `items` in the column `actions`.
+    pub(super) fn send_lists<T>(
+        &self,
+        rows: &[T],
+        items: impl Fn(&T) -> usize,
+        mut column: impl FnMut(&[T], &str) -> Result<ArrayRef>,
+    ) -> Result<()> {
+        if !self.wants("actions") {
+            return self.send_all(rows, column);
+        }
+        let mut left = rows;
+        while !left.is_empty() {
+            let (some, others) = left.split_at(batch_rows(left, &items));
+            self.send(some.len(), |name| column(some, name))?;
+            left = others;
+        }
+        Ok(())
+    }
+}
+
+/// How many of `rows`, at least one, make a batch.
+fn batch_rows<T>(rows: &[T], items: impl Fn(&T) -> usize) -> usize {
+    let mut sum = 0;
+    let fits = |row: &&T| {
+        sum += items(row);
+        sum <= LIST_ITEMS_MAX
+    };
+    rows.iter().take(BATCH_ROWS).take_while(fits).count().max(1)
 }
 
 /// How a table function is called, what a row of it is, and how its arguments become a question.
@@ -248,6 +292,9 @@ impl TableProvider for GraphTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.question.reads_graph() {
+            self.source.counted.demand(Table::StateTransitions)?;
+        }
         let schema = self.question.schema();
         let keys = key_filters(filters, &schema).into_iter();
         let keys = keys.filter(|filter| filter.column() == "state_key");
@@ -283,11 +330,19 @@ impl PartitionStream for Work {
         let mut stream =
             RecordBatchReceiverStreamBuilder::new(Arc::clone(&schema), WAITING_BATCHES_MAX);
         let (question, source) = (Arc::clone(&self.question), Arc::clone(&self.source));
-        let (batches, pool) = (stream.tx(), Arc::clone(context.memory_pool()));
-        let keys = self.keys.clone();
+        let (batches, keys) = (stream.tx(), self.keys.clone());
         stream.spawn_blocking(move || {
-            let rows = Rows { schema, batches: &batches, keys: keys.as_ref(), pool };
-            question.answer(&source, &rows).map(|_| ())
+            let memory = MemoryConsumer::new("a walk over the transition graph");
+            let memory = memory.register(context.memory_pool());
+            let has_left = || batches.is_closed();
+            let (asker, keys) = (Asker::new(&has_left), keys.as_ref());
+            let answered =
+                question.answer(&source, &Rows { schema, batches: &batches, asker, keys, memory });
+            // A thread goes on for a while after its stream was dropped. Who has to know when it is free, as a
+            // server that counts what runs, puts something shared into the session's extensions: the context has
+            // them, and is held until here.
+            drop(context);
+            answered
         });
         stream.build()
     }
@@ -296,6 +351,7 @@ impl PartitionStream for Work {
 /// A question about a state that is not in the graph.
 pub(super) fn unknown_state(state: &crate::model::StateId) -> DataFusionError {
     datafusion::common::exec_datafusion_err!(
-        "state {state} is not in the transition graph: no step that was sealed and deduplicated came to it"
+        "state {state} is not in the transition graph: no transition that dedup counted leads to it or from it; \
+         the rarer results of a conflict are none, nor is what a retracted action did"
     )
 }

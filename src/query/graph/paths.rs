@@ -10,10 +10,10 @@ use super::columns::{
     ColumnSpec, action_lists, actions, actions_type, counts, keys, schema, some_states,
     state_columns, states, texts,
 };
-use super::function::{BATCH_ROWS, Question, Rows, Wanted, unknown_state};
+use super::function::{BATCH_ROWS, LIST_ITEMS_MAX, Question, Rows, unknown_state};
 use super::index::Node;
 use super::source::GraphSource;
-use super::walk::{NONE, Search, descend, distances_to};
+use super::walk::{NONE, SPREAD_NODE_BYTES, Search, descend, distances_to};
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 
@@ -43,11 +43,12 @@ impl Question for Reachable {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph(rows.pool())?;
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph(rows)?;
         let start = graph.find(&self.from).ok_or_else(|| unknown_state(&self.from))?;
+        rows.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
-        search.begin(&graph, start, self.steps_max, None);
+        search.begin(&graph, rows.asker(), start, self.steps_max, None)?;
         let reached = search.reached();
         rows.send_all(reached, |some, column| {
             let ids = some.iter().map(|row| graph.states.id(row.node));
@@ -84,13 +85,14 @@ impl Question for ShortestPath {
         schema([("step_index", DataType::Int32, false), ("action", DataType::Int16, true), id, key])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph(rows.pool())?;
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph(rows)?;
         let node = |state: &StateId| graph.find(state).ok_or_else(|| unknown_state(state));
         let (start, goal) = (node(&self.from)?, node(&self.to)?);
+        rows.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
-        search.begin(&graph, start, NONE, Some(goal));
-        let Some(place) = search.place(goal) else { return Ok(Wanted::More) };
+        search.begin(&graph, rows.asker(), start, NONE, Some(goal))?;
+        let Some(place) = search.place(goal) else { return Ok(()) };
         let taken = search.actions(place);
         let mut path: Vec<(u32, Option<i16>, Node)> = vec![(0, None, start)];
         for (index, &action) in (1..).zip(&taken) {
@@ -131,13 +133,15 @@ impl Question for SequenceTo {
         schema([("benchmark_uri", DataType::Utf8, false), steps, actions])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph_both_ways(rows.pool())?;
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph_both_ways(rows)?;
         let goal = graph.find(&self.to).ok_or_else(|| unknown_state(&self.to))?;
-        let distances = distances_to(&graph, goal);
+        rows.reserve(graph.nodes() * SPREAD_NODE_BYTES)?;
+        let distances = distances_to(&graph, rows.asker(), goal)?;
         let near = graph.starts.iter().filter(|&&(_, start)| distances[start as usize] != NONE);
         let near: Vec<&(String, Node)> = near.collect();
-        rows.send_all(&near, |some, column| {
+        let length = |&&(_, start): &&(String, Node)| distances[start as usize] as usize;
+        rows.send_lists(&near, length, |some, column| {
             Ok(match column {
                 "benchmark_uri" => texts(some.iter().map(|(name, _)| name.as_str())),
                 "steps" => counts(some.iter().map(|&&(_, start)| Some(distances[start as usize]))),
@@ -166,20 +170,22 @@ impl Question for Sequences {
         schema([("benchmark_uri", DataType::Utf8, false), id, key, steps, actions])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph(rows.pool())?;
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph(rows)?;
+        rows.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
         // Rows of several benchmarks share a batch: many reach little.
         let mut gathered = Gathered::default();
         for (name, start) in &graph.starts {
-            search.begin(&graph, *start, self.steps_max, None);
+            search.begin(&graph, rows.asker(), *start, self.steps_max, None)?;
             for (place, reached) in search.reached().iter().enumerate() {
                 let sequence = rows.wants("actions").then(|| search.actions(place));
                 gathered.names.push(name);
                 gathered.rows.push((graph.states.id(reached.node), reached.steps));
+                gathered.items += sequence.as_ref().map_or(0, Vec::len);
                 gathered.sequences.push(sequence);
-                if gathered.is_full() && gathered.send(rows)? == Wanted::NoMore {
-                    return Ok(Wanted::NoMore);
+                if gathered.is_full() {
+                    gathered.send(rows)?;
                 }
             }
         }
@@ -193,15 +199,17 @@ struct Gathered<'a> {
     names: Vec<&'a str>,
     rows: Vec<(StateId, u32)>,
     sequences: Vec<Option<Vec<i16>>>,
+    /// The actions of all sequences.
+    items: usize,
 }
 
 impl Gathered<'_> {
     fn is_full(&self) -> bool {
-        self.rows.len() == BATCH_ROWS
+        self.rows.len() == BATCH_ROWS || self.items >= LIST_ITEMS_MAX
     }
 
-    fn send(&mut self, rows: &Rows<'_>) -> Result<Wanted> {
-        let sent = rows.send(self.rows.len(), |column| {
+    fn send(&mut self, rows: &Rows<'_>) -> Result<()> {
+        rows.send(self.rows.len(), |column| {
             let ids = self.rows.iter().map(|&(state, _)| state);
             Ok(match column {
                 "benchmark_uri" => texts(self.names.iter().copied()),
@@ -214,6 +222,7 @@ impl Gathered<'_> {
         self.names.clear();
         self.rows.clear();
         self.sequences.clear();
-        Ok(sent)
+        self.items = 0;
+        Ok(())
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 
+use crate::query::keys::key_ranges;
 use crate::store::{KeyRange, Part, ScanColumns, Segment, Snapshot, StoreError, Table};
 
 /// Rows that are worth a thread's while.
@@ -87,11 +88,7 @@ fn shares(
     threads: NonZeroUsize,
 ) -> Result<Vec<Share>, StoreError> {
     if snapshot.layers().len() > 1 {
-        let count = i128::try_from(threads.get()).unwrap_or(1);
-        let cut = |number: i128| i128::from(i64::MIN) + ((1_i128 << 64) * number) / count;
-        let key = |cut: i128| i64::try_from(cut).expect("cuts are among the keys");
-        let range = |number| Share::Range(key(cut(number))..=key(cut(number + 1) - 1));
-        return Ok((0..count).map(range).collect());
+        return Ok(key_ranges(threads.get()).map(Share::Range).collect());
     }
     let mut segments: Vec<&Segment> = snapshot.segments(table).iter().collect();
     segments.sort_by_key(|segment| segment.key_range);

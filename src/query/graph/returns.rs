@@ -8,7 +8,7 @@ use datafusion::common::Result;
 
 use super::arguments::Arguments;
 use super::columns::{integers, numbers, schema};
-use super::function::{BATCH_ROWS, Question, Rows, Wanted};
+use super::function::{BATCH_ROWS, Question, Rows};
 use super::source::{GraphSource, failed};
 use crate::query::views::reward_column_name;
 use crate::store::{ScanColumns, StoreError, Table};
@@ -57,22 +57,22 @@ struct Gathered<'a> {
 }
 
 impl Gathered<'_> {
-    fn push(&mut self, step: Taken) -> Result<Wanted> {
+    fn push(&mut self, step: Taken) -> Result<()> {
         if self.steps.last().is_some_and(|before| before.episode != step.episode) {
-            if self.steps.len() >= BATCH_ROWS && self.send()? == Wanted::NoMore {
-                return Ok(Wanted::NoMore);
+            if self.steps.len() >= BATCH_ROWS {
+                self.send()?;
             }
             self.question.add_up(&mut self.steps[self.last..]);
             self.last = self.steps.len();
         }
         self.steps.push(step);
-        Ok(Wanted::More)
+        Ok(())
     }
 
     /// Sends all, the last episode being complete.
-    fn send(&mut self) -> Result<Wanted> {
+    fn send(&mut self) -> Result<()> {
         self.question.add_up(&mut self.steps[self.last..]);
-        let sent = self.rows.send_all(&self.steps, |some, column| {
+        self.rows.send_all(&self.steps, |some, column| {
             Ok(match column {
                 "episode_id" => integers(some.iter().map(|step| Some(step.episode))),
                 "step_index" => Arc::new(
@@ -84,16 +84,12 @@ impl Gathered<'_> {
         })?;
         self.steps.clear();
         self.last = 0;
-        Ok(sent)
+        Ok(())
     }
 
-    fn read(&mut self, batch: &RecordBatch) -> Result<Wanted> {
-        for step in steps(batch) {
-            if self.push(step)? == Wanted::NoMore {
-                return Ok(Wanted::NoMore);
-            }
-        }
-        Ok(Wanted::More)
+    fn read(&mut self, batch: &RecordBatch) -> Result<()> {
+        self.rows.asker().waits()?;
+        steps(batch).into_iter().try_for_each(|step| self.push(step))
     }
 }
 
@@ -140,7 +136,11 @@ impl Question for Returns {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
+    fn reads_graph(&self) -> bool {
+        false
+    }
+
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
         let snapshot = &source.snapshot;
         let broken = |error: StoreError| failed(error.into());
         let column = reward_column_name(&self.space);
@@ -149,9 +149,7 @@ impl Question for Returns {
         // A segment has its episodes whole, and one after another.
         for segment in snapshot.segments(Table::Steps) {
             for batch in snapshot.scan_segment(segment, ScanColumns::Named(&names)) {
-                if gathered.read(&batch.map_err(broken)?)? == Wanted::NoMore {
-                    return Ok(Wanted::NoMore);
-                }
+                gathered.read(&batch.map_err(broken)?)?;
             }
         }
         let project = |batch: &RecordBatch| {
@@ -161,11 +159,7 @@ impl Question for Returns {
         let hot = snapshot.hot(Table::Steps).iter().map(project).collect::<Result<Vec<_>>>()?;
         let mut hot = hot.concat();
         hot.sort_unstable_by_key(|step| (step.episode, step.index));
-        for step in hot {
-            if gathered.push(step)? == Wanted::NoMore {
-                return Ok(Wanted::NoMore);
-            }
-        }
+        hot.into_iter().try_for_each(|step| gathered.push(step))?;
         gathered.send()
     }
 }

@@ -5,14 +5,15 @@
 //! CompilerGym's spaces are, `V` without discount is the cost of the state less the lowest one that it
 //! reaches.
 
+use super::asker::{Asker, Gone};
 use super::best::Ways;
 use super::csr::{Edge, Graph};
 use super::index::Node;
-use super::walk::{NONE, spread};
+use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
 
-/// Values that differ by less than this part of the largest reward count as equal.
+/// Values that differ by less than this part of the largest reward near them count as equal.
 const EQUAL: f64 = 1e-9;
-/// A value is improved where that brings more than this part of the largest reward,
+/// A value is improved where that brings more than this part of the largest reward near it,
 const IMPROVED: f64 = 1e-12;
 /// and more than this part of the value: several times what rounding may feign.
 const ROUNDED: f64 = 4.0 * f64::EPSILON;
@@ -24,39 +25,100 @@ pub(super) struct Values {
     pub(super) ways: Ways,
 }
 
-/// There is no value: a cycle pays each time that it is walked.
+/// Why there are no values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Unbounded {
-    /// A node of such a cycle.
-    pub(super) node: Node,
+pub(super) enum NoValues {
+    /// A cycle pays each time that it is walked.
+    Unbounded {
+        /// A node of such a cycle.
+        node: Node,
+    },
+    /// Nobody waits for them.
+    Gone(Gone),
 }
+
+impl From<Gone> for NoValues {
+    fn from(gone: Gone) -> Self {
+        Self::Gone(gone)
+    }
+}
+
+/// Bytes of memory that [`values`] takes for each node.
+pub(super) const VALUES_NODE_BYTES: usize = 3 * size_of::<f64>()
+    + 2 * size_of::<Edge>()
+    + 2 * size_of::<Node>()
+    + size_of::<(Node, usize)>()
+    + SPREAD_NODE_BYTES
+    + 2 * size_of::<bool>();
 
 /// The best-known values for `rewards`, one an edge, NaN where there is none.
 ///
 /// Each value is what a policy earns, but for rounding, and no edge improves on it. It falls short of the best
-/// by at most (1e-12 + 1e-15 / (1 - gamma)) / (1 - gamma) of the largest reward, well below a billionth up to a
-/// gamma of 0.99; without a discount, by at most a trillionth for each step of the best way.
-pub(super) fn values(graph: &Graph, rewards: &[f64], gamma: f64) -> Result<Values, Unbounded> {
-    let scale = rewards.iter().map(|reward| reward.abs()).fold(0.0, f64::max);
-    let order = last_first(graph);
-    let values = Policy::new(graph, rewards, gamma, IMPROVED * scale).improve(&order)?;
+/// by at most (1e-12 + 1e-15 / (1 - gamma)) / (1 - gamma) of the largest reward of what is connected with it, well
+/// below a billionth up to a gamma of 0.99; without a discount, by at most a trillionth for each step of the best
+/// way.
+pub(super) fn values(
+    graph: &Graph,
+    asker: Asker<'_>,
+    rewards: &[f64],
+    gamma: f64,
+) -> Result<Values, NoValues> {
+    let scales = scales(graph, asker, rewards)?;
+    let order = last_first(graph, asker)?;
+    let values = Policy::new(graph, asker, rewards, gamma, &scales).improve(&order)?;
     drop(order);
-    let equal = EQUAL * scale;
+    let equal = |node: Node| EQUAL * scales[node as usize];
     // The shortest of the ways that earn it: back from where stopping is as good as going on.
     let mut steps = vec![NONE; graph.nodes()];
     let ends: Vec<Node> =
-        graph.all_nodes().filter(|&node| values[node as usize] <= equal).collect();
+        graph.all_nodes().filter(|&node| values[node as usize] <= equal(node)).collect();
     for &end in &ends {
         steps[end as usize] = 0;
     }
     let earns = |from: Node, edge: usize| {
         let worth = rewards[edge] + gamma * values[graph.next[edge] as usize];
         let value = values[from as usize];
-        (worth - value).abs() <= equal + 2.0 * ROUNDED * value
+        (worth - value).abs() <= equal(from) + 2.0 * ROUNDED * value
     };
-    spread(graph, &mut steps, ends, earns);
-    let ways = Ways::new(graph, steps, earns);
+    spread(graph, asker, &mut steps, ends, earns)?;
+    let ways = Ways::new(graph, asker, steps, earns)?;
     Ok(Values { values, ways })
+}
+
+/// For each node the largest reward, without its sign, among all nodes that edges connect with it, whichever way
+/// they lead. Programs that share no state are measured apart: where rewards are scaled program by program, those
+/// of one may be a billion times those of another.
+fn scales(graph: &Graph, asker: Asker<'_>, rewards: &[f64]) -> Result<Vec<f64>, Gone> {
+    // Not known yet.
+    let mut scales = vec![f64::NAN; graph.nodes()];
+    let mut met: Vec<Node> = Vec::new();
+    for start in graph.all_nodes() {
+        if !scales[start as usize].is_nan() {
+            continue;
+        }
+        let mut scale = 0.0;
+        scales[start as usize] = scale;
+        met.push(start);
+        let mut at = 0;
+        while let Some(&node) = met.get(at) {
+            asker.waits()?;
+            let edges = graph.edges_of(node);
+            // NaN is passed over.
+            scale = rewards[edges.clone()].iter().map(|reward| reward.abs()).fold(scale, f64::max);
+            let before = graph.backward().to(node).map(|(from, _)| from);
+            for other in graph.next[edges].iter().copied().chain(before) {
+                if scales[other as usize].is_nan() {
+                    scales[other as usize] = 0.0;
+                    met.push(other);
+                }
+            }
+            at += 1;
+        }
+        for node in met.drain(..) {
+            scales[node as usize] = scale;
+        }
+    }
+    Ok(scales)
 }
 
 /// Policy iteration. Nodes choose better edges, those first that others lead to; then all choices are followed,
@@ -68,10 +130,11 @@ pub(super) fn values(graph: &Graph, rewards: &[f64], gamma: f64) -> Result<Value
 /// that pays: around it each value rests on the next one's, and one of them rose since.
 struct Policy<'a> {
     graph: &'a Graph,
+    asker: Asker<'a>,
     rewards: &'a [f64],
     gamma: f64,
-    /// What counts as better.
-    improved: f64,
+    /// The largest reward near each node.
+    scales: &'a [f64],
     values: Vec<f64>,
     /// The edge that earns a node its value; [`NONE`] to stop.
     choices: Vec<Edge>,
@@ -82,12 +145,19 @@ struct Policy<'a> {
 }
 
 impl<'a> Policy<'a> {
-    fn new(graph: &'a Graph, rewards: &'a [f64], gamma: f64, improved: f64) -> Self {
+    fn new(
+        graph: &'a Graph,
+        asker: Asker<'a>,
+        rewards: &'a [f64],
+        gamma: f64,
+        scales: &'a [f64],
+    ) -> Self {
         Self {
             graph,
+            asker,
             rewards,
             gamma,
-            improved,
+            scales,
             values: vec![0.0; graph.nodes()],
             choices: vec![NONE; graph.nodes()],
             waiting: vec![true; graph.nodes()],
@@ -96,22 +166,23 @@ impl<'a> Policy<'a> {
     }
 
     /// The values that no choice makes better.
-    fn improve(mut self, order: &[Node]) -> Result<Vec<f64>, Unbounded> {
-        while self.choose(order) {
+    fn improve(mut self, order: &[Node]) -> Result<Vec<f64>, NoValues> {
+        while self.choose(order)? {
             self.evaluate(order)?;
         }
         Ok(self.values)
     }
 
     /// Lets each node that waits choose its best edge; whether any chose.
-    fn choose(&mut self, order: &[Node]) -> bool {
+    fn choose(&mut self, order: &[Node]) -> Result<bool, Gone> {
         let mut any = false;
         for &node in order {
+            self.asker.waits()?;
             if !std::mem::take(&mut self.waiting[node as usize]) {
                 continue;
             }
             let value = self.values[node as usize];
-            let (mut best, mut choice) = (value + ROUNDED * value + self.improved, None);
+            let (mut best, mut choice) = (value + ROUNDED * value + self.improved(node), None);
             for edge in self.graph.edges_of(node) {
                 let worth = self.worth(node, edge);
                 // False for NaN.
@@ -126,14 +197,19 @@ impl<'a> Policy<'a> {
                 self.raise(node, best);
             }
         }
-        any
+        Ok(any)
+    }
+
+    /// What counts as better at a node.
+    fn improved(&self, node: Node) -> f64 {
+        IMPROVED * self.scales[node as usize]
     }
 
     /// What it is worth to take an edge: also for ever, where it leads back at once.
     fn worth(&self, node: Node, edge: usize) -> f64 {
         let next = self.graph.next[edge];
         let reward = self.rewards[edge];
-        if next == node && (self.gamma < 1.0 || reward > self.improved) {
+        if next == node && (self.gamma < 1.0 || reward > self.improved(node)) {
             return reward / (1.0 - self.gamma);
         }
         reward + self.gamma * self.values[next as usize]
@@ -151,12 +227,14 @@ impl<'a> Policy<'a> {
 
     /// Gives each node what the choices earn: those of a cycle what going round for ever is worth, then those
     /// that lead there.
-    fn evaluate(&mut self, order: &[Node]) -> Result<(), Unbounded> {
+    fn evaluate(&mut self, order: &[Node]) -> Result<(), NoValues> {
         self.walks.fill(NONE);
         let mut path = Vec::new();
         for &start in order {
+            self.asker.waits()?;
             let mut at = start;
             while self.walks[at as usize] == NONE && self.choices[at as usize] != NONE {
+                self.asker.waits()?;
                 self.walks[at as usize] = start;
                 path.push(at);
                 at = self.next(at);
@@ -164,7 +242,7 @@ impl<'a> Policy<'a> {
             // Otherwise the walk ended, or came to where an earlier one had been.
             if self.walks[at as usize] == start {
                 if self.gamma >= 1.0 {
-                    return Err(Unbounded { node: at });
+                    return Err(NoValues::Unbounded { node: at });
                 }
                 let begin = path.iter().rposition(|&node| node == at).expect("it was there");
                 self.go_round(&path[begin..]);
@@ -204,7 +282,7 @@ impl<'a> Policy<'a> {
 }
 
 /// All nodes in an order in which those that a node leads to come before it, as far as cycles allow that.
-fn last_first(graph: &Graph) -> Vec<Node> {
+fn last_first(graph: &Graph, asker: Asker<'_>) -> Result<Vec<Node>, Gone> {
     let mut order = Vec::with_capacity(graph.nodes());
     let mut seen = vec![false; graph.nodes()];
     let mut path: Vec<(Node, usize)> = Vec::new();
@@ -214,6 +292,7 @@ fn last_first(graph: &Graph) -> Vec<Node> {
         }
         path.push((start, graph.edges_of(start).start));
         while let Some((node, edge)) = path.last_mut() {
+            asker.waits()?;
             if *edge == graph.edges_of(*node).end {
                 order.push(*node);
                 path.pop();
@@ -226,5 +305,5 @@ fn last_first(graph: &Graph) -> Vec<Node> {
             }
         }
     }
-    order
+    Ok(order)
 }

@@ -1,5 +1,6 @@
 //! Shortest ways.
 
+use super::asker::{Asker, Gone};
 use super::csr::Graph;
 use super::index::{Node, node};
 
@@ -25,13 +26,23 @@ pub(super) struct Reached {
 }
 
 impl Search {
+    /// Bytes of memory that a search takes at most for each node.
+    pub(super) const NODE_BYTES: usize = size_of::<u32>() + size_of::<Reached>();
+
     pub(super) fn new(graph: &Graph) -> Self {
         Self { places: vec![NONE; graph.nodes()], reached: Vec::new() }
     }
 
     /// Reaches what can be reached from `start` in at most `steps_max` steps, or until `goal` is reached.
     /// Nodes are reached in the order of their sequences: the shorter, then the one whose actions come first.
-    pub(super) fn begin(&mut self, graph: &Graph, start: Node, steps_max: u32, goal: Option<Node>) {
+    pub(super) fn begin(
+        &mut self,
+        graph: &Graph,
+        asker: Asker<'_>,
+        start: Node,
+        steps_max: u32,
+        goal: Option<Node>,
+    ) -> Result<(), Gone> {
         for reached in &self.reached {
             self.places[reached.node as usize] = NONE;
         }
@@ -40,8 +51,9 @@ impl Search {
         self.reached.push(Reached { node: start, steps: 0, before: None });
         let mut at = 0;
         while let Some(&Reached { node: from, steps, .. }) = self.reached.get(at) {
+            asker.waits()?;
             if steps == steps_max || goal == Some(from) {
-                return;
+                return Ok(());
             }
             for edge in graph.edges_of(from) {
                 let to = graph.next[edge];
@@ -53,6 +65,7 @@ impl Search {
             }
             at += 1;
         }
+        Ok(())
     }
 
     /// What was reached.
@@ -79,12 +92,15 @@ impl Search {
     }
 }
 
+/// Bytes of memory that distances and a spread over them take for each node.
+pub(super) const SPREAD_NODE_BYTES: usize = size_of::<u32>() + size_of::<Node>();
+
 /// How far each node is from `goal`: the fewest steps, or [`NONE`].
-pub(super) fn distances_to(graph: &Graph, goal: Node) -> Vec<u32> {
+pub(super) fn distances_to(graph: &Graph, asker: Asker<'_>, goal: Node) -> Result<Vec<u32>, Gone> {
     let mut distances = vec![NONE; graph.nodes()];
     distances[goal as usize] = 0;
-    spread(graph, &mut distances, vec![goal], |_, _| true);
-    distances
+    spread(graph, asker, &mut distances, vec![goal], |_, _| true)?;
+    Ok(distances)
 }
 
 /// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes without a
@@ -92,13 +108,15 @@ pub(super) fn distances_to(graph: &Graph, goal: Node) -> Vec<u32> {
 /// their distances.
 pub(super) fn spread(
     graph: &Graph,
+    asker: Asker<'_>,
     distances: &mut [u32],
     mut reached: Vec<Node>,
     takes: impl Fn(Node, usize) -> bool,
-) -> Vec<Node> {
+) -> Result<Vec<Node>, Gone> {
     let backward = graph.backward();
     let mut at = 0;
     while let Some(&to) = reached.get(at) {
+        asker.waits()?;
         for (from, edge) in backward.to(to) {
             if distances[from as usize] == NONE && takes(from, edge) {
                 distances[from as usize] = distances[to as usize] + 1;
@@ -107,7 +125,7 @@ pub(super) fn spread(
         }
         at += 1;
     }
-    reached
+    Ok(reached)
 }
 
 /// The actions of the shortest way from `start` down to distance 0.

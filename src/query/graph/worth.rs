@@ -1,22 +1,23 @@
 //! Questions about worth: the best that is known from each state on, and what an action is worth there.
 
-use std::cell::LazyCell;
 use std::sync::Arc;
 
+use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 
 use super::arguments::Arguments;
-use super::best::{Ways, lowest};
+use super::best::{LOWEST_NODE_BYTES, Ways, lowest};
 use super::columns::{
     ColumnSpec, action_lists, actions, actions_type, counts, integers, keys, numbers, schema,
     some_states, state_columns, states, texts,
 };
 use super::csr::Graph;
-use super::function::{BATCH_ROWS, Question, Rows, Wanted};
+use super::function::{BATCH_ROWS, Question, Rows};
 use super::index::Node;
 use super::source::GraphSource;
-use super::value::{Values, values};
+use super::value::{NoValues, VALUES_NODE_BYTES, Values, values};
+use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 
 /// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way
@@ -39,23 +40,38 @@ fn way_columns() -> [ColumnSpec; 3] {
     ]
 }
 
-/// One of these columns.
-fn way_column(
-    graph: &Graph,
-    ways: &Ways,
-    ends: &LazyCell<Vec<Node>, impl FnOnce() -> Vec<Node>>,
-    some: &[Node],
-    column: &str,
-) -> Result<arrow::array::ArrayRef> {
-    let nodes = some.iter().copied();
-    Ok(match column {
-        "steps" => counts(nodes.map(|node| ways.steps(node))),
-        "actions" => action_lists(nodes.map(|node| ways.actions(graph, node))),
-        _ => {
-            let end = |node| graph.states.id(ends[node as usize]);
-            some_states(nodes.map(|node| ways.steps(node).map(|_| end(node))))?
-        }
-    })
+/// The ways of an answer, with what is wanted of them.
+struct Shown<'a> {
+    graph: &'a Graph,
+    ways: &'a Ways,
+    /// Where each way ends; none where nobody wants to know.
+    ends: Vec<Node>,
+}
+
+impl<'a> Shown<'a> {
+    fn new(graph: &'a Graph, ways: &'a Ways, rows: &Rows<'_>) -> Result<Self> {
+        let wanted = rows.wants("best_state_id");
+        let ends = if wanted { ways.ends(graph, rows.asker())? } else { Vec::new() };
+        Ok(Self { graph, ways, ends })
+    }
+
+    /// How many actions the way from a node has.
+    fn length(&self, node: Node) -> usize {
+        self.ways.steps(node).unwrap_or_default() as usize
+    }
+
+    /// One of the columns about ways.
+    fn column(&self, some: &[Node], column: &str) -> Result<ArrayRef> {
+        let nodes = some.iter().copied();
+        Ok(match column {
+            "steps" => counts(nodes.map(|node| self.ways.steps(node))),
+            "actions" => action_lists(nodes.map(|node| self.ways.actions(self.graph, node))),
+            _ => {
+                let end = |node| self.graph.states.id(self.ends[node as usize]);
+                some_states(nodes.map(|node| self.ways.steps(node).map(|_| end(node))))?
+            }
+        })
+    }
 }
 
 impl Question for BestCost {
@@ -66,24 +82,30 @@ impl Question for BestCost {
         schema([id, key, cost, lowest, steps, actions, best])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph_both_ways(rows.pool())?;
-        let costs = source.observations(rows.pool(), &self.space)?;
-        let (lowest, ways) = lowest(&graph, &costs);
-        let ends = LazyCell::new(|| ways.ends(&graph));
-        let nodes = rows.nodes(&graph);
-        rows.send_all(&nodes, |some, column| {
-            let ids = some.iter().map(|&node| graph.states.id(node));
-            let of =
-                |values: &[Option<i64>]| integers(some.iter().map(|&node| values[node as usize]));
-            Ok(match column {
-                "state_id" => states(ids)?,
-                "state_key" => keys(ids),
-                "cost" => of(&costs),
-                "best_cost" => of(&lowest),
-                of_way => way_column(&graph, &ways, &ends, some, of_way)?,
-            })
-        })
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph_both_ways(rows)?;
+        let costs = source.observations(rows, &self.space)?;
+        rows.reserve(graph.nodes() * LOWEST_NODE_BYTES)?;
+        let (lowest, ways) = lowest(&graph, rows.asker(), &costs)?;
+        let shown = Shown::new(&graph, &ways, rows)?;
+        let nodes = rows.nodes(&graph)?;
+        rows.send_lists(
+            &nodes,
+            |&node| shown.length(node),
+            |some, column| {
+                let ids = some.iter().map(|&node| graph.states.id(node));
+                let of = |values: &[Option<i64>]| {
+                    integers(some.iter().map(|&node| values[node as usize]))
+                };
+                Ok(match column {
+                    "state_id" => states(ids)?,
+                    "state_key" => keys(ids),
+                    "cost" => of(&costs),
+                    "best_cost" => of(&lowest),
+                    of_way => shown.column(some, of_way)?,
+                })
+            },
+        )
     }
 }
 
@@ -106,23 +128,28 @@ impl Question for BestSequences {
         schema([("benchmark_uri", DataType::Utf8, false), cost, lowest, steps, actions, best])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph_both_ways(rows.pool())?;
-        let costs = source.observations(rows.pool(), &self.space)?;
-        let (lowest, ways) = lowest(&graph, &costs);
-        let ends = LazyCell::new(|| ways.ends(&graph));
-        rows.send_all(&graph.starts, |some, column| {
-            let of = |values: &[Option<i64>]| {
-                integers(some.iter().map(|&(_, start)| values[start as usize]))
-            };
-            let starts: Vec<Node> = some.iter().map(|&(_, start)| start).collect();
-            Ok(match column {
-                "benchmark_uri" => texts(some.iter().map(|(name, _)| name.as_str())),
-                "cost" => of(&costs),
-                "best_cost" => of(&lowest),
-                of_way => way_column(&graph, &ways, &ends, &starts, of_way)?,
-            })
-        })
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph_both_ways(rows)?;
+        let costs = source.observations(rows, &self.space)?;
+        rows.reserve(graph.nodes() * LOWEST_NODE_BYTES)?;
+        let (lowest, ways) = lowest(&graph, rows.asker(), &costs)?;
+        let shown = Shown::new(&graph, &ways, rows)?;
+        rows.send_lists(
+            &graph.starts,
+            |&(_, start)| shown.length(start),
+            |some, column| {
+                let of = |values: &[Option<i64>]| {
+                    integers(some.iter().map(|&(_, start)| values[start as usize]))
+                };
+                let starts: Vec<Node> = some.iter().map(|&(_, start)| start).collect();
+                Ok(match column {
+                    "benchmark_uri" => texts(some.iter().map(|(name, _)| name.as_str())),
+                    "cost" => of(&costs),
+                    "best_cost" => of(&lowest),
+                    of_way => shown.column(&starts, of_way)?,
+                })
+            },
+        )
     }
 }
 
@@ -145,16 +172,22 @@ impl Discounted {
         Ok(Self { space: arguments.reward(0)?, gamma: arguments.gamma(1)? })
     }
 
-    fn values(&self, graph: &Graph, rewards: &[f64]) -> Result<Values> {
-        values(graph, rewards, self.gamma).map_err(|unbounded| {
-            let state = graph.states.id(unbounded.node);
-            let space = &self.space;
-            exec_datafusion_err!(
-                "rewards in `{space}` have no best total: a cycle of transitions by state {state} pays each time \
-                 that it is walked; discount them with a smaller gamma, as in ('{space}', 0.9), or ask best_cost() \
-                 about the cost itself"
-            )
+    fn values(&self, graph: &Graph, rows: &Rows<'_>, rewards: &[f64]) -> Result<Values> {
+        rows.reserve(graph.nodes() * VALUES_NODE_BYTES)?;
+        values(graph, rows.asker(), rewards, self.gamma).map_err(|none| match none {
+            NoValues::Gone(gone) => gone.into(),
+            NoValues::Unbounded { node } => self.unbounded(graph.states.id(node)),
         })
+    }
+
+    fn unbounded(&self, state: StateId) -> DataFusionError {
+        let space = &self.space;
+        exec_datafusion_err!(
+            "rewards in `{space}` have no best total: a cycle of transitions by state {state} pays each time that \
+             it is walked; discount them with a smaller gamma, as in ('{space}', 0.9), ask best_cost() about the \
+             cost itself, or, where `{space}` is scaled program by program and programs share states, take the \
+             reward space that is not"
+        )
     }
 }
 
@@ -168,21 +201,25 @@ impl Question for BestKnown {
         schema([id, key, ("value", DataType::Float64, false), steps, actions, best])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph_both_ways(rows.pool())?;
-        let rewards = source.rewards(rows.pool(), &self.discounted.space)?;
-        let Values { values, ways } = self.discounted.values(&graph, &rewards)?;
-        let ends = LazyCell::new(|| ways.ends(&graph));
-        let nodes = rows.nodes(&graph);
-        rows.send_all(&nodes, |some, column| {
-            let ids = some.iter().map(|&node| graph.states.id(node));
-            Ok(match column {
-                "state_id" => states(ids)?,
-                "state_key" => keys(ids),
-                "value" => numbers(some.iter().map(|&node| values[node as usize])),
-                of_way => way_column(&graph, &ways, &ends, some, of_way)?,
-            })
-        })
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph_both_ways(rows)?;
+        let rewards = source.rewards(rows, &self.discounted.space)?;
+        let Values { values, ways } = self.discounted.values(&graph, rows, &rewards)?;
+        let shown = Shown::new(&graph, &ways, rows)?;
+        let nodes = rows.nodes(&graph)?;
+        rows.send_lists(
+            &nodes,
+            |&node| shown.length(node),
+            |some, column| {
+                let ids = some.iter().map(|&node| graph.states.id(node));
+                Ok(match column {
+                    "state_id" => states(ids)?,
+                    "state_key" => keys(ids),
+                    "value" => numbers(some.iter().map(|&node| values[node as usize])),
+                    of_way => shown.column(some, of_way)?,
+                })
+            },
+        )
     }
 }
 
@@ -239,17 +276,17 @@ impl Question for Advantage {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<Wanted> {
-        let graph = source.graph_both_ways(rows.pool())?;
-        let rewards = source.rewards(rows.pool(), &self.discounted.space)?;
-        let values = self.discounted.values(&graph, &rewards)?.values;
-        let nodes = rows.nodes(&graph);
+    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
+        let graph = source.graph_both_ways(rows)?;
+        let rewards = source.rewards(rows, &self.discounted.space)?;
+        let values = self.discounted.values(&graph, rows, &rewards)?.values;
+        let nodes = rows.nodes(&graph)?;
         // Some nodes at a time, so that what waits to be sent stays small.
         for some in nodes.chunks(BATCH_ROWS) {
             let weighed =
                 some.iter().flat_map(|&node| self.weighed(&graph, &rewards, &values, node));
             let weighed: Vec<Weighed> = weighed.collect();
-            let sent = rows.send_all(&weighed, |some, column| {
+            rows.send_all(&weighed, |some, column| {
                 let ids = some.iter().map(|row| graph.states.id(row.from));
                 let of = |value: fn(&Weighed, f64) -> f64| {
                     numbers(some.iter().map(|row| value(row, values[row.from as usize])))
@@ -272,10 +309,7 @@ impl Question for Advantage {
                     _ => of(|row, _| row.worth - row.mean),
                 })
             })?;
-            if sent == Wanted::NoMore {
-                return Ok(sent);
-            }
         }
-        Ok(Wanted::More)
+        Ok(())
     }
 }

@@ -33,7 +33,7 @@ fn the_whole_way_on_the_toy_environment() {
     let steps = info["tables"]["steps"]["rows"].as_u64().unwrap();
     let counted = run(&lake, &["sql", "SELECT count(*) AS n FROM steps", "--format", "json"]);
     assert_eq!(counted.trim(), format!("[{{\"n\":{steps}}}]"));
-    assert!(run(&lake, &["query", "--list"]).contains("best_sequence"));
+    assert!(run(&lake, &["query", "--list"]).contains("best_episode"));
     assert!(run(&lake, &["query", "noop_rate"]).contains("align"));
     assert!(run(&lake, &["info"]).contains("toy-v0"));
 }
@@ -175,8 +175,8 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         ),
         (&["sql", "SELECT nope FROM steps"], 2, "nope"),
         (&["sql", "DROP TABLE steps"], 2, "steplake: "),
-        (&["query", "nope"], 2, "`best_sequence`,"),
-        (&["query", "best_sequence", "--param", "reward"], 2, "has no value"),
+        (&["query", "nope"], 2, "`best_episode`,"),
+        (&["query", "best_episode", "--param", "reward"], 2, "has no value"),
         (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is no action"),
     ];
     for (arguments, code, says) in cases {
@@ -194,7 +194,7 @@ fn a_misspelt_name_is_answered_with_the_nearest() {
     toy(&lake, &["--steps", "1"]);
     let program = "benchmark://steplake-v0/huffman";
     let cases: [(&[&str], &str); 3] = [
-        (&["query", "best_sequenc"], "`best_sequenc`: did you mean `best_sequence`?"),
+        (&["query", "best_episod"], "`best_episod`: did you mean `best_episode`?"),
         (&["replay", program, "instcombin"], "(did you mean `instcombine`?)"),
         (
             &["replay", program, "--action-space", "compilergym-v0", "instcombin"],

@@ -1,19 +1,24 @@
 //! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until
 //! nothing changes, and plain SQL.
 
+mod known;
+mod leaving;
+mod room;
+
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
+use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
 use steplake::dedup::{Settings, dedup};
 use steplake::model::{EpisodeId, RunId};
-use steplake::query::{Engine, EngineOptions, QueryError};
-use steplake::store::{Lake, Table};
+use steplake::query::{Engine, QueryError};
+use steplake::store::Lake;
 
-use crate::sql::{engine, renderer};
+use crate::sql::engine;
 use crate::toy_lake::{Author, Taken, identity, state};
 
 /// Never takes layers together.
@@ -75,18 +80,19 @@ fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
     lake
 }
 
-async fn try_ask(engine: &Engine, sql: &str) -> Result<Vec<Vec<String>>, QueryError> {
+/// The rows of a batch as texts.
+fn shown(batch: &RecordBatch) -> Vec<Vec<String>> {
     let options = FormatOptions::default().with_null("NULL");
-    let mut rows = Vec::new();
-    for batch in engine.sql(sql).await?.try_collect::<Vec<_>>().await? {
-        let columns = batch.columns().iter();
-        let columns: Vec<_> =
-            columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
-        rows.extend((0..batch.num_rows()).map(|row| {
-            columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>()
-        }));
-    }
-    Ok(rows)
+    let columns = batch.columns().iter();
+    let columns: Vec<_> =
+        columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+    let row = |row| columns.iter().map(|column| column.value(row).to_string()).collect();
+    (0..batch.num_rows()).map(row).collect()
+}
+
+async fn try_ask(engine: &Engine, sql: &str) -> Result<Vec<Vec<String>>, QueryError> {
+    let batches = engine.sql(sql).await?.try_collect::<Vec<_>>().await?;
+    Ok(batches.iter().flat_map(shown).collect())
 }
 
 async fn ask(engine: &Engine, sql: &str) -> Vec<Vec<String>> {
@@ -391,104 +397,4 @@ proptest! {
             assert_as_sql_has_it(&engine).await;
         });
     }
-}
-
-#[tokio::test]
-async fn what_a_cycle_pays_for_ever_has_a_value_at_any_discount() {
-    let folder = tempfile::tempdir().unwrap();
-    // Round in a circle of three states, with a way into it and a state that pays by staying.
-    let circle = vec![(2, Some(1)), (0, Some(4)), (0, Some(7)), (0, Some(1)), (3, Some(0))];
-    let lake = record(&folder.path().join("lake"), &[vec![(2, circle), (3, vec![(1, Some(3))])]]);
-    let engine = engine(&lake).await;
-    for gamma in [0.0, 0.5, 0.99, 0.999_999, 0.999_999_999_999] {
-        let sql =
-            format!("SELECT hex(state_id), value, steps FROM best_known('SizeNorm', {gamma})");
-        let rows: BTreeMap<String, (f64, String)> = ask(&engine, &sql)
-            .await
-            .into_iter()
-            .map(|row| (row[0].clone(), (row[1].parse().unwrap(), row[2].clone())))
-            .collect();
-        let once = 4.0 + gamma * (7.0 + gamma);
-        let cycle = once / ((1.0 - gamma) * (1.0 + gamma + gamma * gamma));
-        let into = 1.0 + gamma * cycle;
-        for (number, wanted) in [(1, cycle), (2, into), (3, 3.0 / (1.0 - gamma)), (0, 0.0)] {
-            let (value, steps) = &rows[&state(number).to_string()];
-            assert!((value - wanted).abs() <= 1e-12 * wanted, "{number} {gamma} {value} {wanted}");
-            // Who earns for ever comes to no end.
-            assert_eq!(steps == "NULL", wanted > 0.0, "{number} {gamma} {steps}");
-        }
-    }
-    let error = try_ask(&engine, "SELECT * FROM best_known('SizeNorm')").await.unwrap_err();
-    assert!(error.to_string().contains("pays each time"), "{error}");
-}
-
-#[tokio::test]
-async fn a_retracted_action_leads_nowhere_and_is_not_proposed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lake");
-    let lake =
-        record(&path, &[vec![(9, vec![(1, Some(5)), (2, Some(3))]), (9, vec![(2, Some(4))])]]);
-    let reached = format!("SELECT count(*) FROM reachable('{}')", state(9));
-    assert_eq!(ask(&engine(&lake).await, &reached).await, [["4"]]);
-    let proposed = "SELECT count(*) FROM frontier('Size', 100) WHERE action = 2";
-    assert_eq!(ask(&engine(&lake).await, proposed).await, [["2"]]);
-    let mut maintenance = lake.maintenance().unwrap();
-    maintenance.retract_action("a2", "a test").unwrap();
-    let error = try_ask(&engine(&lake).await, &reached).await.unwrap_err();
-    assert!(error.to_string().contains("steplake dedup"), "{error}");
-    dedup(&mut maintenance, APART, &mut |_, _| ()).unwrap();
-    assert_eq!(ask(&engine(&lake).await, &reached).await, [["2"]]);
-    assert_eq!(ask(&engine(&lake).await, proposed).await, [["0"]]);
-}
-
-#[tokio::test]
-async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("lake");
-    let leads = |action: u16| match action {
-        7 => None,
-        6 => Some(9),
-        other => Some(u32::from(other)),
-    };
-    let played = (0..8).map(|action| (9, vec![(action, leads(action)), (0, Some(1))]));
-    let played = played.map(|(first, mut path): (u32, Vec<Taken>)| {
-        path.truncate(if path[0].1.is_none() { 1 } else { 2 });
-        (first, path)
-    });
-    let lake = record(&path, &[played.collect()]);
-    let engine = engine(&lake).await;
-    let rows =
-        engine.named("full_fan_out", &[]).await.unwrap().try_collect::<Vec<_>>().await.unwrap();
-    let shown = arrow::util::pretty::pretty_format_batches(&rows).unwrap().to_string();
-    let row = format!("| {} | 8       | 6        | 1       |", state(9));
-    assert!(shown.contains(&row) && shown.lines().count() == 5, "{shown}");
-}
-
-#[tokio::test]
-async fn a_graph_that_has_no_room_says_so() {
-    let folder = tempfile::tempdir().unwrap();
-    let lake = record(&folder.path().join("lake"), &[vec![(9, vec![(1, Some(5)), (2, Some(3))])]]);
-    let options =
-        EngineOptions { memory_bytes_max: NonZeroUsize::new(100), ..EngineOptions::default() };
-    let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
-    let error = try_ask(&engine, "SELECT * FROM sequences()").await.unwrap_err();
-    assert!(matches!(error, QueryError::Memory(_)), "{error}");
-}
-
-#[tokio::test]
-async fn steps_without_transitions_are_no_empty_graph() {
-    let folder = tempfile::tempdir().unwrap();
-    let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
-    let sql = "SELECT * FROM sequences()";
-    assert!(ask(&engine(&lake).await, sql).await.is_empty(), "nothing is known of an empty lake");
-    let mut writer = lake.writer().unwrap();
-    let mut author = Author::default();
-    author.episode(EpisodeId::new(RunId(1), 0), 1, &[(1, Some(2))]);
-    writer.append(&author.take()).unwrap();
-    assert!(lake.snapshot().unwrap().rows(Table::Steps) > 0);
-    let error = try_ask(&engine(&lake).await, sql).await.unwrap_err();
-    assert!(
-        error.to_string().contains("run `steplake seal` and `steplake dedup` first"),
-        "{error}"
-    );
 }

@@ -1,4 +1,4 @@
--- Best action sequence of every benchmark, by cumulative reward
+-- Best action sequence that an episode played, for every benchmark, by cumulative reward
 -- topic: sequences
 -- param reward: reward = IrInstructionCountNorm -- the reward space that is added up
 -- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
