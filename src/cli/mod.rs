@@ -10,6 +10,7 @@ mod dedup;
 mod elsewhere;
 mod export;
 mod failure;
+pub mod files;
 mod generate;
 mod history;
 pub mod ir;
@@ -60,8 +61,8 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Merge(args) => merge::run(cli, args),
         Command::Retract(args) => retract::run(cli, args),
         Command::Info(args) => lake::info(cli, args),
-        Command::Sql(args) => rows::sql(cli, args),
-        Command::Query(args) => rows::query(cli, args),
+        Command::Sql(args) => deeply(|| rows::sql(cli, args)),
+        Command::Query(args) => deeply(|| rows::query(cli, args)),
         Command::Export(args) => export::run(cli, args),
         Command::Replay(args) => live::replay(args),
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
@@ -82,6 +83,24 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         }
         Command::ProbeChild => live::probe_child(),
     }
+}
+
+/// Works on a thread with the stack that it takes to plan statements: that of the first thread is as large as
+/// the user's limits say.
+fn deeply(work: impl FnOnce() -> Result<(), Failed> + Send) -> Result<(), Failed> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(crate::query::STACK_BYTES);
+        match thread.spawn_scoped(scope, work)?.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The threads of a program that plans and answers statements.
+fn threads() -> std::io::Result<tokio::runtime::Runtime> {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    threads.enable_all().thread_stack_size(crate::query::STACK_BYTES).build()
 }
 
 /// Serves sessions over standard input, which a supervisor has made a socket.

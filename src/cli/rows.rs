@@ -71,7 +71,7 @@ pub(super) fn answer(
 ) -> Result<(), Failed> {
     let limits = limits(output)?;
     let snapshot = super::snapshot(&Lake::open(&cli.lake)?, snapshot)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = super::threads()?;
     let format = Format::from(output.format);
     runtime.block_on(async {
         let engine = engine(snapshot).await?;
