@@ -46,7 +46,7 @@ enum GraphFormat {
 pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
     let GraphFormat::Graphml = args.format;
     let snapshot = super::snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = super::threads()?;
     runtime.block_on(async {
         let engine = rows::engine(snapshot).await?;
         let pattern = args.benchmark.as_str();

@@ -144,7 +144,10 @@ impl From<QueryError> for Failed {
     fn from(error: QueryError) -> Self {
         let code = match error {
             QueryError::Store(_) | QueryError::NotRebuilt(_) => Code::Lake,
-            QueryError::Memory(_) | QueryError::Failed(_) | QueryError::Write(_) => Code::Failed,
+            QueryError::Memory(_)
+            | QueryError::TooLarge(_)
+            | QueryError::Failed(_)
+            | QueryError::Write(_) => Code::Failed,
             _ => Code::Usage,
         };
         Self::of(code, &error)

@@ -10,6 +10,7 @@ pub mod dedup;
 mod elsewhere;
 mod export;
 pub mod failure;
+pub mod files;
 mod generate;
 mod history;
 pub mod ir;
@@ -100,6 +101,24 @@ fn here(cli: &Cli) -> Asking<'_> {
         is_quiet: cli.quiet,
         open: &|snapshot| Box::pin(rows::engine(snapshot)),
     }
+}
+
+/// Works on a thread with the stack that it takes to plan statements: that of the first thread is as large as
+/// the user's limits say.
+fn deeply(work: impl FnOnce() -> Result<(), Failed> + Send) -> Result<(), Failed> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(crate::query::STACK_BYTES);
+        match thread.spawn_scoped(scope, work)?.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// The threads of a program that plans and answers statements.
+fn threads() -> std::io::Result<tokio::runtime::Runtime> {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    threads.enable_all().thread_stack_size(crate::query::STACK_BYTES).build()
 }
 
 /// Serves sessions over standard input, which a supervisor has made a socket.

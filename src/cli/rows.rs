@@ -47,8 +47,10 @@ impl fmt::Debug for Asking<'_> {
 /// What keeps a question from being answered, or its answer from being written. An `--output` file is then as
 /// it was before, or has the answers up to the first that failed.
 pub fn sql(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
-    let Some(sql) = &args.sql else { return shell::run(asking, args) };
-    answer(asking, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
+    super::deeply(|| {
+        let Some(sql) = &args.sql else { return shell::run(asking, args) };
+        answer(asking, &args.output, args.snapshot, async |engine| engine.sql(sql).await)
+    })
 }
 
 /// `query`: answers a named query, or lists them.
@@ -65,7 +67,11 @@ pub fn query(asking: &Asking<'_>, args: &QueryArgs) -> Result<(), Failed> {
         })?;
         values.push((name.to_owned(), value.to_owned()));
     }
-    answer(asking, &args.output, args.snapshot, async |engine| engine.named(name, &values).await)
+    super::deeply(|| {
+        answer(asking, &args.output, args.snapshot, async |engine| {
+            engine.named(name, &values).await
+        })
+    })
 }
 
 /// The queries by topic, each with what it takes.
@@ -94,7 +100,7 @@ pub(super) fn answer(
 ) -> Result<(), Failed> {
     let limits = limits(output)?;
     let snapshot = super::snapshot(&Lake::open(asking.lake)?, snapshot)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = super::threads()?;
     let format = Format::from(output.format);
     runtime.block_on(async {
         let engine = (asking.open)(snapshot).await?;

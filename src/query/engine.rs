@@ -30,7 +30,7 @@ use super::progress::QueryProgress;
 use super::tables::LakeTable;
 use super::views::views;
 use super::yielding::YieldInJoins;
-use super::{QueryError, catalog, functions, graph, statements};
+use super::{QueryError, bounded, catalog, functions, graph, nesting, statements};
 use crate::model::StateId;
 use crate::store::{Identity, Segment, Snapshot, Table};
 
@@ -127,6 +127,7 @@ impl Engine {
         let source =
             functions::IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
         functions::register(&mut *state.write(), &identity, source).map_err(failed)?;
+        bounded::register(&mut *state.write()).map_err(failed)?;
         for view in views(&identity) {
             let plan = engine.context.state().create_logical_plan(&view.sql).await;
             let plan = plan.map_err(failed)?;
@@ -272,6 +273,7 @@ impl Engine {
         &self,
         text: &str,
     ) -> datafusion::common::Result<(SessionState, LogicalPlan)> {
+        nesting::demand_shallow(text)?;
         let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(text, &dialect)?;

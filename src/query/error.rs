@@ -70,6 +70,9 @@ pub enum QueryError {
     /// The answer did not fit into the memory that was allowed.
     #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]
     Memory(String),
+    /// A value would be far larger than what it is made of.
+    #[error("{0}")]
+    TooLarge(String),
     /// Something failed while the query ran.
     #[error("the query failed: {0}")]
     Failed(String),

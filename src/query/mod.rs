@@ -54,12 +54,17 @@
 //!
 //! A [`Backend`] lets queries run elsewhere.
 //!
+//! Plans are walked by recursion. A statement may nest so deeply and no deeper, for which a thread that polls an
+//! engine wants a stack of [`STACK_BYTES`]; the few functions that could make a value far larger than what they
+//! are given refuse to.
+//!
 //! Architecture invariant: nothing here writes to a lake, and nothing here knows a compiler; the
 //! text of an IR comes from an [`IrRenderer`] that the caller gives, and the IR of a state that is not stored
 //! from an [`IrRebuilder`].
 
 mod answer;
 mod backend;
+mod bounded;
 mod catalog;
 mod counted;
 mod deal;
@@ -76,6 +81,7 @@ mod layered;
 mod literals;
 mod named;
 mod near;
+mod nesting;
 mod output;
 mod progress;
 mod prepared;
@@ -94,6 +100,7 @@ pub use error::{Position, QueryError};
 pub use functions::{FieldFunctions, Function, FunctionKind, identity_of};
 pub use graphml::{WrittenGraph, write_graphml};
 pub use named::{Parameter, ParameterKind, Query, Topic};
+pub use nesting::STACK_BYTES;
 pub use output::{Format, Written, write};
 pub use prepared::{Described, Statement};
 pub use progress::QueryProgress;

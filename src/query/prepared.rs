@@ -1,5 +1,6 @@
 //! Statements with parameters, as clients of a server send them: `?`, `$1` or `$name`.
 
+use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::num::NonZeroUsize;
@@ -32,7 +33,13 @@ pub struct Statement {
     /// Bytes of memory for sorts, joins and groups of this statement alone, apart from what the engine's
     /// other statements may have. `None`: as the engine was set up.
     pub memory_bytes_max: Option<NonZeroUsize>,
+    /// Kept until the last of the work on this statement is gone, wherever it is done; that may be later than
+    /// its answer is dropped.
+    pub kept: Option<Arc<dyn Any + Send + Sync>>,
 }
+
+/// What [`Statement::kept`] is among what work on a statement carries with it.
+struct Kept(#[expect(dead_code, reason = "it is there to be dropped")] Arc<dyn Any + Send + Sync>);
 
 /// What a statement takes and gives.
 #[derive(Debug, Clone)]
@@ -80,10 +87,13 @@ impl Engine {
         let planned = async {
             let (state, plan) = self.read(&numbered(&statement.text)).await?;
             let plan = bind(plan, &statement.values)?;
-            let state = match statement.memory_bytes_max {
+            let mut state = match statement.memory_bytes_max {
                 Some(bytes) => with_memory(state, bytes),
                 None => state,
             };
+            if let Some(kept) = &statement.kept {
+                state.config_mut().set_extension(Arc::new(Kept(Arc::clone(kept))));
+            }
             Ok(DataFrame::new(state, plan))
         };
         let frame = planned.await.map_err(|error| explain(error, &known))?;

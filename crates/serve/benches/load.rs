@@ -1,4 +1,5 @@
-//! Thirty-two clients for a minute: no error, and no more memory at the end than in the middle.
+//! Thirty-two clients for a minute, while the lake grows and readers leave: no error, and no more memory at the end
+//! than in the middle.
 //!
 //! `STEPLAKE_BENCH_SECONDS` is another time, `STEPLAKE_BENCH_CLIENTS` another number.
 
@@ -10,7 +11,7 @@ mod support;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use support::{Server, lake, load};
+use support::{Server, lake, leave, load, record_hot};
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -33,8 +34,14 @@ async fn run(time: Duration, clients: usize) {
     load(&server, &round).await;
     let (begun, asked) = (Instant::now(), server.metric("steplake_queries_total"));
     let mut middle = None;
+    let mut runs = 0;
     while begun.elapsed() < time {
-        load(&server, &round).await;
+        // The lake grows, and some readers leave, while the others ask.
+        let (_, ()) = tokio::join!(leave(&server, 2), load(&server, &round));
+        if runs < 20 {
+            runs += 1;
+            record_hot(&lake, 100 + runs);
+        }
         if begun.elapsed() > time / 2 {
             middle.get_or_insert_with(|| server.resident_bytes());
         }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::env::VarError;
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -95,7 +96,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// Say nothing but what goes wrong, and the address.
+    /// Say nothing but what goes wrong, and the address: as without -v.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
@@ -119,7 +120,13 @@ impl Arguments {
             }
             None => match std::env::var("STEPLAKE_TOKEN") {
                 Ok(text) => (text, "STEPLAKE_TOKEN".to_owned()),
-                Err(_unset) => return Ok(None),
+                Err(VarError::NotPresent) => return Ok(None),
+                // Somebody meant to have one: without it, everybody could read the lake.
+                Err(VarError::NotUnicode(_)) => {
+                    return Err(Failed::usage(
+                        "STEPLAKE_TOKEN is no text: write one line of visible characters, or unset it",
+                    ));
+                }
             },
         };
         Token::new(&text).map(Some).ok_or_else(|| {

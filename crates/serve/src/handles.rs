@@ -2,14 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tonic::Status;
 
 use crate::tickets::Asked;
 
-/// How long a handle is kept that nobody uses.
-const IDLE_MAX: Duration = Duration::from_hours(1);
 /// How many are kept: past it, the one that was not used for the longest time goes.
 const HANDLES_MAX: usize = 4096;
 /// Bytes of all statements and values together.
@@ -92,9 +90,9 @@ impl Handles {
 
 fn unknown() -> Status {
     Status::not_found(format!(
-        "there is no such prepared statement: it was closed, not used for {} minutes, or the server was restarted; \
-         prepare it again",
-        IDLE_MAX.as_secs() / 60
+        "there is no such prepared statement: it was closed, it was not used for longer than any other when \
+         there were more than {HANDLES_MAX} (or {} MiB of them), or the server was restarted; prepare it again",
+        BYTES_MAX >> 20
     ))
 }
 
@@ -108,13 +106,9 @@ fn demand_small(asked: &Asked) -> Result<(), Status> {
     )))
 }
 
-/// Lets go of what is idle, and of the oldest while there is too much.
+/// Lets go of those that were not used for the longest time while there is too much.
 fn make_room(kept: &mut HashMap<Vec<u8>, Prepared>) {
     let bytes = |kept: &HashMap<_, Prepared>| kept.values().map(Prepared::bytes).sum::<usize>();
-    if kept.len() <= HANDLES_MAX && bytes(kept) <= BYTES_MAX {
-        return;
-    }
-    kept.retain(|_, prepared| prepared.used_at.elapsed() <= IDLE_MAX);
     while kept.len() > HANDLES_MAX || bytes(kept) > BYTES_MAX {
         let oldest = kept.iter().min_by_key(|(_, prepared)| prepared.used_at);
         let Some(handle) = oldest.map(|(handle, _)| handle.clone()) else { return };
@@ -153,7 +147,8 @@ mod tests {
             handles.add(asked("more")).unwrap();
         }
         assert!(handles.get(&first).is_ok());
-        assert!(handles.get(&second).is_err());
+        let gone = handles.get(&second).unwrap_err();
+        assert!(gone.message().contains("more than 4096"), "{}", gone.message());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Connections that end without cutting off what is still on its way.
+//! Connections that end without cutting off what is still on its way, and that do not wait for ever.
 
 use std::io;
 use std::pin::Pin;
@@ -7,24 +7,40 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, Sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// How long a client has to close its side.
 const LINGER_MAX: Duration = Duration::from_secs(1);
+
+/// How long a client has for its first words, which are as long as the preface of HTTP/2.
+const GREETING_MAX: Duration = Duration::from_secs(10);
+const GREETING_BYTES: usize = 24;
+
+/// How long a client may say nothing. One that is there answers when it is asked whether it is, which is more
+/// often than this.
+const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// A connection that is closed only when the client has closed its side, too. A socket that is closed while
 /// something lies in it unread, be it a window update, is reset, and takes with it what the client has not
 /// received yet.
 pub(crate) struct Lingering {
     stream: TcpStream,
+    /// Among the connections that there may be.
+    _place: OwnedSemaphorePermit,
+    /// Bytes of the greeting that are still to come.
+    greeting_bytes: usize,
+    /// When the client has been silent for too long.
+    silence: Pin<Box<Sleep>>,
     /// Set once our side is closed.
     end: Option<Pin<Box<Sleep>>>,
 }
 
 impl Lingering {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, end: None }
+    pub(crate) fn new(stream: TcpStream, place: OwnedSemaphorePermit) -> Self {
+        let silence = Box::pin(tokio::time::sleep(GREETING_MAX));
+        Self { stream, _place: place, greeting_bytes: GREETING_BYTES, silence, end: None }
     }
 }
 
@@ -42,7 +58,18 @@ impl AsyncRead for Lingering {
         context: &mut Context<'_>,
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, into)
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        let bytes = into.filled().len() - before;
+        self.greeting_bytes = self.greeting_bytes.saturating_sub(bytes);
+        if bytes > 0 && self.greeting_bytes == 0 {
+            self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
+        }
+        if read.is_ready() {
+            return read;
+        }
+        ready!(self.silence.as_mut().poll(context));
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")))
     }
 }
 

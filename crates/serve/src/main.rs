@@ -5,10 +5,10 @@
 // Parse, run, exit code.
 mod arguments;
 mod failure;
-mod messages;
 
 // Connections, and who may ask.
 mod server;
+mod incoming;
 mod lingering;
 mod token;
 mod health;
@@ -22,6 +22,7 @@ mod handles;
 
 // What they get.
 mod queries;
+mod outbox;
 mod newest;
 mod wire;
 mod status;
@@ -36,7 +37,9 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = arguments::Arguments::parse();
-    messages::begin(&arguments);
+    let verbose = if arguments.quiet { 0 } else { arguments.verbose };
+    steplake::cli::messages::begin(verbose, Some("steplake_serve"));
+    steplake::cli::files::raise_limit();
     match server::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => failed.report(),

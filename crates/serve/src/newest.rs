@@ -9,8 +9,11 @@ use std::{fmt, fs};
 
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use steplake::cli::ir;
+use steplake::cli::messages::line;
+use steplake::model::StateId;
 use steplake::query::{Engine, EngineOptions, IrRebuilder, IrRenderer, QueryError};
 use steplake::store::{Lake, RunRow, Snapshot, SnapshotId};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
 /// The files that change whenever the lake does.
@@ -61,13 +64,16 @@ pub(crate) struct Newest {
     pinned: Option<Arc<Served>>,
     current: Mutex<Option<Current>>,
     asked_at: std::sync::Mutex<Instant>,
-    last: std::sync::Mutex<Result<SnapshotId, String>>,
+    last: std::sync::Mutex<Result<SnapshotId, &'static str>>,
     opening: Opening,
+    /// Where the catalog is read: not where queries wait for their files, which may be many.
+    beside: Handle,
 }
 
 impl Newest {
     /// Opens the lake, which must be there, and the snapshot if there is to be one for good. The transition
-    /// graphs of all engines share so many bytes of memory.
+    /// graphs of all engines share so many bytes of memory. The catalog is read on the blocking threads of
+    /// `beside`.
     ///
     /// # Errors
     ///
@@ -76,6 +82,7 @@ impl Newest {
         lake: Lake,
         snapshot: Option<i64>,
         graph_memory: Option<NonZeroUsize>,
+        beside: Handle,
     ) -> Result<Self, QueryError> {
         let opening = Opening::new(&lake, graph_memory);
         let pinned = match snapshot {
@@ -86,8 +93,8 @@ impl Newest {
             None => None,
         };
         let (current, asked_at) = (Mutex::default(), std::sync::Mutex::new(Instant::now()));
-        let last = std::sync::Mutex::new(Err("the lake was not read yet".to_owned()));
-        let newest = Self { lake, pinned, current, asked_at, last, opening };
+        let last = std::sync::Mutex::new(Err("the lake was not read yet"));
+        let newest = Self { lake, pinned, current, asked_at, last, opening, beside };
         newest.get().await?;
         Ok(newest)
     }
@@ -99,7 +106,10 @@ impl Newest {
     /// When the lake cannot be read.
     pub(crate) async fn get(&self) -> Result<Arc<Served>, QueryError> {
         let served = self.look().await;
-        let known = served.as_ref().map(|served| served.snapshot).map_err(ToString::to_string);
+        let known = served.as_ref().map(|served| served.snapshot).map_err(|error| {
+            tracing::warn!("the lake cannot be read: {}", line(error));
+            "the lake cannot be read"
+        });
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = known;
         served
     }
@@ -109,12 +119,14 @@ impl Newest {
     ///
     /// # Errors
     ///
-    /// What is wrong.
-    pub(crate) fn health(&self) -> Result<SnapshotId, String> {
+    /// What is wrong, for everybody to see: where the lake lies and what the system said is in the log.
+    pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         let place = self.lake.path();
-        fs::metadata(place.join(CATALOG_FILES[0]))
-            .map_err(|error| format!("the lake at {} is not there: {error}", place.display()))?;
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        fs::metadata(place.join(CATALOG_FILES[0])).map_err(|error| {
+            tracing::warn!("the lake at {} is not there: {error}", place.display());
+            "the lake is not there"
+        })?;
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn look(&self) -> Result<Arc<Served>, QueryError> {
@@ -135,7 +147,7 @@ impl Newest {
             current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
         });
         let (lake, read_at) = (self.lake.clone(), Instant::now());
-        let snapshot = tokio::task::spawn_blocking(move || lake.snapshot()).await;
+        let snapshot = self.beside.spawn_blocking(move || lake.snapshot()).await;
         let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
         let served = match current.take() {
             Some(current) if current.served.is(&snapshot) => current.served,
@@ -175,10 +187,11 @@ struct Opening {
 impl Opening {
     fn new(lake: &Lake, graph_memory: Option<NonZeroUsize>) -> Self {
         let environment = &lake.identity().environment;
-        let (renderer, rebuilder) = (ir::renderer(environment), ir::rebuilder(environment));
+        let rebuilder = Arc::new(Aside(ir::rebuilder(environment)));
         let pool = |bytes: NonZeroUsize| -> Arc<dyn MemoryPool> {
             Arc::new(GreedyMemoryPool::new(bytes.get()))
         };
+        let renderer = ir::renderer(environment);
         Self { renderer, rebuilder, graph_memory: graph_memory.map(pool) }
     }
 
@@ -191,6 +204,20 @@ impl Opening {
         let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &options).await?;
         tracing::info!(snapshot = id.0, has_hot_rows, "reading");
         Ok(Served { engine, snapshot: id, has_hot_rows, runs })
+    }
+}
+
+/// Rebuilds states while others take over the thread's other work: it may take long.
+#[derive(Debug)]
+struct Aside(Arc<dyn IrRebuilder>);
+
+impl IrRebuilder for Aside {
+    fn rebuild(
+        &self,
+        snapshot: &Snapshot,
+        states: &[StateId],
+    ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
+        tokio::task::block_in_place(|| self.0.rebuild(snapshot, states))
     }
 }
 

@@ -9,20 +9,24 @@ use arrow::array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{StreamExt as _, TryStreamExt as _};
 use steplake::query::{Described, QueryError, Statement};
 use steplake::store::SnapshotId;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
-use tokio::task::{JoinError, JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinSet};
 use tonic::Status;
 
 use crate::newest::{Newest, Served};
+use crate::outbox::{Reading, outbox};
 use crate::tickets::Asked;
 use crate::{status, wire};
 
 /// Messages of about 2 MB that wait for the reader of a stream. When it is slow, the query stands still.
 const MESSAGES_WAITING_MAX: usize = 4;
+
+/// How long a query waits for a place where there is none. Work that was ended may take a moment to be gone.
+const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What one query may use.
 #[derive(Debug, Clone, Copy)]
@@ -51,21 +55,26 @@ pub(crate) struct Queries {
     threads: Handle,
     newest: Arc<Newest>,
     limits: Limits,
+    /// One for each query, from its beginning until its answer is read and all of its work is gone.
     places: Arc<Semaphore>,
+    /// One for each statement that is planned: planning does not let go of its thread before it is done.
+    planners: Arc<Semaphore>,
     counters: Arc<Counters>,
     stop: watch::Receiver<bool>,
 }
 
 impl Queries {
-    /// Runs queries on `threads` until `stop` holds true.
+    /// Runs queries on `threads`, of which `planners` may plan at once, until `stop` holds true.
     pub(crate) fn new(
         threads: Handle,
+        planners: usize,
         newest: Arc<Newest>,
         limits: Limits,
         stop: watch::Receiver<bool>,
     ) -> Self {
         let places = Arc::new(Semaphore::new(limits.queries.get()));
-        Self { threads, newest, limits, places, counters: Arc::default(), stop }
+        let planners = Arc::new(Semaphore::new(planners));
+        Self { threads, newest, limits, places, planners, counters: Arc::default(), stop }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -82,7 +91,7 @@ impl Queries {
     /// # Errors
     ///
     /// What is wrong.
-    pub(crate) fn health(&self) -> Result<SnapshotId, String> {
+    pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         self.newest.health()
     }
 
@@ -112,93 +121,86 @@ impl Queries {
     /// # Errors
     ///
     /// When too many queries run. Whatever else goes wrong ends the stream.
-    pub(crate) fn answer(
-        &self,
-        asked: &Asked,
-    ) -> Result<impl Stream<Item = Result<FlightData, Status>> + Send + use<>, Status> {
-        let statement = self.statement(asked)?;
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
-            return Err(Status::resource_exhausted(format!(
-                "{} queries run at the moment, and no more may: ask again later",
-                self.limits.queries
-            )));
-        };
+    pub(crate) async fn answer(&self, asked: &Asked) -> Result<Reading<FlightData>, Status> {
+        let mut statement = self.statement(asked)?;
+        // All that works on the statement holds it, also what goes on when the answer has ended.
+        statement.kept = Some(self.place().await?);
         tracing::info!(sql = statement.text, "query");
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
-        let (sender, receiver) = mpsc::channel(MESSAGES_WAITING_MAX);
-        let task = self.threads.spawn(self.clone().run(statement, sender, place));
-        Ok(messages(receiver, task))
+        let (sender, ending, reading) = outbox(MESSAGES_WAITING_MAX);
+        let (queries, kept_open) = (self.clone(), sender.clone());
+        let work = self.clone().send(statement, sender);
+        // Not where queries are worked on: those may be busy when its time is up.
+        tokio::spawn(async move {
+            let ended = supervise(work, &queries.threads, &kept_open, queries.stop.clone());
+            match within(queries.limits.time, ended).await {
+                Ok(()) => {}
+                Err(None) => {
+                    queries.counters.left.fetch_add(1, Ordering::Relaxed);
+                }
+                Err(Some(status)) => {
+                    queries.counters.failed.fetch_add(1, Ordering::Relaxed);
+                    let (code, message) = (status.code(), status.message());
+                    tracing::info!(?code, message, "a query failed");
+                    ending.end(status);
+                }
+            }
+        });
+        Ok(reading)
+    }
+
+    async fn place(&self) -> Result<Arc<OwnedSemaphorePermit>, Status> {
+        let place = Arc::clone(&self.places).acquire_owned();
+        match tokio::time::timeout(PLACE_WAIT_MAX, place).await {
+            Ok(Ok(place)) => Ok(Arc::new(place)),
+            Ok(Err(_)) | Err(_) => Err(Status::resource_exhausted(format!(
+                "{} queries run at the moment, and no more may: ask again later",
+                self.limits.queries
+            ))),
+        }
     }
 
     fn statement(&self, asked: &Asked) -> Result<Statement, Status> {
         let values = wire::values(asked)?;
         let memory_bytes_max = self.limits.memory_bytes;
-        Ok(Statement { text: asked.text.clone(), values, memory_bytes_max })
+        Ok(Statement { text: asked.text.clone(), values, memory_bytes_max, kept: None })
     }
 
-    /// Does some work where queries are worked on, in as much time as a query may take.
+    /// Plans something where queries are worked on, in as much time as a query may take. It may go on when that
+    /// has passed: it is not ended in the middle of a step.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, QueryError>> + Send + 'static,
     ) -> Result<T, Status> {
-        let limit = self.limits.time;
+        let (limit, planners) = (self.limits.time, Arc::clone(&self.planners));
         let work = async move {
-            tokio::select! {
-                done = work => done.map_err(|error| status::of(&error)),
-                () = passed(limit) => Err(out_of_time(limit)),
-            }
+            let _planner = planners.acquire_owned().await;
+            work.await.map_err(|error| status::of(&error))
         };
         // Unlike a task of its own, this one ends when nobody waits for it any more.
         let mut task = JoinSet::new();
         task.spawn_on(work, &self.threads);
-        match task.join_next().await {
-            Some(Ok(done)) => done,
-            Some(Err(died)) => Err(dead(&died)),
-            None => Err(Status::internal("the query was not begun")),
+        tokio::select! {
+            done = task.join_next() => match done {
+                Some(Ok(done)) => done,
+                Some(Err(died)) => Err(dead(&died)),
+                None => Err(Status::internal("the query was not begun")),
+            },
+            () = passed(limit) => Err(out_of_time(limit)),
         }
     }
 
-    /// Sends an answer from its beginning to its end.
-    async fn run(
-        mut self,
-        statement: Statement,
-        sender: mpsc::Sender<Result<FlightData, Status>>,
-        place: OwnedSemaphorePermit,
-    ) {
-        let mut stop = self.stop.clone();
-        let ended = tokio::select! {
-            biased;
-            () = sender.closed() => Err(None),
-            _ = stop.wait_for(|stop| *stop) => {
-                Err(Some(Status::unavailable("the server is being stopped")))
-            }
-            () = passed(self.limits.time) => Err(Some(out_of_time(self.limits.time))),
-            ended = self.send(&statement, &sender) => ended,
-        };
-        // All that the query held is gone by now; what follows may wait for a slow reader.
-        drop(place);
-        match ended {
-            Ok(()) => {}
-            Err(None) => {
-                self.counters.left.fetch_add(1, Ordering::Relaxed);
-            }
-            Err(Some(status)) => {
-                self.counters.failed.fetch_add(1, Ordering::Relaxed);
-                tracing::info!(code = ?status.code(), message = status.message(), "a query failed");
-                let _ = sender.send(Err(status)).await;
-            }
-        }
-    }
-
-    /// Sends the answer. Fails with nothing to be said where nobody reads it any more.
+    /// Sends the answer, and ends when it is read. Fails with nothing to be said where nobody reads it any more.
     async fn send(
-        &mut self,
-        statement: &Statement,
-        sender: &mpsc::Sender<Result<FlightData, Status>>,
+        self,
+        statement: Statement,
+        sender: mpsc::Sender<FlightData>,
     ) -> Result<(), Option<Status>> {
         let said = |error: QueryError| Some(status::of(&error));
+        let planner = self.planners.acquire().await;
         let served = self.newest.get().await.map_err(said)?;
-        let answer = served.engine.ask(statement).await.map_err(said)?;
+        let answer = served.engine.ask(&statement).await.map_err(said)?;
+        drop(planner);
         let schema = wire::schema(&answer.schema());
         let (announced, counters) = (Arc::clone(&schema), Arc::clone(&self.counters));
         let (limit, mut rows) = (self.limits.rows, 0);
@@ -215,25 +217,43 @@ impl Queries {
             let message = message.map_err(|error| Some(Status::from(error)))?;
             let bytes = message.data_body.len() + message.data_header.len();
             self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            sender.send(Ok(message)).await.map_err(|_gone| None)?;
+            sender.send(message).await.map_err(|_gone| None)?;
         }
+        // What waits takes up memory, and counts as a query that runs: there is room for all when all is taken.
+        sender.reserve_many(MESSAGES_WAITING_MAX).await.map_err(|_gone| None)?;
         Ok(())
     }
 }
 
-/// What a task sends. Where it dies, its stream ends with an error, and not as one that is whole.
-fn messages<T: Send + 'static>(
-    receiver: mpsc::Receiver<Result<T, Status>>,
-    task: JoinHandle<()>,
-) -> impl Stream<Item = Result<T, Status>> + Send + use<T> {
-    futures::stream::unfold(Some((receiver, task)), async |state| {
-        let (mut receiver, task) = state?;
-        if let Some(message) = receiver.recv().await {
-            return Some((message, Some((receiver, task))));
+/// Sees to it that work on `threads` ends: by itself, with its reader or with the server. It is told to end when
+/// this does, and is gone when it next lets go of its thread.
+async fn supervise<T>(
+    work: impl Future<Output = Result<(), Option<Status>>> + Send + 'static,
+    threads: &Handle,
+    reader: &mpsc::Sender<T>,
+    mut stop: watch::Receiver<bool>,
+) -> Result<(), Option<Status>> {
+    let mut task = JoinSet::new();
+    task.spawn_on(work, threads);
+    tokio::select! {
+        biased;
+        Some(ended) = task.join_next() => ended.unwrap_or_else(|died| Err(Some(dead(&died)))),
+        () = reader.closed() => Err(None),
+        _ = stop.wait_for(|stop| *stop) => {
+            Err(Some(Status::unavailable("the server is being stopped")))
         }
-        let died = task.await.err()?;
-        Some((Err(dead(&died)), None))
-    })
+    }
+}
+
+/// Waits so long and no longer.
+async fn within(
+    limit: Option<Duration>,
+    work: impl Future<Output = Result<(), Option<Status>>>,
+) -> Result<(), Option<Status>> {
+    tokio::select! {
+        ended = work => ended,
+        () = passed(limit) => Err(Some(out_of_time(limit))),
+    }
 }
 
 fn dead(died: &JoinError) -> Status {
@@ -277,20 +297,33 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_dies_ends_its_stream_with_an_error() {
-        let (sender, receiver) = mpsc::channel(1);
-        let dying = tokio::spawn(async move {
-            sender.send(Ok(1)).await.unwrap();
-            panic!("a defect");
-        });
-        let sent: Vec<_> = messages(receiver, dying).collect().await;
-        assert_eq!(sent.len(), 2);
-        assert_eq!(*sent[0].as_ref().unwrap(), 1);
-        assert!(sent[1].as_ref().unwrap_err().message().contains("not all"));
+    async fn work_that_dies_is_no_answer_that_is_whole() {
+        let (sender, _receiver) = mpsc::channel::<()>(1);
+        let (_stop, stopping) = watch::channel(false);
+        let dying = async { panic!("a defect") };
+        let ended = supervise(dying, &Handle::current(), &sender, stopping).await;
+        let status = ended.unwrap_err().unwrap();
+        assert!(status.message().contains("not all"), "{}", status.message());
+    }
 
-        let (sender, receiver) = mpsc::channel(1);
-        let whole = tokio::spawn(async move { sender.send(Ok(1)).await.unwrap() });
-        let sent: Vec<_> = messages(receiver, whole).collect().await;
-        assert_eq!(sent.len(), 1);
+    /// Planning, say, is one step: nobody can end it, and who waits for it is told in time all the same.
+    #[test]
+    fn work_that_does_not_let_go_of_its_thread_is_not_waited_for() {
+        let threads =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let waiting = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let (sender, _receiver) = mpsc::channel::<()>(1);
+        let (_stop, stopping) = watch::channel(false);
+        let (let_go, is_let_go) = std::sync::mpsc::channel::<()>();
+        let stuck = async move {
+            let _ = is_let_go.recv();
+            Ok(())
+        };
+        let limit = Some(Duration::from_millis(20));
+        let ended = waiting.block_on(async {
+            within(limit, supervise(stuck, threads.handle(), &sender, stopping)).await
+        });
+        assert_eq!(ended.unwrap_err().unwrap().code(), tonic::Code::DeadlineExceeded);
+        drop(let_go);
     }
 }

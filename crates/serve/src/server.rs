@@ -9,22 +9,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
-use futures::TryStreamExt as _;
 use steplake::cli::messages::line;
+use steplake::query::STACK_BYTES;
 use steplake::store::Lake;
 use tokio::net::TcpListener;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
-use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::arguments::Arguments;
 use crate::failure::{Code, Failed};
 use crate::flight::Flight;
 use crate::health;
-use crate::lingering::Lingering;
+use crate::incoming::incoming;
 use crate::newest::Newest;
 use crate::queries::{Limits, Queries};
 use crate::service::Lakeside;
@@ -34,8 +33,11 @@ use crate::token::{Guard, Token};
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
 
-/// Threads of a query that wait for the disk, at most.
-const READING_THREADS_MAX: usize = 64;
+/// Threads of queries that wait for the disk, or walk the graph, at most.
+const READING_THREADS_MAX: usize = 256;
+
+/// What one client may ask for at once on one connection; more waits. Some MB of each may lie in the connection.
+const STREAMS_MAX: u32 = 128;
 
 /// How long is waited for what was told to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
@@ -54,9 +56,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
     arguments.demand_safety(token.is_some())?;
     let lake = Lake::open(&arguments.lake)?;
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
-    let working =
-        runtime("query", Builder::new_multi_thread().max_blocking_threads(READING_THREADS_MAX))?;
-    let served = talking.block_on(serve(arguments, token, lake, &working));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // As many may plan as there are cores, and as many threads are there for those that do not.
+    let planners = cores.max(2);
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
+    let working = runtime("query", builder.thread_stack_size(STACK_BYTES))?;
+    let served = talking.block_on(serve(arguments, token, lake, &working, planners));
     // Queries that did not end by themselves have had their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
@@ -73,13 +79,14 @@ async fn serve(
     token: Option<Token>,
     lake: Lake,
     working: &Runtime,
+    planners: usize,
 ) -> Result<(), Failed> {
     let listener = listen(arguments.listen).await?;
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Before anything is said, so that no signal of whoever reads it is lost.
     let mut stopped = Stopped::new()?;
     let graph_memory = arguments.graph_memory.0.map(|bytes| bytes.0);
-    let newest = Newest::open(lake, arguments.snapshot, graph_memory);
+    let newest = Newest::open(lake, arguments.snapshot, graph_memory, Handle::current());
     let newest = Arc::new(on(working, newest).await?);
     let idle = Arc::clone(&newest);
     working.spawn(async move { idle.let_go_when_idle().await });
@@ -90,12 +97,13 @@ async fn serve(
         rows: arguments.query_rows.0,
         queries: arguments.queries,
     };
-    let queries = Queries::new(working.handle().clone(), newest, limits, stopping);
+    let queries = Queries::new(working.handle().clone(), planners, newest, limits, stopping);
     let office = Office::open().map_err(|error| failed("there are no random numbers", &error))?;
     let flight = Flight(Lakeside::new(queries.clone(), office));
     let flight = InterceptedService::new(FlightServiceServer::new(flight), Guard(token));
 
     let mut server = Server::builder()
+        .max_concurrent_streams(STREAMS_MAX)
         .http2_keepalive_interval(Some(KEEPALIVE.0))
         .http2_keepalive_timeout(Some(KEEPALIVE.1));
     if let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) {
@@ -115,11 +123,12 @@ async fn serve(
         tokio::spawn(health::serve(health, queries));
     }
     let (drain, draining) = watch::channel(false);
-    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true)).map_ok(Lingering::new);
     let mut closing = draining.clone();
-    let serving = server.add_service(flight).serve_with_incoming_shutdown(incoming, async move {
-        let _ = closing.wait_for(|drain| *drain).await;
-    });
+    let connections = incoming(listener);
+    let serving =
+        server.add_service(flight).serve_with_incoming_shutdown(connections, async move {
+            let _ = closing.wait_for(|drain| *drain).await;
+        });
     let mut serving = tokio::spawn(serving);
     tokio::select! {
         served = &mut serving => return ended(served),

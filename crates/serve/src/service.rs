@@ -1,5 +1,6 @@
 //! Flight SQL: what clients say, put into the words of this program.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use arrow_flight::{
     Action, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest,
     HandshakeResponse, IpcMessage, SchemaAsIpc, Ticket,
 };
-use futures::{Stream, StreamExt as _, TryStreamExt as _};
+use futures::{FutureExt as _, Stream, StreamExt as _, TryStreamExt as _};
 use prost::Message as _;
 use steplake::query::Described;
 use tonic::{Request, Response, Status, Streaming};
@@ -63,8 +64,8 @@ impl Lakeside {
     }
 
     /// Fetches the answer of a statement.
-    fn fetch(&self, asked: &Asked) -> Result<Response<Messages>, Status> {
-        Ok(Response::new(Box::pin(self.queries.answer(asked)?)))
+    async fn fetch(&self, asked: &Asked) -> Result<Response<Messages>, Status> {
+        Ok(Response::new(Box::pin(self.queries.answer(asked).await?)))
     }
 
     /// Why a statement that is to change something is not done.
@@ -120,6 +121,30 @@ fn read_only(what: &str) -> Status {
     Status::permission_denied(format!(
         "{what} is refused: the lake is served for reading only; ask with SELECT, EXPLAIN, SHOW or DESCRIBE"
     ))
+}
+
+/// One row of values for the parameters of a statement, as it is kept.
+async fn values(sent: PeekableFlightDataStream) -> Result<Vec<u8>, Status> {
+    let data = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
+    let mut batches = FlightRecordBatchStream::new_from_flight_data(data);
+    let mut values = Vec::new();
+    while let Some(batch) = batches.next().await {
+        let batch = batch?;
+        match (batch.num_rows(), values.is_empty()) {
+            (0, _) => {}
+            (1, true) => {
+                values = wire::keep_values(&batch).map_err(|error| {
+                    Status::invalid_argument(format!("these values cannot be kept: {error}"))
+                })?;
+            }
+            _ => {
+                return Err(Status::invalid_argument(
+                    "a statement takes one row of values: execute it again for every other one",
+                ));
+            }
+        }
+    }
+    Ok(values)
 }
 
 type Info = Result<Response<FlightInfo>, Status>;
@@ -247,7 +272,7 @@ impl FlightSqlService for Lakeside {
     }
 
     async fn do_get_statement(&self, ticket: TicketStatementQuery, _: Request<Ticket>) -> Rows {
-        self.fetch(&self.office.take(&ticket.statement_handle)?)
+        self.fetch(&self.office.take(&ticket.statement_handle)?).await
     }
 
     async fn do_get_prepared_statement(
@@ -255,7 +280,7 @@ impl FlightSqlService for Lakeside {
         query: CommandPreparedStatementQuery,
         _: Request<Ticket>,
     ) -> Rows {
-        self.fetch(&self.handles.get(&query.prepared_statement_handle)?)
+        self.fetch(&self.handles.get(&query.prepared_statement_handle)?).await
     }
 
     async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<Ticket>) -> Rows {
@@ -346,25 +371,13 @@ impl FlightSqlService for Lakeside {
     ) -> Result<DoPutPreparedStatementResult, Status> {
         let handle = query.prepared_statement_handle;
         self.handles.get(&handle)?;
-        let data = request.into_inner().map_err(|status| FlightError::Tonic(Box::new(status)));
-        let mut batches = FlightRecordBatchStream::new_from_flight_data(data);
-        let mut values = Vec::new();
-        while let Some(batch) = batches.next().await {
-            let batch = batch?;
-            match (batch.num_rows(), values.is_empty()) {
-                (0, _) => {}
-                (1, true) => {
-                    values = wire::keep_values(&batch).map_err(|error| {
-                        Status::invalid_argument(format!("these values cannot be kept: {error}"))
-                    })?;
-                }
-                _ => {
-                    return Err(Status::invalid_argument(
-                        "a statement takes one row of values: execute it again for every other one",
-                    ));
-                }
-            }
-        }
+        // Arrow checks much of what it decodes, and not all.
+        let values = AssertUnwindSafe(values(request.into_inner())).catch_unwind().await;
+        let values = values.unwrap_or_else(|_panic| {
+            Err(Status::invalid_argument(
+                "these values cannot be read: they are no sound Arrow data",
+            ))
+        })?;
         self.handles.bind(&handle, values)?;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) })
     }

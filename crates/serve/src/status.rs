@@ -1,5 +1,7 @@
 //! What went wrong, as a client is told.
 
+use std::io::ErrorKind;
+
 use steplake::cli::messages::line;
 use steplake::query::QueryError;
 use steplake::store::StoreError;
@@ -13,13 +15,58 @@ pub(crate) fn of(error: &QueryError) -> Status {
         | QueryError::UnknownQuery { .. }
         | QueryError::Parameter { .. }
         | QueryError::SameName { .. } => Code::InvalidArgument,
-        QueryError::Memory(_) => Code::ResourceExhausted,
+        QueryError::Memory(_) | QueryError::TooLarge(_) => Code::ResourceExhausted,
         QueryError::NotRebuilt(_) => Code::FailedPrecondition,
-        QueryError::Store(StoreError::Corrupt { .. } | StoreError::LostSnapshot { .. }) => {
-            Code::DataLoss
-        }
-        QueryError::Store(_) => Code::Unavailable,
+        QueryError::Store(error) => of_store(error),
         _ => Code::Internal,
     };
     Status::new(code, line(error))
+}
+
+/// Clients ask again by themselves where something is unavailable: only what may pass by itself is that.
+fn of_store(error: &StoreError) -> Code {
+    match error {
+        StoreError::Corrupt { .. }
+        | StoreError::LostSnapshot { .. }
+        | StoreError::Parquet { .. } => Code::DataLoss,
+        StoreError::Io { source, .. } => match source.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied => Code::FailedPrecondition,
+            _ => Code::Unavailable,
+        },
+        StoreError::Sqlite { .. }
+        | StoreError::Busy { .. }
+        | StoreError::BeingMaintained { .. } => Code::Unavailable,
+        StoreError::DiskFull { .. } => Code::ResourceExhausted,
+        _ => Code::FailedPrecondition,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn only_what_may_pass_by_itself_is_unavailable() {
+        let path = PathBuf::from("lake");
+        let io = |kind: ErrorKind| StoreError::Io {
+            doing: "read",
+            path: path.clone(),
+            source: io::Error::from(kind),
+        };
+        for (error, code) in [
+            (io(ErrorKind::TimedOut), Code::Unavailable),
+            (io(ErrorKind::NotFound), Code::FailedPrecondition),
+            (StoreError::NotFound { path: path.clone() }, Code::FailedPrecondition),
+            (
+                StoreError::Format { path: path.clone(), found: 9, known: 1 },
+                Code::FailedPrecondition,
+            ),
+            (StoreError::Corrupt { path: path.clone(), what: "bits".into() }, Code::DataLoss),
+        ] {
+            assert_eq!(of(&QueryError::Store(error)).code(), code);
+        }
+    }
 }

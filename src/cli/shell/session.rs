@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
         let lake = Lake::open(asking.lake)?;
         let snapshot = crate::cli::snapshot(&lake, args.snapshot)?;
         let reading = Reading::new(&snapshot, args.snapshot);
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let runtime = crate::cli::threads()?;
         if is_shell {
             // From now on Ctrl-C ends what asks for it, and not the process.
             runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;

@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
+import urllib.request
 from pathlib import Path
 
 import adbc_driver_flightsql
@@ -70,6 +72,7 @@ class Clients(unittest.TestCase):
         cls.addClassCleanup(cls.stop)
         said = cls.server.stderr.readline()
         cls.address = re.search(r"grpc://([^ ,]+)", said).group(1)
+        cls.metrics = re.search(r"http://[^ ,]+/", said).group(0) + "metrics"
         cls.uri = f"grpc://{cls.address}"
 
     @classmethod
@@ -89,6 +92,10 @@ class Clients(unittest.TestCase):
         cursor = self.connect().cursor()
         self.addCleanup(cursor.close)
         return cursor
+
+    def metric(self, name):
+        with urllib.request.urlopen(self.metrics) as answer:
+            return int(re.search(rf"^steplake_{name} (\d+)$", answer.read().decode(), re.MULTILINE).group(1))
 
     def said(self, sql):
         return json.loads(steplake("sql", "--format", "json", sql, lake=self.lake))
@@ -150,11 +157,16 @@ class Clients(unittest.TestCase):
         self.assertEqual(cursor.fetchall(), [(1,)])
 
     def test_adbc_cancels(self):
+        left = self.metric("queries_left_total")
         cursor = self.cursor()
         cursor.execute("SELECT value FROM generate_series(1, 900000000000)")
         self.assertEqual(len(cursor.fetchmany(10)), 10)
+        self.assertEqual(self.metric("queries_running"), 1)
         cursor.adbc_cancel()
         cursor.close()
+        while self.metric("queries_running"):
+            time.sleep(0.02)
+        self.assertEqual(self.metric("queries_left_total"), left + 1)
         self.assertEqual(self.cursor().execute("SELECT 1").fetchall(), [(1,)])
 
     def test_pyarrow_flight_alone(self):

@@ -1,5 +1,9 @@
 //! Who may ask: addresses, tokens, TLS.
 
+use std::ffi::OsStr;
+use std::io::{ErrorKind, Write as _};
+use std::net::TcpStream;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -122,11 +126,35 @@ async fn tls_is_spoken_where_there_is_a_certificate() {
     let stranger = stranger.tls_config(ClientTlsConfig::new()).unwrap();
     assert!(stranger.connect().await.is_err());
     let open = Channel::from_shared(format!("http://{}", server.address)).unwrap();
-    match open.connect().await {
-        Ok(channel) => {
-            let mut client = FlightSqlServiceClient::new(channel);
-            assert!(client.execute("SELECT 1".to_owned(), None).await.is_err());
-        }
-        Err(error) => assert!(!error.to_string().is_empty()),
+    // Whether that shows when it connects or when it asks: nothing was asked.
+    if let Ok(channel) = open.connect().await {
+        let mut client = FlightSqlServiceClient::new(channel);
+        assert!(client.execute("SELECT 1".to_owned(), None).await.is_err());
+    }
+    assert_eq!(server.metric("steplake_queries_total"), 1);
+}
+
+#[test]
+fn a_token_that_is_no_text_is_not_no_token() {
+    let (_folder, lake) = lake();
+    let mut command = command(&lake, &[]);
+    command.env("STEPLAKE_TOKEN", OsStr::from_bytes(b"s3cret\xff"));
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("STEPLAKE_TOKEN is no text"), "{said}");
+}
+
+#[test]
+fn a_client_that_says_nothing_is_let_go() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &[]);
+    let silent = TcpStream::connect(server.address).unwrap();
+    let mut slow = TcpStream::connect(server.address).unwrap();
+    slow.write_all(b"PRI * HTTP/2.0").unwrap();
+    for mut stream in [silent, slow] {
+        // Whatever the server says first, it ends.
+        let ended = std::io::copy(&mut stream, &mut std::io::sink());
+        assert!(ended.is_ok() || ended.unwrap_err().kind() == ErrorKind::ConnectionReset);
     }
 }

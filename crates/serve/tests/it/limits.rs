@@ -5,7 +5,7 @@ use arrow_flight::decode::FlightRecordBatchStream;
 use futures::TryStreamExt as _;
 use tonic::Code;
 
-use crate::support::{Client, Server, ask, lake, number, refusal, status};
+use crate::support::{Client, Server, ask, fetch, lake, number, refusal, rows, status};
 
 /// More than any buffer on the way holds.
 const LARGE: &str = "SELECT value, 'a text that makes rows wide' FROM generate_series(1, 4000000)";
@@ -36,6 +36,71 @@ async fn time_is_limited() {
     server.until("steplake_queries_running", 0).await;
     let rest: Result<Vec<RecordBatch>, _> = slow.try_collect().await;
     assert_eq!(status(rest.unwrap_err()).code(), Code::DeadlineExceeded);
+}
+
+/// All of it fits into what waits for a reader.
+const SMALL: &str = "SELECT repeat('x', 1000) FROM generate_series(1, 8000)";
+
+#[tokio::test]
+async fn an_answer_that_nobody_reads_has_a_place_and_a_time() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &["--query-timeout", "5s", "--queries", "1"]);
+    let mut client = server.client().await;
+    let unread = begin(&mut client, SMALL).await;
+    // It is all worked out, and takes up memory.
+    server.until("steplake_rows_total", 8000).await;
+    let refused = refusal(&mut server.client().await, "SELECT 1").await;
+    assert_eq!(refused.code(), Code::ResourceExhausted, "{}", refused.message());
+    server.until("steplake_queries_running", 0).await;
+    let rest: Result<Vec<RecordBatch>, _> = unread.try_collect().await;
+    assert_eq!(status(rest.unwrap_err()).code(), Code::DeadlineExceeded);
+    assert_eq!(number(&mut client, "SELECT 1").await, 1);
+}
+
+#[tokio::test]
+async fn a_statement_that_nests_without_end_is_refused_and_nobody_else_is_hurt() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &[]);
+    let (mut client, mut other) = (server.client().await, server.client().await);
+    let mut waiting = other.prepare("SELECT 7".to_owned(), None).await.unwrap();
+    for (first, more) in [("SELECT 1", " + 1"), ("SELECT step_index", " + step_index")] {
+        let sum = |terms: usize| format!("{first}{} FROM steps LIMIT 1", more.repeat(terms - 1));
+        for terms in [300, 1000] {
+            let found = ask(&mut client, &sum(terms)).await.unwrap();
+            assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1, "{terms}");
+        }
+        for terms in [5000, 100_000] {
+            let refused = refusal(&mut client, &sum(terms)).await;
+            assert_eq!(refused.code(), Code::InvalidArgument);
+            let said = refused.message();
+            assert!(said.contains("nested too deeply"), "{said}");
+        }
+    }
+    let ors =
+        format!("SELECT count(*) FROM steps WHERE action = 0{}", " OR action = 1".repeat(999));
+    assert!(ask(&mut client, &ors).await.is_ok());
+    let info = waiting.execute().await.unwrap();
+    assert_eq!(rows(&fetch(&mut other, info).await.unwrap()), ["7"]);
+}
+
+#[tokio::test]
+async fn a_value_without_end_is_refused() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &[]);
+    let mut client = server.client().await;
+    let before = server.resident_bytes();
+    for (sql, function) in [
+        ("SELECT range(1, 2000000000)", "range"),
+        ("SELECT repeat('x', 2000000000)", "repeat"),
+        ("SELECT array_repeat(step_index, 1000000) FROM steps", "array_repeat"),
+    ] {
+        let refused = refusal(&mut client, sql).await;
+        assert_eq!(refused.code(), Code::ResourceExhausted, "{}", refused.message());
+        let said = refused.message();
+        assert!(said.contains(&format!("{function}() would make ")), "{said}");
+    }
+    let held = server.resident_bytes().saturating_sub(before);
+    assert!(held < 256 << 20, "{held} bytes are held for values that are refused");
 }
 
 #[tokio::test]

@@ -4,6 +4,14 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::sql::{
+    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any,
+    CommandPreparedStatementQuery, ProstMessageExt as _,
+};
+use arrow_flight::{Action, FlightData, FlightDescriptor};
+use futures::TryStreamExt as _;
+use prost::Message as _;
 use tonic::Code;
 
 use crate::support::{Client, Server, embedded, fetch, lake, rows, status};
@@ -122,6 +130,38 @@ async fn values_that_do_not_fit_are_refused() {
     statement.set_parameters(row(vec![("1", two)])).unwrap();
     let refused = status(statement.execute().await.unwrap_err());
     assert!(refused.message().contains("one row of values"), "{}", refused.message());
+}
+
+/// Arrow panics over some of what is no sound data.
+#[tokio::test]
+async fn values_that_are_no_sound_data_are_refused() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &[]);
+    let mut client = server.client().await.into_inner();
+    let query = "SELECT ?".to_owned();
+    let wanted = ActionCreatePreparedStatementRequest { query, transaction_id: None };
+    let action = Action::new("CreatePreparedStatement", wanted.as_any().encode_to_vec());
+    let mut made = client.do_action(action).await.unwrap().into_inner();
+    let made = Any::decode(made.message().await.unwrap().unwrap().body).unwrap();
+    let made: ActionCreatePreparedStatementResult = made.unpack().unwrap().unwrap();
+    let prepared_statement_handle = made.prepared_statement_handle;
+    let command = CommandPreparedStatementQuery { prepared_statement_handle };
+    let descriptor = FlightDescriptor::new_cmd(command.as_any().encode_to_vec());
+    let row = row(vec![("1", long(1))]);
+    let messages = FlightDataEncoderBuilder::new()
+        .with_flight_descriptor(Some(descriptor))
+        .with_schema(row.schema())
+        .build(futures::stream::iter([Ok(row)]));
+    let mut messages: Vec<FlightData> = messages.try_collect().await.unwrap();
+    // The batch says that it has bytes which do not come.
+    messages.last_mut().unwrap().data_body = prost::bytes::Bytes::new();
+    let put = async {
+        let mut put = client.do_put(futures::stream::iter(messages)).await?.into_inner();
+        put.message().await
+    };
+    let refused = put.await.unwrap_err();
+    assert_eq!(refused.code(), Code::InvalidArgument, "{}", refused.message());
+    assert!(refused.message().contains("no sound Arrow data"), "{}", refused.message());
 }
 
 #[tokio::test]

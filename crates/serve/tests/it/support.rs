@@ -248,13 +248,33 @@ pub(crate) async fn embedded(lake: &Path, sql: &str) -> Vec<String> {
 }
 
 /// Statements of every kind, as a crowd of clients would send them.
-const CROWD: [&str; 5] = [
+const CROWD: [&str; 7] = [
     "SELECT count(*) FROM steps",
     "SELECT * FROM steps",
     "SELECT action_name(action), count(*), avg(wall_time_us) FROM steps GROUP BY 1 ORDER BY 2 DESC",
     "SELECT s.episode_id, o.* FROM steps s JOIN observations o USING (state_id) ORDER BY 1 LIMIT 500",
     "SELECT value FROM generate_series(1, 50000)",
+    "SELECT count(*) FROM sequences(3)",
+    "SELECT law, count(*) FROM algebra() GROUP BY 1",
 ];
+
+/// Has so many clients each begin an answer that is larger than all that waits for readers, read a batch of it,
+/// and leave. Gives their number.
+pub(crate) async fn leave(server: &Server, clients: u64) -> u64 {
+    let large = "SELECT s.*, value FROM steps s CROSS JOIN generate_series(1, 5000)";
+    let mut slow = Vec::new();
+    for _ in 0..clients {
+        let mut client = server.client().await;
+        let info = client.execute(large.to_owned(), None).await.unwrap();
+        let ticket = info.endpoint[0].ticket.clone().unwrap();
+        let mut answer = client.do_get(ticket).await.unwrap();
+        assert!(answer.try_next().await.unwrap().is_some());
+        // They hold what they began until all have begun.
+        slow.push((client, answer));
+    }
+    drop(slow);
+    clients
+}
 
 /// Has as many clients as there are numbers ask that many statements each, half of them prepared. An error of
 /// any fails.
