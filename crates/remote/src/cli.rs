@@ -1,5 +1,6 @@
 //! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch` become it.
 
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
@@ -85,6 +86,7 @@ struct StoreArgs {
 /// Only files that are not there yet are sent. The version appears when all of it is there. Where another
 /// version came first, this one contains it, or nothing is published.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct PublishArgs {
     #[command(flatten)]
     store: StoreArgs,
@@ -315,7 +317,7 @@ fn listed(versions: &[Numbered]) -> String {
         let version = match version {
             Ok(version) => version,
             Err(damage) => {
-                text += &format!("{number:>7}  {}\n", messages::line(damage));
+                writeln!(text, "{number:>7}  {}", messages::line(damage)).expect("a text takes it");
                 continue;
             }
         };

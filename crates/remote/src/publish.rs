@@ -112,11 +112,11 @@ impl Candidate {
         match relation(&self.inventory, &self.known, &there.inventory) {
             Relation::Neither(_) if self.merged.contains(&there.list) => Relation::Contains,
             // Where newer ones are damaged, nothing is taken over from it: all of it has to be here.
-            Relation::Contained if standing.passed_damage => {
-                match there.inventory.files.iter().all(|row| has(&row.digest)) {
-                    true => Relation::Contained,
-                    false => Relation::Neither("files that this lake has not".to_owned()),
-                }
+            Relation::Contained
+                if standing.passed_damage
+                    && !there.inventory.files.iter().all(|row| has(&row.digest)) =>
+            {
+                Relation::Neither("files that this lake has not".to_owned())
             }
             other => other,
         }

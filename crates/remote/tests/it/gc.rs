@@ -36,7 +36,7 @@ fn what_no_version_names_goes_once_it_is_old() {
     assert_eq!(objects(&store), before);
 
     let one = NonZeroU64::new(1);
-    times.pass(AGE_MIN - Duration::from_mins(1));
+    times.pass(AGE_MIN.saturating_sub(Duration::from_mins(1)));
     assert_eq!(
         wait(gc(&remote, None, Duration::ZERO)).unwrap().objects,
         0,
