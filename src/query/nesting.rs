@@ -1,10 +1,12 @@
-//! How deeply a statement may nest. A parser makes a tree of it, a planner another one, and both are walked, and
+//! How deeply a statement may nest, and how large it may become. A parser makes a tree of it, a planner another one, and both are walked, and
 //! dropped, by recursion: without a bound, one statement could be the end of the process.
+
+use std::collections::HashMap;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
 /// The stack that a thread wants which plans statements: twice as much as the deepest one that is let through
 /// takes in a build without optimisation. Memory is used only as far as it is needed.
@@ -13,7 +15,11 @@ pub const STACK_BYTES: usize = 64 << 20;
 /// Operators, joins and subqueries that may stand inside one another.
 const DEPTH_MAX: usize = 1000;
 
-/// Refuses a statement that nests too deeply, before anything makes a tree of it.
+/// Queries that a statement may hold when each that WITH names stands wherever it is used: one that uses another
+/// twice, which uses a third one twice, and so on, would be planned for ever.
+const QUERIES_MAX: usize = 1000;
+
+/// Refuses a statement that nests too deeply, or that becomes too large, before anything makes a tree of it.
 ///
 /// # Errors
 ///
@@ -21,12 +27,18 @@ const DEPTH_MAX: usize = 1000;
 pub(super) fn demand_shallow(text: &str) -> Result<()> {
     // What cannot be split into words is not worth a look: the parser says what is wrong with it.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else { return Ok(()) };
-    let depth = depth(&tokens);
+    let Extent { depth, queries } = extent(&tokens);
     if depth > DEPTH_MAX {
         return plan_err!(
             "the statement is nested too deeply: up to {depth} operators, joins and subqueries stand inside one \
              another, and {DEPTH_MAX} may; write a list as IN (...), keep numbers in a table of VALUES to join \
              with, or ask in several statements"
+        );
+    }
+    if queries > QUERIES_MAX {
+        return plan_err!(
+            "the queries of the WITH use one another again and again: written out, there are more than \
+             {QUERIES_MAX} of them; use them fewer times, or ask in several statements"
         );
     }
     Ok(())
@@ -50,6 +62,11 @@ struct Level {
     operators: usize,
     /// The deepest level in this term.
     inner: usize,
+    /// Queries in this level, those of the names that it uses among them.
+    queries: usize,
+    /// The name that stands before it, and whether it is what WITH gives that name to.
+    name: Option<String>,
+    is_named: bool,
 }
 
 impl Level {
@@ -87,15 +104,17 @@ impl Level {
                 self.end_term();
                 self.junctions += 1;
             }
-            Keyword::SELECT => (self.has_query, self.is_from) = (true, false),
+            Keyword::SELECT => {
+                self.end_part();
+                (self.has_query, self.is_from) = (true, false);
+            }
             Keyword::FROM => (self.has_query, self.is_from) = (true, true),
-            Keyword::WHERE
-            | Keyword::GROUP
-            | Keyword::HAVING
-            | Keyword::WINDOW
-            | Keyword::QUALIFY
-            | Keyword::ORDER
-            | Keyword::LIMIT => self.is_from = false,
+            Keyword::WHERE | Keyword::HAVING | Keyword::QUALIFY | Keyword::LIMIT => {
+                self.end_part();
+                self.is_from = false;
+            }
+            // No end of a part: that of IS DISTINCT FROM is none, nor is that of WITHIN GROUP.
+            Keyword::GROUP | Keyword::WINDOW | Keyword::ORDER => self.is_from = false,
             Keyword::UNION
             | Keyword::EXCEPT
             | Keyword::INTERSECT
@@ -137,57 +156,115 @@ impl Level {
     }
 }
 
-/// How deeply a statement nests, at the most: its trees are no deeper. What does not parse has some number too.
-fn depth(tokens: &[Token]) -> usize {
-    let mut levels = Vec::new();
-    let mut level = Level::default();
+/// How much a statement is, at the most: its trees are no deeper, and no larger. What does not parse is some
+/// number too.
+#[derive(Debug, PartialEq, Eq)]
+struct Extent {
+    depth: usize,
+    queries: usize,
+}
+
+fn extent(tokens: &[Token]) -> Extent {
+    let mut reading = Reading::default();
+    let mut tokens =
+        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).peekable();
     let mut words_since_period = usize::MAX;
-    for token in tokens {
+    while let Some(token) = tokens.next() {
         match token {
-            Token::Whitespace(_) => continue,
-            Token::LParen | Token::LBrace => levels.push(std::mem::take(&mut level)),
-            Token::LBracket => {
-                level.operators += 1;
-                levels.push(std::mem::take(&mut level));
-            }
-            Token::RParen | Token::RBrace | Token::RBracket => {
-                while level.is_case {
-                    close(&mut levels, &mut level);
-                }
-                close(&mut levels, &mut level);
-            }
-            Token::Word(word) if word.quote_style.is_none() => match word.keyword {
-                Keyword::CASE => {
-                    levels.push(std::mem::take(&mut level));
-                    level.is_case = true;
-                }
-                Keyword::END if level.is_case => close(&mut levels, &mut level),
-                keyword => level.word(keyword),
-            },
-            Token::Comma => level.comma(),
-            Token::VerticalBarRightAngleBracket => level.steps += 1,
             // A name of two parts is one name; each part more may be a field of the one before.
-            Token::Period => level.operators += usize::from(words_since_period == 1),
-            _ if is_value(token) => {}
-            _ => level.operators += 1,
+            Token::Period => reading.level.operators += usize::from(words_since_period == 1),
+            Token::Word(word) => reading.word(word, tokens.peek() == Some(&&Token::Period)),
+            token => reading.sign(token),
         }
         words_since_period =
             if *token == Token::Period { 0 } else { words_since_period.saturating_add(1) };
     }
-    while !levels.is_empty() {
-        close(&mut levels, &mut level);
+    while !reading.levels.is_empty() {
+        reading.close();
     }
-    level.depth()
+    Extent { depth: reading.level.depth(), queries: reading.level.queries }
 }
 
-/// Ends a level; there may be none to end where the text is wrong.
-fn close(levels: &mut Vec<Level>, level: &mut Level) {
-    let Some(outer) = levels.pop() else {
-        level.is_case = false;
-        return;
-    };
-    let inner = std::mem::replace(level, outer);
-    level.take(inner);
+/// What was read of a statement.
+#[derive(Debug, Default)]
+struct Reading {
+    /// The levels around the present one, the outermost first.
+    levels: Vec<Level>,
+    level: Level,
+    /// How many queries the names stand for that WITH gives.
+    named: HashMap<String, usize>,
+    /// The word before, or before a list of columns, and whether AS stands between.
+    last: Option<String>,
+    is_after_as: bool,
+}
+
+impl Reading {
+    fn open(&mut self) {
+        self.levels.push(std::mem::take(&mut self.level));
+        self.level.name = self.last.take();
+        self.level.is_named = std::mem::take(&mut self.is_after_as);
+    }
+
+    /// Ends a level; there may be none to end where the text is wrong.
+    fn close(&mut self) {
+        let Some(outer) = self.levels.pop() else {
+            self.level.is_case = false;
+            return;
+        };
+        let mut inner = std::mem::replace(&mut self.level, outer);
+        let queries = inner.queries.saturating_add(usize::from(inner.has_query));
+        let name = inner.name.take();
+        match &name {
+            Some(name) if inner.is_named => {
+                let known = self.named.entry(name.clone()).or_default();
+                *known = queries.max(*known);
+            }
+            _ => self.level.queries = self.level.queries.saturating_add(queries),
+        }
+        self.level.take(inner);
+        (self.last, self.is_after_as) = (name, false);
+    }
+
+    fn word(&mut self, word: &Word, is_qualifier: bool) {
+        let keyword = if word.quote_style.is_none() { word.keyword } else { Keyword::NoKeyword };
+        if !is_qualifier && let Some(queries) = self.named.get(&word.value) {
+            self.level.queries = self.level.queries.saturating_add(*queries);
+        }
+        match keyword {
+            Keyword::AS => self.is_after_as = true,
+            Keyword::NOT | Keyword::MATERIALIZED if self.is_after_as => {}
+            _ => (self.last, self.is_after_as) = (Some(word.value.clone()), false),
+        }
+        match keyword {
+            Keyword::CASE => {
+                self.open();
+                self.level.is_case = true;
+            }
+            Keyword::END if self.level.is_case => self.close(),
+            keyword => self.level.word(keyword),
+        }
+    }
+
+    fn sign(&mut self, token: &Token) {
+        match token {
+            Token::LParen | Token::LBrace => return self.open(),
+            Token::LBracket => {
+                self.level.operators += 1;
+                return self.open();
+            }
+            Token::RParen | Token::RBrace | Token::RBracket => {
+                while self.level.is_case {
+                    self.close();
+                }
+                return self.close();
+            }
+            Token::Comma => self.level.comma(),
+            Token::VerticalBarRightAngleBracket => self.level.steps += 1,
+            token if is_value(token) => {}
+            _ => self.level.operators += 1,
+        }
+        (self.last, self.is_after_as) = (None, false);
+    }
 }
 
 /// Whether nothing stands inside a token.
@@ -196,7 +273,6 @@ fn is_value(token: &Token) -> bool {
         token,
         Token::EOF
             | Token::SemiColon
-            | Token::Word(_)
             | Token::Number(..)
             | Token::Char(_)
             | Token::Placeholder(_)
@@ -214,8 +290,33 @@ fn is_value(token: &Token) -> bool {
 mod tests {
     use super::*;
 
+    fn extent_of(text: &str) -> Extent {
+        extent(&Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap())
+    }
+
     fn depth_of(text: &str) -> usize {
-        depth(&Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap())
+        extent_of(text).depth
+    }
+
+    #[test]
+    fn what_with_names_counts_wherever_it_is_used() {
+        for (text, wanted) in [
+            ("SELECT 1", 0),
+            ("SELECT (SELECT 1), x IN (SELECT 2) FROM (SELECT 3)", 3),
+            ("WITH a AS (SELECT 1) SELECT a.x, a.y FROM a", 1),
+            ("WITH a AS (SELECT 1), b AS (SELECT * FROM a, a c) SELECT * FROM b, b c", 6),
+            ("WITH a (x, y) AS NOT MATERIALIZED (SELECT 1, 2) SELECT * FROM a, \"a\" b", 2),
+            ("SELECT CAST(x AS DECIMAL(10, 2)) AS a FROM (VALUES (1)) AS t (x)", 0),
+        ] {
+            assert_eq!(extent_of(text).queries, wanted, "{text}");
+        }
+        let mut text = "WITH w0 AS (SELECT 1)".to_owned();
+        for number in 1..100 {
+            let from = number - 1;
+            text += &format!(", w{number} AS (SELECT * FROM w{from} a, w{from} b)");
+        }
+        let said = demand_shallow(&format!("{text} SELECT * FROM w99")).unwrap_err();
+        assert!(said.strip_backtrace().contains("use one another again"), "{said}");
     }
 
     #[test]
@@ -230,6 +331,8 @@ mod tests {
             ("SELECT 1 UNION SELECT 2, 3 UNION SELECT 4, 5", 2),
             ("WITH a AS (SELECT 1 + 1), b AS (SELECT x + 1 FROM a) SELECT x FROM b", 4),
             ("SELECT x[1][2][3]", 4),
+            ("SELECT count(*) FROM t WHERE a = 1 OR b = 2", 2),
+            ("SELECT a IS DISTINCT FROM b IS DISTINCT FROM c", 2),
             ("SELECT (a).b.c.d", 3),
             ("EXPLAIN EXPLAIN SELECT 1", 2),
         ] {

@@ -65,10 +65,8 @@ async fn a_statement_that_nests_without_end_is_refused_and_nobody_else_is_hurt()
     let mut waiting = other.prepare("SELECT 7".to_owned(), None).await.unwrap();
     for (first, more) in [("SELECT 1", " + 1"), ("SELECT step_index", " + step_index")] {
         let sum = |terms: usize| format!("{first}{} FROM steps LIMIT 1", more.repeat(terms - 1));
-        for terms in [300, 1000] {
-            let found = ask(&mut client, &sum(terms)).await.unwrap();
-            assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1, "{terms}");
-        }
+        let found = ask(&mut client, &sum(300)).await.unwrap();
+        assert_eq!(found.iter().map(RecordBatch::num_rows).sum::<usize>(), 1);
         for terms in [5000, 100_000] {
             let refused = refusal(&mut client, &sum(terms)).await;
             assert_eq!(refused.code(), Code::InvalidArgument);
