@@ -47,7 +47,7 @@ pub(super) fn demand_shallow(text: &str) -> Result<()> {
 /// What stands between brackets, or between CASE and END, as far as it was read.
 #[derive(Debug, Default)]
 struct Level {
-    is_case: bool,
+    opening: Opening,
     has_query: bool,
     is_from: bool,
     /// What stands around all that came before in this level: joins, unions, subqueries.
@@ -64,9 +64,18 @@ struct Level {
     inner: usize,
     /// Queries in this level, those of the names that it uses among them.
     queries: usize,
-    /// The name that stands before it, and whether it is what WITH gives that name to.
+    /// The name that stands before it.
     name: Option<String>,
-    is_named: bool,
+}
+
+/// What a level begins with.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Opening {
+    #[default]
+    Bracket,
+    Case,
+    /// A bracket after AS: WITH gives the name before it to what stands in it.
+    Named,
 }
 
 impl Level {
@@ -202,20 +211,22 @@ impl Reading {
     fn open(&mut self) {
         self.levels.push(std::mem::take(&mut self.level));
         self.level.name = self.last.take();
-        self.level.is_named = std::mem::take(&mut self.is_after_as);
+        if std::mem::take(&mut self.is_after_as) {
+            self.level.opening = Opening::Named;
+        }
     }
 
     /// Ends a level; there may be none to end where the text is wrong.
     fn close(&mut self) {
         let Some(outer) = self.levels.pop() else {
-            self.level.is_case = false;
+            self.level.opening = Opening::Bracket;
             return;
         };
         let mut inner = std::mem::replace(&mut self.level, outer);
         let queries = inner.queries.saturating_add(usize::from(inner.has_query));
         let name = inner.name.take();
         match &name {
-            Some(name) if inner.is_named => {
+            Some(name) if inner.opening == Opening::Named => {
                 let known = self.named.entry(name.clone()).or_default();
                 *known = queries.max(*known);
             }
@@ -238,9 +249,9 @@ impl Reading {
         match keyword {
             Keyword::CASE => {
                 self.open();
-                self.level.is_case = true;
+                self.level.opening = Opening::Case;
             }
-            Keyword::END if self.level.is_case => self.close(),
+            Keyword::END if self.level.opening == Opening::Case => self.close(),
             keyword => self.level.word(keyword),
         }
     }
@@ -253,7 +264,7 @@ impl Reading {
                 return self.open();
             }
             Token::RParen | Token::RBrace | Token::RBracket => {
-                while self.level.is_case {
+                while self.level.opening == Opening::Case {
                     self.close();
                 }
                 return self.close();
@@ -288,6 +299,8 @@ fn is_value(token: &Token) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
 
     fn extent_of(text: &str) -> Extent {
@@ -313,7 +326,7 @@ mod tests {
         let mut text = "WITH w0 AS (SELECT 1)".to_owned();
         for number in 1..100 {
             let from = number - 1;
-            text += &format!(", w{number} AS (SELECT * FROM w{from} a, w{from} b)");
+            write!(text, ", w{number} AS (SELECT * FROM w{from} a, w{from} b)").unwrap();
         }
         let said = demand_shallow(&format!("{text} SELECT * FROM w99")).unwrap_err();
         assert!(said.strip_backtrace().contains("use one another again"), "{said}");

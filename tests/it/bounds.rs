@@ -1,6 +1,7 @@
 //! What a single statement may not do: nest without end, make values without end, leave work behind unseen.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
+use std::fmt::Write as _;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
@@ -41,7 +42,8 @@ fn shapes(depth: usize) -> Vec<(&'static str, String)> {
     let chain = |first: &str, more: &str, count: usize| format!("{first}{}", more.repeat(count));
     let mut with = "WITH w0 AS (SELECT 1 AS x)".to_owned();
     for number in 1..depth.div_ceil(2) {
-        with += &format!(", w{number} AS (SELECT x + 1 AS x FROM w{})", number - 1);
+        let from = number - 1;
+        write!(with, ", w{number} AS (SELECT x + 1 AS x FROM w{from})").unwrap();
     }
     vec![
         ("columns", chain("SELECT step_index", " + step_index", depth) + " FROM steps"),
@@ -96,8 +98,8 @@ async fn queries_that_use_one_another_are_not_worked_out_for_ever() {
         let mut text = "WITH w0 AS (SELECT 1 AS x)".to_owned();
         for number in 1..=times {
             let from = number - 1;
-            text +=
-                &format!(", w{number} AS (SELECT a.x FROM w{from} a JOIN w{from} b ON a.x = b.x)");
+            write!(text, ", w{number} AS (SELECT a.x FROM w{from} a JOIN w{from} b ON a.x = b.x)")
+                .unwrap();
         }
         format!("{text} SELECT x FROM w{times}")
     };
