@@ -19,4 +19,4 @@ if [[ -z $lake ]]; then
     "$STEPLAKE" --lake "$lake" --quiet dedup
 fi
 scripts/python.sh --requirements tests/python/serve/requirements.txt tests/python/serve/bench_throughput.py "$lake"
-cargo bench --locked --package steplake-serve --bench load
+cargo bench --locked "${packages[@]}" --bench load
