@@ -187,11 +187,16 @@ fn take_up(
     let runs = writer.runs()?;
     let mut same = runs.iter().filter(|run| run.arguments == arguments);
     if !args.resume {
-        if same.any(|run| run.finished) {
-            tracing::warn!(
+        match same.next_back() {
+            Some(run) if run.finished => tracing::warn!(
                 "this lake has a finished run of these arguments: the same episodes are recorded once \
                  more; another --seed records others"
-            );
+            ),
+            Some(_) => tracing::warn!(
+                "this lake has an unfinished run of these arguments: the same episodes are recorded once \
+                 more; --resume would go on with it"
+            ),
+            None => {}
         }
     } else if let Some(run) = same.next_back() {
         if run.finished {

@@ -1,5 +1,6 @@
-//! How deeply a statement may nest, and how large it may become. A parser makes a tree of it, a planner another one, and both are walked, and
-//! dropped, by recursion: without a bound, one statement could be the end of the process.
+//! How deeply a statement may nest, and how large it may become. A parser makes a tree of it, a planner another
+//! one, and both are walked, and dropped, by recursion: without a bound, one statement could be the end of the
+//! process.
 
 use std::collections::HashMap;
 

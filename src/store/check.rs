@@ -1,6 +1,6 @@
 //! The rows of a lake, checked one by one and against each other.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
@@ -32,6 +32,8 @@ pub(super) struct Checker<'a> {
     /// Keyframes whose IR a repair had to drop.
     pub(super) lost_keyframes: HashSet<StateId>,
     forgives: Forgiven,
+    /// Tables of which something could not be read: that rows of them are missing says nothing more.
+    unread: BTreeSet<Table>,
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
@@ -94,6 +96,7 @@ impl<'a> Checker<'a> {
             unobserved: HashSet::new(),
             lost_keyframes: HashSet::new(),
             forgives,
+            unread: BTreeSet::new(),
             benchmarks: HashSet::new(),
             observed: HashSet::new(),
             with_ir: HashSet::new(),
@@ -170,7 +173,25 @@ impl<'a> Checker<'a> {
         lost.sort_unstable();
         let log = self.log.clone();
         for id in lost {
-            self.report(&log, "has no steps", || format!("episode {}", named(id)));
+            self.lacks(Table::Steps, &log, "has no steps", || format!("episode {}", named(id)));
+        }
+    }
+
+    /// Takes down that some of a table cannot be read.
+    pub(super) fn cannot_read(&mut self, table: Table) {
+        self.unread.insert(table);
+    }
+
+    /// Adds a finding about a row of `table` that is not there, unless that table is damaged, which was said.
+    fn lacks(
+        &mut self,
+        table: Table,
+        path: &Path,
+        wrong: &'static str,
+        subject: impl FnOnce() -> String,
+    ) {
+        if !self.unread.contains(&table) {
+            self.report(path, wrong, subject);
         }
     }
 
@@ -266,7 +287,8 @@ impl<'a> Checker<'a> {
         let mut last = "";
         for uri in uris.as_string::<i32>().iter().flatten() {
             if uri != last && !self.benchmarks.contains(uri) {
-                self.report(path, "has no row of its own", || format!("benchmark {uri}"));
+                let subject = || format!("benchmark {uri}");
+                self.lacks(Table::Benchmarks, path, "has no row of its own", subject);
             }
             last = uri;
         }
@@ -274,7 +296,8 @@ impl<'a> Checker<'a> {
             if self.forgives.observations && self.observes && !self.observed.contains(&state) {
                 self.unobserved.insert(state);
             } else if self.observes && !self.observed.contains(&state) {
-                self.report(path, "has no observations", || format!("state {state}"));
+                let subject = || format!("state {state}");
+                self.lacks(Table::Observations, path, "has no observations", subject);
             }
         }
     }
@@ -291,7 +314,12 @@ impl<'a> Checker<'a> {
                 }
                 None if sealed => {
                     let subject = || format!("episode {}", named(step.episode));
-                    self.report(path, "is sealed and has no row of its own", subject);
+                    self.lacks(
+                        Table::Episodes,
+                        path,
+                        "is sealed and has no row of its own",
+                        subject,
+                    );
                 }
                 _ => {}
             }
@@ -323,7 +351,7 @@ impl<'a> Checker<'a> {
             *self.without_ir.entry(state).or_default() |= rebuilds;
             if step.keyframe && self.forgives.ir {
                 self.lost_keyframes.insert(state);
-            } else if step.keyframe {
+            } else if step.keyframe && !self.unread.contains(&Table::Ir) {
                 self.findings.add(path, "keyframe", || {
                     format!(
                         "state {state} is a keyframe and its IR is not there, so that neither this state \

@@ -1,6 +1,6 @@
 //! What a lake must be, checked without a compiler.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -175,10 +175,11 @@ pub(super) fn verify(
     let all = segments.iter().chain(&retired);
     let total = frame_bytes + all.map(|segment| segment.bytes).sum::<u64>();
     progress(0, total);
-    let hot = sound_frames(lake, frames, &mut findings);
+    let (hot, unread) = sound_frames(lake, frames, &mut findings);
     report.bytes = frame_bytes;
     progress(report.bytes, total);
     let mut checker = Checker::new(lake, forgiven, &mut findings);
+    unread.into_iter().for_each(|table| checker.cannot_read(table));
     for table in ORDER {
         for segment in segments.iter().filter(|segment| segment.table == table) {
             verify_segment(lake, segment, &mut checker);
@@ -204,16 +205,24 @@ pub(super) fn verify(
     Ok(report)
 }
 
-/// The frames that can be read; the others are findings.
-fn sound_frames(lake: &Lake, frames: Vec<PlacedFrame>, findings: &mut Findings) -> Vec<HotBatch> {
-    let mut sound = Vec::new();
+/// The frames that can be read; the others are findings, and their tables are named.
+fn sound_frames(
+    lake: &Lake,
+    frames: Vec<PlacedFrame>,
+    findings: &mut Findings,
+) -> (Vec<HotBatch>, BTreeSet<Table>) {
+    let (mut sound, mut unread) = (Vec::new(), BTreeSet::new());
     for placed in frames {
+        let table = placed.frame.table;
         match decode(lake, vec![placed]) {
             Ok(hot) => sound.extend(hot),
-            Err(error) => add_error(findings, &lake.path.join(catalog::FILE_NAME), RESTORE, error),
+            Err(error) => {
+                unread.insert(table);
+                add_error(findings, &lake.path.join(catalog::FILE_NAME), RESTORE, error);
+            }
         }
     }
-    sound
+    (sound, unread)
 }
 
 /// Checks one segment as far as it can be read.
@@ -227,7 +236,10 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
         segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {
         Ok(footer) => footer,
-        Err(error) => return add_error(checker.findings, &segment.path, advice, error),
+        Err(error) => {
+            checker.cannot_read(segment.table);
+            return add_error(checker.findings, &segment.path, advice, error);
+        }
     };
     for (key, value) in footer_entries(&lake.identity, segment.table) {
         let found = footer_entry(&footer, &key);
@@ -247,7 +259,10 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
     for batch in scan {
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
-            Err(error) => add_error(checker.findings, &segment.path, advice, error),
+            Err(error) => {
+                checker.cannot_read(segment.table);
+                add_error(checker.findings, &segment.path, advice, error);
+            }
         }
     }
     checker.end_of_segment(segment);

@@ -123,6 +123,11 @@ impl Remote {
                 Arc::new(s3(bucket, endpoint, allow_http).map_err(|e| wrong(&e.to_string()))?)
             }
             "file" => {
+                if let Some(host) = url.host_str() {
+                    return Err(wrong(&format!(
+                        "it names the machine {host}; a folder has three slashes before it: file:///…"
+                    )));
+                }
                 let store = LocalFileSystem::new();
                 Arc::new(store)
             }

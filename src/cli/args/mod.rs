@@ -30,7 +30,8 @@ A first look, in this order:
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
 cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` found something;
-5 what is wanted cannot be fetched (no network); 130 interrupted (--resume goes on)."
+5 what is wanted cannot be fetched (no network); 6 `fetch`: nothing is published there; 7 `publish`: what
+is published has something that the lake lacks; 130 interrupted (--resume goes on)."
 )]
 pub(super) struct Cli {
     /// The folder of the lake.

@@ -305,6 +305,7 @@ fn an_address_says_what_is_wrong_with_it() {
         ("lake", "relative"),
         ("ftp://host/lake", "nothing is known of ftp://"),
         ("s3:///lake", "bucket"),
+        ("file://tmp/lake", "file:///"),
     ] {
         let error = Remote::open(address, None, false).unwrap_err().to_string();
         assert!(error.contains(what) && error.contains("s3://BUCKET/PREFIX"), "{error}");
