@@ -88,6 +88,13 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
     assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
     assert_eq!(said(&["--episodes", "4", "--resume"]), "");
     assert_eq!(said(&["--episodes", "4"]), again);
+    let mut writer = Lake::open(&lake).unwrap().writer().unwrap();
+    let arguments = writer.runs().unwrap()[0].arguments.clone();
+    writer.begin_run(&arguments, 0).unwrap();
+    drop(writer);
+    let beside = "steplake: warning: this lake has an unfinished run of these arguments: the same \
+                  episodes are recorded once more; --resume would go on with it";
+    assert_eq!(said(&["--episodes", "4"]), beside);
     assert_eq!(said(&["--episodes", "4", "--seed", "1"]), "");
     assert_eq!(said(&["--episodes", "4", "--seed", "2", "--resume"]), anew);
 }
