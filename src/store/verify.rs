@@ -179,7 +179,9 @@ pub(super) fn verify(
     report.bytes = frame_bytes;
     progress(report.bytes, total);
     let mut checker = Checker::new(lake, forgiven, &mut findings);
-    unread.into_iter().for_each(|table| checker.cannot_read(table));
+    for table in unread {
+        checker.cannot_read(table);
+    }
     for table in ORDER {
         for segment in segments.iter().filter(|segment| segment.table == table) {
             verify_segment(lake, segment, &mut checker);
