@@ -39,6 +39,7 @@ fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly 
 
 bench: install ## Measure against the targets of docs/PERFORMANCE.md
 	cargo bench --locked --bench limits
+	cargo bench --locked --bench identity
 	cargo bench --locked --bench dedup
 	cargo bench --locked --bench queries
 

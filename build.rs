@@ -1,33 +1,57 @@
-//! Builds the C++ shim around LLVM (`src/env/llvm/shim`).
+//! Builds the C++ shim around LLVM (`src/env/llvm/shim`), links LLVM, and says which LLVM that is.
+//!
+//! LLVM is linked statically, with the components that the environment needs and the C++ library: the program
+//! starts faster, and no library of the host takes part in what is recorded. The feature `llvm-dynamic` links
+//! `libLLVM.so` instead.
 
 use std::env;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 9] = [
     "canonical.cpp",
+    "content.cpp",
     "engine.cpp",
     "features.cpp",
     "fingerprint.cpp",
+    "known_content.cpp",
     "module.cpp",
     "mutations.cpp",
+    "sort.cpp",
 ];
-/// The variable through which `llvm-sys` finds LLVM too; `.cargo/config.toml` sets it for Debian.
+/// The variable that says where LLVM is; `.cargo/config.toml` sets it for Debian.
 const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
+/// What is linked of LLVM, in the words of `llvm-config`.
+const COMPONENTS: [&str; 7] =
+    ["analysis", "asmparser", "bitreader", "bitwriter", "core", "passes", "x86"];
 
 fn main() {
     println!("cargo:rerun-if-changed={SHIM}");
     println!("cargo:rerun-if-env-changed={PREFIX_VARIABLE}");
     let llvm = find_llvm().unwrap_or_else(|problem| {
         println!("cargo:warning={problem}");
-        println!("cargo:warning=on Debian: apt-get install llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libxml2-dev libffi-dev");
+        println!("cargo:warning=on Debian: apt-get install llvm-22-dev zlib1g-dev");
         println!("cargo:warning=elsewhere: set {PREFIX_VARIABLE} to where LLVM 22 is installed");
         panic!("LLVM 22 with its headers is needed: {problem}")
     });
+    compile_shim(&llvm);
+    if env::var_os("CARGO_FEATURE_LLVM_DYNAMIC").is_some() {
+        link_dynamically(&llvm);
+    } else {
+        link_statically(&llvm);
+    }
+    println!("cargo:rerun-if-changed={}", llvm.header().display());
+    println!("cargo:rustc-env=STEPLAKE_LLVM_VERSION={}", llvm.version);
+    println!("cargo:rustc-env=STEPLAKE_LLVM_NAME={}", llvm.name());
+}
+
+fn compile_shim(llvm: &Llvm) {
     let mut build = cc::Build::new();
     build
         .cpp(true)
+        .cpp_link_stdlib(None)
         .std("c++17")
         .flag("-isystem")
         .flag(&llvm.include)
@@ -48,10 +72,73 @@ fn main() {
     build.compile("steplake_llvm");
 }
 
-/// What the shim's compilation has to know about the installed LLVM.
+fn link_dynamically(llvm: &Llvm) {
+    println!("cargo:rustc-link-search=native={}", llvm.libraries.display());
+    for name in library_names(llvm, "--link-shared", ".so") {
+        println!("cargo:rustc-link-lib=dylib={name}");
+    }
+    println!("cargo:rustc-link-lib=dylib=stdc++");
+}
+
+/// Compression comes from the crate `zstd`, which has all of that library, and from zlib. What LLVM's build
+/// names beyond these (libxml2, libffi, Z3) belongs to components that are not linked.
+fn link_statically(llvm: &Llvm) {
+    println!("cargo:rustc-link-search=native={}", llvm.libraries.display());
+    // Not bundled: a copy of the archives in the library's own file would be of no use.
+    for name in library_names(llvm, "--link-static", ".a") {
+        println!("cargo:rustc-link-lib=static:-bundle={name}");
+    }
+    let compiler = cc::Build::new().cpp(true).get_compiler();
+    for name in ["z", "stdc++"] {
+        let query = format!("-print-file-name=lib{name}.a");
+        let path = run(compiler.path(), [query]).unwrap_or_else(|problem| panic!("{problem}"));
+        // A compiler that does not find a library gives its name back.
+        let folder = Path::new(&path).parent().filter(|folder| folder.is_absolute());
+        let folder =
+            folder.unwrap_or_else(|| panic!("lib{name}.a is needed to link LLVM statically"));
+        println!("cargo:rustc-link-search=native={}", folder.display());
+        println!("cargo:rustc-link-lib=static:-bundle={name}");
+    }
+}
+
+/// The names of LLVM's libraries, as linkers take them.
+fn library_names(llvm: &Llvm, kind: &str, suffix: &str) -> Vec<String> {
+    let arguments = ["--libnames", kind].into_iter().chain(COMPONENTS);
+    let names = run(&llvm.tool, arguments).unwrap_or_else(|problem| panic!("{problem}"));
+    let name = |file: &str| file.strip_prefix("lib")?.strip_suffix(suffix).map(str::to_owned);
+    let names: Option<Vec<_>> = names.split_whitespace().map(name).collect();
+    names.expect("llvm-config gives the names of library files")
+}
+
+/// The installed LLVM.
 struct Llvm {
+    tool: PathBuf,
+    version: String,
     include: PathBuf,
+    libraries: PathBuf,
     has_rtti: bool,
+}
+
+impl Llvm {
+    /// Some header, which changes with every build of the package.
+    fn header(&self) -> PathBuf {
+        self.include.join("llvm/Passes/PassBuilder.h")
+    }
+
+    /// The version, with the distribution's build where the package database has it: builds of one version carry
+    /// different patches.
+    fn name(&self) -> String {
+        let build = || -> Option<String> {
+            let header = self.header().canonicalize().ok()?;
+            let owner = run("dpkg-query", [OsStr::new("--search"), header.as_os_str()]).ok()?;
+            let (package, _) = owner.split_once(':')?;
+            run("dpkg-query", ["--show", "--showformat=${Version}", package]).ok()
+        };
+        match build() {
+            Some(build) => format!("LLVM {} (Debian {build})", self.version),
+            None => format!("LLVM {}", self.version),
+        }
+    }
 }
 
 /// Asks LLVM's own `llvm-config`.
@@ -60,21 +147,33 @@ fn find_llvm() -> Result<Llvm, String> {
         Some(prefix) => Path::new(&prefix).join("bin/llvm-config"),
         None => PathBuf::from("llvm-config-22"),
     };
-    let ask = |argument: &str| -> Result<String, String> {
-        #[expect(clippy::disallowed_methods, reason = "a build script has no sandbox")]
-        let output = Command::new(&tool)
-            .arg(argument)
-            .output()
-            .map_err(|error| format!("{} cannot be run ({error})", tool.display()))?;
-        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let version = ask("--version")?;
+    let version = run(&tool, ["--version"])?;
     if !version.starts_with("22.") {
         return Err(format!("{} is of LLVM {version}, not 22", tool.display()));
     }
-    let include = PathBuf::from(ask("--includedir")?);
-    if !include.join("llvm/Passes/PassBuilder.h").exists() {
-        return Err(format!("LLVM's headers are not in {}", include.display()));
+    let include = PathBuf::from(run(&tool, ["--includedir"])?);
+    let libraries = PathBuf::from(run(&tool, ["--libdir"])?);
+    let has_rtti = run(&tool, ["--has-rtti"])? == "YES";
+    let llvm = Llvm { tool, version, include, libraries, has_rtti };
+    if !llvm.header().exists() {
+        return Err(format!("LLVM's headers are not in {}", llvm.include.display()));
     }
-    Ok(Llvm { include, has_rtti: ask("--has-rtti")? == "YES" })
+    Ok(llvm)
+}
+
+/// What a program prints.
+fn run<I>(program: impl AsRef<Path>, arguments: I) -> Result<String, String>
+where
+    I: IntoIterator<Item: AsRef<OsStr>>,
+{
+    let program = program.as_ref();
+    #[expect(clippy::disallowed_methods, reason = "a build script has no sandbox")]
+    let output = Command::new(program).args(arguments).output();
+    let output =
+        output.map_err(|error| format!("{} cannot be run ({error})", program.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(format!("{} failed: {said}", program.display()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }

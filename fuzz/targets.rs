@@ -146,7 +146,8 @@ fn rows() -> Rows {
     for number in 0..4 {
         let content = [number; 30];
         let compressed = zstd::bulk::compress(&content, 1).unwrap();
-        rows.ir.push(IrRow { state: state(number), compressed, bytes: 30 });
+        let bitcode_sha1 = steplake::store::bitcode_sha1(&content);
+        rows.ir.push(IrRow { state: state(number), compressed, bytes: 30, bitcode_sha1 });
         let values = vec![Value::Scalar(number.into()), Value::Vector(vec![1, 2, 3].into())];
         rows.observations.push(ObservationRow { state: state(number), values });
     }

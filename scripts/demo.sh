@@ -20,7 +20,7 @@ steplake seal
 say "4. Dedup: steps become state transitions"
 steplake dedup
 
-say "5. Verify: every digest, every state's SHA-1, and 100 transitions played again"
+say "5. Verify: every digest, every state's SHA-1 and id, and 100 transitions played again"
 steplake verify --replay 100
 
 say "6. What is there"

@@ -6,7 +6,7 @@ set -euo pipefail
 packages=(
     # to build
     build-essential pkg-config
-    llvm-22-dev libpolly-22-dev libzstd-dev zlib1g-dev libxml2-dev libffi-dev
+    llvm-22-dev zlib1g-dev
     # to make benchmarks: C programs, generated ones, Debian's sources
     clang-22 csmith libcsmith-dev dpkg-dev xz-utils
     # to check the Parquet with other readers

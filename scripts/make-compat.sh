@@ -28,8 +28,8 @@ answers() { # folder table... -- option...
     mkdir -p "$folder"
     for table in "${tables[@]}"; do
         columns='*'
-        # The bitcode proves itself.
-        if [[ $table == ir ]]; then columns='state_id, bytes'; fi
+        # The SHA-1 stands for the bitcode.
+        if [[ $table == ir ]]; then columns='state_id, bytes, bitcode_sha1'; fi
         steplake sql "SELECT $columns FROM $(sorted "$table")" --format json "$@" > "$folder/$table.json"
     done
 }

@@ -5,6 +5,9 @@
 // The words of the project as types: benchmarks, actions, states, steps. No I/O.
 pub mod model;
 
+// Walls around compilers and their tools.
+mod sandbox;
+
 // Live compiler environments and their sessions.
 pub mod env;
 

@@ -15,8 +15,9 @@ use lexer::{paths_from_root, tokens};
 /// The library's modules in the data's order, each with the modules that it may use.
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
-    ("env", &["model", "datasets"]),
-    ("datasets", &["model"]),
+    ("sandbox", &[]),
+    ("env", &["model", "sandbox", "datasets"]),
+    ("datasets", &["model", "sandbox"]),
     ("record", &["model", "env", "store"]),
     ("store", &["model"]),
     ("dedup", &["model", "store"]),
@@ -28,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const UNSAFE_FILES: &[&str] = &[
     "src/env/llvm/engine.rs",
     "src/env/llvm/ffi.rs",
+    "src/env/llvm/math.rs",
     "src/env/llvm/program.rs",
     "src/env/worker/flight.rs",
 ];

@@ -17,10 +17,15 @@ use steplake::record::generate::{
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake::store::Lake;
 
+use crate::memory::children;
 use crate::{cpu_of, heading, line};
 
-/// The action space of all benchmarks.
-pub(crate) const ACTION_SPACE: &str = "llvm22-v0";
+/// 33 files of C that Debian's zlib, bzip2 and lz4 are made of.
+pub(crate) const LIBRARY_FILES: [&str; 3] = [
+    "benchmark://debian-v0/zlib/*",
+    "benchmark://debian-v0/bzip2/*",
+    "benchmark://debian-v0/lz4/lib/*",
+];
 
 /// Programs in memory, so that no compilation is measured.
 pub(crate) struct Loaded(HashMap<BenchmarkUri, Benchmark>);
@@ -34,7 +39,7 @@ impl Programs for Loaded {
 impl Loaded {
     /// The programs that `patterns` name. Without a network, Debian's are replaced by the project's own.
     pub(crate) fn new(patterns: &[&str]) -> Self {
-        let datasets = Datasets::new(&Settings::from_environment());
+        let datasets = Datasets::new(&Settings::from_environment().expect("a cache"));
         let mut programs = HashMap::new();
         for pattern in patterns {
             let uris = datasets.expand(pattern).or_else(|error| {
@@ -49,6 +54,24 @@ impl Loaded {
         Self(programs)
     }
 
+    /// 36 files for few episodes each: the library files, and three of the project's own.
+    pub(crate) fn many() -> Self {
+        let own = ["json_reader", "pattern_matcher", "window_compressor"];
+        let own = own.map(|name| format!("benchmark://steplake-v0/{name}"));
+        let patterns = LIBRARY_FILES.into_iter().chain(own.iter().map(String::as_str));
+        Self::new(&patterns.collect::<Vec<_>>())
+    }
+
+    /// Says where they come from: figures of other versions or of other programs cannot be compared.
+    pub(crate) fn describe(&self) {
+        let mut groups: BTreeMap<String, usize> = BTreeMap::new();
+        for uri in self.uris() {
+            *groups.entry(group(&uri)).or_default() += 1;
+        }
+        let counted = groups.iter().map(|(group, count)| format!("{count} of {group}"));
+        println!("  programs: {}", counted.collect::<Vec<_>>().join(", "));
+    }
+
     /// Their names, in order.
     pub(crate) fn uris(&self) -> Vec<BenchmarkUri> {
         let mut uris: Vec<_> = self.0.keys().cloned().collect();
@@ -60,8 +83,7 @@ impl Loaded {
     pub(crate) fn some(&self, each: usize) -> Self {
         let mut groups: BTreeMap<String, Vec<BenchmarkUri>> = BTreeMap::new();
         for uri in self.uris() {
-            let group = uri.as_str().rsplit_once('/').map_or("", |(group, _)| group);
-            groups.entry(group.to_owned()).or_default().push(uri);
+            groups.entry(group(&uri)).or_default().push(uri);
         }
         let spread = |uris: Vec<BenchmarkUri>| {
             let stride = (uris.len() / each).max(1);
@@ -76,6 +98,11 @@ impl Loaded {
     }
 }
 
+/// Dataset and package of a program.
+fn group(uri: &BenchmarkUri) -> String {
+    uri.as_str().rsplit_once('/').map_or("", |(group, _)| group).to_owned()
+}
+
 /// What a run took.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured {
@@ -88,53 +115,73 @@ impl Measured {
     pub(crate) fn per_cpu_second(&self) -> f64 {
         self.steps as f64 / self.cpu.as_secs_f64()
     }
+
+    /// Microseconds of CPU time a step.
+    pub(crate) fn micros(&self) -> f64 {
+        self.cpu.as_secs_f64() * 1e6 / self.steps as f64
+    }
 }
 
-/// Records random episodes of 50 steps over `programs` into a new lake, sealed at its end, with workers.
+/// LLVM in worker processes.
+pub(crate) fn workers() -> WorkerEnvironment {
+    let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
+    WorkerEnvironment::new(LlvmEnvironment::new().spec().clone(), config)
+}
+
+/// Which random episodes of 50 steps are recorded, and how.
+pub(crate) struct Episodes {
+    pub(crate) count: u64,
+    pub(crate) jobs: usize,
+    /// After how many changes of state there is a keyframe; none at all where this is `None`.
+    pub(crate) keyframes: Option<u32>,
+}
+
+/// Records episodes over `programs`, in LLVM's default action space and with the IR of all states.
 pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize) -> Measured {
-    record_keyframes(path, programs, episodes, jobs, Some(1))
+    let episodes = Episodes { count: episodes, jobs, keyframes: Some(1) };
+    record_in(&workers(), path, programs, &episodes)
 }
 
-/// The same with the IR of keyframes, so many changes of state apart; without any IR where there are none.
-pub(crate) fn record_keyframes(
+/// Records episodes over `programs` into a new lake, sealed at its end. The actions are those of the first action
+/// space of `environment`.
+pub(crate) fn record_in(
+    environment: &dyn Environment,
     path: &Path,
     programs: &Loaded,
-    episodes: u64,
-    jobs: usize,
-    every: Option<u32>,
+    episodes: &Episodes,
 ) -> Measured {
-    let llvm = LlvmEnvironment::new();
-    let space = llvm.spec().action_space(ACTION_SPACE).expect("it is LLVM's default");
-    let everything = identity(llvm.spec(), space, &Choice::default()).expect("nothing is chosen");
+    let space = &environment.spec().action_spaces[0];
+    let everything =
+        identity(environment.spec(), space, &Choice::default()).expect("nothing is chosen");
     let lake = Lake::create(path, &everything).expect("an empty folder takes a lake");
     let plan = Plan {
         benchmarks: programs.uris(),
-        action_space: ACTION_SPACE.into(),
+        action_space: space.name.clone(),
         policy: Policy::Random,
-        stop: Stop::Episodes(episodes),
+        stop: Stop::Episodes(episodes.count),
         episode_length: 50,
         seed: 1,
-        jobs,
+        jobs: episodes.jobs,
         shard: Shard::WHOLE,
     };
-    let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
-    let environment = WorkerEnvironment::new(llvm.spec().clone(), config);
     let progress = Progress::default();
     let began = Instant::now();
     let ((), cpu) = cpu_of(|| {
         let mut writer = lake.writer().expect("nobody else writes");
         let run = writer.begin_run("{}", 0).expect("the disk takes a row");
-        let keyframes = every.and_then(NonZeroU32::new);
+        let keyframes = episodes.keyframes.and_then(NonZeroU32::new);
         let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
         let recording = Recording::begin(writer, environment.spec(), run, &options)
             .expect("the lake is of this environment");
         let (past, never) = (Past::default(), AtomicBool::new(false));
-        generate(&environment, &recording, &plan, programs, past, &progress, &never)
+        generate(environment, &recording, &plan, programs, past, &progress, &never)
             .expect("the programs are good");
         let mut writer = recording.close().expect("the disk takes the rows");
         writer.finish_run(run).expect("the disk takes a row");
         writer.seal().expect("the disk takes the segments");
     });
+    let left = children(std::process::id());
+    assert!(left.is_empty(), "workers {left:?} still run: their CPU time would be missing");
     Measured { steps: progress.steps.load(Ordering::Relaxed), cpu, wall: began.elapsed() }
 }
 

@@ -1,26 +1,47 @@
-//! Recorded stepping against its floor: the same episodes by passes alone, by a session, and recorded from
-//! a worker process.
+//! Recorded stepping against its floor: the same episodes recorded from a worker process, and by passes alone.
+//!
+//! What is found out once for each program is left out and has rows of its own: baselines are known beforehand,
+//! and the CPU time of finding first states is subtracted.
 
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use steplake::env::llvm::{LlvmEnvironment, PassRunner};
 use steplake::env::{Environment, Start, Watch};
-use steplake::model::{ActionIndex, ActionSpace, Baselines};
+use steplake::model::{ActionIndex, ActionSpace, BenchmarkUri};
 use steplake::store::{Lake, ScanColumns, Table};
 
-use crate::campaign::{ACTION_SPACE, Loaded, Measured, record};
-use crate::{cpu_of, heading, line};
+use crate::campaign::{Episodes, LIBRARY_FILES, Loaded, Measured, record, record_in};
+use crate::listed::{Known, Listed};
+use crate::{cpu_of, heading, line, spread};
 
-/// The episodes of each program.
-const EPISODES_EACH: u64 = 8;
+/// How much is measured.
+struct Size {
+    /// The episodes of each program.
+    episodes_each: u64,
+    /// How often the ways take turns: on a shared machine, the first of a run may get another core's speed than
+    /// the last.
+    rounds: usize,
+    ways: &'static [Way],
+}
 
-/// How often the three ways take turns: on a shared machine, the first of a run may get another core's speed than
-/// the last.
-const ROUNDS: usize = 3;
+const WHOLE: Size = Size { episodes_each: 8, rounds: 3, ways: &[KEYFRAMES, ALL_IR] };
+
+/// `--quick`: the ratio and nothing else, in less than two minutes. All runs begin with it, so that there is
+/// something to see soon.
+const QUICK: Size = Size { episodes_each: 2, rounds: 2, ways: &[KEYFRAMES] };
+
+/// A way to record.
+struct Way {
+    name: &'static str,
+    keyframes: u32,
+    target: &'static str,
+}
+
+const KEYFRAMES: Way = Way { name: "K = 16", keyframes: 16, target: "target 80%" };
+const ALL_IR: Way = Way { name: "all IR", keyframes: 1, target: "target 60%" };
 
 /// An episode that was recorded.
 struct Episode {
@@ -69,7 +90,7 @@ fn episodes(lake: &Path) -> Vec<Episode> {
 fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) -> Measured {
     let mut runner = PassRunner::new().expect("LLVM is there");
     let mut steps = 0;
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let ((), cpu) = cpu_of(|| {
         for episode in episodes {
             runner.load(&programs.get(&episode.uri).program).expect("the program is good");
@@ -83,49 +104,26 @@ fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) ->
     Measured { steps, cpu, wall: began.elapsed() }
 }
 
-fn start<'a>(
-    programs: &'a Loaded,
-    uri: &str,
-    baselines: Option<&'a Baselines>,
-    watch: &'a Watch,
-) -> Start<'a> {
-    Start { benchmark: programs.get(uri), action_space: ACTION_SPACE, baselines, watch }
-}
-
-/// States, rewards and canonical form, in this process; and the CPU time of the programs' baselines.
-fn session(
-    programs: &Loaded,
-    environment: &LlvmEnvironment,
-    episodes: &[Episode],
-) -> (Measured, Duration) {
+/// What a new session finds out about programs that it starts, of which it knows some already. Prints a row of
+/// what that takes for each.
+fn starts(programs: &Loaded, what: &str, known: &Known) -> (Known, Duration) {
+    let environment = LlvmEnvironment::new();
+    let action_space = environment.spec().action_spaces[0].name.as_str();
     let mut session = environment.session().expect("LLVM is there");
     let watch = Watch::default();
-    let mut baselines = std::collections::HashMap::new();
-    let ((), first) = cpu_of(|| {
-        for uri in programs.uris() {
-            let start = start(programs, uri.as_str(), None, &watch);
-            let started = session.start(&start).expect("the program is good");
-            baselines.insert(uri.to_string(), started.baselines);
-        }
-    });
-    let (mut steps, began) = (0, std::time::Instant::now());
-    let ((), cpu) = cpu_of(|| {
-        for episode in episodes {
-            let known = Some(&baselines[&episode.uri]);
-            let start = start(programs, &episode.uri, known, &watch);
-            session.start(&start).expect("the program is good");
-            session
-                .multistep(&episode.actions, &mut |_, _| {
-                    steps += 1;
-                    Ok(ControlFlow::Continue(()))
-                })
-                .expect("the actions are good");
-        }
-    });
-    (Measured { steps, cpu, wall: began.elapsed() }, first)
+    let mut start = |uri: BenchmarkUri| {
+        let (benchmark, baselines) = (programs.get(uri.as_str()), known.get(&uri));
+        let start = Start { benchmark, action_space, baselines, watch: &watch };
+        let started = session.start(&start).expect("the program is good");
+        (uri, started.baselines)
+    };
+    let (found, cpu) = cpu_of(|| programs.uris().into_iter().map(&mut start).collect());
+    let each = cpu.as_secs_f64() * 1e3 / programs.uris().len() as f64;
+    line(what, &format!("{each:.1} ms"), "a program");
+    (Known::new(found), cpu)
 }
 
-/// Bytes on disk of what describes states.
+/// Bytes on disk of what describes states, and how many there are.
 fn state_bytes(lake: &Path) -> (u64, u64) {
     let snapshot = Lake::open(lake).and_then(|lake| lake.snapshot()).expect("it was just recorded");
     let bytes = |table| snapshot.segments(table).iter().map(|segment| segment.bytes).sum::<u64>();
@@ -133,95 +131,131 @@ fn state_bytes(lake: &Path) -> (u64, u64) {
     (all, snapshot.rows(Table::Observations))
 }
 
-fn micros(run: &Measured) -> f64 {
-    run.cpu.as_secs_f64() * 1e6 / run.steps as f64
-}
-
-/// The three ways of one round, one after another.
+/// One round: the floor, and the recorded ways in their order.
 struct Round {
     alone: Measured,
-    session: Measured,
-    recorded: Measured,
-    /// CPU time of finding out the programs' baselines.
-    baselines: Duration,
+    recorded: Vec<Measured>,
 }
 
-impl Round {
-    /// The recorded way without what is found out once for each program.
-    fn known(&self) -> Measured {
-        Measured { cpu: self.recorded.cpu.saturating_sub(self.baselines), ..self.recorded }
+/// The measurements over one action space.
+struct Floor<'a> {
+    size: &'a Size,
+    programs: &'a Loaded,
+    /// CPU time of finding the first states of the programs.
+    first_states: Duration,
+    environment: Listed,
+    /// Those that the first recording left.
+    episodes: Vec<Episode>,
+    rounds: Vec<Round>,
+}
+
+impl Floor<'_> {
+    fn name(&self) -> &str {
+        &self.environment.space().name
+    }
+
+    fn title(&self, what: &str) -> String {
+        format!("{}, round {} of {}: {what}", self.name(), self.rounds.len() + 1, self.size.rounds)
+    }
+
+    /// Records the episodes in one way, with a row at once; gives what `look` finds in the lake as well.
+    fn recorded<T>(&self, way: &Way, look: impl FnOnce(&Path) -> T) -> (Measured, T) {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let count = self.size.episodes_each * self.programs.uris().len() as u64;
+        let wanted = Episodes { count, jobs: 1, keyframes: Some(way.keyframes) };
+        let lake = folder.path().join("lake");
+        let mut measured = record_in(&self.environment, &lake, self.programs, &wanted);
+        measured.cpu = measured.cpu.saturating_sub(self.first_states);
+        let figure = format!("{:.0} µs", measured.micros());
+        line(&self.title(&format!("recorded, {}", way.name)), &figure, "a step");
+        (measured, look(&lake))
+    }
+
+    /// Measures all ways once. The first of the first round finds out which steps there are.
+    fn round(&mut self) {
+        let (first, others) = self.size.ways.split_first().expect("a way is measured");
+        let read = |lake: &Path| self.rounds.is_empty().then(|| episodes(lake));
+        let (measured, found) = self.recorded(first, read);
+        let mut recorded = vec![measured];
+        if let Some(found) = found {
+            self.episodes = found;
+        }
+        let alone = passes_alone(self.programs, self.environment.space(), &self.episodes);
+        let figure = format!("{:.0} µs", alone.micros());
+        line(&self.title("passes alone"), &figure, &compared(first, &measured, &alone));
+        for way in others {
+            let (measured, (bytes, states)) = self.recorded(way, state_bytes);
+            println!("    {}; {bytes} bytes, {states} states", compared(way, &measured, &alone));
+            recorded.push(measured);
+        }
+        self.rounds.push(Round { alone, recorded });
+    }
+
+    /// The rows of all rounds.
+    fn report(&self) {
+        let failures = self.episodes.iter().filter(|episode| episode.failed).count();
+        let (episodes, steps) = (self.episodes.len(), self.rounds[0].recorded[0].steps);
+        println!("  {}: {episodes} episodes, {steps} steps, {failures} failures", self.name());
+        let [alone, ..] = spread(&self.rounds, |round| round.alone.micros());
+        line("  passes alone, CPU per step", &format!("{alone:.0} µs"), "");
+        for (place, way) in self.size.ways.iter().enumerate() {
+            let of = |round: &Round| share(&round.recorded[place], &round.alone);
+            let [median, least, most] = spread(&self.rounds, of);
+            let note = format!("{} ({least:.1} to {most:.1})", way.target);
+            let what = format!("  recorded, {}, over passes alone", way.name);
+            line(&what, &format!("{median:.1}%"), &note);
+            let over = |round: &Round| round.recorded[place].micros() - round.alone.micros();
+            let [median, least, most] = spread(&self.rounds, over);
+            let note = format!("({least:.0} to {most:.0})");
+            line("    overhead, CPU per step", &format!("{median:.0} µs"), &note);
+            let [rate, ..] = spread(&self.rounds, |round| round.recorded[place].per_cpu_second());
+            line("    recorded steps per CPU second", &format!("{rate:.0}"), "");
+        }
     }
 }
 
-/// A figure of every round: the median, the least and the greatest.
-fn spread(rounds: &[Round], figure: impl Fn(&Round) -> f64) -> [f64; 3] {
-    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
-    figures.sort_by(f64::total_cmp);
-    [figures[figures.len() / 2], figures[0], figures[figures.len() - 1]]
+/// Steps per CPU second as a percentage of those of passes alone.
+fn share(recorded: &Measured, alone: &Measured) -> f64 {
+    100.0 * recorded.per_cpu_second() / alone.per_cpu_second()
 }
 
-/// A line for a way: its steps per CPU second against passes alone.
-fn line_of(what: &str, rounds: &[Round], way: impl Fn(&Round) -> Measured, target: &str) {
-    let [median, least, most] =
-        spread(rounds, |round| 100.0 * way(round).per_cpu_second() / round.alone.per_cpu_second());
-    line(what, &format!("{median:.1}%"), &format!("{target}({least:.1} to {most:.1})"));
-    let [micros, ..] = spread(rounds, |round| micros(&way(round)));
-    line("  CPU per step", &format!("{micros:.0} µs"), "");
+fn compared(way: &Way, recorded: &Measured, alone: &Measured) -> String {
+    let over = recorded.micros() - alone.micros();
+    format!("{} is {:.1}%, {over:.0} µs over it", way.name, share(recorded, alone))
 }
 
-pub(crate) fn run() {
+pub(crate) fn run(quick: bool) {
     heading("Recorded stepping against its floor: Debian programs, random episodes of 50 steps");
-    let programs = Loaded::new(&[
-        "benchmark://debian-v0/zlib/*",
-        "benchmark://debian-v0/bzip2/*",
-        "benchmark://debian-v0/lz4/lib/*",
-    ]);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = folder.path().join("lake");
-    let count = programs.uris().len() as u64;
-    record(&path, &programs, EPISODES_EACH * count, 1);
-    let episodes = episodes(&path);
-    let failures = episodes.iter().filter(|episode| episode.failed).count();
-    let environment = LlvmEnvironment::new();
-    let space =
-        environment.spec().action_space(ACTION_SPACE).expect("it is LLVM's default").clone();
-    let rounds: Vec<Round> = (0..ROUNDS)
-        .map(|number| {
-            let alone = passes_alone(&programs, &space, &episodes);
-            let (session, baselines) = session(&programs, &environment, &episodes);
-            let again = folder.path().join(format!("lake-{number}"));
-            let recorded = record(&again, &programs, EPISODES_EACH * count, 1);
-            Round { alone, session, recorded, baselines }
-        })
-        .collect();
-    println!(
-        "  {count} programs, {} episodes, {} steps, {failures} failures; medians of {ROUNDS} rounds",
-        episodes.len(),
-        rounds[0].recorded.steps
-    );
-    let [per_second, ..] = spread(&rounds, |round| round.alone.per_cpu_second());
-    line("passes alone, steps per CPU second", &format!("{per_second:.0}"), "");
-    let [cpu, ..] = spread(&rounds, |round| micros(&round.alone));
-    line("  CPU per step", &format!("{cpu:.0} µs"), "");
-    line_of(
-        "session: states, no-ops, rewards, against passes alone",
-        &rounds,
-        |round| round.session,
-        "",
-    );
-    line_of("recorded from a worker, IR and features, sealed", &rounds, |round| round.recorded, "");
-    line_of("  without the programs' baselines", &rounds, Round::known, "target 55% ");
-    let [per_second, ..] = spread(&rounds, |round| round.recorded.per_cpu_second());
-    line("recorded steps per CPU second", &format!("{per_second:.0}"), "");
-    let [each, ..] = spread(&rounds, |round| round.baselines.as_secs_f64() * 1e3 / count as f64);
-    line("baselines and first state of a program, once", &format!("{each:.1} ms"), "");
-    let (bytes, states) = state_bytes(&path);
-    line(
-        "bytes on disk per unique state, IR included",
-        &format!("{:.0}", bytes as f64 / states as f64),
-        "peer 16,800 to 24,600 a row",
-    );
-    line("unique states", &states.to_string(), "");
+    let programs = Loaded::new(&LIBRARY_FILES);
+    programs.describe();
+    let (known, _) = starts(&programs, "first state and baselines, once", &Known::default());
+    let (_, first_states) = starts(&programs, "  first state alone", &known);
+    let measure = |size| measure(size, &programs, &known, first_states);
+    measure(&QUICK);
+    if !quick {
+        measure(&WHOLE);
+    }
+}
+
+fn measure(size: &Size, programs: &Loaded, known: &Known, first_states: Duration) {
+    println!("  {} episodes of each program:", size.episodes_each);
+    let mut floors = Listed::all(known).map(|environment| Floor {
+        size,
+        programs,
+        first_states,
+        environment,
+        episodes: Vec::new(),
+        rounds: Vec::new(),
+    });
+    for _ in 0..size.rounds {
+        for floor in &mut floors {
+            floor.round();
+        }
+    }
+    println!("  medians of {} rounds, in which the ways take turns:", size.rounds);
+    for floor in &floors {
+        floor.report();
+    }
 }
 
 /// What CompilerGym 0.2.5's shipped logger does on such programs, steps per CPU second, with and without its
@@ -245,7 +279,7 @@ pub(crate) fn run_peer() {
     let recorded = record(
         &folder.path().join("lake"),
         &programs,
-        EPISODES_EACH * programs.uris().len() as u64,
+        WHOLE.episodes_each * programs.uris().len() as u64,
         1,
     );
     let rate = recorded.per_cpu_second();

@@ -1,18 +1,15 @@
 //! IR by keyframes: what it saves, and what it costs to have a state's IR all the same.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray};
-use steplake::env::Environment;
-use steplake::env::llvm::LlvmEnvironment;
-use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::model::StateId;
 use steplake::record::rebuild::{RebuildError, Rebuilder};
 use steplake::store::{Lake, ScanColumns, Snapshot, Table};
 
-use crate::campaign::{Loaded, Measured, record_keyframes};
+use crate::campaign::{Episodes, Loaded, record_in, workers};
 use crate::{heading, line};
 
 /// Programs out of each dataset that are recorded.
@@ -58,9 +55,7 @@ fn percentile(times: &mut [Duration], percent: usize) -> String {
 }
 
 fn rebuilder() -> Rebuilder {
-    let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
-    let spec = LlvmEnvironment::new().spec().clone();
-    Rebuilder::new(Box::new(WorkerEnvironment::new(spec, config)))
+    Rebuilder::new(Box::new(workers()))
 }
 
 /// Rebuilds states one by one and in batches, and compares each with what the lake that stores all says.
@@ -129,15 +124,15 @@ pub(crate) fn run() {
     let choices = [("none", None), ("all", Some(1)), ("K=4", Some(4)), ("K=16", Some(16))];
     let lakes = choices.map(|(name, every)| {
         let path = folder.path().join(name);
-        let recorded: Measured = record_keyframes(&path, &programs, episodes, 1, every);
+        let wanted = Episodes { count: episodes, jobs: 1, keyframes: every };
+        let recorded = record_in(&workers(), &path, &programs, &wanted);
         let snapshot = snapshot(&path);
         let (ir, whole) = bytes(&snapshot);
         let kept = snapshot.rows(Table::Ir) as f64 / snapshot.rows(Table::Observations) as f64;
-        let micros = recorded.cpu.as_secs_f64() * 1e6 / recorded.steps as f64;
         line(&format!("{name}: bytes of IR per unique state"), &format!("{ir:.0}"), "");
         line(&format!("{name}: bytes of Parquet per unique state"), &format!("{whole:.0}"), "");
         line(&format!("{name}: states stored"), &format!("{:.1}%", 100.0 * kept), "");
-        line(&format!("{name}: CPU per step"), &format!("{micros:.0} µs"), "");
+        line(&format!("{name}: CPU per step"), &format!("{:.0} µs", recorded.micros()), "");
         snapshot
     });
     let [_, all, four, sixteen] = &lakes;

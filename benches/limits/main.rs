@@ -1,5 +1,6 @@
 //! What steplake costs, as ratios measured in one run: `make bench`, or
-//! `cargo bench --bench limits -- [floor] [peer] [recorder] [jobs] [keyframes] [memory]`.
+//! `cargo bench --bench limits -- [--quick] [floor] [many] [peer] [recorder] [jobs] [keyframes] [memory] [start]`.
+//! `--quick` cuts `floor` and `many` short.
 //!
 //! CPU time is user and system time of this process and of its workers. Nothing is asserted here:
 //! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` keeps the figures.
@@ -10,8 +11,11 @@
 mod campaign;
 mod floor;
 mod keyframes;
+mod listed;
+mod many;
 mod memory;
 mod recorder;
+mod start;
 
 use std::time::Duration;
 
@@ -47,18 +51,44 @@ fn line(what: &str, figure: &str, target: &str) {
     println!("  {what:<58} {figure:>16}   {target}");
 }
 
+/// A figure of every round: the median, the least and the greatest.
+fn spread<T>(rounds: &[T], figure: impl Fn(&T) -> f64) -> [f64; 3] {
+    let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    let last = figures.len() - 1;
+    let median = f64::midpoint(figures[last / 2], figures[last.div_ceil(2)]);
+    [median, figures[0], figures[last]]
+}
+
+/// What the figures depend on most.
+fn machine() -> String {
+    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let field = |name: &str| {
+        let value = text.lines().find_map(|line| line.strip_prefix(name)?.split_once(": "));
+        value.map_or("unknown", |(_, value)| value)
+    };
+    let cores = std::thread::available_parallelism().map_or(0, std::num::NonZero::get);
+    let [family, model] = ["cpu family", "model\t"].map(field);
+    format!("{} (family {family}, model {model}), {cores} cores", field("model name"))
+}
+
 fn main() {
-    let wanted: Vec<String> =
-        std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let (options, wanted): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with('-'));
+    let quick = options.iter().any(|option| option == "--quick");
     let is_wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|word| word == name);
-    for (name, bench) in [
-        ("recorder", recorder::run as fn()),
-        ("floor", floor::run),
-        ("peer", floor::run_peer),
-        ("jobs", campaign::run_jobs),
-        ("keyframes", keyframes::run),
-        ("memory", memory::run),
-    ] {
+    println!("CPU: {}", machine());
+    let benches: [(&str, &dyn Fn()); 8] = [
+        ("recorder", &recorder::run),
+        ("floor", &|| floor::run(quick)),
+        ("many", &|| many::run(quick)),
+        ("peer", &floor::run_peer),
+        ("jobs", &campaign::run_jobs),
+        ("keyframes", &keyframes::run),
+        ("memory", &memory::run),
+        ("start", &start::run),
+    ];
+    for (name, bench) in benches {
         if is_wanted(name) {
             bench();
         }

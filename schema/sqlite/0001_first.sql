@@ -7,13 +7,14 @@ CREATE TABLE lake (
   identity_digest TEXT NOT NULL              -- BLAKE3 of lake.json's content, hex
 ) STRICT;
 
--- Who wrote. `finished` changes once.
+-- Who wrote. `finished` changes once; `repeated_windows` grows each time when the run ends or pauses.
 CREATE TABLE runs (
   run_id INTEGER PRIMARY KEY AUTOINCREMENT,  -- from 1, in the order in which runs were begun
   uid TEXT NOT NULL UNIQUE,                  -- 128 random bits, hex: names the run across lakes
   arguments TEXT NOT NULL,                   -- what identifies the run, as its caller writes it
   started_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds
-  finished INTEGER NOT NULL DEFAULT 0        -- 1 once the run did all that it was asked for
+  finished INTEGER NOT NULL DEFAULT 0,       -- 1 once the run did all that it was asked for
+  repeated_windows INTEGER NOT NULL DEFAULT 0  -- windows of steps that failed in one worker, and not in a fresh one
 ) STRICT;
 
 -- The hot log: rows that were appended and are not sealed. A frame is never changed.

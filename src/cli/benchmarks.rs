@@ -1,10 +1,10 @@
 //! What the commands name: environments, action spaces, benchmarks.
 
-use crate::datasets::{Datasets, Settings};
+use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
 use crate::env::toy;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment};
-use crate::model::{ActionSpace, Benchmark, BenchmarkUri, EnvironmentSpec};
+use crate::model::{ActionSpace, Baselines, Benchmark, BenchmarkUri, EnvironmentSpec};
 use crate::record::generate::{ProgramError, Programs};
 
 use super::failure::Failed;
@@ -47,22 +47,24 @@ pub(super) fn action_space(
 pub(super) enum Catalogue {
     /// Programs of the toy environment: `generator://toy-v0/<seed>`.
     Toy,
-    /// Programs for LLVM.
-    Datasets(Datasets),
+    /// Programs for LLVM, and what is known of them.
+    Datasets(Datasets, KnownBaselines),
 }
 
 impl Catalogue {
-    pub(super) fn new(environment: &str) -> Self {
-        match environment {
-            toy::NAME => Self::Toy,
-            _ => Self::Datasets(Datasets::new(&Settings::from_environment())),
+    pub(super) fn new(spec: &EnvironmentSpec) -> Result<Self, Failed> {
+        if spec.name == toy::NAME {
+            return Ok(Self::Toy);
         }
+        let settings = Settings::from_environment()?;
+        let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec);
+        Ok(Self::Datasets(Datasets::new(&settings), baselines))
     }
 
     /// The canonical URIs of what `patterns` name, each once.
     pub(super) fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, Failed> {
         match self {
-            Self::Datasets(datasets) => Ok(datasets.expand_all(patterns)?),
+            Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
             Self::Toy => {
                 let mut seeds = Vec::new();
                 for pattern in patterns {
@@ -81,7 +83,7 @@ impl Catalogue {
     pub(super) fn one(&self, uri: &str) -> Result<BenchmarkUri, Failed> {
         let uri: BenchmarkUri = uri.parse().map_err(|error| Failed::usage(format!("{error}")))?;
         match self {
-            Self::Datasets(datasets) => Ok(datasets.resolve(&uri)?),
+            Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
             Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
         }
     }
@@ -108,11 +110,29 @@ fn toy_seeds(pattern: &str) -> Result<std::ops::RangeInclusive<u32>, Failed> {
 impl Programs for Catalogue {
     fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match self {
-            Self::Datasets(datasets) => Ok(datasets.benchmark(uri)?),
+            Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
             Self::Toy => {
                 let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
                 Ok(toy::benchmark(seed))
             }
+        }
+    }
+
+    fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
+        match self {
+            Self::Datasets(_, known) => known.read(&benchmark.program),
+            Self::Toy => None,
+        }
+    }
+
+    fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
+        if let Self::Datasets(_, known) = self
+            && let Err(error) = known.write(&benchmark.program, baselines)
+        {
+            tracing::warn!(
+                "the baselines of {} are found out again next time: {error}",
+                benchmark.uri
+            );
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::datasets::{Datasets, Settings};
 use crate::model::BenchmarkUri;
 
 pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
-    let datasets = Datasets::new(&Settings::from_environment());
+    let datasets = Datasets::new(&Settings::from_environment()?);
     match command {
         DatasetsCommand::List => print(&list(&datasets)),
         DatasetsCommand::Install { uris } => uris.iter().try_for_each(|uri| {

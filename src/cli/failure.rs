@@ -132,6 +132,8 @@ impl From<DatasetError> for Failed {
             | DatasetError::Killed { .. }
             | DatasetError::TimedOut { .. }
             | DatasetError::Cache { .. }
+            | DatasetError::NoCachePlace
+            | DatasetError::ForeignCache { .. }
             | DatasetError::NoPackageSources { .. }
             | DatasetError::ChecksumMismatch { .. } => Code::Failed,
             _ => Code::Usage,

@@ -37,7 +37,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
     let space = action_space(&spec, wanted_space)?;
     let identity = identity(&spec, &space, args, there)?;
-    let catalogue = Catalogue::new(spec.name);
+    let catalogue = Catalogue::new(&spec)?;
     let plan = plan(args, &space, &catalogue)?;
     match lake_there {
         Ok(_) => {}
@@ -65,6 +65,8 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         tracing::debug!(%error, "the run stopped");
     }
     let mut writer = closed?;
+    let repeated_windows = environment.repeated_windows();
+    writer.add_repeated_windows(run, u32::try_from(repeated_windows).unwrap_or(u32::MAX))?;
     match result? {
         Ending::Complete => {
             writer.discard_open(run)?;

@@ -66,6 +66,7 @@ fn info_json(snapshot: &Snapshot) -> serde_json::Value {
             "uid": run.uid,
             "started_at_ms": run.started_at_ms,
             "finished": run.finished,
+            "repeated_windows": run.repeated_windows,
             "arguments": arguments,
         })
     };
@@ -178,6 +179,12 @@ fn history(snapshot: &Snapshot) -> String {
         let arguments = run.arguments.chars().take(ARGUMENTS_SHOWN).collect::<String>();
         let more = if arguments.len() < run.arguments.len() { "…" } else { "" };
         line(format!("run {:<4} {finished}: {arguments}{more}", run.id.0));
+        if run.repeated_windows > 0 {
+            let windows = counted(run.repeated_windows.into(), "window");
+            let was =
+                "of steps failed in one worker and not in a fresh one, whose steps were recorded";
+            line(format!("         {windows} {was}"));
+        }
     }
     for row in snapshot.retractions() {
         let (kind, at) = (row.kind.as_str(), row.snapshot);

@@ -23,7 +23,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions =
         args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
-    let catalogue = Catalogue::new(environment.spec().name);
+    let catalogue = Catalogue::new(environment.spec())?;
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri)?;
     let mut session = workers(environment.as_ref())?.session()?;
@@ -188,7 +188,7 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
 }
 
 pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
-    let catalogue = Catalogue::new(llvm::NAME);
+    let catalogue = Catalogue::new(environment(llvm::NAME)?.spec())?;
     let uris = catalogue.expand(&args.benchmarks)?;
     let load = |uri| catalogue.load(uri).map_err(Failed::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -31,6 +31,7 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::{CommandFactory, Parser};
 use indicatif::HumanCount;
@@ -87,8 +88,8 @@ fn run(cli: &Cli) -> Result<(), Failed> {
             clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut script);
             print(&String::from_utf8_lossy(&script))
         }
-        Command::Worker { environment, flight, memory_bytes_max } => {
-            worker(environment, flight, *memory_bytes_max)
+        Command::Worker { environment, flight, step_cpu_max_ms, memory_bytes_max } => {
+            worker(environment, flight, Duration::from_millis(*step_cpu_max_ms), *memory_bytes_max)
         }
         Command::ProbeChild => live::probe_child(),
     }
@@ -122,11 +123,17 @@ fn threads() -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 /// Serves sessions over standard input, which a supervisor has made a socket.
-fn worker(environment: &str, flight: &Path, memory_bytes_max: u64) -> Result<(), Failed> {
+fn worker(
+    environment: &str,
+    flight: &Path,
+    step_cpu_max: Duration,
+    memory_bytes_max: u64,
+) -> Result<(), Failed> {
     let environment = benchmarks::environment(environment)?;
     let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
     let stream = UnixStream::from(socket);
-    Ok(crate::env::worker::serve(environment.as_ref(), stream, flight, memory_bytes_max)?)
+    let environment = environment.as_ref();
+    Ok(crate::env::worker::serve(environment, stream, flight, step_cpu_max, memory_bytes_max)?)
 }
 
 /// Writes a text to standard output. A reader that has seen enough and closed it is no failure.

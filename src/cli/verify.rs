@@ -11,27 +11,34 @@ use super::dedup::derive;
 use super::failure::{Code, Failed};
 use super::{counted, print, progress, snapshot};
 use crate::dedup;
+use crate::env::worker::WorkerEnvironment;
 use crate::model::{ActionSpace, Outcome};
-use crate::record::replay::{ReplayReport, draw, replay};
-use crate::store::{Lake, Relisted, Repaired, Snapshot, SnapshotId, Table, VerifyReport};
+use crate::record::recompute::{self, BaselineReport, Ids};
+use crate::record::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
+use crate::store::{
+    Identity, Lake, Relisted, Repaired, Snapshot, SnapshotId, StoredState, Table, VerifyReport,
+};
+
+/// Programs whose baselines are recomputed.
+const BASELINES_SAMPLE: usize = 8;
 
 pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
     if args.repair {
         repair(cli, &lake)?;
     }
-    let bar = progress::bar(cli, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked");
-    let mut show = |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    };
-    let report = match args.snapshot.snapshot {
-        Some(number) => lake.verify_at(SnapshotId(number), &mut show)?,
-        None => lake.verify(&mut show)?,
-    };
-    bar.finish_and_clear();
-    print(&findings(&report))?;
-    let mut found = !report.is_sound();
+    let compiler = compiler(lake.identity());
+    let (report, mut ids) = check(cli, &lake, args, compiler.as_ref().ok())?;
+    print(&findings(&report, &ids))?;
+    let mut found = !report.is_sound() || !ids.findings.is_empty();
+    match compiler.and_then(|workers| ids.unavailable.take().map_or(Ok(workers), Err)) {
+        Err(why) => print(&bytes_only(&why, ids.compared))?,
+        // What is damaged may not be readable.
+        Ok(_) if !report.is_sound() => {}
+        Ok(workers) => {
+            found |= !compare_baselines(&workers, &snapshot(&lake, args.snapshot)?, args.seed)?;
+        }
+    }
     if let Some(count) = args.replay {
         found |= !replay_some(cli, &snapshot(&lake, args.snapshot)?, count, args.seed)?;
     }
@@ -39,6 +46,91 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
         return Err(Failed::new(Code::Found, "verify found what is listed above"));
     }
     Ok(())
+}
+
+/// The lake's own compiler, in worker processes, or why it cannot be had.
+fn compiler(lake: &Identity) -> Result<WorkerEnvironment, String> {
+    let environment = environment(&lake.environment).map_err(|error| error.to_string())?;
+    match demand_same(environment.as_ref(), lake) {
+        Ok(()) => workers(environment.as_ref()).map_err(|error| error.to_string()),
+        Err(ReplayError::OtherEnvironment { lake, here }) => {
+            Err(format!("the lake was recorded with {lake}, and what is here is {here}"))
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Checks the bytes, and the ids where there is a compiler.
+fn check(
+    cli: &Cli,
+    lake: &Lake,
+    args: &VerifyArgs,
+    compiler: Option<&WorkerEnvironment>,
+) -> Result<(VerifyReport, Ids), Failed> {
+    let bar = progress::bar(cli, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}");
+    let mut show = |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    };
+    let at = args.snapshot.snapshot.map(SnapshotId);
+    let (report, ids) = match compiler {
+        None => (lake.verify_states(at, &mut show, &mut |_| ()), Ids::default()),
+        Some(workers) => recompute::ids(workers, jobs(), |compare| {
+            let mut states = 0;
+            lake.verify_states(at, &mut show, &mut |stored: StoredState| {
+                states += 1;
+                bar.set_message(format!("  {} recomputed", counted(states, "id")));
+                compare(stored);
+            })
+        })?,
+    };
+    bar.finish_and_clear();
+    Ok((report?, ids))
+}
+
+/// Sessions that work at once.
+fn jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Says what was not done without the compiler.
+fn bytes_only(why: &str, compared: u64) -> String {
+    let ids = match compared {
+        0 => "ids and baselines are not recomputed".to_owned(),
+        compared => format!("only {} and no baselines are recomputed", counted(compared, "id")),
+    };
+    format!("verify: bytes only: {ids}, since the compiler cannot be had: {why}\n")
+}
+
+/// Recomputes the baselines of some programs; true when all agree.
+fn compare_baselines(
+    workers: &WorkerEnvironment,
+    snapshot: &Snapshot,
+    seed: i64,
+) -> Result<bool, Failed> {
+    let report = recompute::baselines(workers, snapshot, BASELINES_SAMPLE, seed, jobs())?;
+    print(&described(&report))?;
+    Ok(report.differing.is_empty())
+}
+
+fn described(report: &BaselineReport) -> String {
+    if report.programs == 0 {
+        return String::new();
+    }
+    let (agreeing, compared) = (report.compared - report.differing.len(), report.compared);
+    let mut text = format!(
+        "baselines: {agreeing} of {compared} programs agree, drawn from {}",
+        report.programs
+    );
+    if report.without_ir > 0 {
+        write!(text, "; {} more have no IR in the lake", report.without_ir)
+            .expect("a string takes it");
+    }
+    text.push('\n');
+    for line in &report.differing {
+        writeln!(text, "  {line}").expect("a string takes it");
+    }
+    text
 }
 
 /// Drops what is damaged and says what.
@@ -99,14 +191,18 @@ fn dropped(repaired: &Repaired) -> String {
     text
 }
 
-fn findings(report: &VerifyReport) -> String {
+fn findings(report: &VerifyReport, ids: &Ids) -> String {
     let mut text = String::new();
-    for finding in &report.findings {
+    for finding in report.findings.iter().chain(&ids.findings) {
         writeln!(text, "{}: {}", finding.path.display(), finding.what).expect("a string takes it");
     }
     let (files, frames) = (counted(report.segments, "file"), counted(report.frames, "frame"));
     let (bytes, states) = (HumanBytes(report.bytes), counted(report.ir, "state"));
-    let ids = if report.ir == 1 { "its id" } else { "their ids" };
+    let by = match ids.compared {
+        compared if compared == report.ir => "by SHA-1 and id".to_owned(),
+        0 => "by SHA-1 alone".to_owned(),
+        compared => format!("by SHA-1, {compared} of them by id"),
+    };
     let without = match (report.rebuilt, report.without_ir) {
         (0, 0) => String::new(),
         (rebuilt, without) => {
@@ -114,7 +210,8 @@ fn findings(report: &VerifyReport) -> String {
             format!("; {rebuilt} can be rebuilt, and {without} have no IR")
         }
     };
-    let verdict = if report.is_sound() { "sound" } else { "not sound" };
+    let is_sound = report.is_sound() && ids.findings.is_empty();
+    let verdict = if is_sound { "sound" } else { "not sound" };
     if report.unobserved > 0 {
         let states = counted(report.unobserved, "state");
         writeln!(text, "without observations since a repair: {states}").expect("a string takes it");
@@ -126,7 +223,7 @@ fn findings(report: &VerifyReport) -> String {
     writeln!(
         text,
         "verify: {verdict}; checked {files} and {frames} of the hot log ({bytes}), and \
-         the IR of {states} against {ids}{without}"
+         the IR of {states} {by}{without}"
     )
     .expect("a string takes it");
     text
@@ -142,8 +239,7 @@ fn replay_some(cli: &Cli, snapshot: &Snapshot, count: usize, seed: i64) -> Resul
         return Ok(true);
     }
     let bar = progress::bar(cli, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let report = replay(&workers, snapshot, &edges, jobs, &|| bar.inc(1))?;
+    let report = replay(&workers, snapshot, &edges, jobs(), &|| bar.inc(1))?;
     bar.finish_and_clear();
     let space = &snapshot.identity().action_space;
     let (text, agrees) = describe(&report, space);

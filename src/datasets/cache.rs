@@ -1,8 +1,11 @@
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use nix::unistd::geteuid;
 
 use super::DatasetError;
 
@@ -14,6 +17,8 @@ const LEFTOVER_AGE_MAX: Duration = Duration::from_hours(24);
 /// Processes share it. An entry is written under another name and renamed, so a reader sees all of
 /// it or nothing; it carries the digest of its content, so damage is seen, and the entry is made
 /// again. Who makes an entry holds a file lock, so it is made once.
+///
+/// The folder is its user's alone: what another user put there would become part of lakes.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
@@ -56,18 +61,38 @@ impl Cache {
     }
 
     /// Where the cache lies when nobody says otherwise: `$STEPLAKE_CACHE`, else
-    /// `$XDG_CACHE_HOME/steplake`, else `~/.cache/steplake`.
-    pub fn default_root(variable: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    /// `$XDG_CACHE_HOME/steplake`, else `~/.cache/steplake`. Never a folder that others can make as well.
+    ///
+    /// # Errors
+    ///
+    /// [`DatasetError::NoCachePlace`] where no variable says.
+    pub fn default_root(
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<PathBuf, DatasetError> {
         let set = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let own = set("STEPLAKE_CACHE");
         let user = || set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
-        own.or_else(|| Some(user()?.join("steplake")))
-            .unwrap_or_else(|| std::env::temp_dir().join("steplake"))
+        own.or_else(|| Some(user()?.join("steplake"))).ok_or(DatasetError::NoCachePlace)
     }
 
     /// The folder.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Makes the folder, or makes sure that it is this user's alone.
+    fn open(&self) -> Result<(), DatasetError> {
+        let opened = || -> io::Result<bool> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
+            let folder = fs::metadata(&self.root)?;
+            let is_open_to_all = folder.mode() & 0o002 != 0;
+            Ok(folder.uid() == geteuid().as_raw() && !is_open_to_all)
+        };
+        match opened() {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(DatasetError::ForeignCache { path: self.root.clone() }),
+            Err(source) => Err(DatasetError::Cache { path: self.root.clone(), source }),
+        }
     }
 
     /// The content of the entry called `key`, made by `make` where it is missing or damaged.
@@ -76,6 +101,7 @@ impl Cache {
         key: Key,
         make: impl FnOnce() -> Result<Vec<u8>, DatasetError>,
     ) -> Result<Vec<u8>, DatasetError> {
+        self.open()?;
         if let Some(content) = self.read(key) {
             return Ok(content);
         }
@@ -89,8 +115,20 @@ impl Cache {
         Ok(content)
     }
 
-    /// The content of the entry called `key`, where it is there and whole.
-    pub(super) fn read(&self, key: Key) -> Option<Vec<u8>> {
+    /// The content of the entry called `key`, if it is there and whole.
+    pub(super) fn get(&self, key: Key) -> Result<Option<Vec<u8>>, DatasetError> {
+        self.open()?;
+        Ok(self.read(key))
+    }
+
+    /// Puts an entry in its place, whatever is there.
+    pub(super) fn put(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
+        self.open()?;
+        self.write(key, content)
+    }
+
+    /// The content of the entry called `key`, where it is there and whole. The folder has been opened.
+    fn read(&self, key: Key) -> Option<Vec<u8>> {
         let path = self.path_of(key);
         let mut stored = fs::read(&path).ok()?;
         let Some(content) = stored.split_off_checked(blake3::OUT_LEN) else {
@@ -104,8 +142,8 @@ impl Cache {
         Some(content)
     }
 
-    /// Puts an entry in its place.
-    pub(super) fn write(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
+    /// Puts an entry in its place. The folder has been opened.
+    fn write(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
         let path = self.path_of(key);
         let folder = path.parent().unwrap_or(&self.root);
         let written = || -> io::Result<()> {
@@ -121,6 +159,7 @@ impl Cache {
 
     /// Waits for the lock called `name`.
     pub(super) fn lock(&self, name: &str) -> Result<Lock, DatasetError> {
+        self.open()?;
         let folder = self.root.join("locks");
         let path = folder.join(name);
         let locked = || -> io::Result<File> {
@@ -135,6 +174,7 @@ impl Cache {
 
     /// The folder called `name` in the cache, made where it is missing.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, DatasetError> {
+        self.open()?;
         let path = self.root.join(name);
         match fs::create_dir_all(&path) {
             Ok(()) => Ok(path),
@@ -144,6 +184,7 @@ impl Cache {
 
     /// A folder on the cache's disk that is gone when it is dropped.
     pub(super) fn scratch(&self) -> Result<tempfile::TempDir, DatasetError> {
+        self.open()?;
         let made = self.scratch_root().and_then(tempfile::TempDir::new_in);
         made.map_err(|source| DatasetError::Cache { path: self.root.clone(), source })
     }
@@ -189,6 +230,7 @@ impl SplitOffChecked for Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn made(text: &str) -> impl FnOnce() -> Result<Vec<u8>, DatasetError> {
         let content = text.as_bytes().to_vec();
@@ -272,11 +314,42 @@ mod tests {
                 set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
             })
         };
-        assert_eq!(with(&[("HOME", "/h"), ("STEPLAKE_CACHE", "/c")]), Path::new("/c"));
-        assert_eq!(with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")]), Path::new("/x/steplake"));
-        assert_eq!(
-            with(&[("HOME", "/h"), ("XDG_CACHE_HOME", "")]),
-            Path::new("/h/.cache/steplake")
-        );
+        let lies = |set, place: &str| assert_eq!(with(set).unwrap(), Path::new(place));
+        lies(&[("HOME", "/h"), ("STEPLAKE_CACHE", "/c")], "/c");
+        lies(&[("HOME", "/h"), ("XDG_CACHE_HOME", "/x")], "/x/steplake");
+        lies(&[("HOME", "/h"), ("XDG_CACHE_HOME", "")], "/h/.cache/steplake");
+        for nowhere in [&[][..], &[("HOME", "")], &[("TMPDIR", "/t")]] {
+            let message = with(nowhere).unwrap_err().to_string();
+            assert!(message.contains("set STEPLAKE_CACHE to a folder of your own"), "{message}");
+        }
+    }
+
+    #[test]
+    fn the_folder_is_its_users_alone() {
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("deep/cache");
+        let key = Key::of("test", &["a"]);
+        Cache::new(&root).entry(key, made("content")).unwrap();
+        assert_eq!((mode(&root), mode(root.parent().unwrap())), (0o700, 0o700));
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = |root: &Path| {
+            let cache = Cache::new(root);
+            for error in [
+                cache.entry(key, unwanted).unwrap_err(),
+                cache.scratch().map(drop).unwrap_err(),
+                cache.folder("x").map(drop).unwrap_err(),
+                cache.lock("x").map(drop).unwrap_err(),
+            ] {
+                assert!(matches!(error, DatasetError::ForeignCache { .. }), "{error}");
+            }
+        };
+        refused(&root);
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(Cache::new(&root).entry(key, unwanted).unwrap(), b"content");
+        // Who may give files away can try the other half.
+        if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
+            refused(&root);
+        }
     }
 }

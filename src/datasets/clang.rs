@@ -1,15 +1,19 @@
-//! How every program is compiled, so that equal sources give equal bytes on every machine.
+//! How every program is compiled, so that equal sources give equal bytes on every machine, and nothing else of a
+//! machine gets into them.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::DatasetError;
+use super::assembly::reading_directive;
 use super::command::{Run, RunError, Tool, find};
+use super::opened::{Sources, TARGET};
 
 const CLANG: Tool = Tool { name: "clang-22", package: "clang-22" };
 const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
+const DIS: Tool = Tool { name: "llvm-dis-22", package: "llvm-22" };
 
 /// The longest that one compilation may take.
 const COMPILE_LIMIT: Duration = Duration::from_mins(2);
@@ -52,7 +56,7 @@ pub(super) struct Source<'a> {
     /// The benchmark, for messages.
     pub(super) uri: &'a str,
     pub(super) language: Language,
-    /// The folder in which the compiler runs.
+    /// The folder in which the compiler runs. The program may be made of what lies there and below, and of headers.
     pub(super) folder: &'a Path,
     /// The file, relative to that folder: this name goes into the program as `__FILE__`.
     pub(super) file: &'a str,
@@ -79,12 +83,53 @@ pub(super) fn version() -> Result<&'static str, DatasetError> {
     Ok(VERSION.get_or_init(|| line))
 }
 
+/// The folders of the compiler's and the system's headers, as the compiler names them and without links.
+fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
+    static HEADERS: [OnceLock<Vec<PathBuf>>; 2] = [const { OnceLock::new() }; 2];
+    let (tool, name, place) = match language {
+        Language::C => (CLANG, "c", &HEADERS[0]),
+        Language::Cxx => (CLANGXX, "c++", &HEADERS[1]),
+        Language::Ir => return Ok(&[]),
+    };
+    if let Some(headers) = place.get() {
+        return Ok(headers);
+    }
+    let what = "the folders of its headers";
+    let run = Run::new(tool, what).args(FLAGS).args(["-E", "-v", "-x", name, "/dev/null"]);
+    let text = run.messages()?;
+    let lines = text.lines().skip_while(|line| !line.starts_with("#include <...>")).skip(1);
+    let named =
+        lines.take_while(|line| line.starts_with(' ')).map(|line| PathBuf::from(line.trim()));
+    let all = named.flat_map(|folder| [fs::canonicalize(&folder).ok(), Some(folder)]).flatten();
+    let headers: Vec<PathBuf> = all.collect();
+    if headers.is_empty() {
+        let (tool, what) = (tool.name.to_owned(), what.to_owned());
+        return Err(DatasetError::ToolFailed { tool, what, detail: "it names none".to_owned() });
+    }
+    Ok(place.get_or_init(|| headers))
+}
+
 /// Compiles a source to bitcode.
+///
+/// # Errors
+///
+/// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] when the compiler opened, or an assembler would open,
+/// a file that is neither the program's own nor a header.
 pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
+    compile_by(source, |run| run)
+}
+
+/// Compiles by the run that `prepare` makes of the usual one.
+fn compile_by<'a>(
+    source: &Source<'a>,
+    prepare: impl FnOnce(Run<'a>) -> Run<'a>,
+) -> Result<Compiled, DatasetError> {
     let tool = if source.language == Language::Cxx { CLANGXX } else { CLANG };
-    let language: &[&str] = if source.language == Language::Ir { &["-x", "ir"] } else { &[] };
+    let is_ir = source.language == Language::Ir;
+    let language: &[&str] = if is_ir { &["-x", "ir"] } else { &[] };
     find(tool)?;
-    let out = tempfile::NamedTempFile::new().map_err(|error| scratch_error(&error))?;
+    let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
+    let (program, opened) = (out.path().join("program.bc"), out.path().join("opened"));
     // A file called `-x.c` is a file.
     let file = if source.file.starts_with('-') {
         format!("./{}", source.file)
@@ -95,18 +140,72 @@ pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
         let own = source.flags.iter().map(String::as_str);
         FLAGS.into_iter().chain(own).chain(language.iter().copied()).chain([file.as_str()])
     };
-    let run = Run::new(tool, source.uri).args(arguments()).arg("-o").arg(out.path());
-    match run.folder(source.folder).limit(COMPILE_LIMIT).output() {
+    let mut run = Run::new(tool, source.uri).args(arguments()).arg("-o").arg(&program);
+    if !is_ir {
+        run = run.args(["-MD", "-MT", TARGET, "-MF"]).arg(&opened);
+    }
+    let run = run.folder(source.folder).writes(out.path()).limit(COMPILE_LIMIT);
+    match prepare(run).output() {
         Ok(_) => {}
         Err(RunError::Failed(failed)) if failed.disk_error().is_none() => {
-            let uri = source.uri.to_owned();
-            return Err(DatasetError::DoesNotCompile { uri, detail: failed.detail });
+            return Err(rejected(source.uri, failed.detail));
         }
         Err(error) => return Err(error.into()),
     }
-    let bitcode = fs::read(out.path()).map_err(|error| scratch_error(&error))?;
+    let read = |path: &Path| fs::read(path).map_err(|error| scratch_error(&error));
+    if !is_ir {
+        // clang 22 takes an `#embed` of a file that it cannot open for an empty one, without a word, but then it
+        // writes no list either.
+        let Ok(opened) = fs::read(&opened) else {
+            return Err(refused_file(source.uri, "a file that cannot be opened"));
+        };
+        let sources = Sources { folder: source.folder, headers: headers(source.language)? };
+        if let Some(file) = sources.foreign(&opened) {
+            return Err(refused_file(source.uri, &format!("`{file}`")));
+        }
+    }
+    let text = Run::new(DIS, source.uri).args(["-o", "-"]).arg(&program).reads(out.path());
+    refuse_reading_assembly(source.uri, &text.output()?)?;
     let shown: Vec<&str> = arguments().collect();
-    Ok(Compiled { bitcode, command: format!("{} {}", tool.name, shown.join(" ")) })
+    let command = format!("{} {}", tool.name, shown.join(" "));
+    Ok(Compiled { bitcode: read(&program)?, command })
+}
+
+/// What the compiler's error means: where it was kept from opening a file, the program is refused.
+fn rejected(uri: &str, detail: String) -> DatasetError {
+    let kept_from = detail.split_once("cannot open file '").and_then(|(_, rest)| {
+        rest.strip_suffix("': Permission denied").map(|file| format!("`{file}`"))
+    });
+    if let Some(file) = kept_from {
+        return refused_file(uri, &file);
+    }
+    // It reads the module's assembler text for the symbols in it.
+    for name in ["incbin", "include"] {
+        if detail.contains(&format!("Could not find {name} file")) {
+            return refused_assembly(uri, name);
+        }
+    }
+    DatasetError::DoesNotCompile { uri: uri.to_owned(), detail }
+}
+
+fn refused_file(uri: &str, file: &str) -> DatasetError {
+    let detail = format!(
+        "it takes in {file}, which is neither a header of the compiler or the system nor a file in the program's \
+         own folder or below: copy it there"
+    );
+    DatasetError::Refused { uri: uri.to_owned(), detail }
+}
+
+/// Refuses a program, in LLVM's text form, whose assembler text reads files.
+pub(super) fn refuse_reading_assembly(uri: &str, program: &[u8]) -> Result<(), DatasetError> {
+    reading_directive(program).map_or(Ok(()), |directive| Err(refused_assembly(uri, directive)))
+}
+
+fn refused_assembly(uri: &str, directive: &str) -> DatasetError {
+    let detail = format!(
+        "its assembler text has `{directive}` in it, by which it could take in any file: write it without"
+    );
+    DatasetError::Refused { uri: uri.to_owned(), detail }
 }
 
 fn scratch_error(error: &std::io::Error) -> DatasetError {
@@ -114,5 +213,89 @@ fn scratch_error(error: &std::io::Error) -> DatasetError {
         tool: CLANG.name.to_owned(),
         what: "its output in the temporary folder".to_owned(),
         detail: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// A folder with a secret beside the folder of a program.
+    fn place(program: &str) -> tempfile::TempDir {
+        let place = tempfile::tempdir().unwrap();
+        let own = place.path().join("own");
+        fs::create_dir_all(own.join("sub")).unwrap();
+        fs::write(place.path().join("secret"), "int secret = 1234567;\n").unwrap();
+        fs::write(own.join("sub/n.h"), "#define N 7\n").unwrap();
+        symlink(place.path().join("secret"), own.join("link.h")).unwrap();
+        fs::write(own.join("a.c"), program.replace("SECRET", place.path().to_str().unwrap()))
+            .unwrap();
+        place
+    }
+
+    fn compiled(
+        program: &str,
+        language: Language,
+        landlock: bool,
+    ) -> Result<Compiled, DatasetError> {
+        let place = place(program);
+        let folder = place.path().join("own");
+        let (uri, file) = ("file:///a.c", "a.c");
+        let source = Source { uri, language, folder: &folder, file, flags: &[] };
+        compile_by(&source, |run| if landlock { run } else { run.unconfined() })
+    }
+
+    #[test]
+    fn nothing_of_other_files_gets_into_a_program() {
+        for program in [
+            "#include \"SECRET/secret\"\n",
+            "#include \"../secret\"\n",
+            "#include \"sub/../../secret\"\n",
+            "#include \"link.h\"\n",
+            "#if __has_include(<../../etc/passwd>)\nint has;\n#endif\n",
+            "const char s[] = {\n#embed \"/etc/passwd\"\n};\n",
+            "const char s[] = {\n#embed \"SECRET/secret\"\n};\n",
+            "const char s[] = {\n#embed \"../secret\"\n};\n",
+            "const char s[] = {\n#embed \"link.h\"\n};\n",
+            "#if __has_embed(\"SECRET/secret\")\nint has;\n#endif\n",
+        ] {
+            let error = compiled(program, Language::C, false).unwrap_err();
+            assert!(matches!(error, DatasetError::Refused { .. }), "{program}: {error}");
+            let error = compiled(program, Language::C, true).unwrap_err();
+            let is_refused = matches!(error, DatasetError::Refused { .. });
+            assert!(is_refused, "{program}: {error}");
+            assert!(error.to_string().contains("it takes in "), "{error}");
+        }
+    }
+
+    #[test]
+    fn assembler_text_that_would_read_a_file_is_refused() {
+        for program in [
+            "__asm__(\".globl s\\ns: .incbin \\\"/etc/hostname\\\"\");\n",
+            "void f(void) { __asm__ volatile(\".Inc\" \"bin \\\"/etc/hostname\\\"\"); }\n",
+        ] {
+            for landlock in [false, true] {
+                let error = compiled(program, Language::C, landlock).unwrap_err();
+                assert_eq!(
+                    error.to_string(),
+                    "file:///a.c is refused: its assembler text has `incbin` in it, by which it could take in any \
+                     file: write it without"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn own_files_and_headers_are_taken() {
+        let c = "#include <stdio.h>\n#include <math.h>\n#include \"sub/n.h\"\n#include <stddef.h>\n\
+                 const char s[] = {\n#embed \"sub/n.h\"\n};\nint f(void) { return N; }\n";
+        let cxx = "#include <vector>\n#include <string>\n#include \"sub/n.h\"\n\
+                   int f() { return std::vector<int>(N).size(); }\n";
+        for (program, language) in [(c, Language::C), (cxx, Language::Cxx)] {
+            let both = [true, false].map(|landlock| compiled(program, language, landlock).unwrap());
+            assert_eq!(both[0].bitcode, both[1].bitcode);
+            assert_eq!(both[0].command, both[1].command);
+        }
     }
 }

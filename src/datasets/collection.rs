@@ -21,9 +21,13 @@ pub struct Settings {
 
 impl Settings {
     /// The cache where [`Cache::default_root`] says, the repositories of this machine.
-    pub fn from_environment() -> Self {
-        let cache = Cache::default_root(|name| std::env::var_os(name));
-        Self { cache, apt_sources: PathBuf::from("/etc/apt") }
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cache::default_root`].
+    pub fn from_environment() -> Result<Self, DatasetError> {
+        let cache = Cache::default_root(|name| std::env::var_os(name))?;
+        Ok(Self { cache, apt_sources: PathBuf::from("/etc/apt") })
     }
 }
 

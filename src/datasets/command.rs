@@ -1,4 +1,7 @@
-//! Every foreign program is run from here: with limits, a known environment, and one line of error.
+//! Every foreign program is run from here: confined, with limits, a known environment, and one line of error.
+//!
+//! A program opens the system's files, those of its own installation, and what its [`Run`] names: apt alone, which
+//! needs the network, is not confined.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -15,9 +18,14 @@ use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
 use super::DatasetError;
+use crate::sandbox::{self, Open};
 
 /// The most that a program may take of the machine's memory.
 const MEMORY_MAX_BYTES: u64 = 8 << 30;
+/// The largest file that a program may write.
+const FILE_MAX_BYTES: u64 = 4 << 30;
+/// The most that a program may print.
+const OUTPUT_MAX_BYTES: usize = 512 << 20;
 /// The most of a program's error output that is kept.
 const STDERR_MAX_BYTES: usize = 64 << 10;
 /// The most of an error line that goes into a message.
@@ -51,8 +59,10 @@ pub(super) struct Run<'a> {
     what: &'a str,
     args: Vec<OsString>,
     folder: Option<&'a Path>,
+    open: Open,
     network: bool,
     limit: Duration,
+    output_max: usize,
 }
 
 /// How a run failed that came to an end of its own.
@@ -100,8 +110,9 @@ impl From<RunError> for DatasetError {
 impl<'a> Run<'a> {
     /// A run with a minute to it, in the present folder.
     pub(super) fn new(tool: Tool, what: &'a str) -> Self {
-        let limit = Duration::from_mins(1);
-        Self { tool, what, args: Vec::new(), folder: None, network: false, limit }
+        let (limit, output_max) = (Duration::from_mins(1), OUTPUT_MAX_BYTES);
+        let (args, open) = (Vec::new(), Open::default());
+        Self { tool, what, args, folder: None, open, network: false, limit, output_max }
     }
 
     pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -113,8 +124,21 @@ impl<'a> Run<'a> {
         args.into_iter().fold(self, Self::arg)
     }
 
+    /// Runs it in `folder`, which it may read.
     pub(super) fn folder(mut self, folder: &'a Path) -> Self {
         self.folder = Some(folder);
+        self.reads(folder)
+    }
+
+    /// Lets it read a file, or all that a folder holds.
+    pub(super) fn reads(mut self, path: impl Into<PathBuf>) -> Self {
+        self.open.read.push(path.into());
+        self
+    }
+
+    /// Lets it change all that a folder holds.
+    pub(super) fn writes(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.open.write.push(folder.into());
         self
     }
 
@@ -123,20 +147,30 @@ impl<'a> Run<'a> {
         self
     }
 
+    /// Gives it the network, and all files.
     pub(super) fn with_network(mut self) -> Self {
         self.network = true;
         self
     }
 
+    /// Gives it all files, as a kernel without Landlock does.
+    #[cfg(test)]
+    pub(super) fn unconfined(self) -> Self {
+        self.with_network()
+    }
+
     /// Runs it and gives what it wrote to its standard output.
     pub(super) fn output(&self) -> Result<Vec<u8>, RunError> {
-        let unfinished = |detail: String| {
-            let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
-            RunError::Other(DatasetError::ToolFailed { tool, what, detail })
-        };
-        let io_error = |error: io::Error| unfinished(error.to_string());
-        let mut child = self.command().map_err(RunError::Other)?.spawn().map_err(io_error)?;
-        let ended = supervise(&mut child, self.limit).map_err(io_error)?;
+        Ok(self.success()?.stdout)
+    }
+
+    /// Runs it and gives what it wrote to its error output.
+    pub(super) fn messages(&self) -> Result<String, RunError> {
+        Ok(String::from_utf8_lossy(&self.success()?.stderr).into_owned())
+    }
+
+    fn success(&self) -> Result<Ended, RunError> {
+        let ended = self.ended()?;
         if ended.timed_out {
             return Err(RunError::Other(DatasetError::TimedOut {
                 tool: self.tool.name.to_owned(),
@@ -144,26 +178,59 @@ impl<'a> Run<'a> {
                 limit: self.limit,
             }));
         }
+        if ended.stdout.len() > self.output_max {
+            return Err(self.failed(format!("it printed more than {} bytes", self.output_max)));
+        }
         if ended.status.success() {
-            return Ok(ended.stdout);
+            return Ok(ended);
         }
         if let Some(signal) = ended.status.signal() {
+            if signal == Signal::SIGXFSZ as i32 {
+                return Err(self.failed(format!("its file grew beyond {FILE_MAX_BYTES} bytes")));
+            }
             let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
             return Err(RunError::Other(DatasetError::Killed { tool, what, signal }));
         }
         let Some(code) = ended.status.code() else {
-            return Err(unfinished("it did not end as programs do".to_owned()));
+            return Err(self.unfinished("it did not end as programs do".to_owned()));
         };
-        let detail = first_error(&String::from_utf8_lossy(&ended.stderr))
-            .unwrap_or_else(|| format!("it ended with exit code {code}"));
-        let what = self.what.to_owned();
-        Err(RunError::Failed(Failed { tool: self.tool.name, what, detail }))
+        let detail = first_error(&String::from_utf8_lossy(&ended.stderr));
+        Err(self.failed(detail.unwrap_or_else(|| format!("it ended with exit code {code}"))))
+    }
+
+    fn failed(&self, detail: String) -> RunError {
+        RunError::Failed(Failed { tool: self.tool.name, what: self.what.to_owned(), detail })
+    }
+
+    fn unfinished(&self, detail: String) -> RunError {
+        let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
+        RunError::Other(DatasetError::ToolFailed { tool, what, detail })
+    }
+
+    /// Starts it and waits for its end. What confines it confines the thread that starts it, so that one is made
+    /// for it; the thread stays until the end, since its children end with it.
+    fn ended(&self) -> Result<Ended, RunError> {
+        let tool = find(self.tool).map_err(RunError::Other)?;
+        let mut command = self.command(&tool).map_err(RunError::Other)?;
+        let run = || -> io::Result<Ended> {
+            if !self.network {
+                let mut open = self.open.clone();
+                open.read.extend(installation(&tool));
+                sandbox::confine_thread(&open)?;
+            }
+            supervise(&mut command.spawn()?, self.limit, self.output_max)
+        };
+        let ended = thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, run)?;
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        ended.map_err(|error| self.unfinished(error.to_string()))
     }
 
     /// The limits are set by programs of util-linux, which every Debian has, and not between fork
     /// and exec, where little is allowed and all of it unsafe.
     #[expect(clippy::disallowed_methods, reason = "this is the place that sets the limits")]
-    fn command(&self) -> Result<Command, DatasetError> {
+    fn command(&self, tool: &Path) -> Result<Command, DatasetError> {
         const UTIL_LINUX: &str = "util-linux";
         let setpriv = find(Tool { name: "setpriv", package: UTIL_LINUX })?;
         let prlimit = find(Tool { name: "prlimit", package: UTIL_LINUX })?;
@@ -171,15 +238,19 @@ impl<'a> Run<'a> {
         // A program that outlived us would hold its locks and its folder.
         command.args(["--pdeathsig", "KILL", "--"]).arg(prlimit);
         command.arg(format!("--as={MEMORY_MAX_BYTES}")).arg("--core=0");
+        command.arg(format!("--fsize={FILE_MAX_BYTES}"));
         // Processor time is a second bound, for what escapes from the process group.
         command.arg(format!("--cpu={}", 2 * self.limit.as_secs().max(1))).arg("--");
-        command.arg(find(self.tool)?).args(&self.args);
+        command.arg(tool).args(&self.args);
         command.env_clear().env("LC_ALL", "C.UTF-8").env("SOURCE_DATE_EPOCH", "0");
         let inherited: &[&str] = if self.network { &NETWORK_VARIABLES } else { &[] };
         for name in ["PATH", "TMPDIR"].iter().chain(inherited) {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
+        }
+        if let Some(folder) = self.open.write.first() {
+            command.env("TMPDIR", folder);
         }
         if let Some(folder) = self.folder {
             command.current_dir(folder);
@@ -199,6 +270,15 @@ pub(super) fn find(tool: Tool) -> Result<PathBuf, DatasetError> {
         .ok_or(DatasetError::ToolMissing { tool: tool.name.to_owned(), package: tool.package })
 }
 
+/// The folders that a program was installed to: where it lies, and what lies beside that.
+fn installation(tool: &Path) -> Vec<PathBuf> {
+    let real = std::fs::canonicalize(tool).unwrap_or_else(|_| tool.to_owned());
+    let bin = real.parent().unwrap_or(Path::new("/"));
+    let beside = ["include", "lib", "lib64", "libexec", "share"];
+    let beside = beside.map(|name| bin.parent().unwrap_or(bin).join(name));
+    beside.into_iter().chain([bin.to_owned()]).collect()
+}
+
 struct Ended {
     status: ExitStatus,
     stdout: Vec<u8>,
@@ -207,11 +287,11 @@ struct Ended {
 }
 
 /// Waits for the child's end, at most for `limit`, and ends whatever is left of its process group.
-fn supervise(child: &mut Child, limit: Duration) -> io::Result<Ended> {
+fn supervise(child: &mut Child, limit: Duration, output_max: usize) -> io::Result<Ended> {
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, timed_out) = thread::scope(|scope| {
-        let stdout = scope.spawn(move || read(out.as_mut(), usize::MAX));
+        let stdout = scope.spawn(move || read(out.as_mut(), output_max.saturating_add(1)));
         let stderr = scope.spawn(move || read(err.as_mut(), STDERR_MAX_BYTES));
         let (ended, end) = mpsc::channel();
         scope.spawn(move || {

@@ -110,6 +110,14 @@ pub enum DatasetError {
         /// The compiler's first error line.
         detail: String,
     },
+    /// The program takes in what is neither its own nor a header, or could.
+    #[error("{uri} is refused: {detail}")]
+    Refused {
+        /// The benchmark.
+        uri: String,
+        /// What it takes in, and what to do.
+        detail: String,
+    },
     /// A file of a user's cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Unreadable {
@@ -128,6 +136,19 @@ pub enum DatasetError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
+    },
+    /// Nothing says where the cache is to lie.
+    #[error("there is no place for the cache: set STEPLAKE_CACHE to a folder of your own, or HOME")]
+    NoCachePlace,
+    /// The cache's folder is another user's: what lies there cannot be trusted.
+    #[error(
+        "the cache at `{}` belongs to another user, or anybody may write to it: set STEPLAKE_CACHE to a folder of \
+         your own",
+        path.display()
+    )]
+    ForeignCache {
+        /// The folder.
+        path: PathBuf,
     },
     /// The Debian sources cannot be reached, and the cache does not have what is wanted.
     #[error("the Debian sources of {what} cannot be fetched (is there a network?): {detail}")]

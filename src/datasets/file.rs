@@ -156,7 +156,7 @@ fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), Dat
 
 /// Has LLVM's own tool read and verify the file, and gives what the tool wrote.
 fn checked(uri: &BenchmarkUri, path: &Path, run: Run<'_>) -> Result<Vec<u8>, DatasetError> {
-    match run.arg(path).output() {
+    match run.arg(path).reads(path).output() {
         Ok(output) => Ok(output),
         Err(RunError::Failed(failed)) => {
             let folder = path.parent().map(|folder| format!("{}/", folder.display()));
@@ -212,12 +212,15 @@ impl Dataset for Files {
             }
             Kind::Text => {
                 let run = Run::new(AS, uri.as_str()).args(["-o", "-"]);
-                (checked(&uri, &path, run)?, format!("{} -o -", AS.name))
+                let program = checked(&uri, &path, run)?;
+                clang::refuse_reading_assembly(uri.as_str(), &content)?;
+                (program, format!("{} -o -", AS.name))
             }
             Kind::Bitcode => {
                 is_bitcode(&uri, &path, &content)?;
-                let run = Run::new(OPT, uri.as_str()).args(["-passes=verify", "-disable-output"]);
-                checked(&uri, &path, run)?;
+                let run = Run::new(OPT, uri.as_str()).args(["-passes=verify", "-S", "-o", "-"]);
+                let text = checked(&uri, &path, run)?;
+                clang::refuse_reading_assembly(uri.as_str(), &text)?;
                 (content.clone(), String::new())
             }
         };

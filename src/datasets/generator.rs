@@ -119,7 +119,7 @@ impl Generator {
         // csmith writes a file into its folder even then.
         let scratch = self.cache.scratch()?;
         let run = Run::new(self.recipe.tool, "its version").folder(scratch.path());
-        let run = run.arg(self.recipe.version_argument);
+        let run = run.writes(scratch.path()).arg(self.recipe.version_argument);
         let output = run.output()?;
         let text = String::from_utf8_lossy(&output);
         let line = (self.recipe.version_line)(&text).unwrap_or_default().trim().to_owned();
@@ -135,6 +135,7 @@ impl Generator {
         }
         let scratch = self.cache.scratch()?;
         let run = Run::new(recipe.tool, uri.as_str()).folder(scratch.path()).limit(GENERATE_LIMIT);
+        let run = run.writes(scratch.path());
         let text = run.args(recipe.arguments).arg(seed.to_string()).output()?;
         // Not left to the generators: they do not notice when the disk is full.
         let path = scratch.path().join(recipe.file);

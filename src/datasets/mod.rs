@@ -21,10 +21,16 @@
 //!   compiler, generator and C library headers. No path, host name or date of this machine is in the
 //!   bytes, except in what a user's own file says about itself.
 //! - [`Datasets::resolve`] of a canonical URI is that URI.
-//! - What can be made again is kept in the [`Cache`], which processes share.
-//! - Every foreign program runs with a time limit, a memory limit, and an environment that is ours.
+//! - What can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the [`Cache`], which processes share.
+//! - Every foreign program runs with limits on time, memory, files and output, in an environment that is ours, and
+//!   confined: it opens the system's files and those that it is given, and no socket. apt alone has the network.
+//! - A program is made of its own sources and of the headers of the compiler and the system; one that takes in any
+//!   other file is refused ([`DatasetError::Refused`]). Its own sources are, of a file, those in its folder and below,
+//!   hidden ones excepted, and of a package the unpacked package.
 
 mod among;
+mod assembly;
+mod baselines;
 mod cache;
 mod clang;
 mod collection;
@@ -34,6 +40,7 @@ mod error;
 mod file;
 mod generator;
 mod nearest;
+mod opened;
 mod pattern;
 mod programs;
 mod stored;
@@ -43,6 +50,7 @@ use std::fmt;
 use crate::model::{Benchmark, BenchmarkUri};
 
 pub use among::among;
+pub use baselines::KnownBaselines;
 pub use cache::Cache;
 pub use collection::{Datasets, Settings};
 pub use error::DatasetError;

@@ -5,7 +5,7 @@ use super::cache::{Cache, Key};
 use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 /// A change of what is stored, or of how it is made, has another number here.
-const FORMAT: &str = "1";
+const FORMAT: &str = "2";
 
 /// A compiled program as it lies in the cache, with what is known of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

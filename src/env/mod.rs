@@ -12,12 +12,14 @@
 //! - A failure of the compiler over an action is [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an
 //!   `Err`. Over a program, before there is any state, it is [`SessionError::StartFailed`]. After either the
 //!   episode is over, and the session can be started again.
+//! - A failure of the machine is an `Err`, and never an outcome: [`SessionError::Machine`].
 //! - [`Session::observe`] never changes the state.
 //! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
 //! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
 
 mod keyframes;
 pub mod llvm;
+mod planted;
 pub mod toy;
 pub mod worker;
 
@@ -59,6 +61,12 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     ///
     /// [`SessionError::Unavailable`] when the compiler cannot be had.
     fn session(&self) -> Result<Box<dyn Session>, SessionError>;
+
+    /// How many windows of steps failed in one worker process, and not in a fresh one that played them again
+    /// in careful mode; see [worker].
+    fn repeated_windows(&self) -> u64 {
+        0
+    }
 }
 
 /// What an episode begins with.
@@ -122,6 +130,37 @@ pub trait Session: Send {
     ///
     /// [`SessionError::NoEpisode`], or [`SessionError::InvalidAction`] with the state as before.
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError>;
+
+    /// Applies one action and leaves the check of what it made to [`Session::check`]. Until that has passed, the
+    /// step is provisional: nobody outside of the session's process may be told of it.
+    ///
+    /// A session whose [`Session::apply`] is as cheap with a check need not offer anything else.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Session::apply`].
+    fn apply_unchecked(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        self.apply(action)
+    }
+
+    /// Checks what [`Session::apply_unchecked`] has made since the last check. A failure says that some state
+    /// since then is broken, not which: play the actions again with [`Session::apply`] to learn that. The
+    /// episode is over then.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::NoEpisode`].
+    fn check(&mut self) -> Result<Option<Failure>, SessionError> {
+        Ok(None)
+    }
+
+    /// The id of a state that was serialised by a session of this environment, found from the bytes alone.
+    /// Needs no episode, and leaves one that is under way as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::BadProgram`] when `state` is not the serialisation of a state.
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError>;
 
     /// Applies actions one after another and hands each step to `visit`, until they are used up, the
     /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
@@ -265,9 +304,17 @@ pub enum SessionError {
         /// What stands in the way and what to do.
         detail: String,
     },
+    /// This machine keeps sessions from going on: somebody ends their processes, again and again, or what
+    /// got through once does not any more. That says nothing about the compiler.
+    #[error("{0}")]
+    Machine(String),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),
+    /// Something that holds whatever a compiler does turned out not to. What was recorded since is not to be
+    /// trusted, and doing it again does not help.
+    #[error("{0}: this is a defect of steplake, please report it")]
+    Defect(String),
     /// The caller's own visit of a step failed.
     #[error("a step could not be taken down: {0}")]
     Visit(String),

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
+use super::planted::{Broken, START};
+#[doc(hidden)]
+pub use super::planted::{Harm, Only, Plant};
 use super::{
     Environment, Session, SessionError, Start, Started, Visit, action_space, reward_tracker,
     step_by_step, unknown_space,
@@ -74,6 +77,21 @@ pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
     }
 }
 
+/// A benchmark called `uri` of `size` states that begins at `start`, into which a failure is planted. It is
+/// there for tests.
+///
+/// # Panics
+///
+/// When `uri` is no benchmark URI.
+#[doc(hidden)]
+pub fn planted(uri: &str, size: u32, start: u32, plant: Plant) -> Benchmark {
+    let program = Program { size, number: start, plant: Some(plant) };
+    Benchmark {
+        program: program.serialise().into_bytes().into(),
+        ..self::program(uri, size, start)
+    }
+}
+
 /// How a [deadly] program ends whoever starts it.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,15 +100,6 @@ pub enum Deadly {
     Aborts,
     /// The process computes for ever.
     Hangs,
-}
-
-impl Deadly {
-    fn program(self) -> &'static str {
-        match self {
-            Self::Aborts => "toy aborts",
-            Self::Hangs => "toy hangs",
-        }
-    }
 }
 
 /// A benchmark called `uri` over which the environment dies before the first step, as compilers do over
@@ -102,21 +111,11 @@ impl Deadly {
 /// When `uri` is no benchmark URI.
 #[doc(hidden)]
 pub fn deadly(uri: &str, how: Deadly) -> Benchmark {
-    Benchmark { program: how.program().as_bytes().into(), ..program(uri, 1, 0) }
-}
-
-/// Dies if the program says so.
-fn die_of(program: &[u8]) {
-    if program == Deadly::Aborts.program().as_bytes() {
-        std::process::abort();
-    }
-    while program == Deadly::Hangs.program().as_bytes() {
-        std::hint::spin_loop();
-    }
-}
-
-fn serialise(size: u32, number: u32) -> String {
-    format!("toy {size} {number}")
+    let harm = match how {
+        Deadly::Aborts => Harm::Aborts,
+        Deadly::Hangs => Harm::Hangs,
+    };
+    planted(uri, 1, 0, Plant { harm, action: START.into(), every: 1, only: Only::Ever })
 }
 
 /// The environment.
@@ -164,6 +163,7 @@ impl Default for ToyEnvironment {
                     reward("CostNorm", Scale::Initial),
                     reward("CostOz", Scale::Baseline("CostOz")),
                 ],
+                baselines: "toy 1",
                 state_space: "Number",
             }),
         }
@@ -182,11 +182,12 @@ impl Environment for ToyEnvironment {
 
 #[derive(Debug, Clone)]
 struct Episode {
-    size: u32,
-    number: u32,
+    program: Program,
     id: StateId,
     rewards: RewardTracker,
     baselines: Baselines,
+    /// What a check finds.
+    broken: Option<Broken>,
 }
 
 #[derive(Debug)]
@@ -195,8 +196,45 @@ struct ToySession {
     episode: Option<Episode>,
 }
 
-fn identify(size: u32, number: u32) -> StateId {
-    StateId(Sha1::digest(serialise(size, number)).into())
+/// A program, which is to say a state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Program {
+    size: u32,
+    number: u32,
+    plant: Option<Plant>,
+}
+
+impl Program {
+    fn parse(program: &[u8]) -> Option<Self> {
+        let mut words = std::str::from_utf8(program).ok()?.strip_prefix("toy ")?.splitn(3, ' ');
+        let (size, number) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let plant = match words.next() {
+            Some(plant) => Some(Plant::parse(plant)?),
+            None => None,
+        };
+        (number < size && size <= 1 << 30).then_some(Self { size, number, plant })
+    }
+
+    fn serialise(&self) -> String {
+        let text = serialise(self.size, self.number);
+        self.plant.as_ref().map_or(text.clone(), |plant| format!("{text} {plant}"))
+    }
+
+    /// The id of a state: a hash of what it is, and not of how it is written down.
+    fn identify(&self) -> StateId {
+        StateId(
+            Sha1::new().chain_update("state of ").chain_update(self.serialise()).finalize().into(),
+        )
+    }
+
+    /// What an action makes of it may be broken.
+    fn strike(&self, action: &str) -> Option<Broken> {
+        self.plant.as_ref().and_then(|plant| plant.strike(action, self.number))
+    }
+}
+
+fn serialise(size: u32, number: u32) -> String {
+    format!("toy {size} {number}")
 }
 
 /// The number of ones: what there is to minimise.
@@ -204,47 +242,56 @@ fn cost(number: u32) -> i64 {
     number.count_ones().into()
 }
 
-fn parse(program: &[u8]) -> Option<(u32, u32)> {
-    let (size, number) =
-        std::str::from_utf8(program).ok()?.strip_prefix("toy ")?.split_once(' ')?;
-    let (size, number) = (size.parse().ok()?, number.parse().ok()?);
-    (number < size && size <= 1 << 30).then_some((size, number))
-}
-
 impl Session for ToySession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.episode = None;
         action_space(&self.spec, start.action_space)?;
-        die_of(&start.benchmark.program);
-        let (size, number) =
-            parse(&start.benchmark.program).ok_or_else(|| SessionError::BadProgram {
+        let program =
+            Program::parse(&start.benchmark.program).ok_or_else(|| SessionError::BadProgram {
                 uri: start.benchmark.uri.to_string(),
                 detail: "a toy program reads `toy <size> <number below it>`".into(),
             })?;
+        program.strike(START);
+        let ones = cost(program.number);
         let baselines = start.baselines.cloned().unwrap_or_else(|| {
-            Baselines(vec![("CostO0".into(), cost(number)), ("CostOz".into(), cost(number) / 2)])
+            Baselines(vec![("CostO0".into(), ones), ("CostOz".into(), ones / 2)])
         });
-        let rewards = reward_tracker(&self.spec, &baselines, cost(number))?;
-        let id = identify(size, number);
-        self.episode = Some(Episode { size, number, id, rewards, baselines: baselines.clone() });
-        Ok(Started { state: id, baselines })
+        let rewards = reward_tracker(&self.spec, &baselines, ones)?;
+        let id = program.identify();
+        let started = Started { state: id, baselines: baselines.clone() };
+        self.episode = Some(Episode { program, id, rewards, baselines, broken: None });
+        Ok(started)
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let step = self.apply_unchecked(action)?;
+        if step.outcome.state().is_none() {
+            return Ok(step);
+        }
+        Ok(match self.check()? {
+            Some(failure) => Step::failed(failure, self.spec.reward_spaces.len(), Duration::ZERO),
+            None => step,
+        })
+    }
+
+    fn apply_unchecked(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let name = &super::action(&self.spec.action_spaces[0], action)?.name;
-        if name == "invert" && episode.number % FRAGILE_MODULUS == FRAGILE {
-            let detail = format!("`invert` cannot take {}", episode.number);
+        let Program { size, number, .. } = episode.program;
+        if name == "invert" && number % FRAGILE_MODULUS == FRAGILE {
+            let detail = format!("`invert` cannot take {number}");
             let failure = Failure { kind: FailureKind::Crash, detail };
             self.episode = None;
             return Ok(Step::failed(failure, self.spec.reward_spaces.len(), Duration::ZERO));
         }
+        let broken = episode.program.strike(name);
         let (_, act) = ACTIONS[usize::from(action.0)];
-        let next = act(episode.number, episode.size);
-        let changed = next != episode.number;
+        let next = act(number, size);
+        let changed = next != number;
+        episode.broken = episode.broken.and_then(Broken::after).or(broken.filter(|_| changed));
         if changed {
-            episode.number = next;
-            episode.id = identify(episode.size, next);
+            episode.program.number = next;
+            episode.id = episode.program.identify();
         }
         Ok(Step {
             outcome: Outcome::State {
@@ -258,6 +305,16 @@ impl Session for ToySession {
         })
     }
 
+    fn check(&mut self) -> Result<Option<Failure>, SessionError> {
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        if episode.broken.is_none() {
+            return Ok(None);
+        }
+        let detail = format!("{} is broken", episode.program.number);
+        self.episode = None;
+        Ok(Some(Failure { kind: FailureKind::Verifier, detail }))
+    }
+
     fn multistep(
         &mut self,
         actions: &[ActionIndex],
@@ -268,17 +325,27 @@ impl Session for ToySession {
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
-        let number = episode.number;
+        let number = episode.program.number;
         Ok(match space {
             COST => Value::Scalar(cost(number)),
             BITS => Value::Vector((0..16).map(|bit| i32::from(number >> bit & 1 == 1)).collect()),
-            NUMBER => Value::Bytes(serialise(episode.size, number).into()),
+            // Nobody may see this one: it is no state.
+            NUMBER if episode.broken.is_some() => Value::Bytes(b"broken".as_slice().into()),
+            NUMBER => Value::Bytes(episode.program.serialise().into()),
             other => {
                 let name = self.spec.observation_space(other).map_or("?", |space| space.name);
                 let cost = episode.baselines.get(name);
                 Value::Scalar(cost.ok_or_else(|| unknown_space(&self.spec, name))?)
             }
         })
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        let program = Program::parse(state).ok_or_else(|| SessionError::BadProgram {
+            uri: "a stored state".into(),
+            detail: "a toy state reads `toy <size> <number below it>`".into(),
+        })?;
+        Ok(program.identify())
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
@@ -305,12 +372,15 @@ mod tests {
     }
 
     #[test]
-    fn a_state_is_named_by_the_hash_of_its_serialisation() {
+    fn a_state_is_named_by_its_content_however_it_is_written_down() {
         let mut session = started(&program("generator://toy-v0/1", 1000, 5));
         let step = session.apply(index("double")).unwrap();
         let Value::Bytes(bytes) = session.observe(NUMBER).unwrap() else { panic!("bytes") };
         assert_eq!(bytes, b"toy 1000 10");
-        assert_eq!(step.outcome.state().unwrap().0, <[u8; 20]>::from(Sha1::digest(&bytes)));
+        for written in [&bytes[..], b"toy 001000 10"] {
+            assert_eq!(session.identify(written).unwrap(), step.outcome.state().unwrap());
+        }
+        assert!(matches!(session.identify(b"toy 10"), Err(SessionError::BadProgram { .. })));
         assert_eq!(step.rewards.len(), 3);
     }
 
@@ -339,8 +409,39 @@ mod tests {
         let mut fork = session.fork().unwrap();
         let left = session.apply(index("halve")).unwrap().outcome.state();
         let right = fork.apply(index("double")).unwrap().outcome.state();
-        assert_eq!(left, Some(identify(1000, 4)));
-        assert_eq!(right, Some(identify(1000, 16)));
+        let identify = |number| Program { size: 1000, number, plant: None }.identify();
+        assert_eq!(left, Some(identify(4)));
+        assert_eq!(right, Some(identify(16)));
+    }
+
+    #[test]
+    fn a_check_finds_what_was_broken_since_the_last_one() {
+        let plant = |harm| {
+            let plant = Plant { harm, action: "double".into(), every: 8, only: Only::Ever };
+            planted("generator://toy-v0/1", 1000, 8, plant)
+        };
+        let [double, increment] = ["double", "increment"].map(index);
+        let broken = |failure: Option<Failure>| {
+            let failure = failure.unwrap();
+            assert_eq!(
+                (failure.kind, failure.detail.as_str()),
+                (FailureKind::Verifier, "17 is broken")
+            );
+        };
+        for harm in [Harm::Breaks, Harm::Heals] {
+            let mut session = started(&plant(harm));
+            assert!(session.apply_unchecked(double).unwrap().outcome.state().is_some());
+            session.apply_unchecked(increment).unwrap();
+            broken(session.check().unwrap());
+            assert!(matches!(session.check(), Err(SessionError::NoEpisode)));
+            let step = started(&plant(harm)).apply(double).unwrap();
+            assert!(matches!(step.outcome, Outcome::Crashed(_)));
+        }
+        let mut session = started(&plant(Harm::Heals));
+        for action in [double, increment, increment] {
+            session.apply_unchecked(action).unwrap();
+        }
+        assert_eq!(session.check().unwrap(), None);
     }
 
     #[test]

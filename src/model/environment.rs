@@ -16,8 +16,11 @@ pub struct EnvironmentSpec {
     pub observation_spaces: Vec<ObservationSpace>,
     /// The reward spaces on offer. All of one environment share one cost.
     pub reward_spaces: Vec<RewardSpace>,
-    /// The observation space, of bytes, that serialises a state: its SHA-1 is the state's id. What
-    /// it gives is also a program of the environment, so that any state can be a benchmark.
+    /// What baselines are made by: the compiler's own pipelines, and a number that changes with whatever else they
+    /// depend on. Equal programs have equal baselines where this, compiler and target are equal.
+    pub baselines: &'static str,
+    /// The observation space, of bytes, that serialises a state. Equal states give equal bytes, and
+    /// these are also a program of the environment, so that any state can be a benchmark.
     pub state_space: &'static str,
 }
 

@@ -1,10 +1,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a state: the SHA-1 of its canonical serialisation, 20 bytes.
-///
-/// For LLVM that is the module's plain bitcode in canonical form, so that
-/// `sha1(stored bitcode) == state_id` and every stored state proves itself.
+/// The name of a state: a hash of its content, 20 bytes. Which one is the environment's business: equal content
+/// gives equal ids, and any session of the environment finds the id of a serialised state from its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId(pub [u8; 20]);
 

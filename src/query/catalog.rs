@@ -69,6 +69,7 @@ fn runs(runs: &[RunRow]) -> Result<RecordBatch> {
         ("started_at", Arc::new(started.collect::<TimestampMillisecondArray>())),
         ("finished", Arc::new(runs.iter().map(|run| Some(run.finished)).collect::<BooleanArray>())),
         ("uid", Arc::new(runs.iter().map(|run| Some(&run.uid)).collect::<StringArray>())),
+        ("repeated_windows", numbers(runs.iter().map(|run| run.repeated_windows.into()))?),
     ])
 }
 

@@ -60,9 +60,13 @@ impl Engine {
 }
 
 fn column(table: &str, field: &Field) -> RelationColumn {
+    let kind = match field.data_type() {
+        DataType::FixedSizeBinary(20) if field.name().ends_with("state_id") => "state id".into(),
+        other => kind(other),
+    };
     RelationColumn {
         name: field.name().clone(),
-        kind: kind(field.data_type()),
+        kind,
         description: meaning(table, field.name()).unwrap_or_default(),
     }
 }
@@ -71,8 +75,10 @@ fn column(table: &str, field: &Field) -> RelationColumn {
 fn kind(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "text".to_owned(),
-        DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "bytes".to_owned(),
-        DataType::FixedSizeBinary(20) => "state id".to_owned(),
+        DataType::Binary
+        | DataType::BinaryView
+        | DataType::LargeBinary
+        | DataType::FixedSizeBinary(_) => "bytes".to_owned(),
         DataType::Dictionary(_, value) => kind(value),
         DataType::List(item) => format!("{}[]", kind(item.data_type())),
         DataType::FixedSizeList(item, width) => format!("{}[{width}]", kind(item.data_type())),
@@ -101,7 +107,7 @@ fn description(name: &str) -> &'static str {
 }
 
 /// What the columns mean that `schema/tables.json` does not list.
-const MEANINGS: [(&str, &str, &str); 41] = [
+const MEANINGS: [(&str, &str, &str); 42] = [
     ("actions", "action", "Number of the action, as in the other tables."),
     ("actions", "name", "Its name."),
     ("actions", "pipeline", "What the compiler is told."),
@@ -114,6 +120,11 @@ const MEANINGS: [(&str, &str, &str); 41] = [
     ("runs", "started_at", "When it began."),
     ("runs", "finished", "Whether it came to its end."),
     ("runs", "uid", "Random name that tells it from the runs of other lakes."),
+    (
+        "runs",
+        "repeated_windows",
+        "Windows of steps that failed in one worker and not in a fresh one.",
+    ),
     ("segments", "table_name", "Table that its rows belong to."),
     ("segments", "file", "Path in the lake."),
     ("segments", "rows", "Rows in it."),

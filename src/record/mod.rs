@@ -23,6 +23,7 @@ mod claims;
 pub mod generate;
 mod identity;
 pub mod rebuild;
+pub mod recompute;
 mod recorder;
 mod recording;
 pub mod replay;

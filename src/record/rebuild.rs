@@ -1,13 +1,12 @@
 //! Rebuilding: the IR of states that are not stored, by replaying the recorded way from one that is.
 //!
-//! What comes out is proved: a state's id is the SHA-1 of its serialisation. A way that leads elsewhere this
-//! time gives way to another recorded one, and in the end to an error; a wrong text is never given.
+//! What comes out is proved: each step leads to the state that was recorded, and the id of what is handed out is
+//! found once more, from its bytes alone. A way that leads elsewhere this time gives way to another recorded
+//! one, and in the end to an error; a wrong text is never given.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
-
-use sha1::{Digest as _, Sha1};
 
 use super::replay::{ReplayError, begin, demand_same};
 use crate::env::{Environment, Session, SessionError};
@@ -170,7 +169,7 @@ pub(super) fn rebuild(
                 }
                 continue;
             };
-            demand_same(environment, snapshot)?;
+            demand_same(environment, snapshot.identity())?;
             let session = if let Some(session) = session {
                 session
             } else {
@@ -284,8 +283,14 @@ impl Guide<'_> {
     /// The serialisation of the present state, if it is what its name says.
     fn proved(&mut self, state: StateId) -> Result<Result<Vec<u8>, Astray>, SessionError> {
         let found = match self.session.observe(self.environment.spec().state_index())? {
-            Value::Bytes(bytes) if Sha1::digest(&bytes)[..] == state.0 => return Ok(Ok(bytes)),
-            Value::Bytes(bytes) => format!("{} bytes with another SHA-1", bytes.len()),
+            Value::Bytes(bytes) => match self.session.identify(&bytes) {
+                Ok(id) if id == state => return Ok(Ok(bytes)),
+                Ok(id) => format!("the bytes of state {id}"),
+                Err(SessionError::BadProgram { detail, .. }) => {
+                    format!("{} bytes that are no state ({detail})", bytes.len())
+                }
+                Err(error) => return Err(error),
+            },
             _ => "something that is not bytes".to_owned(),
         };
         Ok(Err(Astray { action: "its last action".into(), found }))

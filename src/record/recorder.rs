@@ -10,7 +10,7 @@ use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
     Outcome, StateId, Step, Value,
 };
-use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
+use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow, bitcode_sha1};
 
 /// The level at which states are compressed. On bitcode, 3 saves a tenth of the bytes of level 1 for half a
 /// percent of a step's time; higher ones save little more and cost several times as much.
@@ -254,7 +254,8 @@ impl Writing<'_> {
         };
         let compressed = self.compressor.compress(&bytes).map_err(|error| failed(&error))?;
         let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
-        let ir = Some(IrRow { state, compressed, bytes: length });
+        let bitcode_sha1 = bitcode_sha1(&bytes);
+        let ir = Some(IrRow { state, compressed, bytes: length, bitcode_sha1 });
         Ok(Fresh { observations, ir })
     }
 }
@@ -375,6 +376,10 @@ impl Session for Recorder {
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         self.inner.observe(space)
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        self.inner.identify(state)
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {

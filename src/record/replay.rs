@@ -12,9 +12,9 @@ use arrow::datatypes::Int16Type;
 
 use super::generate::Dice;
 use super::rebuild::{Obstacle, Rebuilt, rebuild};
-use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Outcome, Provenance, StateId};
-use crate::store::{Snapshot, StoreError, Table};
+use crate::store::{Identity, Snapshot, StoreError, Table};
 
 /// A transition as it was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,7 +117,7 @@ pub fn replay(
     jobs: usize,
     progress: &(dyn Fn() + Sync),
 ) -> Result<ReplayReport, ReplayError> {
-    demand_same(environment, snapshot)?;
+    demand_same(environment, snapshot.identity())?;
     let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
     let work = || -> Result<(), ReplayError> {
         let mut session = Some(environment.session()?);
@@ -208,11 +208,13 @@ fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
     report
 }
 
-pub(super) fn demand_same(
-    environment: &dyn Environment,
-    snapshot: &Snapshot,
-) -> Result<(), ReplayError> {
-    let (spec, identity) = (environment.spec(), snapshot.identity());
+/// Refuses an environment that is not the lake's.
+///
+/// # Errors
+///
+/// [`ReplayError::OtherEnvironment`].
+pub fn demand_same(environment: &dyn Environment, identity: &Identity) -> Result<(), ReplayError> {
+    let spec = environment.spec();
     if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
         return Ok(());
     }
@@ -246,21 +248,11 @@ pub(super) fn begin(
     state: StateId,
     serialised: &[u8],
 ) -> Result<Outcome, SessionError> {
-    let spec = environment.spec();
     // Rewards do not matter here, and finding out the baselines would cost most of the time.
-    let of_benchmark = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+    let of_benchmark =
+        environment.spec().observation_spaces.iter().filter(|space| space.of_benchmark);
     let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());
-    let uri: BenchmarkUri =
-        format!("benchmark://state/{state}").parse().expect("digits make a path");
-    let (program, provenance) = (serialised.into(), Provenance::default());
-    let benchmark = Benchmark { uri, program, provenance };
-    let started = session.start(&Start {
-        benchmark: &benchmark,
-        action_space: &snapshot.identity().action_space.name,
-        baselines: Some(&baselines),
-        watch: &Watch::default(),
-    });
-    match started {
+    match start(session, snapshot.identity(), state, serialised, Some(&baselines)) {
         Err(SessionError::StartFailed { failure, .. }) => Ok(Outcome::Crashed(failure)),
         started => Ok(Outcome::State {
             id: started?.state,
@@ -269,4 +261,23 @@ pub(super) fn begin(
             action_space_changed: false,
         }),
     }
+}
+
+/// Starts an episode in a state of a lake, given its serialisation.
+pub(super) fn start(
+    session: &mut dyn Session,
+    lake: &Identity,
+    state: StateId,
+    serialised: &[u8],
+    baselines: Option<&Baselines>,
+) -> Result<Started, SessionError> {
+    let uri: BenchmarkUri =
+        format!("benchmark://state/{state}").parse().expect("digits make a path");
+    let (program, provenance) = (serialised.into(), Provenance::default());
+    session.start(&Start {
+        benchmark: &Benchmark { uri, program, provenance },
+        action_space: &lake.action_space.name,
+        baselines,
+        watch: &Watch::default(),
+    })
 }

@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::table::{STATE_ID_LEN, vector_item};
+use super::table::{SHA1_LEN, STATE_ID_LEN, vector_item};
 use super::{BenchmarkRow, EpisodeRow, Identity, IrRow, ObservationRow, Rows, StepRow, Table};
 use crate::model::{EpisodeId, StateId, Value};
 
@@ -300,6 +300,7 @@ fn vectors(rows: &[ObservationRow], place: usize, width: i32) -> ArrayRef {
 
 fn ir(schema: &SchemaRef, rows: &[IrRow]) -> RecordBatch {
     let [ids, keys] = states(rows.iter().map(|row| row.state));
+    let sha1 = rows.iter().flat_map(|row| row.bitcode_sha1).collect::<Vec<u8>>();
     Columns::new(schema)
         .push("state_id", ids)
         .push("state_key", keys)
@@ -312,6 +313,10 @@ fn ir(schema: &SchemaRef, rows: &[IrRow]) -> RecordBatch {
         .push(
             "bytes",
             Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| count(row.bytes)))),
+        )
+        .push(
+            "bitcode_sha1",
+            Arc::new(FixedSizeBinaryArray::new(SHA1_LEN, Buffer::from_vec(sha1), None)),
         )
         .finish(schema)
 }

@@ -382,7 +382,8 @@ pub(super) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
 
 /// The runs, in the order in which they were begun.
 pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
-    let sql = "SELECT run_id, arguments, started_at_ms, finished, uid FROM runs ORDER BY run_id";
+    let sql = "SELECT run_id, arguments, started_at_ms, finished, uid, repeated_windows
+               FROM runs ORDER BY run_id";
     let mut statement = connection.prepare(sql)?;
     let rows = statement.query_map([], |row| {
         Ok(RunRow {
@@ -391,6 +392,7 @@ pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
             started_at_ms: row.get(2)?,
             finished: row.get(3)?,
             uid: row.get(4)?,
+            repeated_windows: row.get(5)?,
         })
     })?;
     rows.collect()
@@ -398,9 +400,11 @@ pub(super) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
 
 /// Adds a run under the number that it has.
 pub(super) fn insert_run(connection: &Connection, run: &RunRow) -> rusqlite::Result<()> {
-    let sql = "INSERT INTO runs (run_id, uid, arguments, started_at_ms, finished)
-               VALUES (?1, ?2, ?3, ?4, ?5)";
-    let row = params![run.id.0, run.uid, run.arguments, run.started_at_ms, run.finished];
+    let sql = "INSERT INTO runs
+                 (run_id, uid, arguments, started_at_ms, finished, repeated_windows)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let (id, began) = (run.id.0, run.started_at_ms);
+    let row = params![id, run.uid, run.arguments, began, run.finished, run.repeated_windows];
     connection.execute(sql, row).map(drop)
 }
 

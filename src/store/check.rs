@@ -9,13 +9,13 @@ use arrow::datatypes::{DataType, Int16Type, Int32Type, Int64Type};
 
 use super::ir::unpack;
 use super::seal::order;
-use super::verify::Findings;
+use super::verify::{Findings, StoredState};
 use super::writer::{state_id, state_ids};
 use super::{Lake, LayerId, Segment, Table, catalog};
 use crate::model::{EpisodeId, EpisodeOutcome, StateId};
 
 /// What to do about rows that contradict each other.
-const REPORT: &str =
+pub(crate) const REPORT: &str =
     "this is a defect of what wrote it: keep the lake, report the defect, and record again";
 
 /// Checks rows, table by table; what rows refer to comes before them.
@@ -25,6 +25,8 @@ pub(super) struct Checker<'a> {
     pub(super) findings: &'a mut Findings,
     pub(super) rows: BTreeMap<Table, u64>,
     pub(super) ir: u64,
+    /// Is handed each state whose IR is sound.
+    stored: &'a mut dyn FnMut(StoredState),
     log: PathBuf,
     observes: bool,
     /// States without observations, where a repair had to drop some.
@@ -86,11 +88,17 @@ pub(super) struct Forgiven {
 }
 
 impl<'a> Checker<'a> {
-    pub(super) fn new(lake: &Lake, forgives: Forgiven, findings: &'a mut Findings) -> Self {
+    pub(super) fn new(
+        lake: &Lake,
+        forgives: Forgiven,
+        findings: &'a mut Findings,
+        stored: &'a mut dyn FnMut(StoredState),
+    ) -> Self {
         Self {
             findings,
             rows: Table::ALL.map(|table| (table, 0)).into(),
             ir: 0,
+            stored,
             log: lake.path.join(catalog::FILE_NAME),
             observes: !lake.identity.observations.is_empty(),
             unobserved: HashSet::new(),
@@ -245,8 +253,13 @@ impl<'a> Checker<'a> {
             }
             if table == Table::Ir {
                 self.ir += 1;
-                if let Err(what) = unpack(batch, row) {
-                    self.findings.add(path, "ir", || format!("{what}: {REPORT}"));
+                match unpack(batch, row) {
+                    Ok(bitcode) => {
+                        (self.stored)(StoredState { path: path.to_owned(), state, bitcode });
+                    }
+                    Err(what) => {
+                        self.findings.add(path, "ir", || format!("{what}: {REPORT}"));
+                    }
                 }
             } else if keys.value(row) != state.key() {
                 self.report(path, "stands under another key", || format!("state {state}"));

@@ -30,10 +30,10 @@ pub enum StoreError {
     },
     /// The lake was written by a version of steplake that keeps lakes otherwise.
     #[error(
-        "the lake at {} has format {found}, and this steplake reads format {known}: \
-         use the steplake that wrote it{}",
+        "the lake at {} has format {found}, and this steplake reads format {known}: {}",
         .path.display(),
-        if found > known { ", or a newer one" } else { " to export it" }
+        if found > known { "use the steplake that wrote it, or a newer one" }
+        else { "nothing converts it, so record it anew, into another folder" }
     )]
     Format {
         /// The lake.

@@ -43,6 +43,20 @@ pub struct RecordedObservation {
     pub features: Vec<String>,
 }
 
+/// Why a text is no [`Identity`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// It is not what is written there; one line says how that shows.
+    #[error("{0}")]
+    Damaged(String),
+    /// It is of a lake that is kept otherwise.
+    #[error("it is of format {found}, not {FORMAT_VERSION}")]
+    Format {
+        /// The lake's format version.
+        found: u32,
+    },
+}
+
 impl Identity {
     /// BLAKE3 of what stands in `lake.json`, hex.
     pub fn digest(&self) -> String {
@@ -61,25 +75,26 @@ impl Identity {
         let Ok(text) = String::from_utf8(content) else {
             return Err(StoreError::corrupt(&path, "it is not text"));
         };
-        let damaged = |error: serde_json::Error| StoreError::corrupt(&path, error.to_string());
-        let Version { format_version: found } = serde_json::from_str(&text).map_err(damaged)?;
-        if found != FORMAT_VERSION {
-            return Err(StoreError::Format { path: lake.to_owned(), found, known: FORMAT_VERSION });
-        }
-        serde_json::from_str::<File>(&text).map(File::into_identity).map_err(damaged)
+        Self::from_json(&text).map_err(|error| match error {
+            IdentityError::Damaged(what) => StoreError::corrupt(&path, what),
+            IdentityError::Format { found } => {
+                StoreError::Format { path: lake.to_owned(), found, known: FORMAT_VERSION }
+            }
+        })
     }
 
     /// Reads what stands in a `lake.json`.
     ///
     /// # Errors
     ///
-    /// One line about what is wrong with it, e.g. that it is of another format.
-    pub fn from_json(text: &str) -> Result<Self, String> {
-        let file = serde_json::from_str::<File>(text).map_err(|error| error.to_string())?;
-        if file.format_version != FORMAT_VERSION {
-            return Err(format!("it is of format {}, not {FORMAT_VERSION}", file.format_version));
+    /// What is wrong with it.
+    pub fn from_json(text: &str) -> Result<Self, IdentityError> {
+        let damaged = |error: serde_json::Error| IdentityError::Damaged(error.to_string());
+        let Version { format_version: found } = serde_json::from_str(text).map_err(damaged)?;
+        if found != FORMAT_VERSION {
+            return Err(IdentityError::Format { found });
         }
-        Ok(file.into_identity())
+        serde_json::from_str::<File>(text).map(File::into_identity).map_err(damaged)
     }
 
     /// Refuses what is not this identity.

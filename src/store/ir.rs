@@ -24,7 +24,7 @@ type PageSpans = BTreeMap<usize, Vec<(usize, usize)>>;
 
 impl Snapshot {
     /// The bitcode of each state, in the order asked for; none where the lake does not hold it.
-    /// Each is checked against its name.
+    /// Each is checked against its SHA-1.
     ///
     /// # Errors
     ///
@@ -184,7 +184,13 @@ fn pages_of(
     pages.collect()
 }
 
-/// The bitcode in a row of `ir`; says what is wrong where it is not what its name says.
+/// The SHA-1 by which stored bitcode proves itself, in the column of that name.
+pub fn bitcode_sha1(bitcode: &[u8]) -> [u8; 20] {
+    Sha1::digest(bitcode).into()
+}
+
+/// The bitcode in a row of `ir`; says what is wrong where it is not what its SHA-1 says. Whether it is that of
+/// the row's state only a compiler can tell.
 pub(super) fn unpack(batch: &RecordBatch, row: usize) -> Result<Vec<u8>, String> {
     let state = state_id(batch["state_id"].as_fixed_size_binary(), row);
     let compressed = batch["bitcode"].as_binary::<i32>().value(row);
@@ -196,8 +202,8 @@ pub(super) fn unpack(batch: &RecordBatch, row: usize) -> Result<Vec<u8>, String>
     if bitcode.len() != bytes {
         return Err(format!("the IR of {state} has another length than it says"));
     }
-    if Sha1::digest(&bitcode)[..] != state.0 {
-        return Err(format!("the IR of {state} is not what its name says"));
+    if bitcode_sha1(&bitcode)[..] != *batch["bitcode_sha1"].as_fixed_size_binary().value(row) {
+        return Err(format!("the IR of {state} is not what its SHA-1 says"));
     }
     if batch["state_key"].as_primitive::<Int64Type>().value(row) != state.key() {
         return Err(format!("the IR of {state} stands under another key"));

@@ -7,8 +7,8 @@ use super::lock::{self, Lock, ReadersLock, Right};
 use super::segment::SegmentPlace;
 use super::snapshot::Moment;
 use super::{
-    Disk, Identity, Maintenance, Snapshot, SnapshotId, StoreError, Table, VerifyReport, Writer,
-    fetching, identity, manifest, merge,
+    Disk, Identity, Maintenance, Snapshot, SnapshotId, StoreError, StoredState, Table,
+    VerifyReport, Writer, fetching, identity, manifest, merge,
 };
 
 /// A lake: a folder that holds the data of one environment. See the [module](super).
@@ -188,7 +188,7 @@ impl Lake {
     ///
     /// When the lake cannot be read at all. Damage is no error but a finding.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, StoreError> {
-        super::verify::verify(self, Moment::Now, progress)
+        super::verify::verify(self, Moment::Now, progress, &mut |_| ())
     }
 
     /// Checks the rows that were sealed in snapshot `id`.
@@ -201,7 +201,23 @@ impl Lake {
         id: SnapshotId,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<VerifyReport, StoreError> {
-        super::verify::verify(self, Moment::At(id), progress)
+        super::verify::verify(self, Moment::At(id), progress, &mut |_| ())
+    }
+
+    /// Checks this moment, or snapshot `at`, and hands over each state whose stored IR is what its SHA-1 says,
+    /// on the way: whether it is that of the state only a compiler can tell.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`verify_at`](Self::verify_at).
+    pub fn verify_states(
+        &self,
+        at: Option<SnapshotId>,
+        progress: &mut dyn FnMut(u64, u64),
+        stored: &mut dyn FnMut(StoredState),
+    ) -> Result<VerifyReport, StoreError> {
+        let moment = at.map_or(Moment::Now, Moment::At);
+        super::verify::verify(self, moment, progress, stored)
     }
 
     pub(super) fn segment_place(&self) -> SegmentPlace {

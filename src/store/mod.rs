@@ -79,14 +79,16 @@ mod verify;
 mod wal;
 mod writer;
 
+pub(crate) use check::REPORT;
 pub use derived::{LayerChange, LayerWriter};
 pub use disk::{Disk, Operation, Verdict};
 pub use error::StoreError;
 pub use fetching::{FetchedFile, Fetching};
 #[doc(hidden)]
 pub use frame::{fuzz_frame, fuzz_frames};
-pub use identity::{Identity, RecordedObservation};
+pub use identity::{Identity, IdentityError, RecordedObservation};
 pub use inventory::{FileRow, Inventory};
+pub use ir::bitcode_sha1;
 pub use lake::Lake;
 pub(crate) use layers::{
     Edge, EdgeHead, EdgeShape, EdgeSource, Encoder, FailureText, LayerEdges, Merge, Ranges,
@@ -113,8 +115,8 @@ pub use segment::Segment;
 pub use snapshot::Snapshot;
 pub use table::{Column, ColumnType, Each, Table};
 pub use trails::{TRAIL_STEPS_MAX, Trail};
-pub use verify::{Finding, VerifyReport};
+pub use verify::{Finding, StoredState, VerifyReport};
 pub use writer::Writer;
 
 /// The version of everything that lies in a lake.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;

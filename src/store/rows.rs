@@ -77,12 +77,14 @@ pub struct ObservationRow {
 /// A row of `ir`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IrRow {
-    /// The state: SHA-1 of the uncompressed bitcode.
+    /// The state.
     pub state: StateId,
     /// The bitcode, compressed with zstd.
     pub compressed: Vec<u8>,
     /// Its length uncompressed.
     pub bytes: u32,
+    /// Its SHA-1 uncompressed: see [`bitcode_sha1`](super::bitcode_sha1).
+    pub bitcode_sha1: [u8; 20],
 }
 
 /// Rows to append in one transaction.
@@ -130,6 +132,9 @@ pub struct RunRow {
     pub started_at_ms: i64,
     /// Whether it did all that it was asked for.
     pub finished: bool,
+    /// How many windows of its steps failed in one worker process, and not in a fresh one that played them again.
+    /// Measured: differs between equal runs.
+    pub repeated_windows: u32,
 }
 
 /// What a lake knows already and need not be told again.

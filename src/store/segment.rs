@@ -220,7 +220,8 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
     }
     // Where most values of a row group differ, a dictionary costs time and room.
     let various: &[&str] = match table {
-        Table::Ir | Table::Observations => &["state_id", "state_key"],
+        Table::Ir => &["state_id", "state_key", "bitcode_sha1"],
+        Table::Observations => &["state_id", "state_key"],
         Table::StateTransitions | Table::Conflicts | Table::Failures => &DERIVED_VARIOUS,
         _ => &[],
     };

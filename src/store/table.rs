@@ -143,6 +143,8 @@ pub enum ColumnType {
     Binary,
     /// 20 bytes.
     StateId,
+    /// 20 bytes: the SHA-1 of others.
+    Sha1,
     /// `Int64`, or a list of as many `Int32` as the space has features.
     Observation,
 }
@@ -191,6 +193,7 @@ impl ColumnType {
             }
             (Self::Binary, _) => DataType::Binary,
             (Self::StateId, _) => DataType::FixedSizeBinary(STATE_ID_LEN),
+            (Self::Sha1, _) => DataType::FixedSizeBinary(SHA1_LEN),
             (Self::Observation, Some(width)) => {
                 let width = i32::try_from(width).expect("a vector has fewer than 2^31 features");
                 DataType::FixedSizeList(Arc::new(vector_item()), width)
@@ -204,6 +207,9 @@ pub(super) const STATE_ID_LEN: i32 = {
     assert!(StateId::LEN == 20, "the format is written down for ids of 20 bytes");
     20
 };
+
+/// Bytes of a SHA-1, as Arrow counts them.
+pub(super) const SHA1_LEN: i32 = 20;
 
 /// The items of a vector column, named as Parquet's list type wants it.
 pub(super) fn vector_item() -> Field {

@@ -14,6 +14,7 @@ use super::segment::footer_entries;
 use super::snapshot::{Moment, demand_finished, demand_whole};
 use super::writer::{HotBatch, decode};
 use super::{Lake, Scan, ScanColumns, Segment, StoreError, Table, losses, manifest};
+use crate::model::StateId;
 
 /// One thing that is wrong with a lake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +31,17 @@ impl fmt::Display for Finding {
     }
 }
 
+/// A state whose IR is stored, as a verification comes upon it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredState {
+    /// The file that it was found in.
+    pub path: PathBuf,
+    /// The state that it is stored as.
+    pub state: StateId,
+    /// Its serialisation, which is what its SHA-1 says.
+    pub bitcode: Vec<u8>,
+}
+
 /// What a verification saw.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
@@ -43,7 +55,7 @@ pub struct VerifyReport {
     pub bytes: u64,
     /// Rows that were read, by table.
     pub rows: BTreeMap<Table, u64>,
-    /// States whose IR was decompressed and hashed.
+    /// States whose IR was decompressed and compared with its SHA-1.
     pub ir: u64,
     /// States without IR that a recorded way leads to from a state that has it.
     pub rebuilt: u64,
@@ -160,6 +172,7 @@ pub(super) fn verify(
     lake: &Lake,
     moment: Moment,
     progress: &mut dyn FnMut(u64, u64),
+    stored: &mut dyn FnMut(StoredState),
 ) -> Result<VerifyReport, StoreError> {
     let _readers = ReadersLock::share(&lake.path);
     let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
@@ -178,7 +191,7 @@ pub(super) fn verify(
     let (hot, unread) = sound_frames(lake, frames, &mut findings);
     report.bytes = frame_bytes;
     progress(report.bytes, total);
-    let mut checker = Checker::new(lake, forgiven, &mut findings);
+    let mut checker = Checker::new(lake, forgiven, &mut findings, stored);
     for table in unread {
         checker.cannot_read(table);
     }
@@ -288,8 +301,8 @@ fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: 
 
 /// Checks a segment that is no part of the lake. For the fuzzer.
 pub(super) fn fuzz_segment(lake: &Lake, segment: &Segment) {
-    let mut findings = Findings::default();
-    let mut checker = Checker::new(lake, Forgiven::default(), &mut findings);
+    let (mut findings, mut stored) = (Findings::default(), |_| ());
+    let mut checker = Checker::new(lake, Forgiven::default(), &mut findings, &mut stored);
     verify_segment(lake, segment, &mut checker);
     checker.finish();
 }

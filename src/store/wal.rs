@@ -2,7 +2,7 @@
 //! was written, as it must after a power cut, and forgets the rest. Where more was committed after that
 //! frame, no power cut did it: whole transactions that were acknowledged would be gone without a word.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use super::disk::DiskReader;
@@ -24,7 +24,8 @@ const TRIES: usize = 4;
 pub(super) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), StoreError> {
     let mut found = None;
     for _ in 0..TRIES {
-        let place = match disk.open(log).and_then(|file| damage(&mut Log { file, at: 0 })) {
+        let look = |file: DiskReader| damage(|buffer, at| file.read_at(buffer, at));
+        let place = match disk.open(log).and_then(look) {
             Ok(place) => place,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(StoreError::io("read", log)(error)),
@@ -43,45 +44,19 @@ pub(super) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A log as it is read, front to back.
-struct Log {
-    file: DiskReader,
-    at: u64,
-}
-
-impl Read for Log {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read_at(buffer, self.at)?;
-        self.at += read as u64;
-        Ok(read)
-    }
-}
-
-/// Fills the buffer as far as the log goes.
-fn fill<'a>(log: &mut impl Read, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match log.read(&mut buffer[done..]) {
-            Ok(0) => break,
-            Ok(read) => done += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(&buffer[..done])
-}
-
 /// Where the first frame lies that is not what was written, if a transaction begins after the end of its own.
-fn damage(log: &mut impl Read) -> io::Result<Option<usize>> {
+/// `read` fills a buffer from a place in the log, as far as the log goes.
+fn damage(mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>) -> io::Result<Option<usize>> {
     let mut header = [0; HEADER_BYTES];
-    if fill(log, &mut header)?.len() < HEADER_BYTES {
+    if read(&mut header, 0)? < HEADER_BYTES {
         return Ok(None);
     }
+    let mut at = HEADER_BYTES as u64;
     let mut buffer = vec![0; FRAMES_AT_ONCE * FRAME_BYTES];
     let mut frames: Option<Frames> = None;
     loop {
-        let content = fill(log, &mut buffer)?;
-        let mut whole = content.chunks_exact(FRAME_BYTES);
+        let length = read(&mut buffer, at)?;
+        let mut whole = buffer[..length].chunks_exact(FRAME_BYTES);
         if frames.is_none() {
             frames = whole.clone().next().and_then(|first| Frames::after(&header, first));
         }
@@ -89,9 +64,10 @@ fn damage(log: &mut impl Read) -> io::Result<Option<usize>> {
         if let Some(place) = whole.find_map(|frame| frames.next(frame)) {
             return Ok(Some(place));
         }
-        if content.len() < FRAMES_AT_ONCE * FRAME_BYTES {
+        if length < buffer.len() {
             return Ok(None);
         }
+        at += length as u64;
     }
 }
 
@@ -186,7 +162,15 @@ mod tests {
         }
         let log = folder.path().join("some.sqlite-wal");
         let content = std::fs::read(&log).unwrap();
-        let damage = |content: &[u8]| damage(&mut &*content).unwrap();
+        let damage = |content: &[u8]| {
+            let read = |buffer: &mut [u8], at| {
+                let rest = content.get(usize::try_from(at).unwrap()..).unwrap_or_default();
+                let length = rest.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&rest[..length]);
+                Ok(length)
+            };
+            damage(read).unwrap()
+        };
         let frames = (content.len() - HEADER_BYTES) / FRAME_BYTES;
         assert_eq!((content.len() - HEADER_BYTES) % FRAME_BYTES, 0);
         assert_eq!(damage(&content), None);

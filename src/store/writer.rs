@@ -97,6 +97,24 @@ impl Writer {
         self.lake.disk.commit(transaction, &path)
     }
 
+    /// Says that so many more windows of a run's steps failed in one worker process, and not in a fresh one.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::DiskFull`] and what else a disk does.
+    pub fn add_repeated_windows(&mut self, run: RunId, more: u32) -> Result<(), StoreError> {
+        if more == 0 {
+            return Ok(());
+        }
+        let path = self.log();
+        let transaction = self.catalog.write()?;
+        let sql = "UPDATE runs SET repeated_windows = repeated_windows + ?2 WHERE run_id = ?1";
+        transaction
+            .execute(sql, [run.0.into(), i64::from(more)])
+            .map_err(StoreError::sqlite(&path))?;
+        self.lake.disk.commit(transaction, &path)
+    }
+
     /// The runs, in the order in which they were begun.
     ///
     /// # Errors

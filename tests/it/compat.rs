@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use steplake::record::generate::{Policy, Stop};
 use steplake::store::Lake;
 
-use crate::support::run;
+use crate::support::{fail, play, run, toy_lake, toy_plan};
 
 /// The lakes, each with a folder of the answers that it gave when it was made.
 fn kept() -> Vec<PathBuf> {
@@ -115,4 +116,39 @@ fn a_lake_of_a_released_format_is_written_on() {
         let report = Lake::open(&lake).unwrap().verify(&mut |_, _| ()).unwrap();
         assert_eq!(report.findings, []);
     }
+}
+
+#[test]
+fn a_lake_of_the_first_format_is_refused_by_every_command_in_one_sentence() {
+    let (folder, lake) = toy_lake();
+    let path = lake.path().to_owned();
+    drop(play(&lake, &toy_plan(Policy::Random, Stop::Episodes(2), 1)));
+    let file = path.join("lake.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("\"format_version\": 2", "\"format_version\": 1")).unwrap();
+    let refusal = format!(
+        "steplake: the lake at {} has format 1, and this steplake reads format 2: nothing converts it, so \
+         record it anew, into another folder",
+        path.display()
+    );
+    let before = std::fs::read_dir(&path).unwrap().count();
+    let into = folder.path().join("into");
+    let (first, into) = (path.to_str().unwrap(), into.to_str().unwrap());
+    let toy = ["--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--steps", "1"];
+    for command in [
+        &["info"][..],
+        &["sql", "SELECT 1"],
+        &["query", "coverage"],
+        &["seal"],
+        &["dedup"],
+        &["verify"],
+        &["verify", "--repair"],
+        &["snapshots"],
+        &["merge", first, first, "--into", into],
+        &[&["generate"][..], &toy].concat(),
+        &[&["generate", "--resume"][..], &toy].concat(),
+    ] {
+        assert_eq!(fail(&path, command), (3, refusal.clone()), "{command:?}");
+    }
+    assert_eq!(std::fs::read_dir(&path).unwrap().count(), before);
 }

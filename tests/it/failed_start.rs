@@ -13,7 +13,7 @@ use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
 use steplake::model::{
     ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
-    FailureKind, ObservationIndex, RunId, Step, Value,
+    FailureKind, ObservationIndex, RunId, StateId, Step, Value,
 };
 use steplake::record::generate::{
     Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Stop,
@@ -30,10 +30,10 @@ const RUN: RunId = RunId(1);
 const ABORTS: &str = "benchmark://deadly-v0/aborts";
 const HANGS: &str = "benchmark://deadly-v0/hangs";
 
-/// The toy environment in worker processes, which may compute for a second.
+/// The toy environment in worker processes, which may compute for a second at the start of a program.
 fn workers() -> WorkerEnvironment {
     let config = WorkerConfig {
-        step_cpu_max: Duration::from_secs(1),
+        step_cpu_max: Duration::from_millis(200),
         ..WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")))
     };
     WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config)
@@ -208,6 +208,10 @@ impl Session for TiredSession {
         self.session.observe(space)
     }
 
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        self.session.identify(state)
+    }
+
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         self.session.fork()
     }
@@ -342,7 +346,7 @@ fn a_run_of_llvm_goes_on_after_a_program_that_takes_too_long() {
         let lake = folder.path().join(jobs);
         let arguments = ["generate", "--episodes", "6", "--episode-length", "5", "--jobs", jobs];
         let benchmarks = ["--benchmark", &slow, "-b", "benchmark://steplake-v0/keyed_hash"];
-        let limits = ["--step-cpu-seconds", "2", "--resume"];
+        let limits = ["--step-cpu-seconds", "1", "--resume"];
         let said = run(&lake, &[&arguments[..], &benchmarks, &limits].concat());
         assert!(said.contains("6 episodes, 3 failures of the compiler"), "{said}");
         lake

@@ -14,10 +14,10 @@ use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, KeyframeCount, Start, Watch};
 use steplake::model::{ActionFlags, ActionIndex, EpisodeId, ObservationIndex, RunId, StateId};
 use steplake::record::rebuild::{Obstacle, RebuildError, Rebuilder};
-use steplake::store::{IrRow, Lake, Rows, ScanColumns, Snapshot, StepRow, Table};
+use steplake::store::{Lake, Rows, ScanColumns, Snapshot, StepRow, Table};
 
 use crate::support::{assert_same, fail, rows, run, toy_identity, toy_lake};
-use crate::toy_lake::{Author, bitcode, id, identity, read, state};
+use crate::toy_lake::{Author, bitcode, id, identity, ir_row, read, state};
 use crate::worker::workers_with;
 
 const TOY: [&str; 7] =
@@ -269,10 +269,6 @@ fn a_damaged_keyframe_names_its_file() {
 fn told(paths: &[(u32, &[(&str, u32)])]) -> (tempfile::TempDir, Snapshot) {
     let (folder, lake) = toy_lake();
     let content = |number: u32| format!("toy 1000 {number}").into_bytes();
-    let name = |number| {
-        use sha1::Digest as _;
-        StateId(sha1::Sha1::digest(content(number)).into())
-    };
     let environment = ToyEnvironment::default();
     let space = &environment.spec().action_spaces[0];
     let mut rows = Rows::default();
@@ -284,7 +280,7 @@ fn told(paths: &[(u32, &[(&str, u32)])]) -> (tempfile::TempDir, Snapshot) {
                 index: u32::try_from(index).unwrap(),
                 benchmark: "generator://toy-v0/0".parse().unwrap(),
                 action: action.map(|action| space.index_of(action).unwrap()),
-                state: Some(name(number)),
+                state: Some(toy_state(number)),
                 keyframe: index == 0,
                 end_of_episode: false,
                 rewards: None,
@@ -296,9 +292,7 @@ fn told(paths: &[(u32, &[(&str, u32)])]) -> (tempfile::TempDir, Snapshot) {
             step(index + 1, Some(action), number);
         }
         if stored.insert(first) {
-            let compressed = zstd::bulk::compress(&content(first), 1).unwrap();
-            let bytes = u32::try_from(content(first).len()).unwrap();
-            rows.ir.push(IrRow { state: name(first), compressed, bytes });
+            rows.ir.push(ir_row(toy_state(first), &content(first)));
         }
     }
     lake.writer().unwrap().append(&rows).unwrap();
@@ -307,8 +301,8 @@ fn told(paths: &[(u32, &[(&str, u32)])]) -> (tempfile::TempDir, Snapshot) {
 }
 
 fn toy_state(number: u32) -> StateId {
-    use sha1::Digest as _;
-    StateId(sha1::Sha1::digest(format!("toy 1000 {number}")).into())
+    let mut session = ToyEnvironment::default().session().unwrap();
+    session.identify(format!("toy 1000 {number}").as_bytes()).unwrap()
 }
 
 #[test]
@@ -481,6 +475,8 @@ fn the_ir_of_every_state_of_llvm_is_that_of_a_lake_that_stores_it() {
     assert_eq!(text.matches("target triple").count(), 20, "{text:.200}");
     let verified = run(&some, &["verify", "--replay", "60"]);
     assert!(verified.contains("other states can be rebuilt, and 0 have no IR"), "{verified}");
+    assert!(verified.contains("by SHA-1 and id;"), "{verified}");
+    assert!(verified.contains("baselines: 2 of 2 programs agree, drawn from 2"), "{verified}");
     assert!(verified.contains("60 of 60 transitions agree"), "{verified}");
     assert!(verified.contains("were rebuilt first"), "{verified}");
 }

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "tests start the binary as its users do")]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
+mod baselines;
 mod bounds;
 mod cli;
 mod compat;
@@ -20,8 +21,10 @@ mod graph;
 mod kill;
 mod layers;
 mod llvm;
+mod llvm_identity;
 mod merge;
 mod query;
+mod recompute;
 mod record;
 mod relist;
 mod repair;
@@ -36,4 +39,6 @@ mod store;
 mod store_faults;
 mod support;
 mod toy_lake;
+mod windows;
 mod worker;
+mod worker_limits;

@@ -12,10 +12,11 @@ use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
 use steplake::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, StateId};
 use steplake::query::{Engine, EngineOptions, Format, QueryError, TableLimits, write};
-use steplake::store::{EpisodeRow, Identity, IrRow, Lake, Rows, StepRow, Table};
+use steplake::store::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
 
 use crate::small_lake::{self, Kept, state};
 use crate::sql::{engine, renderer};
+use crate::toy_lake::ir_row;
 
 async fn batches(engine: &Engine, sql: &str) -> Result<Vec<RecordBatch>, QueryError> {
     engine.sql(sql).await?.try_collect().await
@@ -63,9 +64,7 @@ fn record_many_states(path: &Path) -> Lake {
             wall_time: Duration::ZERO,
         });
         let program = index.to_string();
-        let compressed = zstd::encode_all(program.as_bytes(), 1).unwrap();
-        let bytes = u32::try_from(program.len()).unwrap();
-        rows.ir.push(IrRow { state: numbered(index), compressed, bytes });
+        rows.ir.push(ir_row(numbered(index), program.as_bytes()));
     }
     rows.episodes.push(EpisodeRow {
         id: episode,

@@ -318,7 +318,7 @@ fn a_log_that_is_damaged_in_its_middle_costs_what_comes_after() {
     let frame_bytes = 24 + 16_384;
     let frames = (content.len() - 32) / frame_bytes;
     let mut left = Vec::new();
-    for frame in [0, frames / 3, frames / 2] {
+    for frame in [0, frames / 3, frames / 3 * 2] {
         let path = folder.path().join(format!("frame-{frame}"));
         copy_folder(&killed, &path);
         let mut changed = content.clone();

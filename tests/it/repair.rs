@@ -296,6 +296,7 @@ fn the_command_says_what_it_dropped_and_that_the_rest_is_sound() {
     let path = lake.path();
     let said = run(path, &["verify", "--repair"]);
     assert!(said.starts_with("repair: nothing is damaged\nverify: sound"), "{said}");
+    assert!(said.contains("\nverify: bytes only: ") && said.contains("`handmade-v0`"), "{said}");
     flip(&second_file(&lake, Table::Steps));
     let output = steplake(path).arg("verify").output().unwrap();
     assert_eq!(output.status.code(), Some(4));

@@ -10,17 +10,16 @@ use steplake::env::{Environment, Session, Start, Watch};
 use steplake::model::{ActionIndex, Baselines, EpisodeId, Provenance, RunId, StateId, Value};
 use steplake::record::generate::{Past, Plan, Policy, Stop};
 use steplake::record::{EpisodePlan, Recorder, Recording, RecordingOptions, Settle};
-use steplake::store::{
-    BenchmarkRow, IrRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table,
-};
+use steplake::store::{BenchmarkRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table};
 
 use crate::support::{assert_same, play, play_on, rows, toy_lake, toy_plan};
+use crate::toy_lake::ir_row;
 
 /// The first steps of an open episode that no replay gives: no toy program comes to these states.
 fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> Rows {
     let benchmark = &plan.benchmarks[ordinal as usize % plan.benchmarks.len()];
     let content = |index: u32| format!("strange {ordinal} {index}").into_bytes();
-    let state = |index| StateId(Sha1::digest(content(index)).into());
+    let state = |index| StateId(Sha1::digest(format!("{ordinal} {index}")).into());
     let step = |index: u32| StepRow {
         episode: EpisodeId::new(run, ordinal),
         index,
@@ -36,11 +35,7 @@ fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> 
         state: state(index),
         values: vec![Value::Scalar(77), Value::Vector([7; 16].into())],
     };
-    let ir = |index| IrRow {
-        state: state(index),
-        compressed: zstd::bulk::compress(&content(index), 1).unwrap(),
-        bytes: u32::try_from(content(index).len()).unwrap(),
-    };
+    let ir = |index| ir_row(state(index), &content(index));
     let benchmark = new_benchmark.then(|| BenchmarkRow {
         uri: benchmark.clone(),
         program_digest: "strange".into(),

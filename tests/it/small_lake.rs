@@ -23,9 +23,11 @@ use steplake::model::{
     EpisodeOutcome, FailureKind, Provenance, RunId, StateId, Value,
 };
 use steplake::store::{
-    BenchmarkRow, EpisodeRow, Identity, IrRow, Lake, LayerChange, LayerId, ObservationRow,
+    BenchmarkRow, EpisodeRow, Identity, Lake, LayerChange, LayerId, ObservationRow,
     RecordedObservation, Rows, ScanColumns, StepRow, Table,
 };
+
+use crate::toy_lake::ir_row;
 
 /// Where the rows of the small lake lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,11 +205,7 @@ fn programs_and_states() -> Rows {
         }
     };
     // The last state has no IR: what is kept is chosen.
-    let ir = STATES[..STATES.len() - 1].iter().map(|name| IrRow {
-        state: state(name),
-        compressed: zstd::encode_all(&*program(name), 3).unwrap(),
-        bytes: u32::try_from(program(name).len()).unwrap(),
-    });
+    let ir = STATES[..STATES.len() - 1].iter().map(|name| ir_row(state(name), &program(name)));
     Rows {
         benchmarks: benchmarks.to_vec(),
         observations: STATES.iter().enumerate().map(observation).collect(),

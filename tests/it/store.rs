@@ -248,11 +248,10 @@ fn a_changed_lake_json_is_noticed() {
     let lake = Lake::open(lake.path()).unwrap();
     assert!(error_of(lake.snapshot()).contains("lake.json is damaged"));
     assert!(error_of(lake.writer()).contains("lake.json is damaged"));
-    std::fs::write(&path, text.replace("\"format_version\": 1", "\"format_version\": 2")).unwrap();
-    assert!(
-        error_of(Lake::open(lake.path()))
-            .contains("has format 2, and this steplake reads format 1")
-    );
+    std::fs::write(&path, text.replace("\"format_version\": 2", "\"format_version\": 3")).unwrap();
+    assert!(error_of(Lake::open(lake.path())).contains(
+        "has format 3, and this steplake reads format 2: use the steplake that wrote it"
+    ));
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
     assert!(error_of(Lake::open(lake.path())).contains("lake.json is damaged"));
 }
@@ -334,7 +333,7 @@ fn every_flipped_bit_and_every_cut_is_found() {
 }
 
 #[test]
-fn ir_that_is_not_what_its_name_says_is_found_and_not_handed_out() {
+fn ir_that_is_not_what_its_sha1_says_is_found_and_not_handed_out() {
     let folder = tempfile::tempdir().unwrap();
     let (lake, mut writer) = new_lake(&folder);
     let mut rows = small(&mut Author::default());
@@ -344,12 +343,30 @@ fn ir_that_is_not_what_its_name_says_is_found_and_not_handed_out() {
     for _ in 0..2 {
         let findings = verify(&lake).findings;
         assert!(
-            findings.len() == 1 && findings[0].what.contains("is not what its name says"),
+            findings.len() == 1 && findings[0].what.contains("is not what its SHA-1 says"),
             "{findings:?}"
         );
         let snapshot = lake.snapshot().unwrap();
-        assert!(error_of(snapshot.ir(&[state(1)])).contains("is not what its name says"));
+        assert!(error_of(snapshot.ir(&[state(1)])).contains("is not what its SHA-1 says"));
         assert!(snapshot.ir(&[state(2)]).unwrap()[0].is_some());
+        writer.seal().unwrap();
+    }
+}
+
+#[test]
+fn one_flipped_byte_of_stored_ir_is_found_by_its_sha1() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut writer) = new_lake(&folder);
+    let mut rows = small(&mut Author::default());
+    let mut flipped = bitcode(1);
+    flipped[2] ^= 1;
+    rows.ir[1].compressed = zstd::bulk::compress(&flipped, 3).unwrap();
+    writer.append(&rows).unwrap();
+    for _ in 0..2 {
+        let findings = verify(&lake).findings;
+        let told = format!("the IR of {} is not what its SHA-1 says", state(1));
+        assert!(findings.len() == 1 && findings[0].what.starts_with(&told), "{findings:?}");
+        assert!(error_of(lake.snapshot().unwrap().ir(&[state(1)])).contains(&told));
         writer.seal().unwrap();
     }
 }

@@ -30,7 +30,8 @@ pub(crate) fn identity() -> Identity {
     };
     Identity {
         format_version: FORMAT_VERSION,
-        environment: "toy-v0".into(),
+        // No environment of this name is here: nothing but the bytes can be checked.
+        environment: "handmade-v0".into(),
         compiler: "toy 1".into(),
         target: "none".into(),
         action_space: ActionSpace { name: "toy-v0".into(), actions: (0..8).map(action).collect() },
@@ -45,9 +46,19 @@ pub(crate) fn bitcode(number: u32) -> Vec<u8> {
     number.to_le_bytes().repeat(1 + number as usize % 50)
 }
 
-/// The `number`-th state.
+/// The `number`-th state. As of any environment, its id is no hash of what is stored.
 pub(crate) fn state(number: u32) -> StateId {
-    StateId(Sha1::digest(bitcode(number)).into())
+    StateId(Sha1::digest([b"state".to_vec(), bitcode(number)].concat()).into())
+}
+
+/// A row of `ir` as a recorder makes it.
+pub(crate) fn ir_row(state: StateId, bitcode: &[u8]) -> IrRow {
+    IrRow {
+        state,
+        compressed: zstd::bulk::compress(bitcode, 3).unwrap(),
+        bytes: u32::try_from(bitcode.len()).unwrap(),
+        bitcode_sha1: Sha1::digest(bitcode).into(),
+    }
 }
 
 pub(crate) fn uri(number: u32) -> BenchmarkUri {
@@ -124,14 +135,11 @@ impl Author {
     }
 
     fn state(&mut self, number: u32) {
-        let content = bitcode(number);
         let number_i32 = i32::try_from(number).unwrap();
         let values =
             vec![Value::Scalar(i64::from(number)), Value::Vector(vec![1, number_i32, -3].into())];
         self.rows.observations.push(ObservationRow { state: state(number), values });
-        let compressed = zstd::bulk::compress(&content, 3).unwrap();
-        let bytes = u32::try_from(content.len()).unwrap();
-        self.rows.ir.push(IrRow { state: state(number), compressed, bytes });
+        self.rows.ir.push(ir_row(state(number), &bitcode(number)));
     }
 
     /// The end of an episode of so many steps with an action.
@@ -278,6 +286,7 @@ fn ir(batch: &RecordBatch) -> Vec<IrRow> {
         state: id(batch, "state_id", row),
         compressed: batch["bitcode"].as_binary::<i32>().value(row).to_vec(),
         bytes: int32(batch, "bytes", row),
+        bitcode_sha1: id(batch, "bitcode_sha1", row).0,
     };
     (0..batch.num_rows()).map(row).collect()
 }

@@ -136,6 +136,29 @@ fn sessions_of_a_killed_worker_are_brought_back() {
 }
 
 #[test]
+fn a_worker_is_confined() {
+    let memory_bytes_max = (4 << 30) + 8192;
+    let config = WorkerConfig { memory_bytes_max, ..config() };
+    let environment = WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config);
+    let mut session = environment.session().unwrap();
+    start(session.as_mut(), &toy::benchmark(4));
+    let pids = workers_with(memory_bytes_max);
+    assert_eq!(pids.len(), 1);
+    let about = |name: &str| std::fs::read_to_string(format!("/proc/{}/{name}", pids[0])).unwrap();
+    let limits = about("limits");
+    let limit = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().take(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(limit("Max open files"), ["0", "0"]);
+    assert_eq!(limit("Max core file size"), ["0", "0"]);
+    assert_ne!(limit("Max file size"), ["unlimited", "unlimited"]);
+    // Landlock asks for it.
+    let status = about("status");
+    assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
+}
+
+#[test]
 fn a_program_that_is_none_is_an_error_from_the_worker_too() {
     let mut benchmark = toy::benchmark(1);
     benchmark.program = b"nonsense".as_slice().into();

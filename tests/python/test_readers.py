@@ -70,7 +70,7 @@ class Readers(unittest.TestCase):
     def test_every_stored_state_proves_itself(self):
         for row in self.arrow("ir").to_pylist():
             bitcode = pa.decompress(row["bitcode"], decompressed_size=row["bytes"], codec="zstd")
-            self.assertEqual(hashlib.sha1(bitcode).digest(), row["state_id"])
+            self.assertEqual(hashlib.sha1(bitcode).digest(), row["bitcode_sha1"])
             key = int.from_bytes(row["state_id"][:8], "big", signed=True)
             self.assertEqual(key, row["state_key"])
 

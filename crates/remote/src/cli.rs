@@ -370,6 +370,7 @@ fn code(error: &RemoteError) -> u8 {
         | RemoteError::NothingSealed { .. }
         | RemoteError::Forgotten { .. }
         | RemoteError::Format { .. }
+        | RemoteError::LakeFormat { .. }
         | RemoteError::Damaged { .. }
         | RemoteError::OtherIdentity { .. } => 3,
         RemoteError::Store { .. } | RemoteError::Unconditional { .. } => 5,

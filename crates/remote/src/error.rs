@@ -78,6 +78,20 @@ pub enum RemoteError {
         /// The format that this code knows.
         known: u32,
     },
+    /// The lake that is published there is kept otherwise.
+    #[error(
+        "{object} lists a lake of format {found}, and this steplake reads format {known}: {}",
+        if found > known { "use a newer one" }
+        else { "nothing converts it, so record it anew, and publish to another prefix" }
+    )]
+    LakeFormat {
+        /// The object.
+        object: String,
+        /// The lake's format version.
+        found: u32,
+        /// The version that this code knows.
+        known: u32,
+    },
     /// An object is not what was published.
     #[error(
         "{object} is damaged ({what}): nothing of it was taken over; fetch another version, or publish again from \

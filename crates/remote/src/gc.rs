@@ -19,10 +19,11 @@
 //!
 //! Let a collection delete *x*. Versions up to *h* were read at *V*: those that it keeps do not name *x*. *h* + 1
 //! is none. A version from *h* + 2 on was made by an attempt that saw *h* + 1, so that its *R* came after *F*. It
-//! did not send *x* itself, which was there at *L* already, before it began (1). It did not count on *x* as left, which was too old
-//! (3, 4). And it has *x* from no newest version: that one either is from *h* + 2 on, for which the same holds, or
-//! is the newest that the collection knew, which it keeps. Had that one been passed over as damaged, nothing would
-//! have been taken from the one before it: see [`publish`](crate::publish). So it does not name *x*.
+//! did not send *x* itself, which was there at *L* already, before it began (1). It did not count on *x* as left,
+//! which was too old (3, 4). And it has *x* from no newest version: that one either is from *h* + 2 on, for which
+//! the same holds, or is the newest that the collection knew, which it keeps. Had that one been passed over as
+//! damaged, nothing would have been taken from the one before it: see [`publish`](crate::publish). So it does not
+//! name *x*.
 //!
 //! What this asks of a store: what was written is seen by every later request, lists too; a conditional put is
 //! heeded, which each publication tries out; and its clock goes forward, to within half a day.

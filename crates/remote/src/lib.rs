@@ -15,8 +15,8 @@
 //!
 //! # What a reader sees
 //!
-//! Objects are named by their content and by who sent them, and never changed. A version is what it is until it is forgotten; whoever
-//! fetches it then is told so.
+//! Objects are named by their content and by who sent them, and never changed. A version is what it is until it
+//! is forgotten; whoever fetches it then is told so.
 //!
 //! # Two publishers
 //!

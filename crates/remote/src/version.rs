@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use steplake::model::RunId;
 use steplake::store::{
-    FileRow, Identity, Inventory, LayerId, LossRow, RetractionKind, RetractionRow, RunRow,
-    SnapshotId, Table,
+    FORMAT_VERSION, FileRow, Identity, IdentityError, Inventory, LayerId, LossRow, RetractionKind,
+    RetractionRow, RunRow, SnapshotId, Table,
 };
 
 use crate::RemoteError;
@@ -134,6 +134,7 @@ struct ListedRun {
     arguments: String,
     started_at_ms: i64,
     finished: bool,
+    repeated_windows: u32,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -216,6 +217,7 @@ pub(crate) fn list_to_json(inventory: &Inventory, objects: &Objects, publication
         arguments: row.arguments.clone(),
         started_at_ms: row.started_at_ms,
         finished: row.finished,
+        repeated_windows: row.repeated_windows,
     };
     let retraction = |row: &RetractionRow| ListedRetraction {
         kind: row.kind.as_str().to_owned(),
@@ -265,7 +267,13 @@ pub(crate) fn list_from_json(
     check_format(object, text)?;
     let damaged = |what: String| RemoteError::damaged(object, what);
     let list: List = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
-    let identity = Identity::from_json(&list.identity.to_string()).map_err(damaged)?;
+    let identity = Identity::from_json(&list.identity.to_string());
+    let identity = identity.map_err(|error| match error {
+        IdentityError::Damaged(what) => damaged(what),
+        IdentityError::Format { found } => {
+            RemoteError::LakeFormat { object: object.to_owned(), found, known: FORMAT_VERSION }
+        }
+    })?;
     let table = |name: &str| {
         Table::from_name(name).ok_or_else(|| damaged(format!("there is no table called {name}")))
     };
@@ -276,6 +284,7 @@ pub(crate) fn list_from_json(
         arguments: row.arguments,
         started_at_ms: row.started_at_ms,
         finished: row.finished,
+        repeated_windows: row.repeated_windows,
     };
     let retraction = |row: ListedRetraction| {
         let kinds = [RetractionKind::Benchmark, RetractionKind::Run, RetractionKind::Action];
@@ -317,4 +326,54 @@ pub(crate) fn list_from_json(
         files: list.files.into_iter().map(file).collect::<Result<_, _>>()?,
     };
     Ok((inventory, objects))
+}
+
+#[cfg(test)]
+mod tests {
+    use steplake::model::ActionSpace;
+
+    use super::*;
+
+    /// A list of a lake without rows.
+    fn list() -> String {
+        let identity = Identity {
+            format_version: FORMAT_VERSION,
+            environment: "toy-v0".into(),
+            compiler: "toy 1".into(),
+            target: "none".into(),
+            action_space: ActionSpace { name: "toy-v0".into(), actions: Vec::new() },
+            observations: Vec::new(),
+            rewards: Vec::new(),
+            baselines: Vec::new(),
+        };
+        let inventory = Inventory {
+            identity,
+            snapshot: SnapshotId(1),
+            runs: Vec::new(),
+            retractions: Vec::new(),
+            losses: Vec::new(),
+            dedup_inputs: None,
+            files: Vec::new(),
+        };
+        String::from_utf8(list_to_json(&inventory, &Objects::new(), "")).unwrap()
+    }
+
+    #[test]
+    fn a_lake_of_another_format_is_no_damage() {
+        assert_eq!(list_from_json("l", list().as_bytes()).unwrap().0.identity.compiler, "toy 1");
+        let of_format = |found: u32| {
+            let known = format!("\"format_version\": {FORMAT_VERSION}");
+            let text = list().replace(&known, &format!("\"format_version\": {found}"));
+            list_from_json("l", text.as_bytes()).unwrap_err().to_string()
+        };
+        let other = |found: u32, advice: &str| {
+            format!("l lists a lake of format {found}, and this steplake reads format 2: {advice}")
+        };
+        let anew = "nothing converts it, so record it anew, and publish to another prefix";
+        assert_eq!(of_format(1), other(1, anew));
+        assert_eq!(of_format(3), other(3, "use a newer one"));
+        assert!(
+            list_from_json("l", b"{\"format\": 1}").unwrap_err().to_string().contains("damaged")
+        );
+    }
 }

@@ -57,6 +57,9 @@ pub(super) enum Command {
     Seal,
     Dedup(DedupArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
+    ///
+    /// Bytes are checked without a compiler. State ids, and the baselines of a few programs, are recomputed
+    /// where this machine has the lake's own compiler; where it has not, the summary says so.
     Verify(VerifyArgs),
     Snapshots(SnapshotsArgs),
     Expire(ExpireArgs),
@@ -102,6 +105,7 @@ pub(super) enum Command {
     Worker {
         environment: String,
         flight: PathBuf,
+        step_cpu_max_ms: u64,
         memory_bytes_max: u64,
     },
     /// Answer the probe that started this process.
@@ -189,7 +193,8 @@ pub(super) struct GenerateArgs {
     #[arg(long)]
     pub(super) resume: bool,
 
-    /// The CPU seconds that a step may take before it counts as a failure.
+    /// The CPU seconds that a step may take before it counts as a failure; the start of a program may take five
+    /// times as many, and what sleeps six times as many on the clock, ten seconds at least.
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) step_cpu_seconds: u64,
 
@@ -326,7 +331,7 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "N")]
     pub(super) replay: Option<usize>,
 
-    /// What the choice of transitions is drawn from.
+    /// What the choice of transitions, and of programs whose baselines are recomputed, is drawn from.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
 

@@ -18,6 +18,8 @@ const SHA256SUM: Tool = Tool { name: "sha256sum", package: "coreutils" };
 
 /// How old the lists may be before they are fetched again.
 const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
+/// How old the lists may be where the repository lacks what they name.
+const LISTS_AGE_SURE: Duration = Duration::from_hours(1);
 /// Its age is that of the lists.
 const STAMP: &str = "refreshed";
 const UPDATE_LIMIT: Duration = Duration::from_mins(5);
@@ -31,6 +33,8 @@ pub(super) struct Apt {
     system: PathBuf,
     root: Mutex<Option<PathBuf>>,
     records: Mutex<BTreeMap<String, Vec<SourceRecord>>>,
+    /// The version of a package that is meant where none is named.
+    settled: Mutex<BTreeMap<String, String>>,
 }
 
 /// The system's repositories, as repositories of sources.
@@ -69,15 +73,87 @@ impl Repositories {
 
 impl Apt {
     pub(super) fn new(cache: Cache, system: &Path) -> Self {
-        let (root, records) = (Mutex::default(), Mutex::default());
-        Self { cache, system: system.to_owned(), root, records }
+        let (root, records, settled) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { cache, system: system.to_owned(), root, records, settled }
     }
 
-    /// The newest version of a source package.
-    pub(super) fn newest(&self, package: &str) -> Result<SourceRecord, DatasetError> {
-        let records = self.versions(package)?;
-        let newest = records.into_iter().max_by(|a, b| compare_versions(&a.version, &b.version));
-        newest.ok_or_else(|| self.unknown(package))
+    /// The newest version of a source package that can be had: an index and its repository are not always of one
+    /// moment, and what the index names last may be gone. `is_here` says which versions need not be fetched.
+    pub(super) fn newest(
+        &self,
+        package: &str,
+        is_here: &dyn Fn(&str) -> bool,
+    ) -> Result<String, DatasetError> {
+        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(version) = settled.get(package) {
+            return Ok(version.clone());
+        }
+        let mut withdrawn = BTreeSet::new();
+        loop {
+            let mut records = self.versions(package)?;
+            records.sort_by(|a, b| compare_versions(&b.version, &a.version));
+            let newest = records.first().ok_or_else(|| self.unknown(package))?.version.clone();
+            let left = records.iter().find(|record| !withdrawn.contains(&record.version));
+            let Some(record) = left else {
+                let (what, versions) = (package.to_owned(), "it has none of them".to_owned());
+                return Err(DatasetError::Withdrawn { what, versions });
+            };
+            match self.has(record, is_here) {
+                Ok(true) => {
+                    if record.version != newest {
+                        tracing::warn!(
+                            "the repository does not have {package} {newest}, which its index names: \
+                             {} is taken",
+                            record.version
+                        );
+                    }
+                    settled.insert(package.to_owned(), record.version.clone());
+                    return Ok(record.version.clone());
+                }
+                Ok(false) => {
+                    withdrawn.insert(record.version.clone());
+                    self.forget_old_lists()?;
+                }
+                // Without a network, what is here will do.
+                Err(error) if error.is_offline() => {
+                    let here = records.iter().find(|record| is_here(&record.version));
+                    return Ok(here.map_or(newest, |record| record.version.clone()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Whether a version can be had, which its description tells for all its files.
+    fn has(
+        &self,
+        record: &SourceRecord,
+        is_here: &dyn Fn(&str) -> bool,
+    ) -> Result<bool, DatasetError> {
+        if is_here(&record.version) {
+            return Ok(true);
+        }
+        let what = format!("{}={}", record.package, record.version);
+        let (root, folder) = (self.root()?, self.cache.scratch()?);
+        let run = run(APT_GET, &what, &root).folder(folder.path()).limit(DOWNLOAD_LIMIT);
+        let run = run.args(["source", "--download-only", "--dsc-only", "--only-source", &what]);
+        match run.output() {
+            Ok(_) => Ok(true),
+            Err(RunError::Failed(failed)) if is_withdrawal(&failed.detail) => Ok(false),
+            Err(error) => Err(offline(&root, what, error)),
+        }
+    }
+
+    /// Has the lists fetched again that are older than the repository may be.
+    fn forget_old_lists(&self) -> Result<(), DatasetError> {
+        let stamp = self.root()?.join(STAMP);
+        if age(&stamp).is_some_and(|age| age < LISTS_AGE_SURE) {
+            return Ok(());
+        }
+        fs::remove_file(stamp).ok();
+        *self.root.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.records.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        Ok(())
     }
 
     /// One version of a source package.
@@ -114,7 +190,7 @@ impl Apt {
                 own(record, folder)?;
                 verify(record, folder)
             }
-            Err(RunError::Failed(failed)) if failed.detail.contains(" 404 ") => {
+            Err(RunError::Failed(failed)) if is_withdrawal(&failed.detail) => {
                 // The lists are older than the repository: the next to come fetches them again.
                 fs::remove_file(root.join(STAMP)).ok();
                 let versions = self.on_offer(&record.package)?;
@@ -199,9 +275,7 @@ fn show(root: &Path, arguments: &[&str]) -> Result<String, DatasetError> {
 /// Fetches the lists where they are old.
 fn refresh(root: &Path) -> Result<(), DatasetError> {
     let stamp = root.join(STAMP);
-    let modified = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
-    let age = modified.ok().and_then(|time| time.elapsed().ok());
-    if age.is_some_and(|age| age < LISTS_AGE_MAX) && has_lists(root) {
+    if age(&stamp).is_some_and(|age| age < LISTS_AGE_MAX) && has_lists(root) {
         return Ok(());
     }
     tracing::info!("fetching the lists of Debian source packages");
@@ -216,6 +290,17 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
         }
         Err(error) => Err(offline(root, "any package".to_owned(), error)),
     }
+}
+
+/// How long ago a file was written.
+fn age(path: &Path) -> Option<Duration> {
+    let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
+    modified.ok().and_then(|time| time.elapsed().ok())
+}
+
+/// Whether apt says that a repository lacks a file: one of the network, or one on this machine's disk.
+fn is_withdrawal(detail: &str) -> bool {
+    detail.contains(" 404 ") || detail.contains("File not found")
 }
 
 /// What apt fails on is the disk or the network.

@@ -34,6 +34,8 @@ use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const URI: &str = "benchmark://debian-v0";
 const DPKG_SOURCE: Tool = Tool { name: "dpkg-source", package: "dpkg-dev" };
+/// The folder of the cache that has the fetched archives.
+const ARCHIVES: &str = "debian-archives";
 const UNPACK_LIMIT: Duration = Duration::from_mins(10);
 
 /// What a `configure` would find on every Debian system, and what C of older days needs to be
@@ -143,13 +145,20 @@ impl Debian {
         Self { cache, about, apt, unpacked: Mutex::default() }
     }
 
-    /// The package with the version that is asked for, else with the newest.
+    /// The package with the version that is asked for, else with the newest that can be had.
     fn package(&self, place: &Place<'_>) -> Result<Package, DatasetError> {
         let version = match place.version {
             Some(version) => version.to_owned(),
-            None => self.apt.newest(place.package)?.version,
+            None => self.newest(place.package)?,
         };
         Ok(Package { name: place.package.to_owned(), version })
+    }
+
+    /// The newest version that can be had.
+    fn newest(&self, package: &str) -> Result<String, DatasetError> {
+        let archives = self.cache.folder(ARCHIVES)?;
+        let is_here = |version: &str| archives.join(folder_name(package, version)).is_dir();
+        self.apt.newest(package, &is_here)
     }
 
     /// Fetches, checks and unpacks.
@@ -164,6 +173,7 @@ impl Debian {
         let root = folder.path().join("source");
         let description = record.description_file().unwrap_or_default();
         let run = Run::new(DPKG_SOURCE, &what).folder(folder.path()).limit(UNPACK_LIMIT);
+        let run = run.reads(&archives).writes(folder.path());
         let run = run.args(["--no-copy", "-x"]).arg(archives.join(description));
         run.arg("source").output()?;
         let unreadable = |source| DatasetError::Unreadable { path: root.clone(), source };
@@ -182,9 +192,9 @@ impl Debian {
         let record = cached(&self.cache, "debian-records", &[URI, name, version], || {
             self.apt.version(name, version)
         })?;
-        let folder_name = format!("{name}_{version}");
+        let folder_name = folder_name(name, version);
         let _lock = self.cache.lock(&format!("debian-{folder_name}"))?;
-        let folder = self.cache.folder("debian-archives")?.join(&folder_name);
+        let folder = self.cache.folder(ARCHIVES)?.join(&folder_name);
         if folder.is_dir() {
             match apt::verify(&record, &folder) {
                 Ok(()) => return Ok((record, folder)),
@@ -250,7 +260,10 @@ impl Debian {
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 let problem = match result {
                     Ok(_) => None,
-                    Err(DatasetError::DoesNotCompile { detail, .. }) => Some(detail),
+                    Err(
+                        DatasetError::DoesNotCompile { detail, .. }
+                        | DatasetError::Refused { detail, .. },
+                    ) => Some(detail),
                     Err(error) if error.is_stopped() => {
                         tracing::warn!("left out this time: {error}");
                         let problem = error.to_string();
@@ -297,6 +310,11 @@ impl Debian {
         files.retain(|file, _| wanted.is_match(file));
         Ok((package, files))
     }
+}
+
+/// The folder of a version's archives.
+fn folder_name(package: &str, version: &str) -> String {
+    format!("{package}_{version}")
 }
 
 fn all_flags() -> String {

@@ -40,8 +40,13 @@ pub(super) enum Change {
 }
 
 impl Engine {
-    /// Sets LLVM up for [`TARGET`]. The error is LLVM's.
+    /// Sets LLVM up for [`TARGET`]. The error is LLVM's, or that another LLVM was loaded than linked.
     pub(super) fn new() -> Result<Self, String> {
+        let (major, minor, patch) = inkwell::support::get_llvm_version();
+        let (loaded, linked) = (format!("{major}.{minor}.{patch}"), env!("STEPLAKE_LLVM_VERSION"));
+        if loaded != linked {
+            return Err(format!("it was built with LLVM {linked} and finds LLVM {loaded}"));
+        }
         Target::initialize_x86(&InitializationConfig::default());
         let triple = TargetTriple::create(TARGET);
         let target = Target::from_triple(&triple).map_err(|error| error.to_string())?;
@@ -59,6 +64,13 @@ impl Engine {
         let engine = unsafe { ffi::steplake_llvm_engine_create(machine.as_mut_ptr()) };
         let engine = NonNull::new(engine).expect("operator new does not give null");
         Ok(Self { engine, machine })
+    }
+
+    /// Forgets all that earlier runs left behind. Between programs it is not enough to clear the results of
+    /// analyses: LLVM's library information stays that of the first target triple, and the target machine
+    /// keeps options of the first function that asked it for costs.
+    pub(super) fn renew(&mut self) {
+        *self = Self::new().expect("what could be set up once can be again");
     }
 
     /// Runs a pass pipeline, in the words of `opt -passes=…`, over a canonical program.

@@ -3,13 +3,17 @@
 use std::sync::Arc;
 
 use super::engine::TARGET;
-use super::session::LlvmSession;
+use super::session::{BASELINES, LlvmSession};
 use super::spaces;
 use crate::env::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
+
+/// The LLVM that this program was linked with, as the build script found it: one binary has the same compiler
+/// on every machine.
+const COMPILER: &str = env!("STEPLAKE_LLVM_NAME");
 
 /// LLVM's optimiser: the state is a module, an action is a pass pipeline.
 ///
@@ -25,11 +29,12 @@ impl LlvmEnvironment {
     pub fn new() -> Self {
         let spec = EnvironmentSpec {
             name: NAME,
-            compiler: compiler(),
+            compiler: COMPILER.to_owned(),
             target: TARGET.to_owned(),
             action_spaces: spaces::action_spaces(),
             observation_spaces: spaces::observation_spaces(),
             reward_spaces: spaces::reward_spaces(),
+            baselines: BASELINES,
             state_space: spaces::STATE_SPACE,
         };
         Self { spec: Arc::new(spec) }
@@ -49,43 +54,5 @@ impl Environment for LlvmEnvironment {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(LlvmSession::new(Arc::clone(&self.spec))?))
-    }
-}
-
-/// The linked library's version, with the distribution's build where the package database has it: builds
-/// of one version carry different patches.
-fn compiler() -> String {
-    let (major, minor, patch) = inkwell::support::get_llvm_version();
-    let version = format!("LLVM {major}.{minor}.{patch}");
-    match std::fs::read_to_string("/var/lib/dpkg/status") {
-        Ok(status) => match package_version(&status, &format!("libllvm{major}")) {
-            Some(build) => format!("{version} (Debian {build})"),
-            None => version,
-        },
-        Err(_) => version,
-    }
-}
-
-/// The version of an installed package, out of dpkg's status file.
-fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
-    let field = |entry: &'a str, name: &str| {
-        entry.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    };
-    let mut entries = status.split("\n\n");
-    let entry = entries.find(|entry| field(entry, "Package") == Some(package))?;
-    field(entry, "Status")?.ends_with(" installed").then(|| field(entry, "Version"))?
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_package_version_is_that_of_an_installed_package() {
-        let status = "Package: a\nStatus: install ok installed\nVersion: 1:2\n\n\
-                      Package: b\nStatus: deinstall ok config-files\nVersion: 3\n";
-        assert_eq!(package_version(status, "a"), Some("1:2"));
-        assert_eq!(package_version(status, "b"), None);
-        assert_eq!(package_version(status, "c"), None);
     }
 }

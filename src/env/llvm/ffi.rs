@@ -56,7 +56,7 @@ unsafe extern "C" {
     pub(super) fn steplake_llvm_module_verify_changes(module: *mut RawModule) -> c_int;
     pub(super) fn steplake_llvm_module_settle(module: *mut RawModule);
     pub(super) fn steplake_llvm_module_write(module: *mut RawModule) -> RawBytes;
-    pub(super) fn steplake_llvm_module_written(module: *const RawModule) -> RawBytes;
+    pub(super) fn steplake_llvm_module_summary(module: *mut RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_module_print(module: *mut RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_module_instructions(module: *const RawModule) -> u64;
     pub(super) fn steplake_llvm_module_features(
@@ -86,5 +86,6 @@ unsafe extern "C" {
 unsafe extern "C" {
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;
     pub(super) fn steplake_llvm_break_constant(module: *mut RawModule);
+    pub(super) fn steplake_llvm_nest_constant(module: *mut RawModule, depth: usize);
     pub(super) fn steplake_llvm_reverse_uses(module: *mut RawModule);
 }

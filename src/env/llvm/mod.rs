@@ -5,8 +5,12 @@
 //!
 //! # What a state is
 //!
-//! Its [`StateId`](crate::model::StateId) is the SHA-1 of its bitcode, so every stored state proves itself. For a
-//! step from a stored state to lead where the recorded one led, everything that passes can see must
+//! Its [`StateId`](crate::model::StateId) is the SHA-1 over hashes of its content (`shim/content.cpp`): one for
+//! what belongs to no function, one for each function, and one that says which of the things they mention are the
+//! same. It says what canonical bitcode says, without writing it: two ids are equal exactly when the bitcode is. A
+//! module with debug info, which only tests have, is named by its bitcode itself.
+//!
+//! For a step from a stored state to lead where the recorded one led, everything that passes can see must
 //! follow from the bitcode. What does not is brought into a *canonical form* after every read and every
 //! change (`shim/canonical.cpp`):
 //!
@@ -25,7 +29,10 @@
 //! # How a step goes
 //!
 //! Run the pipeline; compare a fingerprint of the module with the one before, without writing anything,
-//! since two steps of three change nothing; if it differs, verify what changed, canonicalise, write, hash.
+//! since two steps of three change nothing; if it differs, canonicalise, and hash what changed. The verifier looks
+//! at what several steps have changed together, or at each step's changes at once
+//! ([`Session::check`](crate::env::Session::check)). Of one state in a thousand the id is found out a second
+//! time, from its bitcode alone.
 //!
 //! | file | holds |
 //! |---|---|
@@ -33,14 +40,16 @@
 //! | `session` | [`LlvmSession`]: start, apply, observe, fork |
 //! | `spaces` | the spaces, and the action tables in `actions/` |
 //! | `features` | the names of `InstCount` and `Autophase` |
+//! | `math` | the functions that LLVM folds calls with, in place of the host's |
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
 //! | [`probe`] | which actions are pure functions of the state, which crash, are slow, do nothing |
-//! | `program`, `engine`, `ffi` | the ring around the shim: the only unsafe code |
+//! | `program`, `engine`, `ffi` | the ring around the shim: with `math` the only unsafe code |
 
 mod engine;
 mod environment;
 mod features;
 mod ffi;
+mod math;
 mod passes;
 pub mod probe;
 mod program;

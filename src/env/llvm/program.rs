@@ -5,10 +5,12 @@
 use std::ptr::NonNull;
 
 use inkwell::context::Context;
+use sha1::{Digest as _, Sha1};
 
 use super::engine::Engine;
 use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
 use super::ffi::{self, RawBytes, RawModule};
+use crate::model::StateId;
 
 /// Why LLVM does not take a program. One line, LLVM's own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,7 +100,7 @@ impl Program {
         unsafe { ffi::steplake_llvm_module_canonicalise(self.raw()) };
     }
 
-    /// Verifies what the last run changed. The error is the verifier's message.
+    /// Verifies what runs have changed since the last verification. The error is the verifier's message.
     pub(super) fn verify_changes(&mut self) -> Result<(), String> {
         // SAFETY: the handle is alive.
         let valid = unsafe { ffi::steplake_llvm_module_verify_changes(self.raw()) };
@@ -111,7 +113,7 @@ impl Program {
         unsafe { ffi::steplake_llvm_module_settle(self.raw()) };
     }
 
-    /// The program as plain bitcode.
+    /// The program as plain bitcode. Kept until the program changes.
     pub(super) fn write(&mut self) -> &[u8] {
         // SAFETY: the handle is alive.
         let bytes = unsafe { ffi::steplake_llvm_module_write(self.raw()) };
@@ -119,12 +121,12 @@ impl Program {
         unsafe { borrow(bytes) }
     }
 
-    /// What was written last; empty if nothing was.
-    pub(super) fn written(&self) -> &[u8] {
+    /// The name of the state that a canonical program is in.
+    pub(super) fn state_id(&mut self) -> StateId {
         // SAFETY: the handle is alive.
-        let bytes = unsafe { ffi::steplake_llvm_module_written(self.raw()) };
-        // SAFETY: the bytes live until the next call that writes, which needs `&mut self`.
-        unsafe { borrow(bytes) }
+        let summary = unsafe { ffi::steplake_llvm_module_summary(self.raw()) };
+        // SAFETY: the text lives until the next call on the handle, and is hashed at once.
+        StateId(Sha1::digest(unsafe { borrow(summary) }).into())
     }
 
     /// The program as text.
@@ -193,6 +195,12 @@ impl Program {
     pub(super) fn break_constant(&mut self) {
         // SAFETY: the handle is alive.
         unsafe { ffi::steplake_llvm_break_constant(self.raw()) };
+    }
+
+    /// Gives the module a table of so many dimensions, filled with the function `first`.
+    pub(super) fn nest_constant(&mut self, depth: usize) {
+        // SAFETY: the handle is alive.
+        unsafe { ffi::steplake_llvm_nest_constant(self.raw(), depth) };
     }
 
     /// Reverses every use-list.

@@ -1,6 +1,6 @@
 //! One live module.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use sha1::{Digest, Sha1};
@@ -34,11 +34,12 @@ pub struct LlvmSession {
 #[derive(Debug)]
 struct Root {
     /// SHA-1 of the program as the benchmark has it.
-    program: StateId,
+    program: [u8; 20],
     /// The initial state, canonical.
     bitcode: Vec<u8>,
     state: StateId,
-    baselines: Baselines,
+    /// Those that were measured here.
+    baselines: OnceLock<Baselines>,
 }
 
 /// An episode under way.
@@ -62,45 +63,57 @@ impl LlvmSession {
         Ok(Self { spec, engine, roots: Vec::new(), episode: None })
     }
 
-    /// The initial state of a program, and the program in it where that had to be found out just now.
-    fn root(&mut self, start: &Start<'_>) -> Result<(Arc<Root>, Option<Program>), ProgramError> {
-        let program = identify(&start.benchmark.program);
-        if let Some(place) = self.roots.iter().position(|root| root.program == program) {
+    /// The initial state of a program, and the program in it.
+    fn root(&mut self, program: &[u8]) -> Result<(Arc<Root>, Program), ProgramError> {
+        let digest = sha1(program);
+        if let Some(place) = self.roots.iter().position(|root| root.program == digest) {
             let root = self.roots.remove(place);
             self.roots.push(Arc::clone(&root));
-            return Ok((root, None));
+            let program = Program::revive(&root.bitcode)?;
+            return Ok((root, program));
         }
-        let module = first_state(&self.engine, &start.benchmark.program)?;
-        let bitcode = module.written().to_vec();
-        let state = identify(&bitcode);
-        let baselines = match start.baselines {
-            Some(known) => known.clone(),
-            None => measure_baselines(&mut self.engine, &bitcode, module.instructions())?,
-        };
-        let root = Arc::new(Root { program, bitcode, state, baselines });
+        let mut module = first_state(&self.engine, program)?;
+        let root = Arc::new(Root {
+            program: digest,
+            bitcode: module.write().to_vec(),
+            state: module.state_id(),
+            baselines: OnceLock::new(),
+        });
         self.roots.push(Arc::clone(&root));
         let mut bytes: usize = self.roots.iter().map(|root| root.bitcode.len()).sum();
         while bytes > ROOT_BYTES_MAX {
             bytes -= self.roots.remove(0).bitcode.len();
         }
-        Ok((root, Some(module)))
+        Ok((root, module))
+    }
+
+    /// The baselines of a program: what the caller knows, or what is measured here, once.
+    fn baselines(
+        &mut self,
+        known: Option<&Baselines>,
+        root: &Root,
+        program: &Program,
+    ) -> Result<Baselines, ProgramError> {
+        if let Some(known) = known.or(root.baselines.get()) {
+            return Ok(known.clone());
+        }
+        let measured = measure_baselines(&mut self.engine, &root.bitcode, program.instructions())?;
+        self.engine.renew();
+        Ok(root.baselines.get_or_init(|| measured).clone())
     }
 }
 
 impl Session for LlvmSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.episode = None;
+        self.engine.renew();
         let space = env::action_space(&self.spec, start.action_space)?;
         let bad_program = |error: ProgramError| SessionError::BadProgram {
             uri: start.benchmark.uri.to_string(),
             detail: error.to_string(),
         };
-        let (root, program) = self.root(start).map_err(bad_program)?;
-        let program = match program {
-            Some(program) => program,
-            None => Program::revive(&root.bitcode).map_err(bad_program)?,
-        };
-        let baselines = root.baselines.clone();
+        let (root, program) = self.root(&start.benchmark.program).map_err(bad_program)?;
+        let baselines = self.baselines(start.baselines, &root, &program).map_err(bad_program)?;
         let tracker = env::reward_tracker(&self.spec, &baselines, program.instructions())?;
         let state = root.state;
         let started = Started { state, baselines: baselines.clone() };
@@ -109,26 +122,18 @@ impl Session for LlvmSession {
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        self.step(action, Verification::AtOnce)
+    }
+
+    fn apply_unchecked(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        self.step(action, Verification::Later)
+    }
+
+    fn check(&mut self) -> Result<Option<Failure>, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let spec = env::action(&self.spec.action_spaces[episode.space], action)?;
-        if spec.pipeline.is_empty() {
-            return Ok(episode.rest(Duration::ZERO));
-        }
-        let begin = Instant::now();
-        let change = self
-            .engine
-            .run(&mut episode.program, &spec.pipeline)
-            .unwrap_or_else(|error| panic!("action `{}` has a bad pipeline: {error}", spec.name));
-        let wall_time = begin.elapsed();
-        if change == Change::None {
-            return Ok(episode.rest(wall_time));
-        }
-        if let Err(detail) = episode.program.verify_changes() {
-            self.episode = None;
-            let failure = Failure { kind: FailureKind::Verifier, detail };
-            return Ok(Step::failed(failure, self.spec.reward_spaces.len(), wall_time));
-        }
-        Ok(episode.advance(wall_time))
+        let Err(detail) = episode.program.verify_changes() else { return Ok(None) };
+        self.episode = None;
+        Ok(Some(Failure { kind: FailureKind::Verifier, detail }))
     }
 
     fn multistep(
@@ -148,12 +153,53 @@ impl Session for LlvmSession {
         Ok(episode.observe(observation))
     }
 
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        let revived = Program::revive(state);
+        let mut program = revived.map_err(|error| SessionError::BadProgram {
+            uri: "a stored state".to_owned(),
+            detail: error.to_string(),
+        })?;
+        Ok(program.state_id())
+    }
+
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let mut fork = Self::new(Arc::clone(&self.spec))?;
         fork.roots.clone_from(&self.roots);
         fork.episode = Some(episode.fork());
         Ok(Box::new(fork))
+    }
+}
+
+/// When the verifier looks at what a step has made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verification {
+    AtOnce,
+    Later,
+}
+
+impl LlvmSession {
+    fn step(&mut self, action: ActionIndex, when: Verification) -> Result<Step, SessionError> {
+        let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
+        let spec = env::action(&self.spec.action_spaces[episode.space], action)?;
+        if spec.pipeline.is_empty() {
+            return Ok(episode.rest(Duration::ZERO));
+        }
+        let begin = Instant::now();
+        let change = self
+            .engine
+            .run(&mut episode.program, &spec.pipeline)
+            .unwrap_or_else(|error| panic!("action `{}` has a bad pipeline: {error}", spec.name));
+        let wall_time = begin.elapsed();
+        if change == Change::None {
+            return Ok(episode.rest(wall_time));
+        }
+        if when == Verification::AtOnce
+            && let Some(failure) = self.check()?
+        {
+            return Ok(Step::failed(failure, self.spec.reward_spaces.len(), wall_time));
+        }
+        self.episode.as_mut().ok_or(SessionError::NoEpisode)?.advance(wall_time)
     }
 }
 
@@ -164,16 +210,32 @@ impl Episode {
     }
 
     /// A step to what the last run has made of the program.
-    fn advance(&mut self, wall_time: Duration) -> Step {
+    fn advance(&mut self, wall_time: Duration) -> Result<Step, SessionError> {
         self.program.settle();
-        let state = identify(self.program.write());
+        let state = self.program.state_id();
         let changed = state != self.state;
         if changed {
             self.features = None;
+            if is_audited(state) {
+                self.audit(state)?;
+            }
         }
         self.state = state;
         let rewards = self.tracker.advance(self.program.instructions());
-        self.step(changed, rewards, wall_time)
+        Ok(self.step(changed, rewards, wall_time))
+    }
+
+    /// Compares the id that was kept up to date from step to step with the one that follows from nothing but the
+    /// state's bitcode.
+    fn audit(&mut self, state: StateId) -> Result<(), SessionError> {
+        let afresh = Program::revive(self.program.write()).map(|mut program| program.state_id());
+        if afresh.as_ref() == Ok(&state) {
+            return Ok(());
+        }
+        let afresh = afresh.map_or_else(|error| error.to_string(), |id| id.to_string());
+        Err(SessionError::Defect(format!(
+            "the id {state} of a state does not follow from its bitcode ({afresh})"
+        )))
     }
 
     fn step(&self, changed: bool, rewards: Box<[f64]>, wall_time: Duration) -> Step {
@@ -189,8 +251,8 @@ impl Episode {
     fn observe(&mut self, observation: Observation) -> Value {
         match observation {
             Observation::Ir => Value::Text(self.program.print()),
-            Observation::Bitcode => Value::Bytes(self.program.written().to_vec()),
-            Observation::IrSha1 => Value::Text(self.state.to_string()),
+            Observation::Bitcode => Value::Bytes(self.program.write().to_vec()),
+            Observation::IrSha1 => Value::Text(StateId(sha1(self.program.write())).to_string()),
             Observation::InstCount => Value::Vector(self.features().inst_count.into()),
             Observation::Autophase => Value::Vector(self.features().autophase.into()),
             Observation::IrInstructionCount => Value::Scalar(self.program.instructions()),
@@ -206,9 +268,9 @@ impl Episode {
     }
 
     /// A second one in the same state, by way of the state's bitcode.
-    fn fork(&self) -> Self {
+    fn fork(&mut self) -> Self {
         let program =
-            Program::revive(self.program.written()).expect("LLVM reads what it has written");
+            Program::revive(self.program.write()).expect("LLVM reads what it has written");
         Self {
             space: self.space,
             program,
@@ -220,9 +282,13 @@ impl Episode {
     }
 }
 
-/// The name of a state, or of any bytes.
-pub(super) fn identify(bytes: &[u8]) -> StateId {
-    StateId(Sha1::digest(bytes).into())
+/// Whether a state is one of the thousandth part whose ids are found out a second time.
+fn is_audited(state: StateId) -> bool {
+    state.key().rem_euclid(1000) == 0
+}
+
+pub(super) fn sha1(bytes: &[u8]) -> [u8; 20] {
+    Sha1::digest(bytes).into()
 }
 
 /// The state that episodes of a program begin in.
@@ -236,9 +302,14 @@ pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, Pr
     let bitcode = outside.write().to_vec();
     let mut first = Program::parse(&bitcode, LocalNames::Drop)?;
     first.canonicalise();
-    first.write();
     Ok(first)
 }
+
+const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")];
+
+/// What [`measure_baselines`] depends on beside compiler, target and program. The number changes with how a program
+/// is prepared, counted, or given to the compiler.
+pub(super) const BASELINES: &str = "1: default<O3>, default<Oz>";
 
 /// What the compiler's own pipelines make of a program.
 fn measure_baselines(
@@ -247,7 +318,7 @@ fn measure_baselines(
     untouched: i64,
 ) -> Result<Baselines, ProgramError> {
     let mut baselines = vec![(COUNT_O0.to_owned(), untouched)];
-    for (name, pipeline) in [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")] {
+    for (name, pipeline) in PIPELINES {
         let mut program = Program::revive(bitcode)?;
         let change = engine.run(&mut program, pipeline).expect("LLVM knows its default pipelines");
         if change == Change::Some {

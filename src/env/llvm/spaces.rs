@@ -210,7 +210,19 @@ mod tests {
         let [default, all] = [0, 1].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
         for row in &default {
             assert!(all.contains(row), "{}", row.spec.name);
-            assert!(row.spec.flags.replayable && !row.spec.flags.crashes, "{}", row.spec.name);
+            assert_eq!(row.note, "", "{}: a note says why an action is not here", row.spec.name);
+            let ActionFlags { replayable, crashes, slow: _, never_changes } = row.spec.flags;
+            assert!(replayable && !crashes && !never_changes, "{}", row.spec.name);
+        }
+        let pipelines: HashSet<_> = default.iter().map(|row| &row.spec.pipeline).collect();
+        assert_eq!(pipelines.len(), default.len(), "a pipeline is there twice");
+    }
+
+    #[test]
+    fn what_is_not_in_the_default_space_says_why() {
+        let [default, all] = [0, 1].map(|index| parse_rows(ACTION_SPACES[index].1).unwrap());
+        for row in all.iter().filter(|row| !default.contains(row)) {
+            assert_ne!(row.note, "", "{}", row.spec.name);
         }
     }
 

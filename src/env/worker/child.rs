@@ -1,17 +1,20 @@
 //! The worker's side: serves sessions of one environment until its supervisor goes away.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader};
+use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, setrlimit};
-
 use super::flight::{Flight, Phase};
-use super::wire::{self, Reply, Request, WireStart, WireValue};
-use crate::env::{Environment, KeyframeCount, Session, SessionError, Start, Watch, flags};
-use crate::model::{ActionIndex, ObservationIndex, Outcome, StateId};
+use super::limits::{self, Alarm, OUTPUT_BYTES_MAX, STACK_BYTES};
+use super::player::{Player, Window, look};
+use super::wire::{self, Reply, Request, WireStart};
+use crate::env::{Environment, KeyframeCount, Session, SessionError, Start, Watch};
+use crate::model::{EnvironmentSpec, ObservationIndex, StateId};
+use crate::sandbox;
 
 /// How many states a worker remembers to have sent. Beyond it forgets all and sends some again.
 const SENT_STATES_MAX: usize = 1 << 20;
@@ -19,15 +22,18 @@ const SENT_STATES_MAX: usize = 1 << 20;
 /// How often a worker looks whether its supervisor still lives.
 const SUPERVISOR_CHECK: Duration = Duration::from_millis(500);
 
-struct Served {
-    session: Box<dyn Session>,
-    action_space: String,
-    watch: Watch,
+/// A session, and what its supervisor said about it.
+pub(super) struct Served {
+    pub(super) session: Box<dyn Session>,
+    pub(super) action_space: String,
+    pub(super) watch: Watch,
+    /// An action changed the state that may lead elsewhere next time.
+    pub(super) is_in_doubt: bool,
 }
 
 /// The states whose watched values were sent, and those that were sent themselves.
 #[derive(Default)]
-struct Sent {
+pub(super) struct Sent {
     observed: HashSet<StateId>,
     keyframes: HashSet<StateId>,
 }
@@ -37,11 +43,48 @@ impl Sent {
         self.observed.clear();
         self.keyframes.clear();
     }
+
+    /// The spaces in which a state is to be observed that were not sent before: the watched ones, and of a
+    /// keyframe (`whole`) the one that serialises it.
+    pub(super) fn lacks(
+        &self,
+        served: &Served,
+        state: StateId,
+        whole: bool,
+        spec: &EnvironmentSpec,
+    ) -> Vec<ObservationIndex> {
+        let mut spaces = Vec::new();
+        if !self.observed.contains(&state) {
+            spaces.extend_from_slice(&served.watch.spaces);
+        }
+        if whole && !self.keyframes.contains(&state) {
+            let space = spec.state_index();
+            if !served.watch.spaces.contains(&space) {
+                spaces.push(space);
+            }
+        }
+        spaces
+    }
+
+    /// Notes that a state was observed in what it [lacked](Self::lacks).
+    pub(super) fn note(&mut self, state: StateId, whole: bool, lacked: &[ObservationIndex]) {
+        if lacked.is_empty() {
+            return;
+        }
+        if self.observed.len() == SENT_STATES_MAX {
+            self.forget();
+        }
+        self.observed.insert(state);
+        if whole {
+            self.keyframes.insert(state);
+        }
+    }
 }
 
 struct Worker<'a> {
     environment: &'a dyn Environment,
     flight: Flight,
+    alarm: Alarm,
     sessions: HashMap<u32, Served>,
     sent: Sent,
     asker: u64,
@@ -52,23 +95,45 @@ struct Worker<'a> {
 ///
 /// # Errors
 ///
-/// When the flight recorder or the stream cannot be used.
+/// When the limits cannot be set, or the flight recorder or the stream cannot be used.
 pub fn serve(
     environment: &dyn Environment,
     stream: UnixStream,
     flight: &Path,
+    step_cpu_max: Duration,
     memory_bytes_max: u64,
 ) -> io::Result<()> {
-    setrlimit(Resource::RLIMIT_AS, memory_bytes_max, memory_bytes_max)?;
-    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    limits::confine(memory_bytes_max)?;
+    let flight = Flight::open(flight)?;
+    let out = stream.try_clone()?;
+    // All that a worker needs is open now, and no other thread runs.
+    sandbox::confine_process(OUTPUT_BYTES_MAX)?;
     end_with_supervisor();
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("sessions".into()).stack_size(STACK_BYTES);
+        let work = || answer_all(environment, stream, out, flight, step_cpu_max);
+        match thread.spawn_scoped(scope, work)?.join() {
+            Ok(done) => done,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+fn answer_all(
+    environment: &dyn Environment,
+    stream: UnixStream,
+    out: UnixStream,
+    flight: Flight,
+    step_cpu_max: Duration,
+) -> io::Result<()> {
     let mut worker = Worker {
         environment,
-        flight: Flight::open(flight)?,
+        flight,
+        alarm: Alarm::new(step_cpu_max)?,
         sessions: HashMap::new(),
         sent: Sent::default(),
         asker: 0,
-        out: stream.try_clone()?,
+        out,
     };
     wire::send(&mut worker.out, &Reply::Ready)?;
     let mut requests = BufReader::new(stream);
@@ -78,7 +143,9 @@ pub fn serve(
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(()),
             Err(error) => return Err(error),
         };
+        worker.flight.request();
         worker.answer(request)?;
+        worker.alarm.rest();
         worker.flight.phase(Phase::Idle);
     }
 }
@@ -95,50 +162,37 @@ fn end_with_supervisor() {
     });
 }
 
-/// The watched values of the state that a session has come to, and of a keyframe (`whole` is the space that
-/// serialises it) the state itself, where they were not sent before.
-fn look(
-    flight: &Flight,
-    sent: &mut Sent,
-    served: &mut Served,
-    state: StateId,
-    whole: Option<ObservationIndex>,
-) -> Result<Vec<(u8, WireValue)>, SessionError> {
-    let mut spaces = Vec::new();
-    if !sent.observed.contains(&state) {
-        spaces.extend_from_slice(&served.watch.spaces);
-    }
-    spaces.extend(
-        whole.filter(|space| {
-            !served.watch.spaces.contains(space) && !sent.keyframes.contains(&state)
-        }),
-    );
-    if spaces.is_empty() {
-        return Ok(Vec::new());
-    }
-    flight.phase(Phase::Observing);
-    let mut observed = Vec::with_capacity(spaces.len());
-    for space in spaces {
-        observed.push((space.0, served.session.observe(space)?.into()));
-    }
-    if sent.observed.len() == SENT_STATES_MAX {
-        sent.forget();
-    }
-    sent.observed.insert(state);
-    if whole.is_some() {
-        sent.keyframes.insert(state);
-    }
-    Ok(observed)
+/// The session that the supervisor means by `number`, new where there was none.
+fn serve_session<'a>(
+    environment: &dyn Environment,
+    sessions: &'a mut HashMap<u32, Served>,
+    number: u32,
+) -> Result<&'a mut Served, SessionError> {
+    Ok(match sessions.entry(number) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => {
+            let session = environment.session()?;
+            let (action_space, watch) = (String::new(), Watch::default());
+            entry.insert(Served { session, action_space, watch, is_in_doubt: false })
+        }
+    })
 }
 
 impl Worker<'_> {
     fn answer(&mut self, request: Request) -> io::Result<()> {
         let reply = match request {
             Request::Start { session, start } => self.start(session, &start),
-            Request::Steps { session, actions, changes } => {
-                self.steps(session, &wire::actions(&actions), changes).map(|()| Reply::Done)
+            Request::Steps { session, actions, changes, window } => {
+                self.player(session, window).and_then(|mut player| {
+                    let actions = wire::actions(&actions);
+                    match changes.map(KeyframeCount::since) {
+                        Some(count) => player.play(&actions, count),
+                        None => player.play_again(&actions),
+                    }
+                })
             }
             Request::Observe { session, space } => self.observe(session, ObservationIndex(space)),
+            Request::Identify { session, state } => self.identify(session, &state),
             Request::Fork { session, fork } => self.fork(session, fork),
             Request::End { session } => {
                 self.sessions.remove(&session);
@@ -151,21 +205,16 @@ impl Worker<'_> {
     fn start(&mut self, session: u32, start: &WireStart) -> Result<Reply, SessionError> {
         let benchmark = start.benchmark()?;
         self.flight.begin(benchmark.uri.as_str());
+        self.alarm.begin_start();
         if self.asker != start.asker {
             self.sent.forget();
             self.asker = start.asker;
         }
         let (spaces, asker) = (wire::spaces(&start.watch), start.asker);
         let watch = Watch { spaces, keyframes: start.keyframes, asker };
-        let served = match self.sessions.entry(session) {
-            std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-            std::collections::hash_map::Entry::Vacant(entry) => {
-                let session = self.environment.session()?;
-                let (action_space, watch) = (String::new(), Watch::default());
-                entry.insert(Served { session, action_space, watch })
-            }
-        };
+        let served = serve_session(self.environment, &mut self.sessions, session)?;
         served.watch.clone_from(&watch);
+        served.is_in_doubt = false;
         served.action_space.clone_from(&start.action_space);
         let baselines = start.baselines();
         let started = served.session.start(&Start {
@@ -174,56 +223,52 @@ impl Worker<'_> {
             baselines: baselines.as_ref(),
             watch: &watch,
         })?;
-        let whole = watch.keyframes.map(|_| self.environment.spec().state_index());
-        let observed = look(&self.flight, &mut self.sent, served, started.state, whole)?;
+        let (state, whole) = (started.state, watch.keyframes.is_some());
+        let spaces = self.sent.lacks(served, state, whole, self.environment.spec());
+        let observed = look(&self.flight, served, &spaces)?;
+        self.sent.note(state, whole, &spaces);
         Ok(Reply::started(started, observed))
     }
 
-    /// Sends a frame a step as soon as it is made, so that the supervisor can record it whatever the
-    /// next action does.
-    fn steps(
+    fn player(
         &mut self,
         session: u32,
-        actions: &[ActionIndex],
-        changes: Option<u32>,
-    ) -> Result<(), SessionError> {
-        let spec = self.environment.spec();
-        let mut count = KeyframeCount::since(changes.unwrap_or(0));
-        let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
-        for &action in actions {
-            self.flight.act(action.0);
-            let step = served.session.apply(action)?;
-            let ends = step.outcome.ends_episode();
-            let observed = match step.outcome {
-                Outcome::State { id, changed, .. } if changes.is_some() => {
-                    let flags = flags(spec, &served.action_space, action);
-                    let is_keyframe = |every| count.step(every, changed, flags);
-                    let whole = served.watch.keyframes.is_some_and(is_keyframe);
-                    let whole = whole.then(|| spec.state_index());
-                    look(&self.flight, &mut self.sent, served, id, whole)?
-                }
-                _ => Vec::new(),
-            };
-            wire::send(&mut self.out, &Reply::Step { step: step.into(), observed })
-                .map_err(|error| SessionError::Worker(error.to_string()))?;
-            if ends {
-                break;
-            }
-        }
-        Ok(())
+        changes_max: Option<NonZeroU32>,
+    ) -> Result<Player<'_>, SessionError> {
+        Ok(Player {
+            spec: self.environment.spec(),
+            served: self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?,
+            flight: &self.flight,
+            alarm: &mut self.alarm,
+            sent: &mut self.sent,
+            out: &mut self.out,
+            changes_max,
+            window: Window::default(),
+        })
     }
 
     fn observe(&mut self, session: u32, space: ObservationIndex) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Observing);
+        self.alarm.begin_step();
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
         Ok(Reply::Value(served.session.observe(space)?.into()))
     }
 
+    fn identify(&mut self, session: u32, state: &[u8]) -> Result<Reply, SessionError> {
+        self.flight.phase(Phase::Observing);
+        self.alarm.begin_step();
+        let served = serve_session(self.environment, &mut self.sessions, session)?;
+        Ok(Reply::Identified(served.session.identify(state)?.0))
+    }
+
     fn fork(&mut self, session: u32, fork: u32) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Forking);
+        self.alarm.begin_step();
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
         let (action_space, watch) = (served.action_space.clone(), served.watch.clone());
-        let forked = Served { session: served.session.fork()?, action_space, watch };
+        let is_in_doubt = served.is_in_doubt;
+        let session = served.session.fork()?;
+        let forked = Served { session, action_space, watch, is_in_doubt };
         self.sessions.insert(fork, forked);
         Ok(Reply::Done)
     }

@@ -33,6 +33,12 @@ impl Episode {
         Request::Start { session, start: WireStart::new(&start) }
     }
 
+    /// Whether an action was taken that may lead elsewhere next time.
+    pub(super) fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
+        let is_sure = |&action| flags(spec, &self.action_space, ActionIndex(action)).replayable;
+        !self.actions.iter().all(is_sure)
+    }
+
     /// The account of a fork: its keyframes are counted from here.
     pub(super) fn fork(&self) -> Self {
         Self { count: KeyframeCount::default(), ..self.clone() }

@@ -50,6 +50,8 @@ pub(super) struct Note {
     pub(super) actions: Vec<u16>,
     /// How many actions there were.
     pub(super) steps: u64,
+    /// How many actions of the present request were begun.
+    pub(super) begun: u64,
 }
 
 impl Note {
@@ -64,8 +66,9 @@ pub(super) const ACTIONS_KEPT: usize = 1024;
 
 const PHASE: usize = 0;
 const STEPS: usize = 1;
-const URI_LEN: usize = 2;
-const URI: usize = 3;
+const BEGUN: usize = 2;
+const URI_LEN: usize = 3;
+const URI: usize = 4;
 const ACTIONS: usize = URI + URI_BYTES_MAX / 8;
 const WORDS: usize = ACTIONS + ACTIONS_KEPT;
 
@@ -122,8 +125,15 @@ impl Flight {
         self.phase(Phase::Starting);
     }
 
+    /// Notes that a request has come.
+    pub(super) fn request(&self) {
+        self.word(BEGUN).store(0, Ordering::Relaxed);
+    }
+
     /// Notes that an action is about to be applied.
     pub(super) fn act(&self, action: u16) {
+        let begun = self.word(BEGUN).load(Ordering::Relaxed);
+        self.word(BEGUN).store(begun + 1, Ordering::Relaxed);
         let steps = self.word(STEPS).load(Ordering::Relaxed);
         let slot = ACTIONS + usize::try_from(steps).unwrap_or(0) % ACTIONS_KEPT;
         self.word(slot).store(action.into(), Ordering::Relaxed);
@@ -157,6 +167,7 @@ impl Flight {
             benchmark: String::from_utf8_lossy(&uri).into_owned(),
             actions: (steps - kept..steps).map(action).collect(),
             steps,
+            begun: self.word(BEGUN).load(Ordering::Relaxed),
         }
     }
 }
@@ -175,10 +186,13 @@ mod tests {
         drop(file);
         worker.begin("generator://csmith-v0/3");
         for action in 0..2000 {
+            if action == 1990 {
+                worker.request();
+            }
             worker.act(action);
         }
         let note = supervisor.read();
-        assert_eq!((note.phase, note.steps), (Phase::Acting, 2000));
+        assert_eq!((note.phase, note.steps, note.begun), (Phase::Acting, 2000, 10));
         assert_eq!(note.actions, (976..2000).collect::<Vec<_>>());
         assert_eq!(note.place(), "in the action, step 2000 on generator://csmith-v0/3");
         worker.begin("x");

@@ -9,12 +9,11 @@ use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use nix::time::{ClockId, clock_getcpuclockid};
-use nix::unistd::Pid;
 
 use super::WorkerConfig;
 use super::flight::{Flight, Note, Phase};
-use super::wire::{self, Reply, Request};
+use super::limits::CPU_SIGNAL;
+use super::wire::{self, LENGTH_BYTES, Reply, Request};
 use crate::model::{Failure, FailureKind};
 
 /// How often a waiting supervisor looks at its worker's clock.
@@ -25,6 +24,11 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How much is read from a worker at once.
 const CHUNK_BYTES: usize = 256 * 1024;
+
+/// Which part of its address space a worker may fill with what earlier programs left behind, and still begin
+/// another one. The limit counts that too; a failure by it is judged by a fresh worker, and this saves the way
+/// there.
+const CLUTTER_DIVISOR: u64 = 4;
 
 /// The part of a worker's last output that is searched for a reason.
 const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
@@ -39,6 +43,8 @@ pub(super) struct Process {
     received: Vec<u8>,
     chunk: Vec<u8>,
     config: WorkerConfig,
+    /// Its address space when it had come up.
+    address_space_at_first_kib: u64,
 }
 
 /// A worker that is no more.
@@ -63,7 +69,10 @@ impl Process {
             .arg("worker")
             .arg(environment)
             .arg(Flight::path(&page))
+            .arg(config.step_cpu_max.as_millis().to_string())
             .arg(config.memory_bytes_max.to_string())
+            // The thread of the sessions takes its memory where the first thread would.
+            .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(output.try_clone()?))
             .stderr(Stdio::from(output.try_clone()?))
@@ -71,9 +80,22 @@ impl Process {
             .process_group(0)
             .spawn()?;
         let (received, chunk, config) = (Vec::new(), Vec::new(), config.clone());
-        let mut process = Self { child, stream, flight, output, received, chunk, config };
-        match process.receive_within(READY_TIMEOUT, READY_TIMEOUT) {
-            Ok(Reply::Ready) => Ok(process),
+        let address_space_at_first_kib = 0;
+        let mut process = Self {
+            child,
+            stream,
+            flight,
+            output,
+            received,
+            chunk,
+            config,
+            address_space_at_first_kib,
+        };
+        match process.receive(READY_TIMEOUT) {
+            Ok(Reply::Ready) => {
+                process.address_space_at_first_kib = process.address_space_kib();
+                Ok(process)
+            }
             Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
             // Ended from outside before it was up: no word about whether it would have come up.
             Err(death) if death.from_outside => {
@@ -90,42 +112,35 @@ impl Process {
         }
     }
 
-    /// The next reply, or how the worker died; one that exceeds its limits is killed.
-    pub(super) fn receive(&mut self) -> Result<Reply, Death> {
-        self.receive_within(self.config.step_cpu_max, self.config.step_wall_max)
-    }
-
-    fn receive_within(&mut self, cpu_max: Duration, wall_max: Duration) -> Result<Reply, Death> {
-        let mut began: Option<(Instant, Duration)> = None;
+    /// The next reply, or how the worker died; one that does not answer within `wall_max` is killed, where the
+    /// time does not count in which it computed or waited for a core. A worker that takes too much CPU time ends
+    /// itself.
+    pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Death> {
         let mut chunk = std::mem::take(&mut self.chunk);
         chunk.resize(CHUNK_BYTES, 0);
-        let reply = self.receive_into(&mut chunk, &mut began, cpu_max, wall_max);
+        let reply = self.receive_into(&mut chunk, wall_max);
         self.chunk = chunk;
         reply
     }
 
-    fn receive_into(
-        &mut self,
-        chunk: &mut [u8],
-        began: &mut Option<(Instant, Duration)>,
-        cpu_max: Duration,
-        wall_max: Duration,
-    ) -> Result<Reply, Death> {
+    fn receive_into(&mut self, chunk: &mut [u8], wall_max: Duration) -> Result<Reply, Death> {
+        let mut began: Option<(Instant, Duration)> = None;
         loop {
-            if let Some(frame) = self.take_frame() {
-                return frame.map_err(|error| self.die(FailureKind::Crash, &error.to_string()));
+            match self.take_frame() {
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => {}
+                Err((kind, error)) => return Err(self.die(kind, &error.to_string())),
             }
             match self.stream.read(chunk) {
                 Ok(0) => return Err(self.bury()),
                 Ok(bytes) => self.received.extend_from_slice(&chunk[..bytes]),
                 Err(error) if is_timeout(&error) => {
-                    let (since, cpu) = *began.get_or_insert((Instant::now(), self.cpu_time()));
-                    if self.cpu_time().saturating_sub(cpu) >= cpu_max {
-                        let limit = format!("more than {} s of CPU time", cpu_max.as_secs());
-                        return Err(self.die(FailureKind::TimeOut, &limit));
-                    }
-                    if since.elapsed() >= wall_max {
-                        let limit = format!("no answer in {} s", wall_max.as_secs());
+                    let (since, awake) =
+                        *began.get_or_insert_with(|| (Instant::now(), self.awake()));
+                    if since.elapsed() >= wall_max
+                        && since.elapsed() >= wall_max + self.awake().saturating_sub(awake)
+                    {
+                        let limit = format!("no answer in {} s", wall_max.as_secs_f64());
                         return Err(self.die(FailureKind::TimeOut, &limit));
                     }
                 }
@@ -136,21 +151,45 @@ impl Process {
     }
 
     /// A whole frame out of what was received, if there is one.
-    fn take_frame(&mut self) -> Option<io::Result<Reply>> {
-        let length = self.received.first_chunk::<4>()?;
-        let end = 4 + u32::from_le_bytes(*length) as usize;
+    fn take_frame(&mut self) -> Result<Option<Reply>, (FailureKind, io::Error)> {
+        let Some(&bytes) = self.received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
+        // Before any more of it is taken in.
+        let length = wire::length(bytes).map_err(|error| (FailureKind::OutOfMemory, error))?;
+        let end = LENGTH_BYTES + length;
         if self.received.len() < end {
-            return None;
+            return Ok(None);
         }
         let reply = wire::receive(&mut self.received.as_slice());
         self.received.drain(..end);
-        Some(reply)
+        reply.map(Some).map_err(|error| (FailureKind::Crash, error))
     }
 
-    fn cpu_time(&self) -> Duration {
-        let pid = Pid::from_raw(self.child.id().cast_signed());
-        let now = clock_getcpuclockid(pid).and_then(ClockId::now);
-        now.map_or(Duration::ZERO, Duration::from)
+    /// How long the worker's threads have computed, or were ready to and waited for a core; nothing where the
+    /// kernel does not say.
+    fn awake(&self) -> Duration {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        let nanoseconds = tasks.into_iter().flatten().flatten().filter_map(|task| {
+            let times = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            let mut times = times.split(' ').map(str::parse::<u64>);
+            Some(times.next()?.ok()? + times.next()?.ok()?)
+        });
+        Duration::from_nanos(nanoseconds.sum())
+    }
+
+    /// The worker's address space, which its limit on memory is about; 0 where that cannot be read.
+    fn address_space_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
+        let size = |status: String| {
+            let size = status.lines().find_map(|line| line.strip_prefix("VmSize:"))?;
+            size.trim().strip_suffix(" kB")?.parse().ok()
+        };
+        status.ok().and_then(size).unwrap_or(0)
+    }
+
+    /// Whether what earlier programs have left behind takes much of the worker's address space.
+    pub(super) fn is_cluttered(&self) -> bool {
+        let left_behind = self.address_space_kib().saturating_sub(self.address_space_at_first_kib);
+        left_behind > (self.config.memory_bytes_max >> 10) / CLUTTER_DIVISOR
     }
 
     /// Kills the worker because of `reason`.
@@ -167,13 +206,26 @@ impl Process {
         let last_words = self.last_words();
         let (kind, reason, from_outside) = match self.child.wait() {
             Ok(status) => {
-                let (kind, reason) = reason(status, &last_words);
+                let (kind, reason) = match self.over_time(status, &note) {
+                    Some(reason) => (FailureKind::TimeOut, reason),
+                    None => reason(status, &last_words),
+                };
                 (kind, reason, is_from_outside(status))
             }
             Err(error) => (FailureKind::Crash, format!("lost: {error}"), true),
         };
         let detail = format!("{reason} {}", note.place());
         Death { failure: Failure { kind, detail }, note, from_outside }
+    }
+
+    /// The limit on CPU time that the worker ended itself by.
+    fn over_time(&self, status: ExitStatus, note: &Note) -> Option<String> {
+        let limit = match note.phase {
+            Phase::Starting => self.config.start_cpu_max(),
+            _ => self.config.step_cpu_max,
+        };
+        let is_over = status.signal() == Some(CPU_SIGNAL as i32);
+        is_over.then(|| format!("more than {} s of CPU time", limit.as_secs_f64()))
     }
 
     /// The line of the worker's output that says most about its death.
@@ -193,6 +245,11 @@ impl Process {
                 .any(|word| line.contains(word))
         };
         text.lines().rfind(tells).map_or_else(String::new, without_addresses)
+    }
+
+    /// How many actions of the present request the worker has begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.flight.read().begun
     }
 
     /// True while the worker has not been killed or found dead.
@@ -223,20 +280,22 @@ impl Drop for Process {
     }
 }
 
-impl Note {
-    /// True when the worker died over something that was asked of the compiler by an action.
-    pub(super) fn in_step(&self) -> bool {
-        matches!(self.phase, Phase::Acting | Phase::Observing)
-    }
-}
-
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// No compiler kills, interrupts or terminates itself.
 fn is_from_outside(status: ExitStatus) -> bool {
-    let outside = [Signal::SIGKILL, Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
+    let outside = [
+        Signal::SIGKILL,
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        // The user's own limit on CPU time.
+        Signal::SIGXCPU,
+        // No room left for the page of the flight recorder.
+        Signal::SIGBUS,
+    ];
     status
         .signal()
         .and_then(|signal| Signal::try_from(signal).ok())

@@ -8,14 +8,15 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::limits::MESSAGE_BYTES_MAX;
 use crate::env::{SessionError, Started};
 use crate::model::{
     ActionIndex, Baselines, Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance,
     StateId, Step, Value,
 };
 
-/// The largest frame that either end accepts: far above any module that a worker's memory holds.
-const FRAME_BYTES_MAX: u32 = 1 << 30;
+/// Room for what a start says beside the program.
+const START_BYTES_MAX: usize = 1 << 20;
 
 /// What a supervisor asks of a session, by the number it gave it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -24,16 +25,24 @@ pub(super) enum Request {
         session: u32,
         start: WireStart,
     },
-    /// `changes` is how many changes of state there were since the last keyframe; without it, nothing is
-    /// observed.
+    /// `changes` is how many changes of state there were since the last keyframe; without it, the actions are
+    /// ones that were confirmed before, and nothing is checked or observed. `window` is after how many
+    /// changes a window ends; without it, each action is checked and sent at once.
     Steps {
         session: u32,
         actions: Vec<u16>,
         changes: Option<u32>,
+        window: Option<NonZeroU32>,
     },
     Observe {
         session: u32,
         space: u8,
+    },
+    /// The id of a serialised state.
+    Identify {
+        session: u32,
+        #[serde(with = "serde_bytes")]
+        state: Vec<u8>,
     },
     Fork {
         session: u32,
@@ -81,8 +90,8 @@ impl WireStart {
     }
 }
 
-/// What a worker answers. A `Steps` request is answered by one `Step` an action, then `Done`; every
-/// other request by one frame.
+/// What a worker answers. A `Steps` request is answered by one `Step` an action, then `Done` or `Broken`;
+/// every other request by one frame.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
     /// The worker is up: the first frame that it sends.
@@ -97,7 +106,13 @@ pub(super) enum Reply {
         observed: Vec<(u8, WireValue)>,
     },
     Value(WireValue),
+    Identified([u8; 20]),
     Done,
+    /// Something is wrong with the steps that were held back. The session is of no use any more.
+    Broken {
+        kind: String,
+        detail: String,
+    },
     Error(WireError),
 }
 
@@ -129,6 +144,7 @@ pub(super) enum WireError {
     UnknownSpace { name: String },
     BadProgram { uri: String, detail: String },
     StartFailed { uri: String, kind: String, detail: String },
+    Defect(String),
     Other(String),
 }
 
@@ -160,7 +176,7 @@ impl From<WireStep> for Step {
     }
 }
 
-fn failure(kind: &str, detail: String) -> Failure {
+pub(super) fn failure(kind: &str, detail: String) -> Failure {
     Failure { kind: kind.parse().unwrap_or(FailureKind::Crash), detail }
 }
 
@@ -199,6 +215,7 @@ impl From<SessionError> for WireError {
                 let kind = failure.kind.as_str().to_owned();
                 Self::StartFailed { uri, kind, detail: failure.detail }
             }
+            SessionError::Defect(detail) => Self::Defect(detail),
             other => Self::Other(other.to_string()),
         }
     }
@@ -216,6 +233,7 @@ impl WireError {
             Self::StartFailed { uri, kind, detail } => {
                 SessionError::StartFailed { uri, failure: failure(&kind, detail) }
             }
+            Self::Defect(detail) => SessionError::Defect(detail),
             Self::Other(detail) => SessionError::Worker(detail),
         }
     }
@@ -225,6 +243,20 @@ impl Reply {
     pub(super) fn started(started: Started, observed: Vec<(u8, WireValue)>) -> Self {
         Self::Started { state: started.state.0, baselines: started.baselines.0, observed }
     }
+
+    pub(super) fn broken(failure: Failure) -> Self {
+        Self::Broken { kind: failure.kind.as_str().to_owned(), detail: failure.detail }
+    }
+}
+
+/// Refuses a program that no message can hold.
+pub(super) fn demand_sendable(benchmark: &Benchmark) -> Result<(), SessionError> {
+    let bytes = benchmark.program.len();
+    if bytes <= MESSAGE_BYTES_MAX - START_BYTES_MAX {
+        return Ok(());
+    }
+    let detail = format!("it has {bytes} bytes, more than a worker takes");
+    Err(SessionError::BadProgram { uri: benchmark.uri.to_string(), detail })
 }
 
 pub(super) fn spaces(watch: &[u8]) -> Vec<ObservationIndex> {
@@ -237,23 +269,43 @@ pub(super) fn actions(actions: &[u16]) -> Vec<ActionIndex> {
 
 /// Writes one frame in one `write` call where the sink takes it whole.
 pub(super) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
-    let mut frame = postcard::to_extend(message, vec![0; 4]).map_err(io::Error::other)?;
-    let bytes = u32::try_from(frame.len() - 4).map_err(io::Error::other)?;
-    frame[..4].copy_from_slice(&bytes.to_le_bytes());
+    let mut frame = Vec::new();
+    append(&mut frame, message)?;
     sink.write_all(&frame)
+}
+
+/// Puts a frame behind others.
+pub(super) fn append(frames: &mut Vec<u8>, message: &impl Serialize) -> io::Result<()> {
+    let start = frames.len();
+    frames.extend([0; LENGTH_BYTES]);
+    *frames = postcard::to_extend(message, std::mem::take(frames)).map_err(io::Error::other)?;
+    let body = frames.len() - start - LENGTH_BYTES;
+    let length = u32::try_from(body).map_err(io::Error::other)?;
+    frames[start..start + LENGTH_BYTES].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+/// The bytes that say how long a frame's body is.
+pub(super) const LENGTH_BYTES: usize = 4;
+
+/// How long the body of a frame is that begins with these bytes; an error where nobody sends so much.
+pub(super) fn length(bytes: [u8; LENGTH_BYTES]) -> io::Result<usize> {
+    let length = u32::from_le_bytes(bytes) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        let detail = format!("a message of {length} bytes; {MESSAGE_BYTES_MAX} are the most");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
+    }
+    Ok(length)
 }
 
 /// Reads one frame. The end of the stream between frames is [`io::ErrorKind::UnexpectedEof`] too.
 pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result<T> {
-    let mut length = [0; 4];
-    source.read_exact(&mut length)?;
-    let length = u32::from_le_bytes(length);
-    if length > FRAME_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "a frame beyond any sensible size"));
-    }
+    let mut bytes = [0; LENGTH_BYTES];
+    source.read_exact(&mut bytes)?;
+    let length = length(bytes)?;
     // What the length says may be wrong: memory is taken as bytes come.
     let mut body = Vec::new();
-    if source.take(length.into()).read_to_end(&mut body)? < length as usize {
+    if source.take(length as u64).read_to_end(&mut body)? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     postcard::from_bytes(&body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
@@ -273,7 +325,8 @@ pub fn fuzz_messages(content: &[u8]) {
             }
             Reply::Value(value) => drop(Value::from(value)),
             Reply::Error(error) => drop(error.into_session_error("toy-v0").to_string()),
-            Reply::Ready | Reply::Started { .. } | Reply::Done => {}
+            Reply::Broken { kind, detail } => drop(failure(&kind, detail)),
+            Reply::Ready | Reply::Started { .. } | Reply::Identified(_) | Reply::Done => {}
         }
     }
     let mut source = content;
@@ -313,7 +366,9 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         step(crash),
         Reply::Value(WireValue::Text("text".into())),
         Reply::Value(WireValue::Bytes(vec![0; 40])),
+        Reply::Identified([2; 20]),
         Reply::Error(WireError::InvalidAction { index: 3, space, len: 2 }),
+        Reply::Broken { kind: "verifier".into(), detail: "no terminator".into() },
         Reply::Done,
     ];
     let start = WireStart {
@@ -327,8 +382,14 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
     };
     let requests = [
         Request::Start { session: 0, start },
-        Request::Steps { session: 0, actions: vec![1, 2, 300], changes: Some(2) },
+        Request::Steps {
+            session: 0,
+            actions: vec![1, 2, 300],
+            changes: Some(2),
+            window: NonZeroU32::new(16),
+        },
         Request::Observe { session: 0, space: 1 },
+        Request::Identify { session: 0, state: vec![0; 40] },
         Request::Fork { session: 0, fork: 1 },
         Request::End { session: 1 },
     ];
@@ -381,6 +442,20 @@ mod tests {
         for cut in 0..frame.len() {
             assert!(receive::<Request>(&mut &frame[..cut]).is_err(), "cut at {cut}");
         }
-        assert!(receive::<Request>(&mut [0xff; 16].as_slice()).is_err());
+        let error = receive::<Request>(&mut [0xff; 16].as_slice()).unwrap_err().to_string();
+        assert_eq!(error, "a message of 4294967295 bytes; 268435456 are the most");
+    }
+
+    #[test]
+    fn frames_stand_one_behind_the_other() {
+        let mut frames = Vec::new();
+        for session in [7, 8] {
+            append(&mut frames, &Request::End { session }).unwrap();
+        }
+        let mut source = frames.as_slice();
+        for wanted in [7, 8] {
+            let request = receive::<Request>(&mut source).unwrap();
+            assert!(matches!(request, Request::End { session } if session == wanted));
+        }
     }
 }

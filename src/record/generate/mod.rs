@@ -3,6 +3,7 @@
 //! What a run leaves in the lake depends on its plan, less the number of jobs; see `schedule` for how,
 //! and [`Past`] for how an interrupted run is taken up.
 
+mod error;
 mod past;
 mod policy;
 mod schedule;
@@ -14,6 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+pub use self::error::GenerateError;
 pub use self::past::Past;
 pub(super) use self::policy::Dice;
 pub use self::policy::Policy;
@@ -83,6 +85,17 @@ pub trait Programs: Sync {
     ///
     /// What the source of the programs says.
     fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError>;
+
+    /// The program's baselines, where an earlier run has left them.
+    fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
+        let _ = benchmark;
+        None
+    }
+
+    /// Keeps the baselines of a program that has just started for later runs, if it can.
+    fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
+        let _ = (benchmark, baselines);
+    }
 }
 
 /// Where a run stands; read it from any thread.
@@ -96,38 +109,6 @@ pub struct Progress {
     pub failures: AtomicU64,
     /// Episodes settled, those of an earlier process included.
     pub episodes: AtomicU64,
-}
-
-/// Why a run did not come to its end. What was recorded of settled episodes stays.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum GenerateError {
-    /// A program cannot be had.
-    #[error(transparent)]
-    Program(ProgramError),
-    /// A session failed in a way that is not the compiler's.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The start of a program failed that had started before in this run: for want of memory, or of time
-    /// for its worker. A run that is taken up goes on with this episode.
-    #[error(
-        "the start of {uri}, which started before in this run, failed twice ({}: {}): this machine may be \
-         short of memory or too busy; when that is over, the same command with --resume goes on",
-        failure.kind,
-        failure.detail
-    )]
-    StartFailed {
-        /// The program.
-        uri: BenchmarkUri,
-        /// How it failed the second time.
-        failure: Failure,
-    },
-    /// The run is to have so many steps or states, and all its episodes are failed starts.
-    #[error(
-        "the start of every benchmark of the run failed (`steplake query failed_starts` says how): \
-         name others"
-    )]
-    NothingStarts,
 }
 
 /// How a run ended.
@@ -377,6 +358,7 @@ impl Campaign<'_> {
         match started {
             Ok(started) => {
                 if baselines.is_none() {
+                    self.programs.keep_baselines(&benchmark, &started.baselines);
                     lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
                 }
                 Ok(Ok(started.state))
@@ -467,6 +449,7 @@ impl Campaign<'_> {
             }
         }
         let benchmark = self.programs.load(uri).map_err(GenerateError::Program)?;
+        let kept = self.programs.baselines(&benchmark);
         let mut cache = lock(&self.cache);
         if cache.bytes >= CACHE_BYTES_MAX {
             cache.programs.clear();
@@ -474,6 +457,9 @@ impl Campaign<'_> {
         }
         cache.bytes += benchmark.program.len();
         cache.programs.insert(uri.clone(), benchmark.clone());
+        if let (Some(kept), None) = (kept, cache.baselines.get(uri)) {
+            cache.baselines.insert(uri.clone(), kept.into());
+        }
         Ok((benchmark, cache.baselines.get(uri).cloned()))
     }
 }

@@ -185,6 +185,21 @@ pub enum MergeError {
         /// Another one.
         second: PathBuf,
     },
+    /// Two lakes store something else under the name of one state.
+    #[error(
+        "the IR of state {state} is other bitcode in {} than in {}: one of the two was recorded by something \
+         else than it says; `steplake verify` finds out which",
+        .first.display(),
+        .second.display()
+    )]
+    IrDiffers {
+        /// The state.
+        state: StateId,
+        /// A lake that has it.
+        first: PathBuf,
+        /// Another one.
+        second: PathBuf,
+    },
 }
 
 type Batches<'a> = &'a mut dyn Iterator<Item = Result<RecordBatch, StoreError>>;

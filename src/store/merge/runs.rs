@@ -42,6 +42,7 @@ impl Runs {
                     });
                 }
                 known.finished |= row.finished;
+                known.repeated_windows = known.repeated_windows.max(row.repeated_windows);
             }
         }
         let mut rows = by_uid.into_values().map(|(row, _)| row).collect::<Vec<_>>();

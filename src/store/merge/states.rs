@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::compute::interleave_record_batch;
@@ -188,20 +189,24 @@ fn choose(
     if same.len() == 1 {
         return Ok(first);
     }
+    let paths = |other: usize| [first, other].map(|place| sources[cursors[place].lake].path());
     if table == Table::Ir {
-        let packed = |place: &&usize| {
-            let row = cursors[**place].present();
-            row["bitcode"].as_binary::<i32>().value(0).to_vec()
-        };
+        let column = |place: usize, name: &str| Arc::clone(&cursors[place].present()[name]);
+        let sha1 = |place| column(place, "bitcode_sha1");
+        if let Some(&other) = same.iter().find(|&&other| sha1(other) != sha1(first)) {
+            let [first, second] = paths(other);
+            return Err(MergeError::IrDiffers { state, first, second });
+        }
+        let packed =
+            |place: &&usize| column(**place, "bitcode").as_binary::<i32>().value(0).to_vec();
         return Ok(*same.iter().min_by_key(packed).unwrap_or(&first));
     }
     let row = cursors[first].present();
     match same.iter().find(|&&other| cursors[other].present() != row) {
         None => Ok(first),
-        Some(&other) => Err(MergeError::ObservationsDiffer {
-            state,
-            first: sources[cursors[first].lake].path(),
-            second: sources[cursors[other].lake].path(),
-        }),
+        Some(&other) => {
+            let [first, second] = paths(other);
+            Err(MergeError::ObservationsDiffer { state, first, second })
+        }
     }
 }

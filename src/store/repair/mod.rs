@@ -2,8 +2,9 @@
 //!
 //! What goes: files and frames whose content is not what was written; episodes whose steps went with
 //! them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as far as steps
-//! tell them, and the manifest's digests of the blocks of files that are sound. What stays as it is: everything else. States may then lack their observations or IR: a state
-//! that is visited again is observed again.
+//! tell them, and the manifest's digests of the blocks of files that are sound. What stays as it is:
+//! everything else. States may then lack their observations or IR: a state that is visited again is observed
+//! again.
 //!
 //! Rows that contradict each other though every digest is right are a defect and no damage: they stay.
 

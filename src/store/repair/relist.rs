@@ -317,14 +317,17 @@ fn publish(
         let kind = SnapshotKind::Repair;
         let snapshot = manifest::begin_snapshot(&transaction, now_ms, kind, &detail)?;
         // What is not vouched for may name a run twice.
-        let sql = "INSERT OR IGNORE INTO runs (run_id, uid, arguments, started_at_ms, finished)
-                   VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT OR IGNORE INTO runs
+                     (run_id, uid, arguments, started_at_ms, finished, repeated_windows)
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         for run in &old.runs {
-            let row = params![run.id.0, run.uid, run.arguments, run.started_at_ms, run.finished];
+            let (id, began) = (run.id.0, run.started_at_ms);
+            let row =
+                params![id, run.uid, run.arguments, began, run.finished, run.repeated_windows];
             transaction.execute(sql, row)?;
         }
         for (number, uid) in &unknown {
-            transaction.execute(sql, params![number, uid, "", 0, false])?;
+            transaction.execute(sql, params![number, uid, "", 0, false, 0])?;
         }
         for row in &old.retractions {
             retractions::insert(&transaction, &RetractionRow { snapshot, ..row.clone() })?;

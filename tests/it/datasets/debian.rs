@@ -1,7 +1,8 @@
 //! `benchmark://debian-v0`, from a repository that the test makes.
 
-use std::fs::{self, File};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::thread::{self, ScopedJoinHandle};
 
@@ -110,41 +111,47 @@ fn a_package_becomes_benchmarks() {
     );
 }
 
-/// Kills the compiler of `file` once it reads `pipe`, which `work` is to lead to.
-fn kill_at<T>(pipe: &Path, file: &str, work: &ScopedJoinHandle<'_, T>) {
-    let compiler = |pid: &i32| {
+/// Kills the compiler of `file` once it is at work, which `work` is to lead to.
+fn kill_at<T>(file: &str, work: &ScopedJoinHandle<'_, T>) {
+    let is_compiler = |pid: &i32| {
         let command = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let words: Vec<_> = command.split(|&byte| byte == 0).collect();
         words[0].ends_with(b"clang-22") && words.contains(&file.as_bytes())
     };
-    let mut writer = File::options();
-    writer.write(true).custom_flags(nix::libc::O_NONBLOCK);
-    // Nobody can write into a pipe before somebody reads it.
-    let _open = loop {
-        match writer.open(pipe) {
-            Ok(open) => break open,
-            Err(error) => assert!(!work.is_finished(), "nobody read {}: {error}", pipe.display()),
+    loop {
+        let processes = fs::read_dir("/proc").unwrap().flatten();
+        let mut pids =
+            processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        if pids
+            .find(is_compiler)
+            .is_some_and(|pid| kill(Pid::from_raw(pid), Signal::SIGKILL).is_ok())
+        {
+            return;
         }
+        assert!(!work.is_finished(), "nobody compiled {file}");
         thread::yield_now();
-    };
-    let processes = fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    kill(Pid::from_raw(pids.find(compiler).unwrap()), Signal::SIGKILL).unwrap();
+    }
+}
+
+/// A program that takes a compiler some seconds to read.
+fn slow_program() -> String {
+    let levels = (1..=6).map(|level| {
+        let before = format!("S{} ", level - 1);
+        format!("#define S{level} {}\n", before.repeat(16))
+    });
+    format!("#define S0 +0\n{}#if 1 S6\n#endif\nint slow;\n", levels.collect::<String>())
 }
 
 #[test]
 fn a_compiler_that_was_killed_has_said_nothing_about_its_file() {
     let (fixture, repository) = with_repository();
-    let header = fixture.folder.path().join("slow.h");
-    output(command("mkfifo").arg(&header));
-    let text = format!("#include \"{}\"\nint slow;\n", header.display());
-    publish_with(&repository, "1.1", 3, &[("slow.c", &text)]);
+    publish_with(&repository, "1.1", 3, &[("slow.c", &slow_program())]);
     // The other files are there all the same, and this one is asked for again the next time.
     for _ in 0..2 {
         let missing = thread::scope(|scope| {
             let unavailable = || fixture.datasets.unavailable("benchmark://debian-v0/tiny");
             let work = scope.spawn(unavailable);
-            kill_at(&header, "slow.c", &work);
+            kill_at("slow.c", &work);
             work.join().unwrap().unwrap()
         });
         let reasons: Vec<_> =
@@ -158,17 +165,87 @@ fn a_compiler_that_was_killed_has_said_nothing_about_its_file() {
     }
     let all = thread::scope(|scope| {
         let work = scope.spawn(|| fixture.datasets.expand("benchmark://debian-v0/tiny"));
-        kill_at(&header, "slow.c", &work);
+        kill_at("slow.c", &work);
         work.join().unwrap().unwrap()
     });
     assert_eq!(paths(&all), ["tiny@1.1/lib/tiny.c", "tiny@1.1/tools/main.c", "tiny@1.1/top.c"]);
-    fs::remove_file(&header).unwrap();
-    fs::write(&header, "").unwrap();
     let all = fixture.datasets.expand("benchmark://debian-v0/tiny").unwrap();
     assert!(paths(&all).contains(&"tiny@1.1/slow.c"), "{all:?}");
     let unavailable = fixture.datasets.unavailable("benchmark://debian-v0/tiny").unwrap();
     let unavailable: Vec<_> = unavailable.iter().map(|missing| missing.uri.path()).collect();
     assert_eq!(unavailable, ["tiny@1.1/tools/broken.c"]);
+}
+
+#[test]
+fn a_file_that_takes_in_another_of_the_machine_is_left_out() {
+    let (fixture, repository) = with_repository();
+    let secret = fixture.folder.path().join("secret");
+    fs::write(&secret, "1, 2, 3").unwrap();
+    let text = format!("const char s[] = {{\n#embed \"{}\"\n}};\n", secret.display());
+    publish_with(&repository, "1.1", 3, &[("curious.c", &text)]);
+    let missing = fixture.datasets.unavailable("benchmark://debian-v0/tiny").unwrap();
+    let paths: Vec<_> = missing.iter().map(|missing| missing.uri.path()).collect();
+    assert_eq!(paths, ["tiny@1.1/curious.c", "tiny@1.1/tools/broken.c"]);
+    assert!(missing[0].reason.starts_with("it takes in "), "{}", missing[0].reason);
+}
+
+/// Serves the files of a folder over HTTP for as long as the test runs, and gives the address.
+fn serve(folder: &Path) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let folder = folder.to_owned();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let lines = (&mut stream).lines().map_while(Result::ok);
+            let request: Vec<_> = lines.take_while(|line| !line.is_empty()).collect();
+            let path = request.first().and_then(|line| line.split(' ').nth(1)).unwrap_or_default();
+            let found = fs::read(folder.join(path.trim_start_matches('/')));
+            let status = if found.is_ok() { "200 OK" } else { "404 Not Found" };
+            let body = found.unwrap_or_default();
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+            );
+            // A client that goes away has seen enough.
+            stream.get_mut().write_all(&[head.as_bytes(), &body].concat()).ok();
+        }
+    });
+    address
+}
+
+#[test]
+fn a_version_that_is_gone_is_replaced_by_the_newest_that_is_there() {
+    let (fixture, repository) = with_repository();
+    publish(&repository, "1.1", 5);
+    publish(&repository, "1.2", 7);
+    let list = format!("deb [trusted=yes] {} ./\n", serve(&repository));
+    fs::write(fixture.folder.path().join("apt/sources.list"), list).unwrap();
+    let gone = |version: &str| {
+        for ending in ["dsc", "tar.xz"] {
+            fs::remove_file(repository.join(format!("tiny_{version}.{ending}"))).unwrap();
+        }
+    };
+    gone("1.2");
+    let plain = uri("benchmark://debian-v0/tiny/lib/tiny.c");
+    assert_eq!(fixture.datasets.resolve(&plain).unwrap().path(), "tiny@1.1/lib/tiny.c");
+    let made = fixture.datasets.benchmark(&plain).unwrap();
+    assert_eq!(made.uri.path(), "tiny@1.1/lib/tiny.c");
+    let all = fixture.datasets.expand("benchmark://debian-v0/tiny").unwrap();
+    assert_eq!(paths(&all), ["tiny@1.1/lib/tiny.c", "tiny@1.1/tools/main.c", "tiny@1.1/top.c"]);
+    // Who names a version gets that one or none.
+    let named = uri("benchmark://debian-v0/tiny@1.2/top.c");
+    let error = fixture.datasets.benchmark(&named).unwrap_err();
+    assert!(matches!(error, DatasetError::Withdrawn { .. }), "{error}");
+    // What was fetched once stays, wherever the repository goes.
+    gone("1.1");
+    let datasets = datasets_in(fixture.folder.path());
+    assert_eq!(datasets.benchmark(&plain).unwrap(), made);
+    gone("1.0");
+    fs::remove_dir_all(fixture.folder.path().join("cache/debian-archives")).unwrap();
+    let error = datasets_in(fixture.folder.path()).resolve(&plain).unwrap_err();
+    assert!(matches!(error, DatasetError::Withdrawn { .. }), "{error}");
+    assert!(!error.to_string().contains('\n'), "{error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use super::{STEP_CPU_MAX, pipelines};
 use crate::env::llvm::engine::{Change, Engine};
 use crate::env::llvm::program::Program;
-use crate::env::llvm::session::{first_state, identify};
+use crate::env::llvm::session::first_state;
 use crate::model::StateId;
 
 /// What a child has done with one action.
@@ -110,6 +110,7 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
         let actions = next()?.split(',').filter(|text| !text.is_empty()).map(str::parse::<usize>);
         let actions: Vec<usize> = actions.collect::<Result<_, _>>().map_err(io::Error::other)?;
         let _holes = shuffle_heap(shuffle);
+        engine.renew();
         if let Ok(mut program) = first_state(&engine, &program) {
             for action in actions {
                 writeln!(output, "{}", Line::Begin)?;
@@ -129,32 +130,27 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
 /// Runs one action on the program, and once more on a copy that is read from the state's bitcode. A
 /// program that the action broke is as before afterwards.
 fn attempt(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Trial {
-    let before = program.written().to_vec();
+    let before = program.write().to_vec();
     let begin = cpu_time();
     let change = step(engine, program, pipeline);
     let cpu = cpu_time().saturating_sub(begin);
     let registered = program.registered();
-    let after = program.written().to_vec();
     let revive = |bitcode: &[u8]| Program::revive(bitcode).expect("LLVM reads what it has written");
     let mut replay = revive(&before);
-    let replayed = step(engine, &mut replay, pipeline).map(|_change| identify(replay.written()));
-    let reread = change.map(|_change| revive(&after));
-    let reread_id = reread.map(|mut again| identify(again.write()));
-    let state = change.map(|_change| identify(&after));
+    let replayed = step(engine, &mut replay, pipeline).map(|_change| replay.state_id());
     if change.is_none() {
         *program = revive(&before);
-    } else if reread_id != state {
+        let (state, reread, changed) = (None, None, false);
+        return Trial { state, replayed, reread, changed, cpu, registered };
+    }
+    let after = program.write().to_vec();
+    let (state, reread) = (program.state_id(), revive(&after).state_id());
+    if reread != state {
         // The rest of the walk is to tell of other actions, not of this one's strange state.
         *program = settled(&after);
     }
-    Trial {
-        state,
-        replayed,
-        reread: reread_id,
-        changed: state.is_some() && before != after,
-        cpu,
-        registered,
-    }
+    let (state, reread, changed) = (Some(state), Some(reread), before != after);
+    Trial { state, replayed, reread, changed, cpu, registered }
 }
 
 /// A program that is as it comes back from its bitcode.
@@ -165,7 +161,7 @@ fn settled(bitcode: &[u8]) -> Program {
         if program.write() == bitcode {
             return program;
         }
-        bitcode = program.written().to_vec();
+        bitcode = program.write().to_vec();
     }
     Program::revive(&bitcode).expect("LLVM reads what it has written")
 }
@@ -176,7 +172,6 @@ fn step(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Option<Ch
     if change == Change::Some {
         program.verify_changes().ok()?;
         program.settle();
-        program.write();
     }
     Some(change)
 }

@@ -1,8 +1,8 @@
 //! Finding out which actions are pure functions of the state, and which crash, are slow, or do nothing.
 //!
 //! For every program and seed all pipelines are put into a random order and cut into walks. Each walk is run
-//! under several conditions: in processes with other settings of the allocator, with and
-//! without address randomisation, and with heaps whose holes lie in another order each time. Every step is
+//! under several conditions: in processes with other settings of the allocator, on what the C library takes for an
+//! older CPU, with and without address randomisation, and with heaps whose holes lie in another order each time. Every step is
 //! also run from the stored bitcode of the state before. Wherever two of these differ, the action is not
 //! replayable.
 //!
@@ -37,7 +37,8 @@ const STEP_CPU_MAX: Duration = Duration::from_secs(10);
 /// something is left of.
 const WALK_STEPS: usize = 40;
 
-/// How a child is run: the environment variables for its allocator, and whether addresses are random.
+/// How a child is run: the environment variables for its allocator and for what the C library takes the CPU to
+/// be, and whether addresses are random.
 #[derive(Debug, Clone, Copy)]
 struct Condition {
     variables: &'static [(&'static str, &'static str)],
@@ -48,7 +49,11 @@ const CONDITIONS: [Condition; 3] = [
     Condition { variables: &[], random_addresses: true },
     Condition {
         variables: &[
-            ("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=32768"),
+            (
+                "GLIBC_TUNABLES",
+                "glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=32768:\
+                 glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2",
+            ),
             ("MALLOC_PERTURB_", "90"),
         ],
         random_addresses: false,

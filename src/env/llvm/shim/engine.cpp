@@ -69,8 +69,11 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
   dropDeadConstants(M);
   takeFingerprint(M, Module->Types, Module->Next);
   compare(M, Module->Print, Module->Next, Module->Changes);
-  if (Module->Changes.content())
+  if (Module->Changes.content()) {
+    Module->Unverified.add(Module->Changes);
+    Module->IsWritten = false;
     return SteplakeChanged;
+  }
   // The content is the same, so canonical order is the order from before.
   if (Module->Changes.order())
     canonicaliseUseLists(M, Module->Changes, Module->Next);

@@ -32,18 +32,61 @@ public:
   uint64_t finish() const { return State; }
 };
 
-/// Distinct nodes can be changed in place; others stand for their content.
-void hashNode(Hasher &H, const MDNode &Node) {
-  H.pointer(&Node);
-  if (Node.isDistinct())
-    for (const MDOperand &Operand : Node.operands())
-      H.pointer(Operand.get());
-}
+/// Takes down the nodes that are attached, and those that they lead to.
+class NodePrinter {
+  InPlace<MDNode> &Nodes;
+  SmallVector<const MDNode *, 16> Pending;
 
-void hashAttachments(Hasher &H, const Attachments &Nodes) {
-  for (auto &[Kind, Node] : Nodes) {
-    H.word(Kind);
-    hashNode(H, *Node);
+public:
+  explicit NodePrinter(InPlace<MDNode> &Nodes) : Nodes(Nodes) {}
+
+  void add(const MDNode &Node) {
+    if (Nodes.add(Node, 0))
+      Pending.push_back(&Node);
+  }
+
+  /// A value in the place of a global that is replaced takes over the metadata that wraps it.
+  void hash(Hasher &H, const Metadata *MD) {
+    H.pointer(MD);
+    if (auto *Node = dyn_cast_or_null<MDNode>(MD))
+      add(*Node);
+    else if (auto *Wrapped = dyn_cast_or_null<ValueAsMetadata>(MD))
+      H.pointer(Wrapped->getValue());
+  }
+
+  void attachments(Hasher &H, const Attachments &Attached) {
+    for (auto &[Kind, Node] : Attached) {
+      H.word(Kind);
+      H.pointer(Node);
+      add(*Node);
+    }
+  }
+
+  void finish() {
+    while (!Pending.empty()) {
+      const MDNode &Node = *Pending.pop_back_val();
+      Hasher H;
+      H.pointer(&Node);
+      H.word(Node.getMetadataID() << 1 | Node.isDistinct());
+      for (const MDOperand &Operand : Node.operands())
+        hash(H, Operand.get());
+      Nodes.add(Node, H.finish());
+    }
+  }
+};
+
+/// Expressions can be rewritten in place, also so that they use no global any more.
+void hashExpression(Hasher &H, const Value *V) {
+  auto *Expression = dyn_cast_or_null<ConstantExpr>(V);
+  if (!Expression)
+    return;
+  H.word(Expression->getOpcode() |
+         Expression->getRawSubclassOptionalData() << 8);
+  if (auto *Address = dyn_cast<GEPOperator>(Expression))
+    H.pointer(Address->getSourceElementType());
+  for (const Use &Operand : Expression->operands()) {
+    H.pointer(Operand.get());
+    hashExpression(H, Operand.get());
   }
 }
 
@@ -137,7 +180,7 @@ void hashGlobalValue(Hasher &H, const GlobalValue &G) {
   }
 }
 
-void hashGlobalObject(Hasher &H, const GlobalObject &G, Attachments &Nodes) {
+void hashGlobalObject(Hasher &H, const GlobalObject &G, NodePrinter &Nodes) {
   hashGlobalValue(H, G);
   if (G.hasSection())
     H.text(G.getSection());
@@ -146,17 +189,18 @@ void hashGlobalObject(Hasher &H, const GlobalObject &G, Attachments &Nodes) {
     H.word(C->getSelectionKind());
   }
   if (G.hasMetadata()) {
-    Nodes.clear();
-    G.getAllMetadata(Nodes);
-    hashAttachments(H, Nodes);
+    Attachments Attached;
+    G.getAllMetadata(Attached);
+    Nodes.attachments(H, Attached);
   }
 }
 
 /// Takes the prints of functions, one after the other.
 class FunctionPrinter {
   KnownTypes &Types;
-  Attachments &Nodes;
-  std::vector<Use *> &Shared;
+  NodePrinter &Nodes;
+  Fingerprint &Print;
+  Attachments Attached;
   Hasher Content, Order;
 
   void instruction(Instruction &I) {
@@ -169,16 +213,21 @@ class FunctionPrinter {
     for (Use &Operand : I.operands()) {
       const Value *V = Operand.get();
       Content.pointer(V);
-      if (isLocal(V))
+      if (isLocal(V)) {
         Order.pointer(Operand.getNext());
-      else if (V && V->hasUseList())
-        Shared.push_back(&Operand);
+      } else if (V && V->hasUseList()) {
+        Print.Shared.push_back(&Operand);
+        if (auto *Wrapped = dyn_cast<MetadataAsValue>(V))
+          Nodes.hash(Content, Wrapped->getMetadata());
+        else
+          hashExpression(Content, V);
+      }
     }
     hashOwnFields(Content, I, Types);
     if (I.hasMetadata()) {
-      Nodes.clear();
-      I.getAllMetadata(Nodes);
-      hashAttachments(Content, Nodes);
+      Attached.clear();
+      I.getAllMetadata(Attached);
+      Nodes.attachments(Content, Attached);
     }
     if (I.hasDbgRecords())
       for (const DbgRecord &Record : I.getDbgRecordRange())
@@ -195,14 +244,15 @@ class FunctionPrinter {
       Content.text(F.getGC());
     // Personality, prefix and prologue; which of them there are stands in the sixteen bits.
     Content.word(subclassData(F));
-    for (const Use &Operand : F.operands())
+    for (const Use &Operand : F.operands()) {
       Content.pointer(Operand.get());
+      hashExpression(Content, Operand.get());
+    }
   }
 
 public:
-  FunctionPrinter(KnownTypes &Types, Attachments &Nodes,
-                  std::vector<Use *> &Shared)
-      : Types(Types), Nodes(Nodes), Shared(Shared) {}
+  FunctionPrinter(KnownTypes &Types, NodePrinter &Nodes, Fingerprint &Print)
+      : Types(Types), Nodes(Nodes), Print(Print) {}
 
   FunctionPrint print(Function &F) {
     Content = Hasher();
@@ -211,26 +261,31 @@ public:
     properties(F);
     for (BasicBlock &B : F) {
       Content.pointer(&B);
+      if (B.hasAddressTaken())
+        Print.AddressTaken.push_back(&B);
       for (Instruction &I : B) {
         ++Instructions;
         instruction(I);
       }
     }
-    return {&F, Content.finish(), Order.finish(), Instructions, Shared.size()};
+    return {&F, Content.finish(), Order.finish(), Instructions,
+            Print.Shared.size()};
   }
 };
 
-void hashVariable(Hasher &H, const GlobalVariable &G, Attachments &Nodes) {
+void hashVariable(Hasher &H, const GlobalVariable &G, NodePrinter &Nodes) {
   hashGlobalObject(H, G, Nodes);
   H.word(G.isConstant() | G.isExternallyInitialized() << 1);
-  H.pointer(G.hasInitializer() ? G.getInitializer() : nullptr);
+  const Constant *Initializer = G.hasInitializer() ? G.getInitializer() : nullptr;
+  H.pointer(Initializer);
+  hashExpression(H, Initializer);
   H.alignment(G.getAlign());
   H.word(G.getCodeModel() ? 1 + *G.getCodeModel() : 0);
   for (Attribute A : G.getAttributes())
     H.pointer(A.getRawPointer());
 }
 
-uint64_t hashModule(const Module &M, KnownTypes &Types, Attachments &Nodes) {
+uint64_t hashModule(const Module &M, KnownTypes &Types, NodePrinter &Nodes) {
   Hasher H;
   H.text(M.getTargetTriple().str());
   H.text(M.getDataLayoutStr());
@@ -242,66 +297,69 @@ uint64_t hashModule(const Module &M, KnownTypes &Types, Attachments &Nodes) {
   for (const GlobalAlias &G : M.aliases()) {
     hashGlobalValue(H, G);
     H.pointer(G.getAliasee());
+    hashExpression(H, G.getAliasee());
   }
   for (const GlobalIFunc &G : M.ifuncs()) {
     hashGlobalObject(H, G, Nodes);
     H.pointer(G.getResolver());
+    hashExpression(H, G.getResolver());
   }
   for (const NamedMDNode &Named : M.named_metadata()) {
     H.text(Named.getName());
     for (const MDNode *Node : Named.operands())
-      hashNode(H, *Node);
+      Nodes.hash(H, Node);
   }
-  for (const StructType *Type : Types.named())
-    H.text(Type->getName());
   return H.finish();
 }
 
 /// The uses of globals by constants, and by the constants that use those.
 class GlobalUses {
+  Fingerprint &Print;
   Hasher Order;
-  uint64_t Constants = 0;
 
   /// Constants are told apart by their own operands alone where these are few, as those of expressions are;
   /// each operand of an aggregate that matters comes by here as a use of its own.
-  void constant(const Constant &C, const Use &Operand) {
+  static uint64_t constant(const Constant &C, const Use &Operand) {
     Hasher H;
     H.pointer(&C);
     H.pointer(C.getType());
     H.pointer(&Operand);
     H.pointer(Operand.get());
-    if (auto *Expression = dyn_cast<ConstantExpr>(&C)) {
-      H.word(Expression->getOpcode() |
-             Expression->getRawSubclassOptionalData() << 8);
-      for (const Use &Other : Expression->operands())
-        H.pointer(Other.get());
-      if (auto *Address = dyn_cast<GEPOperator>(Expression))
-        H.pointer(Address->getSourceElementType());
-    }
-    // A sum: the order is told apart.
-    Constants += H.finish();
+    hashExpression(H, &C);
+    return H.finish();
   }
 
 public:
+  explicit GlobalUses(Fingerprint &Print) : Print(Print) {
+    Print.Constants.clear();
+    Print.Aggregates.clear();
+  }
+
+  /// A constant that several ways lead to is gone into once.
   void add(const Value &V) {
     for (const Use &U : V.uses()) {
       Order.pointer(&U);
       const auto *C = dyn_cast<Constant>(U.getUser());
-      if (!C || isa<GlobalValue>(C))
+      if (!C || isa<GlobalValue>(C) ||
+          !Print.Constants.add(*C, constant(*C, U)))
         continue;
-      constant(*C, U);
+      if (isa<ConstantAggregate>(C))
+        Print.Aggregates.push_back(C);
       add(*C);
     }
   }
 
-  void finish(Fingerprint &Print) const {
-    Print.Constants = Constants;
-    Print.Order = Order.finish();
+  void add(const BlockAddress &Address) {
+    const Use &Block = Address.getOperandUse(0);
+    if (Print.Constants.add(Address, constant(Address, Block)))
+      add(static_cast<const Value &>(Address));
   }
+
+  uint64_t finish() const { return Order.finish(); }
 };
 
 void hashGlobalUses(const Module &M, Fingerprint &Print) {
-  GlobalUses Uses;
+  GlobalUses Uses(Print);
   for (const GlobalVariable &G : M.globals())
     Uses.add(G);
   for (const Function &F : M)
@@ -310,8 +368,41 @@ void hashGlobalUses(const Module &M, Fingerprint &Print) {
     Uses.add(G);
   for (const GlobalIFunc &G : M.ifuncs())
     Uses.add(G);
-  Uses.finish(Print);
+  for (const BasicBlock *Block : Print.AddressTaken)
+    if (const BlockAddress *Address = BlockAddress::lookup(Block))
+      Uses.add(*Address);
+  Print.Order = Uses.finish();
 }
+
+/// Finds out who mentions constants that are new or rewritten.
+class Users {
+  SmallPtrSetImpl<const Function *> &Functions;
+  SmallPtrSet<const Constant *, 16> Seen;
+
+public:
+  /// Something outside of functions does.
+  bool Module = false;
+
+  explicit Users(SmallPtrSetImpl<const Function *> &Functions)
+      : Functions(Functions) {}
+
+  void add(const Constant &C) {
+    if (!Seen.insert(&C).second)
+      return;
+    for (const User *U : C.users()) {
+      if (auto *I = dyn_cast<Instruction>(U)) {
+        if (I->getParent())
+          Functions.insert(I->getFunction());
+      } else if (auto *F = dyn_cast<Function>(U)) {
+        Functions.insert(F);
+      } else if (isa<GlobalValue>(U)) {
+        Module = true;
+      } else if (auto *Outer = dyn_cast<Constant>(U)) {
+        add(*Outer);
+      }
+    }
+  }
+};
 
 } // namespace
 
@@ -330,15 +421,26 @@ void KnownTypes::addParts(const Type *T) {
     add(Part);
 }
 
+uint64_t hashTypeNames(const KnownTypes &Types) {
+  Hasher H;
+  for (const StructType *Type : Types.named())
+    H.text(Type->getName());
+  return H.finish();
+}
+
 void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
-  Attachments Nodes;
   Print.Functions.clear();
   Print.Shared.clear();
-  FunctionPrinter Printer(Types, Nodes, Print.Shared);
+  Print.Nodes.clear();
+  Print.AddressTaken.clear();
+  NodePrinter Nodes(Print.Nodes);
+  FunctionPrinter Printer(Types, Nodes, Print);
   for (Function &F : M)
     Print.Functions.push_back(Printer.print(F));
   // After the functions, where types may turn up first.
   Print.Content = hashModule(M, Types, Nodes);
+  Print.TypeNames = hashTypeNames(Types);
+  Nodes.finish();
   hashGlobalUses(M, Print);
 }
 
@@ -352,11 +454,23 @@ void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {
 void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
              Difference &Result) {
   Result.Module = Before.Content != After.Content;
-  Result.Constants = Before.Constants != After.Constants;
+  Result.Everywhere = Before.TypeNames != After.TypeNames;
   Result.Order = Before.Order != After.Order;
   Result.List = Before.Functions.size() != After.Functions.size();
   Result.Functions.clear();
   Result.Unordered.clear();
+  SmallPtrSet<const Function *, 8> Touched;
+  Users Mentioning(Touched);
+  After.Constants.forEachNew(Before.Constants, [&](const Constant &C, bool) {
+    Mentioning.add(C);
+  });
+  Result.Module |= Mentioning.Module;
+  for (const Constant *Aggregate : Before.Aggregates)
+    Result.Everywhere |= !After.Constants.contains(Aggregate);
+  Result.Nodes = !(After.Nodes == Before.Nodes);
+  After.Nodes.forEachNew(Before.Nodes, [&](const MDNode &, bool WasThere) {
+    Result.Everywhere |= WasThere;
+  });
   DenseMap<const Function *, const FunctionPrint *> Known;
   auto Find = [&](size_t Index, const Function *F) -> const FunctionPrint * {
     // Hardly any pass moves functions about.
@@ -372,7 +486,8 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
   for (Function &F : M) {
     const FunctionPrint &Now = After.Functions[Index];
     const FunctionPrint *Then = Find(Index++, &F);
-    bool Changed = !Then || Then->Content != Now.Content;
+    bool Changed = Result.Everywhere || !Then ||
+                   Then->Content != Now.Content || Touched.contains(&F);
     if (Changed)
       Result.Functions.push_back(&F);
     if (Changed || Then->Order != Now.Order)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallPtrSet.h"
 #include "llvm/ADT/SmallVector.h"
@@ -24,14 +25,56 @@ struct FunctionPrint {
   size_t SharedEnd = 0;
 };
 
+/// Hashes of things that belong to the context, by their addresses. They can be rewritten in place, and one can
+/// die and leave its address to another: while address and users stay, the content is another.
+template <typename T> class InPlace {
+  llvm::DenseMap<const T *, uint64_t> Hashes;
+  uint64_t Sum = 0;
+
+public:
+  void clear() {
+    Hashes.clear();
+    Sum = 0;
+  }
+  /// Takes in one more piece of what there is to say of a thing. True: it is the first.
+  bool add(const T &Thing, uint64_t Hash) {
+    auto [Known, Fresh] = Hashes.try_emplace(&Thing, 0);
+    Known->second += Hash;
+    Sum += Hash;
+    return Fresh;
+  }
+  bool operator==(const InPlace &Other) const {
+    return Sum == Other.Sum && Hashes.size() == Other.Hashes.size();
+  }
+  /// Calls `Visit(Thing, WasThere)` for everything that is not as it is in `Before`, in any order.
+  template <typename F> void forEachNew(const InPlace &Before, F Visit) const {
+    if (*this == Before)
+      return;
+    for (auto &[Thing, Hash] : Hashes) {
+      auto Known = Before.Hashes.find(Thing);
+      bool WasThere = Known != Before.Hashes.end();
+      if (!WasThere || Known->second != Hash)
+        Visit(*Thing, WasThere);
+    }
+  }
+  bool contains(const T *Thing) const { return Hashes.contains(Thing); }
+};
+
 /// A module's fingerprint. It rests on addresses: two are comparable only if they were taken of the same
 /// module object, within one process.
 struct Fingerprint {
   /// Globals, aliases, module-level metadata and text.
   uint64_t Content = 0;
-  /// The constants that use globals, whatever their order. When a global is replaced by another one, LLVM
-  /// rewrites them in place: a table of functions can change while its address and its users stay.
-  uint64_t Constants = 0;
+  /// The names of types. They belong to the context.
+  uint64_t TypeNames = 0;
+  /// The constants that use globals or blocks, whatever their order.
+  InPlace<llvm::Constant> Constants;
+  /// Those of them that are arrays, structures or vectors.
+  std::vector<const llvm::Constant *> Aggregates;
+  /// The metadata nodes that are attached, and those that they lead to.
+  InPlace<llvm::MDNode> Nodes;
+  /// The blocks whose address is taken.
+  std::vector<const llvm::BasicBlock *> AddressTaken;
   /// The order of the use-lists of globals, and of constants that use globals.
   uint64_t Order = 0;
   std::vector<FunctionPrint> Functions;
@@ -69,13 +112,16 @@ private:
 struct Difference {
   /// Globals or module-level content.
   bool Module = false;
-  /// Constants that use globals.
-  bool Constants = false;
+  /// Names of types, nodes of metadata that were rewritten in place, or aggregates that use globals no more: it is
+  /// not known who mentions them.
+  bool Everywhere = false;
+  /// Metadata nodes: some are gone, new, or rewritten.
+  bool Nodes = false;
   /// The list of functions: some are gone, new, or in another place.
   bool List = false;
   /// The order of the use-list of some global.
   bool Order = false;
-  /// Functions with other content, or new ones.
+  /// Functions with other content, or new ones, or such as use a constant that is another now.
   llvm::SmallVector<llvm::Function *, 8> Functions;
   /// Functions whose local use-lists may be out of order: those, and those where nothing but the order is
   /// another.
@@ -83,9 +129,12 @@ struct Difference {
 
   bool order() const { return Order || !Unordered.empty(); }
   bool content() const {
-    return Module || Constants || List || !Functions.empty();
+    return Module || Everywhere || List || !Functions.empty();
   }
 };
+
+/// A hash over the names of types.
+uint64_t hashTypeNames(const KnownTypes &Types);
 
 /// Takes the fingerprint of `M` into `Print`, whose storage is used again, and the types of `M` into `Types`.
 void takeFingerprint(llvm::Module &M, KnownTypes &Types, Fingerprint &Print);

@@ -1,5 +1,6 @@
 #include "module.h"
 
+#include "llvm/ADT/StringSwitch.h"
 #include "llvm/AsmParser/Parser.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
@@ -31,6 +32,38 @@ std::string firstLine(StringRef Text) {
   return Text.trim().split('\n').first.str();
 }
 
+/// Drops the module flags that only say in which format debug info was, so that `-g` makes no difference.
+void dropDebugInfoFlags(Module &M) {
+  NamedMDNode *Flags = M.getModuleFlagsMetadata();
+  if (!Flags)
+    return;
+  SmallVector<MDNode *, 8> Kept;
+  for (MDNode *Flag : Flags->operands()) {
+    auto *Name = dyn_cast<MDString>(Flag->getOperand(1));
+    bool IsDropped =
+        Name && StringSwitch<bool>(Name->getString())
+                    .Cases({"Debug Info Version", "Dwarf Version", "DWARF64",
+                            "CodeView", "CodeViewGHash"},
+                           true)
+                    .Default(false);
+    if (!IsDropped)
+      Kept.push_back(Flag);
+  }
+  Flags->clearOperands();
+  for (MDNode *Flag : Kept)
+    Flags->addOperand(Flag);
+  if (Kept.empty())
+    Flags->eraseFromParent();
+}
+
+/// Takes the summary of a canonical module, if it has one.
+bool hashContent(SteplakeModule &Module) {
+  bool IsHashed = Module.Ids.summary(*Module.IR, Module.Summary);
+  // Types may have turned up.
+  Module.Print.TypeNames = hashTypeNames(Module.Types);
+  return IsHashed;
+}
+
 std::unique_ptr<Module> parse(SteplakeModule &Module, MemoryBufferRef Buffer) {
   auto *Start =
       reinterpret_cast<const unsigned char *>(Buffer.getBufferStart());
@@ -56,6 +89,11 @@ std::unique_ptr<Module> parse(SteplakeModule &Module, MemoryBufferRef Buffer) {
 }
 
 } // namespace
+
+void Unverified::add(const Difference &Changes) {
+  Module |= Changes.Module || Changes.Everywhere;
+  Functions.insert(Changes.Functions.begin(), Changes.Functions.end());
+}
 
 extern "C" {
 
@@ -94,6 +132,7 @@ int steplake_llvm_module_verify(SteplakeModule *Module) {
 void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
                                       size_t Size) {
   Module->Bitcode.assign(Data, Data + Size);
+  Module->IsWritten = true;
 }
 
 SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module) {
@@ -114,8 +153,10 @@ int steplake_llvm_module_adopt(SteplakeModule *Module,
   if (M.getDataLayoutStr().empty())
     M.setDataLayout(Target.createDataLayout());
   StripDebugInfo(M);
+  dropDebugInfoFlags(M);
   M.setModuleIdentifier("-");
   M.setSourceFileName("-");
+  Module->IsWritten = false;
   return true;
 }
 
@@ -124,19 +165,25 @@ void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
   dropDeadConstants(*Module->IR);
   canonicaliseUseLists(*Module->IR);
   takeFingerprint(*Module->IR, Module->Types, Module->Print);
+  Module->IsWritten = false;
+  Module->Ids.forget();
+  // From now on it is known which types are mentioned anywhere, so that one that gets another name is seen.
+  hashContent(*Module);
 }
 
 int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
   std::string Broken;
   raw_string_ostream Stream(Broken);
   bool IsBroken = false;
-  // A constant that was rewritten in place is mostly seen by way of the functions that use it.
-  const Difference &Changes = Module->Changes;
-  if (Changes.Module || (Changes.Constants && Changes.Functions.empty()))
+  Unverified &Changed = Module->Unverified;
+  if (Changed.Module)
     IsBroken = verifyModule(*Module->IR, &Stream);
-  else
-    for (Function *F : Changes.Functions)
-      IsBroken |= verifyFunction(*F, &Stream);
+  else if (!Changed.Functions.empty())
+    // Functions that are gone are looked for in vain.
+    for (Function &F : *Module->IR)
+      if (Changed.Functions.contains(&F))
+        IsBroken |= verifyFunction(F, &Stream);
+  Changed = Unverified();
   if (IsBroken)
     Module->Message = firstLine(Broken);
   return !IsBroken;
@@ -144,29 +191,49 @@ int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
 
 void steplake_llvm_module_settle(SteplakeModule *Module) {
   bool Dropped = false;
-  for (Function *F : Module->Changes.Functions)
+  const Difference &Changes = Module->Changes;
+  for (Function *F : Changes.Functions) {
     Dropped |= dropUnreadable(*F);
-  canonicaliseUseLists(*Module->IR, Module->Changes, Module->Next);
+    Module->Ids.forget(*F);
+  }
+  if (Changes.Module)
+    Module->Ids.forgetRest();
+  if (Changes.Nodes)
+    Module->Ids.forgetMetadata();
+  if (Changes.Everywhere)
+    Module->Ids.forget();
+  canonicaliseUseLists(*Module->IR, Changes, Module->Next);
   if (Dropped) {
     takeFingerprint(*Module->IR, Module->Types, Module->Print);
     return;
   }
   // Content is what it was after the run: only order has changed since.
   std::swap(Module->Print, Module->Next);
-  takeOrder(*Module->IR, Module->Changes, Module->Print);
+  takeOrder(*Module->IR, Changes, Module->Print);
+}
+
+SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module) {
+  SmallVectorImpl<char> &Summary = Module->Summary;
+  if (!hashContent(*Module)) {
+    SteplakeBytes Bitcode = steplake_llvm_module_write(Module);
+    constexpr StringRef Scheme = "steplake llvm bitcode 1\n";
+    Summary.assign(Scheme.begin(), Scheme.end());
+    Summary.append(Bitcode.Data, Bitcode.Data + Bitcode.Size);
+  }
+  return {Summary.data(), Summary.size()};
 }
 
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module) {
-  Module->Bitcode.clear();
+  SmallVectorImpl<char> &Bitcode = Module->Bitcode;
+  if (Module->IsWritten)
+    return {Bitcode.data(), Bitcode.size()};
+  Bitcode.clear();
   // The symbol table for linkers would be a good part of the work, and no state needs one.
-  BitcodeWriter Writer(Module->Bitcode);
+  BitcodeWriter Writer(Bitcode);
   Writer.writeModule(*Module->IR, /*ShouldPreserveUseListOrder=*/false);
   Writer.writeStrtab();
-  return steplake_llvm_module_written(Module);
-}
-
-SteplakeBytes steplake_llvm_module_written(const SteplakeModule *Module) {
-  return {Module->Bitcode.data(), Module->Bitcode.size()};
+  Module->IsWritten = true;
+  return {Bitcode.data(), Bitcode.size()};
 }
 
 SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module) {

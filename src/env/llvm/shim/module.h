@@ -1,6 +1,7 @@
 /// What stands behind the handles, for the shim's own files.
 #pragma once
 
+#include "content.h"
 #include "fingerprint.h"
 #include "steplake_llvm.h"
 
@@ -11,6 +12,19 @@
 
 #include <memory>
 #include <string>
+
+namespace steplake {
+
+/// What runs have changed since the verifier last looked.
+struct Unverified {
+  /// All of the module, for want of knowing better.
+  bool Module = false;
+  llvm::SmallPtrSet<const llvm::Function *, 8> Functions;
+
+  void add(const Difference &Changes);
+};
+
+} // namespace steplake
 
 struct SteplakeModule {
   explicit SteplakeModule(llvm::LLVMContext &Context) : Context(Context) {}
@@ -26,10 +40,17 @@ struct SteplakeModule {
   steplake::Fingerprint Next;
   /// What differs between the two. Set by a run that changed something.
   steplake::Difference Changes;
+  /// What has changed since the verifier looked at it.
+  steplake::Unverified Unverified;
+  steplake::ContentIds Ids{Types};
   /// The attributes that declarations of intrinsics have after a read.
   llvm::DenseMap<std::pair<unsigned, llvm::FunctionType *>, llvm::AttributeList>
       IntrinsicAttributes;
   llvm::SmallVector<char, 0> Bitcode;
+  /// `Bitcode` is that of the module as it is.
+  bool IsWritten = false;
+  /// The text that names the state.
+  llvm::SmallVector<char, 0> Summary;
   std::string Text;
 };
 

@@ -39,6 +39,14 @@ BinaryOperator &addition(Module &M, Instruction::BinaryOps Opcode) {
   report_fatal_error("the test's program lacks an operation");
 }
 
+/// What is attached to a load of the function `wraps`.
+MDNode *wraps(Module &M, StringRef Kind) {
+  for (Instruction &I : instructions(*M.getFunction("wraps")))
+    if (MDNode *Node = I.getMetadata(Kind))
+      return Node;
+  report_fatal_error("the test's program lacks an attachment");
+}
+
 struct Mutation {
   const char *Name;
   void (*Apply)(Module &);
@@ -264,6 +272,75 @@ const Mutation Mutations[] = {
      [](Module &M) {
        StructType::getTypeByName(M.getContext(), "pair")->setName("couple");
      }},
+    {"global name", [](Module &M) { variable(M).setName("renamed"); }},
+    {"order of globals without names",
+     [](Module &M) {
+       for (GlobalVariable &G : M.globals())
+         if (!G.hasName()) {
+           M.removeGlobalVariable(&G);
+           return M.insertGlobalVariable(&G);
+         }
+     }},
+    {"order of blocks that others mention",
+     [](Module &M) {
+       BasicBlock &Last = M.getFunction("jumps")->back();
+       Last.moveBefore(Last.getPrevNode());
+     }},
+    {"distinct node behind another",
+     [](Module &M) {
+       MDNode *Outer = wraps(M, "deep");
+       cast<MDNode>(Outer->getOperand(0))->replaceOperandWith(0, node(M));
+     }},
+    {"node rewritten in place",
+     [](Module &M) {
+       MDNode *Node = wraps(M, "deep");
+       Node->replaceOperandWith(0, MDString::get(M.getContext(), "rewritten"));
+       if (Node != wraps(M, "deep"))
+         report_fatal_error("the node was to be rewritten in place");
+     }},
+    {"global in a node replaced",
+     [](Module &M) {
+       M.getNamedGlobal("mentioned")->replaceAllUsesWith(
+           M.getNamedGlobal("another"));
+     }},
+    {"global in an operand replaced",
+     [](Module &M) {
+       M.getNamedGlobal("wrapped")->replaceAllUsesWith(
+           M.getNamedGlobal("another"));
+     }},
+    {"block in a table replaced",
+     [](Module &M) {
+       Function &F = *M.getFunction("jumps");
+       BasicBlock &Last = F.back();
+       BlockAddress::get(&F, &Last)->replaceAllUsesWith(
+           BlockAddress::get(&F, Last.getPrevNode()));
+     }},
+    {"blocks of a table deleted",
+     [](Module &M) {
+       Constant *Table = M.getNamedGlobal("labels")->getInitializer();
+       Function &F = *M.getFunction("jumps");
+       F.deleteBody();
+       if (M.getNamedGlobal("labels")->getInitializer() != Table)
+         report_fatal_error("the table was to be rewritten in place");
+     }},
+    {"globals of a table replaced by poison",
+     [](Module &M) {
+       GlobalVariable *Gone = M.getNamedGlobal("gone");
+       Constant *Table = M.getNamedGlobal("holes")->getInitializer();
+       Gone->replaceAllUsesWith(PoisonValue::get(Gone->getType()));
+       if (M.getNamedGlobal("holes")->getInitializer() != Table)
+         report_fatal_error("the table was to be rewritten in place");
+     }},
+    {"global of an expression replaced by null",
+     [](Module &M) {
+       GlobalVariable *Gone = M.getNamedGlobal("leaves");
+       Gone->replaceAllUsesWith(
+           ConstantPointerNull::get(cast<PointerType>(Gone->getType())));
+     }},
+    {"name of a type that an attribute alone mentions",
+     [](Module &M) {
+       StructType::getTypeByName(M.getContext(), "by_value")->setName("other");
+     }},
     {"data layout", [](Module &M) { M.setDataLayout("e-p:64:64"); }},
 };
 
@@ -282,6 +359,16 @@ extern "C" const char *steplake_llvm_mutate(SteplakeModule *Module,
 extern "C" void steplake_llvm_break_constant(SteplakeModule *Module) {
   Function *First = Module->IR->getFunction("first");
   First->replaceAllUsesWith(ConstantPointerNull::get(First->getType()));
+}
+
+/// Gives the module a table of `Depth` dimensions, each of two equal elements: as many ways lead to the function
+/// `first` as the table has elements, over as many constants as it has dimensions.
+extern "C" void steplake_llvm_nest_constant(SteplakeModule *Module, size_t Depth) {
+  Constant *Table = Module->IR->getFunction("first");
+  for (size_t I = 0; I < Depth; ++I)
+    Table = ConstantArray::get(ArrayType::get(Table->getType(), 2), {Table, Table});
+  new GlobalVariable(*Module->IR, Table->getType(), false,
+                     GlobalValue::ExternalLinkage, Table, "nested");
 }
 
 /// Reverses every use-list, which is no change of content.

@@ -66,21 +66,21 @@ int steplake_llvm_module_adopt(SteplakeModule *Module,
 /// into a form that depends on the content alone, and takes the fingerprint that changes are told by.
 void steplake_llvm_module_canonicalise(SteplakeModule *Module);
 
-/// Verifies what the last run changed. False: the message says what is broken.
+/// Verifies what runs have changed since the last verification. False: the message says what is broken.
 int steplake_llvm_module_verify_changes(SteplakeModule *Module);
 
 /// Canonicalises what the last run changed.
 void steplake_llvm_module_settle(SteplakeModule *Module);
 
-/// The module as plain bitcode: no use-list order, no symbol table for linkers.
+/// The text whose SHA-1 names the state: equal for two canonical modules exactly when their bitcode is.
+SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module);
+
+/// The module as plain bitcode: no use-list order, no symbol table for linkers. Kept until the module changes.
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module);
 
-/// Says what `steplake_llvm_module_write` would give, where that is known.
+/// Says what `steplake_llvm_module_write` gives, where that is known.
 void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
                                       size_t Size);
-
-/// What was written last.
-SteplakeBytes steplake_llvm_module_written(const SteplakeModule *Module);
 
 /// The module as text.
 SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module);

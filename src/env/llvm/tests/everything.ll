@@ -4,6 +4,7 @@ target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:
 target triple = "x86_64-pc-linux-gnu"
 
 %pair = type { i32, i32 }
+%by_value = type { i64, i64, i8 }
 
 $variable = comdat any
 
@@ -13,6 +14,17 @@ $variable = comdat any
 @place = global ptr getelementptr (i8, ptr @another, i64 4)
 @alias = alias i32, ptr @variable
 @chosen = ifunc void (), ptr @resolve1
+@0 = private global i32 1
+@1 = private global i32 2
+@labels = global [2 x ptr] [ptr blockaddress(@jumps, %a), ptr blockaddress(@jumps, %b)]
+@mentioned = global i32 0
+@gone = global i32 0
+@holes = global { ptr, i32, ptr } { ptr @gone, i32 1, ptr @gone }
+@leaves = global [4 x i32] zeroinitializer
+@leaf = global ptr getelementptr (i8, ptr @leaves, i64 4)
+@wrapped = global i32 0
+
+declare i1 @llvm.type.test(ptr, metadata)
 
 define ptr @resolve1() {
   ret ptr null
@@ -64,6 +76,36 @@ join:
   ret i32 %result
 }
 
+define void @jumps(ptr %where) {
+  indirectbr ptr %where, [label %a, label %b]
+a:
+  ret void
+b:
+  unreachable
+}
+
+define ptr @label() {
+  ret ptr blockaddress(@jumps, %b)
+}
+
+define ptr @nameless() {
+  ret ptr @1
+}
+
+define i1 @wraps(ptr %p) {
+  %is = call i1 @llvm.type.test(ptr %p, metadata ptr @wrapped)
+  %loaded = load i32, ptr %p, align 4, !deep !10
+  %again = load i32, ptr %p, align 4, !mentions !12
+  ret i1 %is
+}
+
+define ptr @leaf_too(ptr %p) {
+  call void @takes(ptr byval(%by_value) %p)
+  ret ptr getelementptr (i8, ptr @leaves, i64 4)
+}
+
+declare void @takes(ptr)
+
 declare i32 @personality(...)
 
 declare void @callee(i32)
@@ -88,3 +130,6 @@ declare void @second()
 !7 = !DILocation(line: 1, column: 1, scope: !3)
 !8 = distinct !{!"old"}
 !9 = !{}
+!10 = !{!11}
+!11 = distinct !{!"deep"}
+!12 = !{ptr @mentioned}

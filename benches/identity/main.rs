@@ -1,0 +1,332 @@
+//! Proves on live steps that a state's id says what its bitcode says:
+//! `cargo bench --bench identity -- [--steps N] [--jobs N] [--seed N] [--files FOLDER]`.
+//!
+//! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode alone, in a
+//! session that has seen nothing of the steps before; two ids have to be equal exactly when the bitcode is; and
+//! states of one id have to have the same features. A step that the verifier rejects is played again in a batch,
+//! whose steps are verified in windows: it has to be rejected at the same place.
+//!
+//! With `--files` the states are the first ones of all `.ll` files below a folder instead.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{RngCore, SeedableRng};
+use sha1::{Digest, Sha1};
+use steplake::datasets::{Datasets, Settings};
+use steplake::env::llvm::{LlvmEnvironment, assemble};
+use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
+use steplake::env::{Environment, Session, SessionError, Start, Watch};
+use steplake::model::{
+    ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, Provenance, StateId, Value,
+};
+
+const ACTION_SPACE: &str = "llvm22-v0";
+const EPISODE_STEPS: u64 = 50;
+/// The steps that are proved when nothing is said.
+const STEPS: u64 = 50_000;
+
+/// The programs: those of the demo, generated ones, and ten packages of Debian.
+const PROGRAMS: [&str; 13] = [
+    "benchmark://steplake-v0/*",
+    "generator://csmith-v0/0..39",
+    "generator://llvm-stress-v0/0..39",
+    "benchmark://debian-v0/zlib/*",
+    "benchmark://debian-v0/bzip2/*",
+    "benchmark://debian-v0/lz4/lib/*",
+    "benchmark://debian-v0/libyaml/**",
+    "benchmark://debian-v0/jansson/**",
+    "benchmark://debian-v0/tinyxml2/**",
+    "benchmark://debian-v0/libbsd/**",
+    "benchmark://debian-v0/giflib/*",
+    "benchmark://debian-v0/snappy/**",
+    "benchmark://debian-v0/xxhash/*",
+];
+
+struct Options {
+    steps: u64,
+    jobs: u64,
+    seed: u64,
+    files: Option<PathBuf>,
+}
+
+impl Options {
+    fn from_arguments() -> Self {
+        let arguments: Vec<String> = std::env::args().collect();
+        let value = |name: &str| {
+            let place = arguments.iter().position(|argument| argument == name)?;
+            arguments.get(place + 1).cloned()
+        };
+        let number = |name: &str, usual: u64| {
+            value(name).map_or(usual, |text| text.parse().expect("a number"))
+        };
+        Self {
+            steps: number("--steps", STEPS),
+            jobs: number("--jobs", 2),
+            seed: number("--seed", 1),
+            files: value("--files").map(PathBuf::from),
+        }
+    }
+}
+
+/// What is known of the states so far, and what was found.
+#[derive(Default)]
+struct Findings {
+    /// SHA-1 of the bitcode and of the features.
+    states: HashMap<StateId, ([u8; 20], [u8; 20])>,
+    ids: HashMap<[u8; 20], StateId>,
+    changes: u64,
+    repeated: u64,
+    failures: u64,
+    problems: Vec<String>,
+}
+
+impl Findings {
+    fn problem(&mut self, text: String) {
+        println!("  PROBLEM: {text}");
+        self.problems.push(text);
+    }
+
+    fn add(&mut self, id: StateId, bitcode: [u8; 20], features: [u8; 20], place: &str) {
+        self.changes += 1;
+        let known = *self.states.entry(id).or_insert((bitcode, features));
+        if known.0 != bitcode {
+            self.problem(format!("two bitcodes have the id {id}: {place}"));
+        } else if known.1 != features {
+            self.problem(format!("two vectors of features have the id {id}: {place}"));
+        }
+        let first = *self.ids.entry(bitcode).or_insert(id);
+        if first != id {
+            self.problem(format!("{first} and {id} have the same bitcode: {place}"));
+        }
+    }
+}
+
+type SharedFindings = Mutex<Findings>;
+
+fn with<T>(findings: &SharedFindings, look: impl FnOnce(&mut Findings) -> T) -> T {
+    look(&mut findings.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// One thread's sessions, and where the observations are found.
+struct Prover<'a> {
+    session: Box<dyn Session>,
+    /// Finds ids out from bitcode, and never steps.
+    afresh: Box<dyn Session>,
+    actions: usize,
+    bitcode: ObservationIndex,
+    features: [ObservationIndex; 2],
+    findings: &'a SharedFindings,
+}
+
+impl<'a> Prover<'a> {
+    fn new(environment: &dyn Environment, findings: &'a SharedFindings) -> Self {
+        let spec = environment.spec();
+        let index = |name: &str| spec.observation_index(name).expect("LLVM has this space");
+        Self {
+            session: environment.session().expect("LLVM is there"),
+            afresh: environment.session().expect("LLVM is there"),
+            actions: spec.action_space(ACTION_SPACE).expect("LLVM has it").actions.len(),
+            bitcode: spec.state_index(),
+            features: ["InstCount", "Autophase"].map(index),
+            findings,
+        }
+    }
+
+    fn start(&mut self, benchmark: &Benchmark) -> Result<StateId, SessionError> {
+        // What they are plays no part here, and measuring them costs more than the steps.
+        let baseline = |name: &str| (name.to_owned(), 1);
+        let names = ["IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz"];
+        let baselines = Baselines(names.map(baseline).into());
+        let watch = Watch::default();
+        let baselines = Some(&baselines);
+        let start = Start { benchmark, action_space: ACTION_SPACE, baselines, watch: &watch };
+        Ok(self.session.start(&start)?.state)
+    }
+
+    /// Holds the present state, which was called `id`, against its bitcode.
+    fn look(&mut self, id: StateId, place: &str) -> Result<(), SessionError> {
+        let Value::Bytes(bytes) = self.session.observe(self.bitcode)? else {
+            unreachable!("bitcode is bytes")
+        };
+        let afresh = self.afresh.identify(&bytes)?;
+        let mut features = Sha1::new();
+        for space in self.features {
+            let Value::Vector(numbers) = self.session.observe(space)? else {
+                unreachable!("features are vectors")
+            };
+            numbers.iter().for_each(|number| features.update(number.to_le_bytes()));
+        }
+        with(self.findings, |findings| {
+            if afresh != id {
+                findings.problem(format!("{id} is {afresh} afresh: {place}"));
+            }
+            findings.add(id, Sha1::digest(&bytes).into(), features.finalize().into(), place);
+        });
+        Ok(())
+    }
+
+    /// Plays an episode, and gives the steps that were made.
+    fn episode(&mut self, benchmark: &Benchmark, seed: u64) -> Result<u64, SessionError> {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let mut state = self.start(benchmark)?;
+        let place = |step: usize| format!("{}, seed {seed}, step {step}", benchmark.uri);
+        self.look(state, &place(0))?;
+        let mut actions = Vec::new();
+        for step in 1..=EPISODE_STEPS {
+            let choice = random.next_u32() as usize % self.actions;
+            let action = ActionIndex(u16::try_from(choice).expect("an action's index is 16 bits"));
+            actions.push(action);
+            match self.session.apply(action)?.outcome {
+                Outcome::State { id, .. } if id == state => {
+                    with(self.findings, |findings| findings.repeated += 1);
+                }
+                Outcome::State { id, .. } => {
+                    state = id;
+                    self.look(id, &place(actions.len()))?;
+                }
+                Outcome::Crashed(_) => {
+                    with(self.findings, |findings| findings.failures += 1);
+                    self.play_in_windows(benchmark, &actions, &place(actions.len()))?;
+                    return Ok(step);
+                }
+            }
+        }
+        Ok(EPISODE_STEPS)
+    }
+
+    /// Plays actions of which the last one failed in one batch, and more after it.
+    fn play_in_windows(
+        &mut self,
+        benchmark: &Benchmark,
+        actions: &[ActionIndex],
+        place: &str,
+    ) -> Result<(), SessionError> {
+        self.start(benchmark)?;
+        let more: Vec<ActionIndex> = actions.iter().chain(actions).copied().collect();
+        let (mut steps, mut failed) = (0, false);
+        self.session.multistep(&more, &mut |step, _| {
+            steps += 1;
+            failed = matches!(step.outcome, Outcome::Crashed(_));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        if !failed || steps != actions.len() {
+            let text = format!("windows ended after {steps} steps, failed: {failed}: {place}");
+            with(self.findings, |findings| findings.problem(text));
+        }
+        Ok(())
+    }
+}
+
+fn programs() -> Vec<Benchmark> {
+    let settings = Settings::from_environment().expect("programs are kept in a cache");
+    let datasets = Datasets::new(&settings);
+    let mut programs = Vec::new();
+    for pattern in PROGRAMS {
+        let uris = match datasets.expand(pattern) {
+            Ok(uris) => uris,
+            Err(error) => {
+                println!("  without {pattern}: {error}");
+                continue;
+            }
+        };
+        let before = programs.len();
+        programs.extend(uris.iter().filter_map(|uri| datasets.benchmark(uri).ok()));
+        println!("  {pattern}: {} programs", programs.len() - before);
+    }
+    programs
+}
+
+/// The `.ll` files below a folder, as far as LLVM reads them.
+fn files(folder: &Path, programs: &mut Vec<Benchmark>) {
+    for entry in std::fs::read_dir(folder).expect("the folder can be read").flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            files(&path, programs);
+        } else if path.extension().is_some_and(|extension| extension == "ll") {
+            let program = std::fs::read(&path).ok().and_then(|text| assemble(&text).ok());
+            let uri = format!("file://{}", path.display()).parse().ok();
+            programs.extend(program.zip(uri).map(|(program, uri)| Benchmark {
+                uri,
+                program: program.into(),
+                provenance: Provenance::default(),
+            }));
+        }
+    }
+}
+
+fn prove(options: &Options, programs: &[Benchmark], findings: &SharedFindings) -> u64 {
+    let llvm = LlvmEnvironment::new();
+    let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
+    let environment = WorkerEnvironment::new(llvm.spec().clone(), config);
+    let (steps, next, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let episode = |prover: &mut Prover<'_>, number: u64| {
+        let place = usize::try_from(number).expect("64 bits") % programs.len();
+        let benchmark = &programs[place];
+        let result = if options.files.is_some() {
+            let place = benchmark.uri.to_string();
+            prover.start(benchmark).and_then(|id| prover.look(id, &place)).map(|()| 1)
+        } else {
+            prover.episode(benchmark, options.seed << 32 | number)
+        };
+        match result {
+            Ok(made) => steps.fetch_add(made, Ordering::Relaxed),
+            Err(error) => {
+                with(findings, |findings| findings.problem(format!("{}: {error}", benchmark.uri)));
+                0
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| {
+                let mut prover = Prover::new(&environment, findings);
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let is_done = match &options.files {
+                        Some(_) => number >= programs.len() as u64,
+                        None => steps.load(Ordering::Relaxed) >= options.steps,
+                    };
+                    if is_done {
+                        break;
+                    }
+                    episode(&mut prover, number);
+                    if number % 500 == 499 {
+                        let steps = steps.load(Ordering::Relaxed);
+                        println!("  {steps} steps, {} s", began.elapsed().as_secs());
+                    }
+                }
+            });
+        }
+    });
+    steps.into_inner()
+}
+
+fn main() {
+    let options = Options::from_arguments();
+    println!("State ids against bitcode");
+    let mut found = Vec::new();
+    match &options.files {
+        Some(folder) => files(folder, &mut found),
+        None => found = programs(),
+    }
+    println!("  {} programs", found.len());
+    let findings = SharedFindings::default();
+    let steps = prove(&options, &found, &findings);
+    with(&findings, |findings| {
+        println!("  steps                 {steps:>12}");
+        println!("  states looked at      {:>12}", findings.changes);
+        println!("  unique ids            {:>12}", findings.states.len());
+        println!("  unique bitcodes       {:>12}", findings.ids.len());
+        println!("  steps without change  {:>12}", findings.repeated);
+        println!("  failures              {:>12}", findings.failures);
+        println!("  problems              {:>12}", findings.problems.len());
+        std::process::exit(i32::from(!findings.problems.is_empty()));
+    });
+}

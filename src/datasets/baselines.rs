@@ -1,0 +1,123 @@
+use super::cache::Key;
+use super::{Cache, DatasetError};
+use crate::model::{Baselines, EnvironmentSpec};
+
+/// A change of what is stored has another number here.
+const FORMAT: &str = "1";
+
+/// What programs cost after a compiler's own pipelines, kept in the [`Cache`] beside the programs: finding it out
+/// can cost more than an episode.
+///
+/// An entry is found by the environment, its compiler and target, what it makes baselines by, and the digest of the
+/// program: whichever of them is another, the baselines are found out anew.
+#[derive(Debug)]
+pub struct KnownBaselines {
+    cache: Cache,
+    key: [String; 4],
+    names: Vec<&'static str>,
+}
+
+impl KnownBaselines {
+    /// The baselines that an environment of this spec finds.
+    pub fn new(cache: Cache, spec: &EnvironmentSpec) -> Self {
+        let (name, baselines) = (spec.name.to_owned(), spec.baselines.to_owned());
+        let key = [name, spec.compiler.clone(), spec.target.clone(), baselines];
+        let spaces = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+        Self { cache, key, names: spaces.map(|space| space.name).collect() }
+    }
+
+    /// The baselines of a program, where they are known. What cannot be read counts as not known.
+    pub fn read(&self, program: &[u8]) -> Option<Baselines> {
+        let bytes = match self.cache.get(self.key_of(program)) {
+            Ok(bytes) => bytes?,
+            Err(error) => {
+                tracing::debug!(%error, "known baselines cannot be read");
+                return None;
+            }
+        };
+        let baselines = Baselines(postcard::from_bytes(&bytes).ok()?);
+        self.names.iter().all(|name| baselines.get(name).is_some()).then_some(baselines)
+    }
+
+    /// Keeps the baselines of a program, in place of what was known.
+    ///
+    /// # Errors
+    ///
+    /// Those of the cache.
+    pub fn write(&self, program: &[u8], baselines: &Baselines) -> Result<(), DatasetError> {
+        let bytes = postcard::to_stdvec(&baselines.0).map_err(|error| DatasetError::Cache {
+            path: self.cache.root().to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        self.cache.put(self.key_of(program), &bytes)
+    }
+
+    fn key_of(&self, program: &[u8]) -> Key {
+        let digest = blake3::hash(program).to_hex();
+        let [name, compiler, target, baselines] = self.key.each_ref().map(String::as_str);
+        Key::of("baselines", &[FORMAT, name, compiler, target, baselines, digest.as_str()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ObservationSpace, ValueKind};
+
+    fn spec() -> EnvironmentSpec {
+        let space =
+            |name, of_benchmark| ObservationSpace { name, kind: ValueKind::Scalar, of_benchmark };
+        EnvironmentSpec {
+            name: "test-v0",
+            compiler: "test 1".into(),
+            target: "any".into(),
+            action_spaces: Vec::new(),
+            observation_spaces: vec![space("Size", false), space("SizeO0", true)],
+            reward_spaces: Vec::new(),
+            baselines: "1: small",
+            state_space: "Size",
+        }
+    }
+
+    fn baselines(size: i64) -> Baselines {
+        Baselines(vec![("SizeO0".into(), size)])
+    }
+
+    #[test]
+    fn baselines_are_known_by_all_that_they_depend_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = |spec: &EnvironmentSpec| KnownBaselines::new(Cache::new(folder.path()), spec);
+        let here = known(&spec());
+        assert_eq!(here.read(b"program"), None);
+        here.write(b"program", &baselines(7)).unwrap();
+        assert_eq!(here.read(b"program"), Some(baselines(7)));
+        assert_eq!(known(&spec()).read(b"program"), Some(baselines(7)));
+        assert_eq!(here.read(b"another"), None);
+        for other in [
+            EnvironmentSpec { name: "test-v1", ..spec() },
+            EnvironmentSpec { compiler: "test 2".into(), ..spec() },
+            EnvironmentSpec { target: "another".into(), ..spec() },
+            EnvironmentSpec { baselines: "1: large", ..spec() },
+        ] {
+            assert_eq!(known(&other).read(b"program"), None);
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_or_lacks_something_is_not_known_and_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = KnownBaselines::new(Cache::new(folder.path()), &spec());
+        known.write(b"program", &Baselines(vec![("Other".into(), 7)])).unwrap();
+        assert_eq!(known.read(b"program"), None);
+        known.write(b"program", &baselines(7)).unwrap();
+        let shard = std::fs::read_dir(folder.path().join("baselines")).unwrap().next().unwrap();
+        let entry = std::fs::read_dir(shard.unwrap().path()).unwrap().next().unwrap();
+        let entry = entry.unwrap().path();
+        for damaged in [&b""[..], b"damaged", &[0; 64]] {
+            std::fs::write(&entry, damaged).unwrap();
+            assert_eq!(known.read(b"program"), None);
+        }
+        known.write(b"program", &baselines(8)).unwrap();
+        assert_eq!(known.read(b"program"), Some(baselines(8)));
+    }
+}

@@ -1,0 +1,147 @@
+//! Whether a compiler opened only what it was to open.
+//!
+//! What a program includes or embeds becomes part of the lake, and of what is published. So it takes its own
+//! sources, and the headers of the compiler and the system, alone.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// The target that the compiler is to write into its dependency file.
+pub(super) const TARGET: &str = "program";
+
+/// The files that a program may be made of.
+#[derive(Debug)]
+pub(super) struct Sources<'a> {
+    /// The folder that the compiler runs in: the program's own sources lie there and below, hidden files and
+    /// folders excepted.
+    pub(super) folder: &'a Path,
+    /// The folders of headers.
+    pub(super) headers: &'a [PathBuf],
+}
+
+impl Sources<'_> {
+    /// The first file of a dependency file, as clang's `-MD` writes it, that is not to be opened, or what cannot
+    /// be read of it.
+    pub(super) fn foreign(&self, dependencies: &[u8]) -> Option<String> {
+        let Some(names) = names(dependencies) else {
+            return Some("a file whose name has a backslash in it".to_owned());
+        };
+        let foreign = names.iter().find(|name| !self.has(name));
+        foreign.map(|name| String::from_utf8_lossy(name).into_owned())
+    }
+
+    fn has(&self, name: &[u8]) -> bool {
+        // `a\` and `b` are written as `a b` is.
+        let spaces = name.iter().enumerate().filter(|(_, byte)| **byte == b' ');
+        let is_there = |name: &[u8]| self.path(name).symlink_metadata().is_ok();
+        if spaces.map(|(at, _)| [&name[..at], b"\\"].concat()).any(|name| is_there(&name)) {
+            return false;
+        }
+        let path = self.path(name);
+        let is_plain = !path.components().any(|part| part == Component::ParentDir);
+        // Links among the system's headers are the administrator's.
+        if is_plain && self.is_header(&path) {
+            return true;
+        }
+        let (Ok(real), Ok(folder)) = (fs::canonicalize(&path), fs::canonicalize(self.folder))
+        else {
+            return false;
+        };
+        let is_hidden = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b".");
+        let is_own = |inner: &Path| !inner.components().any(is_hidden);
+        self.is_header(&real) || real.strip_prefix(folder).is_ok_and(is_own)
+    }
+
+    fn is_header(&self, path: &Path) -> bool {
+        self.headers.iter().any(|folder| path.starts_with(folder))
+    }
+
+    fn path(&self, name: &[u8]) -> PathBuf {
+        self.folder.join(OsStr::from_bytes(name))
+    }
+}
+
+/// The names in a dependency file of Make. `None` where they could be read in several ways: a backslash belongs to
+/// the end of a line, or to the space or the number sign after it.
+fn names(text: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let rest = text.strip_prefix(TARGET.as_bytes())?.strip_prefix(b":")?.strip_suffix(b"\n")?;
+    let (mut names, mut name) = (Vec::new(), Vec::new());
+    let mut bytes = rest.iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => match bytes.next()? {
+                b'\n' if name.is_empty() => {}
+                escaped @ (b' ' | b'#') => name.push(escaped),
+                _ => return None,
+            },
+            b'$' => name.push(bytes.next().filter(|next| *next == b'$')?),
+            b' ' if name.is_empty() => {}
+            b' ' => names.push(std::mem::take(&mut name)),
+            b'\n' => return None,
+            other => name.push(other),
+        }
+    }
+    names.extend(Some(name).filter(|name| !name.is_empty()));
+    Some(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn names_are_read_as_make_reads_them() {
+        let text = b"program: a.c /usr/include/x.h \\\n  my\\ own/n.h \\\n  c\\#.h $$d.h\n";
+        let expected: [&[u8]; 5] = [b"a.c", b"/usr/include/x.h", b"my own/n.h", b"c#.h", b"$d.h"];
+        assert_eq!(names(text).unwrap(), expected);
+        for bad in [
+            &b"program: a.c"[..],
+            b"program: a\\b.c\n",
+            b"program: a\\\\ b.c\n",
+            b"program: a\\\n",
+            b"program: a\\ \\\n  b.c\n",
+            b"program: $a\n",
+            b"program: a\nb: c\n",
+            b"other: a.c\n",
+        ] {
+            assert_eq!(names(bad), None, "{}", String::from_utf8_lossy(bad));
+        }
+    }
+
+    #[test]
+    fn only_own_files_and_headers_are_taken() {
+        let outside = tempfile::tempdir().unwrap();
+        let root = outside.path().canonicalize().unwrap();
+        let folder = root.join("own");
+        for name in ["own/sub/.git", "headers", "own/a b"] {
+            fs::create_dir_all(root.join(name)).unwrap();
+        }
+        let files =
+            ["own/a.c", "own/sub/n.h", "own/.rc", "own/sub/.git/x", "own/odd\\", "own/odd b"];
+        for name in files.iter().chain(&["secret", "headers/h.h", "own/a b/c.h"]) {
+            fs::write(root.join(name), "").unwrap();
+        }
+        symlink(root.join("secret"), folder.join("link.h")).unwrap();
+        symlink(folder.join("a.c"), folder.join("inner.h")).unwrap();
+        symlink(root.join("secret"), root.join("headers/link.h")).unwrap();
+        let headers = [root.join("headers")];
+        let sources = Sources { folder: &folder, headers: &headers };
+        let place = |name: &str| root.join(name).to_str().unwrap().to_owned();
+        let taken = ["a.c", "sub/n.h", "inner.h", "sub/../a.c", "a\\ b/c.h", "../headers/h.h"];
+        let taken = taken.map(str::to_owned).into_iter();
+        for name in taken.chain([place("headers/h.h"), place("headers/link.h")]) {
+            let text = format!("{TARGET}: a.c {name}\n");
+            assert_eq!(sources.foreign(text.as_bytes()), None, "{name}");
+        }
+        let refused = ["../secret", "link.h", ".rc", "sub/.git/x", "odd\\ b", "missing.h"];
+        let refused = refused.map(str::to_owned).into_iter();
+        let around = [place("secret"), place("headers/../secret"), place("own/../secret")];
+        for name in refused.chain(around) {
+            let text = format!("{TARGET}: a.c {name}\n");
+            assert!(sources.foreign(text.as_bytes()).is_some(), "{name}");
+        }
+    }
+}

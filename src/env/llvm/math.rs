@@ -1,0 +1,245 @@
+//! The functions with which LLVM folds calls of `pow`, `sin` and others, in place of the host's.
+//!
+//! LLVM folds `pow(2.5, x)` by calling `pow`. A C library rounds such functions as it likes, and glibc selects
+//! another implementation by the CPU, so a state would depend on the machine. The symbols below come first in the
+//! search of the linker, static and dynamic, and always compute the same: the crate `libm` in plain arithmetic,
+//! which every CPU rounds alike.
+//!
+//! Only functions that need not be exact stand here. `fmod`, `floor`, `ldexp`, `sqrt` and the like have one
+//! correct result; `exp2` and `exp10` LLVM folds by `pow`. `logl` remains: two sanitizers call it for the number
+//! of bits of a random number, which is a whole number.
+//!
+//! `qsort` is the host's no more either (`shim/sort.cpp`): in which order it leaves what is equal is up to the host.
+//!
+//! The rest of the program gets these functions too, and with them answers that do not depend on the CPU.
+
+#![expect(unsafe_code, reason = "defines and calls functions of C's by their names")]
+
+use std::ffi::c_int;
+
+use nix::errno::Errno;
+
+/// Defines functions of C's by those of the crate `libm` that have the same names.
+macro_rules! define {
+    ($($name:ident($($argument:ident),+);)+) => {
+        $(
+            // SAFETY: it has the name, the type and the meaning of the C library's function.
+            #[unsafe(no_mangle)]
+            extern "C" fn $name($($argument: f64),+) -> f64 {
+                settle(libm::$name($($argument),+), &[$($argument),+])
+            }
+        )+
+        /// Every function of one argument or two, by its name.
+        #[cfg(test)]
+        const FUNCTIONS: &[(&str, Function)] = &[$((stringify!($name), define!(@$($argument),+)($name))),+];
+    };
+    (@$x:ident) => { Function::One };
+    (@$x:ident, $y:ident) => { Function::Two };
+}
+
+define! {
+    acos(x);
+    asin(x);
+    atan(x);
+    atan2(y, x);
+    cos(x);
+    cosh(x);
+    erf(x);
+    exp(x);
+    log(x);
+    log10(x);
+    log1p(x);
+    log2(x);
+    pow(x, y);
+    sin(x);
+    sinh(x);
+    tan(x);
+    tanh(x);
+}
+
+// SAFETY: it has the name, the type and the meaning of the C library's function.
+#[unsafe(no_mangle)]
+extern "C" fn log2f(x: f32) -> f32 {
+    libm::log2f(x)
+}
+
+/// Ends a call as C wants it, and the same on every machine.
+///
+/// LLVM folds a call if it reports no error: neither in `errno` nor as a floating-point exception. Which
+/// exceptions `libm` raises is up to its compiler, so it raises none here, and `errno` follows from the
+/// values: EDOM where no number is the result, ERANGE for overflow, poles and underflow.
+fn settle(result: f64, arguments: &[f64]) -> f64 {
+    // SAFETY: the C library's function, which takes any number.
+    unsafe { feclearexcept(FE_ALL_EXCEPT) };
+    if let Some(nan) = arguments.iter().find(|argument| argument.is_nan())
+        && result.is_nan()
+    {
+        // Which NaN an operation gives is not fixed: this one is quiet, and else the argument.
+        return f64::from_bits(nan.to_bits() | QUIET_BIT);
+    }
+    let is_finite = arguments.iter().all(|argument| argument.is_finite());
+    let is_exact_zero = arguments.iter().any(|argument| [0.0, 1.0].contains(argument));
+    if result.is_nan() {
+        Errno::EDOM.set();
+        return f64::NAN;
+    }
+    let overflows = result.is_infinite();
+    let underflows = result.is_subnormal() || (result == 0.0 && !is_exact_zero);
+    if is_finite && (overflows || underflows) {
+        Errno::ERANGE.set();
+    }
+    result
+}
+
+/// The bit that makes a NaN quiet.
+const QUIET_BIT: u64 = 1 << 51;
+
+/// All exceptions, on x86.
+const FE_ALL_EXCEPT: c_int = 0x3d;
+
+unsafe extern "C" {
+    fn feclearexcept(exceptions: c_int) -> c_int;
+}
+
+#[cfg(test)]
+enum Function {
+    One(extern "C" fn(f64) -> f64),
+    Two(extern "C" fn(f64, f64) -> f64),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use rand_chacha::ChaCha8Rng;
+    use rand_chacha::rand_core::{RngCore, SeedableRng};
+
+    use super::*;
+    use crate::env::llvm::assemble;
+    use crate::env::llvm::engine::Engine;
+    use crate::env::llvm::session::first_state;
+
+    /// Numbers of many sizes, and those where functions have their poles, limits and errors.
+    fn arguments() -> Vec<f64> {
+        let mut random = ChaCha8Rng::seed_from_u64(1);
+        let mut numbers = vec![0.0, -0.0, 0.5, 1.0, -1.0, 2.0, 710.0, -746.0, 1e-310, 1e300];
+        for _ in 0..30 {
+            let fraction = f64::from(random.next_u32()) / f64::from(u32::MAX);
+            numbers.extend([fraction, -fraction, 20.0 * fraction, 1e-9 * fraction, 1e9 * fraction]);
+        }
+        numbers
+    }
+
+    /// A call with arguments: what it gives, and whether it reports no error.
+    fn call(function: &Function, x: f64, y: f64) -> (f64, bool) {
+        Errno::clear();
+        let result = match function {
+            Function::One(function) => function(x),
+            Function::Two(function) => function(x, y),
+        };
+        (result, Errno::last_raw() == 0)
+    }
+
+    /// What the functions of a module return, where that is a number. LLVM writes one in decimal or by its bits.
+    fn constants(text: &str) -> Vec<Option<f64>> {
+        let returned = text.lines().filter_map(|line| line.trim().strip_prefix("ret double "));
+        let number = |text: &str| match text.strip_prefix("0x") {
+            Some(bits) => u64::from_str_radix(bits, 16).ok().map(f64::from_bits),
+            None => text.parse().ok(),
+        };
+        returned.map(number).collect()
+    }
+
+    #[test]
+    fn llvm_folds_calls_with_these_functions() {
+        let mut engine = Engine::new().unwrap();
+        for (name, function) in FUNCTIONS {
+            let mut text = match function {
+                Function::One(_) => format!("declare double @{name}(double)\n"),
+                Function::Two(_) => format!("declare double @{name}(double, double)\n"),
+            };
+            let numbers = arguments();
+            let pairs: Vec<_> = numbers.iter().zip(numbers.iter().rev()).collect();
+            for (index, (x, y)) in pairs.iter().enumerate() {
+                let [x, y] = [x, y].map(|number| format!("double 0x{:016X}", number.to_bits()));
+                let list = match function {
+                    Function::One(_) => x,
+                    Function::Two(_) => format!("{x}, {y}"),
+                };
+                writeln!(
+                    text,
+                    "define double @f{index}() {{ %r = call double @{name}({list}) ret double %r }}"
+                )
+                .unwrap();
+            }
+            let mut program = first_state(&engine, &assemble(text.as_bytes()).unwrap()).unwrap();
+            engine.run(&mut program, "sccp").unwrap();
+            let constants = constants(&program.print());
+            assert_eq!(constants.len(), pairs.len());
+            let mut folded = 0;
+            for (constant, (x, y)) in constants.iter().zip(&pairs) {
+                let (result, is_fine) = call(function, **x, **y);
+                // LLVM leaves some calls alone before it asks, but folds none that reports an error.
+                if let Some(constant) = constant {
+                    assert!(is_fine, "{name}({x:e}, {y:e})");
+                    assert_eq!(constant.to_bits(), result.to_bits(), "{name}({x:e}, {y:e})");
+                    folded += 1;
+                }
+            }
+            assert!(folded > 50, "{name} was folded {folded} times");
+        }
+    }
+
+    unsafe extern "C" {
+        fn qsort(
+            base: *mut [u32; 2],
+            count: usize,
+            size: usize,
+            compare: extern "C" fn(&[u32; 2], &[u32; 2]) -> c_int,
+        );
+    }
+
+    extern "C" fn by_first(one: &[u32; 2], other: &[u32; 2]) -> c_int {
+        one[0].cmp(&other[0]) as c_int
+    }
+
+    #[test]
+    fn sorting_keeps_what_is_equal_in_order() {
+        let mut random = ChaCha8Rng::seed_from_u64(2);
+        for count in [0, 1, 2, 3, 100, 10_001] {
+            let mut pairs: Vec<_> =
+                (0..count).map(|place| [random.next_u32() % 50, place]).collect();
+            let mut wanted = pairs.clone();
+            wanted.sort_by_key(|pair| pair[0]);
+            // SAFETY: the pairs are that many of that size, and the comparison takes two of them.
+            unsafe { qsort(pairs.as_mut_ptr(), pairs.len(), size_of::<[u32; 2]>(), by_first) };
+            assert_eq!(pairs, wanted);
+        }
+    }
+
+    #[test]
+    fn errors_are_reported_as_c_wants_it() {
+        let cases = [
+            ("exp", [710.0, 0.0], f64::INFINITY, false),
+            ("exp", [-746.0, 0.0], 0.0, false),
+            ("exp", [f64::NEG_INFINITY, 0.0], 0.0, true),
+            ("log", [0.0, 0.0], f64::NEG_INFINITY, false),
+            ("log", [1.0, 0.0], 0.0, true),
+            ("acos", [1.0, 0.0], 0.0, true),
+            ("pow", [1e-200, 2.0], 0.0, false),
+            ("pow", [0.0, -1.0], f64::INFINITY, false),
+            ("sin", [0.0, 0.0], 0.0, true),
+            ("sin", [1e-310, 0.0], 1e-310, false),
+            ("tanh", [f64::INFINITY, 0.0], 1.0, true),
+        ];
+        for (name, [x, y], result, is_fine) in cases {
+            let (_, function) = FUNCTIONS.iter().find(|(known, _)| *known == name).unwrap();
+            let called = call(function, x, y);
+            assert_eq!((called.0.to_bits(), called.1), (result.to_bits(), is_fine), "{name}({x})");
+        }
+        let (_, asin) = FUNCTIONS.iter().find(|(name, _)| *name == "asin").unwrap();
+        assert!(matches!(call(asin, 2.0, 0.0), (result, false) if result.is_nan()));
+        let nan = f64::from_bits(0xfff0_0000_0000_0007);
+        assert_eq!(call(asin, nan, 0.0).0.to_bits(), 0xfff8_0000_0000_0007);
+    }
+}

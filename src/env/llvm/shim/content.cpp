@@ -1,0 +1,456 @@
+#include "content.h"
+#include "known_content.h"
+#include "private_access.h"
+
+#include "llvm/IR/Comdat.h"
+#include "llvm/IR/DebugProgramInstruction.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Metadata.h"
+
+using namespace llvm;
+
+namespace steplake {
+
+namespace {
+
+/// What begins every text that names a state. The number is that of the scheme: a change of what is hashed, or
+/// how, makes every state another one.
+constexpr char Scheme[] = "steplake llvm state 1\n";
+
+/// What a mention of something begins with, where it is mentioned first.
+enum Tag : uint32_t {
+  TagKnown = 1,
+  TagShared,
+  TagCompound,
+  TagWrapped,
+  TagForeign,
+};
+
+/// Hashes one part of a module. Everything it mentions gets a number: values of its own in their order, all
+/// else in the order of mention, and is described where it is mentioned first.
+class PartHasher {
+  KnownHasher Known;
+  bool NeedsBitcode = false;
+  DenseMap<const void *, uint32_t> Numbers;
+  uint32_t Next = 0;
+  Words Out;
+  std::vector<Shared> Mentions;
+  SmallVector<std::pair<unsigned, MDNode *>, 8> Attached;
+
+  /// Writes the number of something. True: it is mentioned first, and a description has to follow.
+  bool number(const void *Thing) {
+    auto [Found, Fresh] = Numbers.try_emplace(Thing, Next);
+    Next += Fresh;
+    Out.push_back(Found->second);
+    return Fresh;
+  }
+
+  void own(const void *Thing) { Numbers[Thing] = Next++; }
+
+  void known(Hash128 Hash) {
+    Out.push_back(TagKnown);
+    addHash(Out, Hash);
+  }
+
+  void share(Shared Thing) {
+    Out.push_back(TagShared);
+    Mentions.push_back(Thing);
+  }
+
+  void type(const Type *T) {
+    if (!number(T))
+      return;
+    if (std::optional<Hash128> Hash = Known.type(T))
+      return known(*Hash);
+    if (isNameless(T))
+      share(cast<StructType>(T));
+    else
+      Out.push_back(TagCompound);
+    addTypeFields(Out, T);
+    for (const Type *Part : T->subtypes())
+      type(Part);
+  }
+
+  void attributeSet(const AttributeSet &Set) {
+    Out.push_back(Set.getNumAttributes());
+    for (Attribute A : Set) {
+      addAttributeFields(Out, A);
+      if (const Type *T = typeOf(A))
+        type(T);
+    }
+  }
+
+  void attributes(const AttributeList &List) {
+    if (List.isEmpty())
+      return Out.push_back(~0u);
+    if (!number(List.getRawPointer()))
+      return;
+    if (std::optional<Hash128> Hash = Known.attributes(List))
+      return known(*Hash);
+    Out.push_back(TagCompound);
+    for (unsigned Index : List.indexes())
+      attributeSet(List.getAttributes(Index));
+  }
+
+  void value(const Value *V) {
+    if (!V)
+      Out.push_back(~0u);
+    else if (number(V))
+      describe(*V);
+  }
+
+  void describe(const Value &V) {
+    if (auto *C = dyn_cast<Constant>(&V))
+      return describeConstant(*C);
+    if (auto *Wrapped = dyn_cast<MetadataAsValue>(&V)) {
+      Out.push_back(TagWrapped);
+      return metadata(Wrapped->getMetadata());
+    }
+    if (auto *Assembly = dyn_cast<InlineAsm>(&V)) {
+      Out.push_back(TagWrapped);
+      addText(Out, Assembly->getAsmString());
+      addText(Out, Assembly->getConstraintString());
+      Out.push_back(Assembly->hasSideEffects() | Assembly->isAlignStack() << 1 |
+                    Assembly->getDialect() << 2 | Assembly->canThrow() << 3);
+      return type(Assembly->getFunctionType());
+    }
+    // Of another function: only a module that the verifier rejects has that.
+    Out.push_back(TagForeign);
+  }
+
+  void describeConstant(const Constant &C) {
+    if (auto *G = dyn_cast<GlobalValue>(&C))
+      return share(G);
+    if (auto *Address = dyn_cast<BlockAddress>(&C))
+      return share(Address->getBasicBlock());
+    if (std::optional<Hash128> Hash = Known.constant(C))
+      return known(*Hash);
+    Out.push_back(TagCompound);
+    addConstantFields(Out, C);
+    type(C.getType());
+    if (const Type *T = sourceType(C))
+      type(T);
+    for (const Use &Operand : C.operands())
+      value(Operand.get());
+  }
+
+  void metadata(const Metadata *MD) {
+    if (!MD)
+      Out.push_back(~0u);
+    else if (number(MD))
+      describeMetadata(*MD);
+  }
+
+  void describeMetadata(const Metadata &MD) {
+    if (auto *Wrapped = dyn_cast<ValueAsMetadata>(&MD)) {
+      Out.push_back(TagWrapped);
+      return value(Wrapped->getValue());
+    }
+    auto *Node = dyn_cast<MDTuple>(&MD);
+    if (!Node && !isa<MDString>(MD)) {
+      NeedsBitcode = true;
+      return;
+    }
+    if (std::optional<Hash128> Hash = Known.metadata(MD))
+      return known(*Hash);
+    if (Node->isDistinct())
+      share(static_cast<const MDNode *>(Node));
+    else
+      Out.push_back(TagCompound);
+    Out.push_back(Node->getNumOperands());
+    for (const MDOperand &Operand : Node->operands())
+      metadata(Operand.get());
+  }
+
+  void attached() {
+    Out.push_back(Attached.size());
+    for (auto &[Kind, Node] : Attached) {
+      Out.push_back(Kind);
+      metadata(Node);
+    }
+  }
+
+  void call(const CallBase &Call) {
+    attributes(Call.getAttributes());
+    type(Call.getFunctionType());
+    Out.push_back(Call.getNumOperandBundles());
+    for (const CallBase::BundleOpInfo &Bundle : Call.bundle_op_infos()) {
+      Out.push_back(Bundle.Tag->getValue());
+      Out.push_back(Bundle.Begin);
+      Out.push_back(Bundle.End);
+    }
+  }
+
+  template <typename Range> void numbers(const Range &All) {
+    Out.push_back(All.size());
+    for (auto Each : All)
+      Out.push_back(static_cast<uint32_t>(Each));
+  }
+
+  /// What an instruction has beyond its operands, its type and its sixteen bits.
+  void ownFields(const Instruction &I) {
+    switch (I.getOpcode()) {
+    case Instruction::Call:
+    case Instruction::Invoke:
+    case Instruction::CallBr:
+      return call(cast<CallBase>(I));
+    case Instruction::PHI:
+      for (const BasicBlock *Block : cast<PHINode>(I).blocks())
+        value(Block);
+      return;
+    case Instruction::Switch:
+      for (auto Case : cast<SwitchInst>(I).cases())
+        value(Case.getCaseValue());
+      return;
+    case Instruction::GetElementPtr:
+      return type(cast<GetElementPtrInst>(I).getSourceElementType());
+    case Instruction::Alloca:
+      return type(cast<AllocaInst>(I).getAllocatedType());
+    case Instruction::ShuffleVector:
+      return numbers(cast<ShuffleVectorInst>(I).getShuffleMask());
+    case Instruction::ExtractValue:
+      return numbers(cast<ExtractValueInst>(I).getIndices());
+    case Instruction::InsertValue:
+      return numbers(cast<InsertValueInst>(I).getIndices());
+    case Instruction::Load:
+    case Instruction::Store:
+    case Instruction::Fence:
+    case Instruction::AtomicRMW:
+    case Instruction::AtomicCmpXchg:
+      // Bitcode has a scope only where there is an ordering.
+      return Out.push_back(getAtomicSyncScopeID(&I).value_or(0));
+    default:
+      return;
+    }
+  }
+
+  void instruction(const Instruction &I) {
+    Out.push_back(I.getOpcode() | I.getRawSubclassOptionalData() << 8 |
+                  subclassData(I) << 16);
+    Out.push_back(I.getNumOperands());
+    type(I.getType());
+    for (const Use &Operand : I.operands())
+      value(Operand.get());
+    ownFields(I);
+    if (I.hasDbgRecords())
+      NeedsBitcode = true;
+    Attached.clear();
+    if (I.hasMetadata())
+      I.getAllMetadata(Attached);
+    attached();
+  }
+
+  void globalValue(const GlobalValue &G) {
+    addText(Out, G.getName());
+    type(G.getValueType());
+    Out.push_back(G.getLinkage() | G.getVisibility() << 8 |
+                  static_cast<unsigned>(G.getUnnamedAddr()) << 12 |
+                  G.isDSOLocal() << 16 | G.getThreadLocalMode() << 20 |
+                  G.getDLLStorageClass() << 24);
+    Out.push_back(G.getAddressSpace());
+    addText(Out, G.getPartition());
+    Out.push_back(0);
+    if (!G.hasSanitizerMetadata())
+      return;
+    const GlobalValue::SanitizerMetadata &S = G.getSanitizerMetadata();
+    Out.back() = 0x100 | S.NoAddress << 3 | S.NoHWAddress << 2 | S.Memtag << 1 |
+                 S.IsDynInit;
+  }
+
+  void globalObject(const GlobalObject &G) {
+    globalValue(G);
+    addText(Out, G.getSection());
+    const Comdat *C = G.getComdat();
+    addText(Out, C ? C->getName() : "");
+    Out.push_back(C ? 1 + C->getSelectionKind() : 0);
+    Attached.clear();
+    G.getAllMetadata(Attached);
+    attached();
+  }
+
+  void variable(const GlobalVariable &G) {
+    globalObject(G);
+    addAlignment(Out, G.getAlign());
+    Out.push_back(G.isConstant() | G.isExternallyInitialized() << 1);
+    Out.push_back(G.getCodeModel() ? 1 + *G.getCodeModel() : 0);
+    attributeSet(G.getAttributes());
+    value(G.hasInitializer() ? G.getInitializer() : nullptr);
+  }
+
+  PartContent finish() {
+    return {hashOf(Out), std::move(Mentions), NeedsBitcode};
+  }
+
+public:
+  explicit PartHasher(KnownContent &Known) : Known(Known) {}
+
+  PartContent function(const Function &F) {
+    Numbers.reserve(F.getInstructionCount() * 2);
+    for (const Argument &A : F.args())
+      own(&A);
+    for (const BasicBlock &B : F) {
+      own(&B);
+      for (const Instruction &I : B)
+        own(&I);
+    }
+    Out.push_back(Next);
+    Out.push_back(F.size());
+    globalObject(F);
+    addAlignment(Out, F.getAlign());
+    attributes(F.getAttributes());
+    Out.push_back(F.getCallingConv());
+    addText(Out, F.hasGC() ? StringRef(F.getGC()) : "");
+    // Not by the operands: those that are not there any more leave their places behind.
+    value(F.hasPersonalityFn() ? F.getPersonalityFn() : nullptr);
+    value(F.hasPrefixData() ? F.getPrefixData() : nullptr);
+    value(F.hasPrologueData() ? F.getPrologueData() : nullptr);
+    for (const BasicBlock &B : F) {
+      Out.push_back(B.size());
+      for (const Instruction &I : B)
+        instruction(I);
+    }
+    return finish();
+  }
+
+  /// What belongs to no function.
+  PartContent rest(const Module &M) {
+    addText(Out, M.getTargetTriple().str());
+    addText(Out, M.getDataLayoutStr());
+    addText(Out, M.getModuleInlineAsm());
+    numbers(ArrayRef<size_t>({M.global_size(), M.alias_size(), M.ifunc_size(),
+                              M.named_metadata_size()}));
+    for (const GlobalVariable &G : M.globals())
+      variable(G);
+    for (const GlobalAlias &G : M.aliases()) {
+      globalValue(G);
+      value(G.getAliasee());
+    }
+    for (const GlobalIFunc &G : M.ifuncs()) {
+      globalObject(G);
+      value(G.getResolver());
+    }
+    for (const NamedMDNode &Named : M.named_metadata()) {
+      addText(Out, Named.getName());
+      Out.push_back(Named.getNumOperands());
+      for (const MDNode *Node : Named.operands())
+        metadata(Node);
+    }
+    return finish();
+  }
+};
+
+/// Settles what is shared between parts: globals by their places, blocks by their function and number, distinct
+/// nodes and nameless types by the order in which the module mentions them.
+class Binder {
+  enum Kind : uint32_t { MentionsGlobal = 1, MentionsBlock, MentionsOther };
+
+  DenseMap<const GlobalValue *, uint32_t> Places;
+  DenseMap<const void *, uint32_t> Mentioned;
+  Words Out;
+
+public:
+  explicit Binder(const Module &M) {
+    Places.reserve(M.global_size() + M.size() + M.alias_size() + M.ifunc_size());
+    auto Place = [&](const auto &List) {
+      for (const GlobalValue &G : List)
+        Places.try_emplace(&G, Places.size());
+    };
+    Place(M.globals());
+    Place(M.functions());
+    Place(M.aliases());
+    Place(M.ifuncs());
+  }
+
+  /// The place of a global, counted from 1; 0 for what is not in the module, which the verifier rejects.
+  uint32_t place(const GlobalValue *G) const {
+    auto Found = Places.find(G);
+    return Found == Places.end() ? 0 : 1 + Found->second;
+  }
+
+  void bind(const PartContent &Part) {
+    Out.push_back(Part.Mentions.size());
+    for (Shared Thing : Part.Mentions) {
+      if (auto *G = dyn_cast<const GlobalValue *>(Thing)) {
+        Out.push_back(MentionsGlobal);
+        Out.push_back(place(G));
+      } else if (auto *Block = dyn_cast<const BasicBlock *>(Thing)) {
+        Out.push_back(MentionsBlock);
+        Out.push_back(place(Block->getParent()));
+        Out.push_back(Block->getNumber());
+      } else {
+        const void *Key = Thing.getOpaqueValue();
+        Out.push_back(MentionsOther);
+        Out.push_back(
+            Mentioned.try_emplace(Key, Mentioned.size()).first->second);
+      }
+    }
+  }
+
+  Hash128 finish() const { return hashOf(Out); }
+};
+
+} // namespace
+
+void ContentIds::forget() {
+  Known.clear();
+  Functions.clear();
+  Rest.reset();
+}
+
+/// What the context has registered by name: bitcode lists all of it, used or not.
+static void addRegistered(Words &Out, const LLVMContext &Context) {
+  auto Add = [&](auto Get) {
+    SmallVector<StringRef, 64> Names;
+    (Context.*Get)(Names);
+    Out.push_back(Names.size());
+    for (StringRef Name : Names)
+      addText(Out, Name);
+  };
+  Add(&LLVMContext::getMDKindNames);
+  Add(&LLVMContext::getOperandBundleTags);
+  Add(&LLVMContext::getSyncScopeNames);
+}
+
+void ContentIds::hashParts(const Module &M) {
+  // Functions that are gone leave their entries behind.
+  if (Functions.size() > 2 * M.size() + 16)
+    Functions.clear();
+  for (const Function &F : M) {
+    std::unique_ptr<PartContent> &Part = Functions[&F];
+    if (!Part)
+      Part = std::make_unique<PartContent>(
+          PartHasher(Known).function(F));
+  }
+  if (!Rest)
+    Rest = PartHasher(Known).rest(M);
+}
+
+bool ContentIds::summary(const Module &M, SmallVectorImpl<char> &Out) {
+  hashParts(M);
+  Words Hashes;
+  Hashes.push_back(M.size());
+  Binder Bound(M);
+  bool NeedsBitcode = false;
+  auto Add = [&](const PartContent &Part) {
+    NeedsBitcode |= Part.NeedsBitcode;
+    addHash(Hashes, Part.Hash);
+    Bound.bind(Part);
+  };
+  Add(*Rest);
+  for (const Function &F : M)
+    Add(*Functions[&F]);
+  if (NeedsBitcode)
+    return false;
+  addHash(Hashes, Bound.finish());
+  Words Registered;
+  addRegistered(Registered, M.getContext());
+  addHash(Hashes, hashOf(Registered));
+  Out.assign(std::begin(Scheme), std::end(Scheme) - 1);
+  auto *Bytes = reinterpret_cast<const char *>(Hashes.data());
+  Out.append(Bytes, Bytes + Hashes.size() * 4);
+  return true;
+}
+
+} // namespace steplake

@@ -1,0 +1,102 @@
+//! What a worker may take of the machine: CPU time, time on the clock, stack, disk, the length of a message.
+//!
+//! CPU time is counted by the worker itself, with a timer on its own CPU clock that is set anew before each
+//! action: so all of a step counts, whoever waits for it or does not. The timer's signal ends the worker.
+
+use std::io;
+use std::time::Duration;
+
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::{SigEvent, SigevNotify, Signal};
+use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
+use nix::time::ClockId;
+
+/// How many times the CPU time of a step the start of a program may take: to read it, and to run the
+/// compiler's own pipelines for the baselines.
+const START_STEPS: u32 = 5;
+
+/// How many times its CPU time something may take on the clock. What comes so far sleeps, or waits for a
+/// machine that does not get on.
+const WALL_PER_CPU: u32 = 6;
+
+/// The time on the clock that anything may take.
+const WALL_MIN: Duration = Duration::from_secs(10);
+
+/// The stack of the thread that a worker's sessions live on. Fixed, so that what the user's limits say
+/// (`ulimit -s`) does not decide how deep a compiler may recurse.
+pub(super) const STACK_BYTES: usize = 64 << 20;
+
+/// What a worker may print between two starts: its output is kept in a file for the reason of its death.
+pub(super) const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// The longest message between a worker and its supervisor: far above any program in a worker's memory.
+pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+
+/// The signal of the timer. Nothing else sends it: SIGXCPU may come of the user's own limits.
+pub(super) const CPU_SIGNAL: Signal = Signal::SIGVTALRM;
+
+/// The CPU time that the start of a program may take where a step may take `step`.
+pub(super) fn start_cpu(step: Duration) -> Duration {
+    step * START_STEPS
+}
+
+/// The time on the clock for what may take so much CPU time.
+pub(super) fn wall(cpu: Duration) -> Duration {
+    (cpu * WALL_PER_CPU).max(WALL_MIN)
+}
+
+/// Limits this process for good.
+pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
+    setrlimit(Resource::RLIMIT_AS, memory_bytes_max, memory_bytes_max)?;
+    Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
+}
+
+/// Ends this process when what it is at takes more CPU time than it may.
+#[derive(Debug)]
+pub(super) struct Alarm {
+    timer: Timer,
+    step_cpu_max: Duration,
+}
+
+impl Alarm {
+    pub(super) fn new(step_cpu_max: Duration) -> io::Result<Self> {
+        let notify = SigevNotify::SigevSignal { signal: CPU_SIGNAL, si_value: 0 };
+        let timer = Timer::new(ClockId::CLOCK_PROCESS_CPUTIME_ID, SigEvent::new(notify))?;
+        Ok(Self { timer, step_cpu_max })
+    }
+
+    /// From now on a step may take its time.
+    pub(super) fn begin_step(&mut self) {
+        self.set(self.step_cpu_max);
+    }
+
+    /// From now on a start may take its time, or a step that was confirmed before and is played again.
+    pub(super) fn begin_start(&mut self) {
+        self.set(start_cpu(self.step_cpu_max));
+    }
+
+    /// Nothing is going on.
+    pub(super) fn rest(&mut self) {
+        self.set(Duration::ZERO);
+    }
+
+    fn set(&mut self, limit: Duration) {
+        let expiration = Expiration::OneShot(limit.into());
+        let set = self.timer.set(expiration, TimerSetTimeFlags::empty());
+        set.expect("a timer that was made takes a positive time");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_follows_the_cpu_time() {
+        let seconds = Duration::from_secs;
+        assert_eq!(wall(seconds(20)), seconds(120));
+        assert_eq!(wall(seconds(300)), seconds(1800));
+        assert_eq!(wall(seconds(1)), WALL_MIN);
+        assert_eq!(start_cpu(seconds(20)), seconds(100));
+    }
+}

@@ -1,0 +1,211 @@
+//! Playing the actions of one request in a worker, window by window.
+//!
+//! The steps of a *window* are made without a check, and held back; then one check is made of all that they
+//! changed, and only when it has passed are they sent. A window ends after so many changes of state, before
+//! a state is serialised, around an action that is known to break or that cannot be counted on, after a while,
+//! and with its request. So there is nothing unchecked between two requests.
+
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::child::{Sent, Served};
+use super::flight::{Flight, Phase};
+use super::limits::Alarm;
+use super::wire::{self, Reply};
+use crate::env::{KeyframeCount, SessionError, flags};
+use crate::model::{
+    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, ValueKind,
+};
+
+/// How long steps are held back at most, beside what the last of them takes.
+const WINDOW_TIME_MAX: Duration = Duration::from_millis(250);
+
+/// Plays the actions of one request.
+pub(super) struct Player<'a> {
+    pub(super) spec: &'a EnvironmentSpec,
+    pub(super) served: &'a mut Served,
+    pub(super) flight: &'a Flight,
+    pub(super) alarm: &'a mut Alarm,
+    pub(super) sent: &'a mut Sent,
+    pub(super) out: &'a mut UnixStream,
+    /// The changes of state after which a window ends; in careful mode none, and each action is a window.
+    pub(super) changes_max: Option<NonZeroU32>,
+    pub(super) window: Window,
+}
+
+/// What is held back.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// The frames of its steps.
+    frames: Vec<u8>,
+    /// When the first step was taken in that is not checked; none where all are.
+    unchecked_since: Option<Instant>,
+    changes: u32,
+}
+
+impl Player<'_> {
+    /// Plays actions that were confirmed before, to come to the state that they led to: with no check of the
+    /// way, and nothing observed on it.
+    pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
+        for &action in actions {
+            self.flight.act(action.0);
+            self.alarm.begin_start();
+            let step = self.served.session.apply_unchecked(action)?;
+            self.doubt(&step.outcome, self.flags(action));
+            if let Outcome::Crashed(failure) = step.outcome {
+                return Ok(Reply::broken(failure));
+            }
+            let reply = Reply::Step { step: step.into(), observed: Vec::new() };
+            wire::send(self.out, &reply).map_err(|error| unsent(&error))?;
+        }
+        Ok(Reply::Done)
+    }
+
+    /// Plays actions until they are used up or the episode ends; `count` is that of the keyframes.
+    pub(super) fn play(
+        &mut self,
+        actions: &[ActionIndex],
+        mut count: KeyframeCount,
+    ) -> Result<Reply, SessionError> {
+        let mut result = Ok(None);
+        for &action in actions {
+            result = self.step(action, &mut count);
+            if !matches!(result, Ok(None)) {
+                break;
+            }
+        }
+        // What was made before an action that there is none of is checked and sent all the same.
+        let broken = match result {
+            Ok(Some(End::Broken(failure))) => Some(failure),
+            Ok(Some(End::Episode) | None) => self.close()?,
+            Err(error) => match self.close()? {
+                Some(failure) => Some(failure),
+                None => return Err(error),
+            },
+        };
+        Ok(broken.map_or(Reply::Done, Reply::broken))
+    }
+
+    fn step(
+        &mut self,
+        action: ActionIndex,
+        count: &mut KeyframeCount,
+    ) -> Result<Option<End>, SessionError> {
+        let flags = self.flags(action);
+        let alone = self.changes_max.is_none() || !flags.is_dependable() || self.served.is_in_doubt;
+        if alone && let Some(failure) = self.close()? {
+            return Ok(Some(End::Broken(failure)));
+        }
+        self.flight.act(action.0);
+        self.alarm.begin_step();
+        let session = &mut self.served.session;
+        let step = if alone { session.apply(action)? } else { session.apply_unchecked(action)? };
+        self.doubt(&step.outcome, flags);
+        let (mut observed, ends) = (Vec::new(), step.outcome.ends_episode());
+        match &step.outcome {
+            &Outcome::State { id, changed, .. } => {
+                if !alone {
+                    self.window.unchecked_since.get_or_insert_with(Instant::now);
+                    self.window.changes += u32::from(changed);
+                }
+                let is_keyframe = |every| count.step(every, changed, flags);
+                let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
+                let spaces = self.sent.lacks(self.served, id, whole, self.spec);
+                if spaces.iter().any(|&space| self.shows_all(space))
+                    && let Some(failure) = self.check()?
+                {
+                    return Ok(Some(End::Broken(failure)));
+                }
+                observed = look(self.flight, self.served, &spaces)?;
+                self.sent.note(id, whole, &spaces);
+            }
+            // The window before it cannot be checked any more.
+            Outcome::Crashed(failure) if !alone => return Ok(Some(End::Broken(failure.clone()))),
+            Outcome::Crashed(_) => {}
+        }
+        wire::append(&mut self.window.frames, &Reply::Step { step: step.into(), observed })
+            .map_err(|error| unsent(&error))?;
+        if (alone || self.is_full())
+            && let Some(failure) = self.close()?
+        {
+            return Ok(Some(End::Broken(failure)));
+        }
+        Ok(ends.then_some(End::Episode))
+    }
+
+    fn flags(&self, action: ActionIndex) -> ActionFlags {
+        flags(self.spec, &self.served.action_space, action)
+    }
+
+    /// After a change by an action that may lead elsewhere next time, a step that fails cannot be come back
+    /// to for sure: from there on each is a window of its own, so that it is known which one failed.
+    fn doubt(&mut self, outcome: &Outcome, flags: ActionFlags) {
+        let changed = matches!(outcome, Outcome::State { changed: true, .. });
+        self.served.is_in_doubt |= changed && !flags.replayable;
+    }
+
+    /// Whether an observation shows the state itself, and not just numbers about it.
+    fn shows_all(&self, space: ObservationIndex) -> bool {
+        let kind = self.spec.observation_space(space).map(|space| &space.kind);
+        !matches!(kind, Some(ValueKind::Scalar | ValueKind::Vector(_)))
+    }
+
+    fn is_full(&self) -> bool {
+        let Window { unchecked_since, changes, .. } = &self.window;
+        self.changes_max.is_none_or(|max| *changes >= max.get())
+            || unchecked_since.is_some_and(|since| since.elapsed() >= WINDOW_TIME_MAX)
+    }
+
+    /// Checks what has not been checked yet.
+    fn check(&mut self) -> Result<Option<Failure>, SessionError> {
+        self.window.changes = 0;
+        if self.window.unchecked_since.take().is_none() {
+            return Ok(None);
+        }
+        self.alarm.begin_step();
+        self.served.session.check()
+    }
+
+    /// Checks what has not been checked yet, and sends what was held back if that has passed.
+    fn close(&mut self) -> Result<Option<Failure>, SessionError> {
+        if let Some(failure) = self.check()? {
+            return Ok(Some(failure));
+        }
+        self.send()?;
+        Ok(None)
+    }
+
+    fn send(&mut self) -> Result<(), SessionError> {
+        if !self.window.frames.is_empty() {
+            self.out.write_all(&self.window.frames).map_err(|error| unsent(&error))?;
+            self.window.frames.clear();
+        }
+        Ok(())
+    }
+}
+
+/// Why no more actions are played.
+enum End {
+    Episode,
+    Broken(Failure),
+}
+
+/// What these spaces show of the state that a session has come to.
+pub(super) fn look(
+    flight: &Flight,
+    served: &mut Served,
+    spaces: &[ObservationIndex],
+) -> Result<Vec<(u8, wire::WireValue)>, SessionError> {
+    if spaces.is_empty() {
+        return Ok(Vec::new());
+    }
+    flight.phase(Phase::Observing);
+    spaces.iter().map(|&space| Ok((space.0, served.session.observe(space)?.into()))).collect()
+}
+
+/// The supervisor is gone, or a reply cannot be put into a message.
+fn unsent(error: &std::io::Error) -> SessionError {
+    SessionError::Worker(error.to_string())
+}

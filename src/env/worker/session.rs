@@ -1,0 +1,412 @@
+//! The supervisor's side of a session: batches, and what it takes to know whose fault a failure is.
+
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::episode::Episode;
+use super::process::Death;
+use super::way_back::Again;
+use super::wire::{self, Reply, Request, WireStart, WireValue};
+use super::{RESTARTS_MAX, Worker, WorkerTrouble};
+use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
+use crate::model::{
+    ActionIndex, Baselines, EnvironmentSpec, Failure, ObservationIndex, Outcome, StateId, Step,
+    Value,
+};
+
+#[derive(Debug)]
+pub(super) struct WorkerSession {
+    pub(super) spec: Arc<EnvironmentSpec>,
+    pub(super) worker: Arc<Mutex<Worker>>,
+    pub(super) number: u32,
+    pub(super) generation: u64,
+    pub(super) episode: Option<Episode>,
+    /// How often the worker was ended from outside since it last answered.
+    pub(super) ended: u32,
+}
+
+/// How the answers to a batch ended.
+enum Batch {
+    /// All actions were played, or the episode is over.
+    Done,
+    /// The visitor has seen enough.
+    Stopped,
+    /// Something failed.
+    Failed(Suspects),
+    /// The worker was ended by somebody else.
+    Ended(Death),
+}
+
+/// A failure of one of the next `count` pending actions.
+struct Suspects {
+    count: usize,
+    failure: Failure,
+}
+
+/// A worker is valid at every instant: a panic of another holder leaves nothing half done.
+pub(super) fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
+    worker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl WorkerSession {
+    pub(super) fn new(spec: Arc<EnvironmentSpec>, worker: Arc<Mutex<Worker>>) -> Self {
+        Self { spec, worker, number: 0, generation: 0, episode: None, ended: 0 }
+    }
+
+    /// Notes that the worker was ended from outside: an error when that goes on and on.
+    pub(super) fn note_end(&mut self, death: &Death) -> Result<(), SessionError> {
+        self.ended += 1;
+        if self.ended <= RESTARTS_MAX {
+            return Ok(());
+        }
+        Err(SessionError::Machine(format!(
+            "a worker was ended from outside {} times in a row, at last by {}: this machine may be short of \
+             memory; free some, or use fewer jobs",
+            self.ended, death.failure.detail
+        )))
+    }
+
+    /// Asks about the present state; once more in a fresh worker where the first one dies of it, and again
+    /// where it was ended from outside.
+    fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
+        let mut failed = false;
+        loop {
+            if self.episode.is_some() {
+                self.bring_back()?;
+            }
+            let asked = {
+                let mut worker = lock(&self.worker);
+                let wall_max = worker.config.step_wall_max();
+                worker.ask(self.spec.name, &request(self.number), wall_max)
+            };
+            match asked {
+                Ok(reply) => {
+                    self.ended = 0;
+                    return Ok(reply);
+                }
+                Err(WorkerTrouble::Error(error)) => return Err(error),
+                Err(WorkerTrouble::Death(death)) if death.from_outside => self.note_end(&death)?,
+                Err(WorkerTrouble::Death(_)) if !failed => failed = true,
+                Err(WorkerTrouble::Death(death)) => {
+                    return Err(SessionError::Worker(death.failure.detail));
+                }
+            }
+        }
+    }
+
+    /// Plays the first `count` of the pending actions, again from where it stood when the worker was ended
+    /// from outside.
+    fn play(
+        &mut self,
+        pending: &mut VecDeque<u16>,
+        count: usize,
+        window: Option<NonZeroU32>,
+        visit: &mut Visit<'_>,
+    ) -> Result<Batch, SessionError> {
+        let left_after = pending.len() - count;
+        loop {
+            self.bring_back()?;
+            let count = pending.len() - left_after;
+            match self.batch(pending, count, window, visit)? {
+                Batch::Ended(death) => self.note_end(&death)?,
+                other => return Ok(other),
+            }
+        }
+    }
+
+    /// Sends pending actions and hands the steps to `visit` as they come. Those that were visited are
+    /// confirmed, and pending no more.
+    fn batch(
+        &mut self,
+        pending: &mut VecDeque<u16>,
+        count: usize,
+        window: Option<NonZeroU32>,
+        visit: &mut Visit<'_>,
+    ) -> Result<Batch, SessionError> {
+        let (environment, spec) = (self.spec.name, Arc::clone(&self.spec));
+        let shared = Arc::clone(&self.worker);
+        let mut worker = lock(&shared);
+        let wall_max = worker.config.step_wall_max();
+        let actions: Vec<u16> = pending.iter().copied().take(count).collect();
+        let changes = self.episode.as_ref().map(|episode| episode.count.changes());
+        let request = Request::Steps { session: self.number, actions, changes, window };
+        let process = worker.process(environment)?;
+        process.send(&request);
+        let mut visited = 0;
+        let failed = loop {
+            match process.receive(wall_max) {
+                Ok(Reply::Step { step, observed }) => {
+                    let (step, observed) = (Step::from(step), values(observed));
+                    let outcome = step.outcome.clone();
+                    if let Outcome::Crashed(failure) = outcome {
+                        break Batch::Failed(Suspects { count: 1, failure });
+                    }
+                    let flow = visit(step, &mut |space| take(&observed, space));
+                    let action = ActionIndex(pending.pop_front().unwrap_or(u16::MAX));
+                    (visited, self.ended) = (visited + 1, 0);
+                    let before = self.episode.take();
+                    self.episode =
+                        before.and_then(|episode| episode.after(action, &outcome, observed, &spec));
+                    if !matches!(flow, Ok(ControlFlow::Continue(()))) {
+                        // The rest of the batch is of no use, and the worker is still at it.
+                        worker.renew();
+                        return flow.map(|_| Batch::Stopped);
+                    }
+                }
+                Ok(Reply::Done) => return Ok(Batch::Done),
+                Ok(Reply::Broken { kind, detail }) => {
+                    let begun = process.begun();
+                    let failure = wire::failure(&kind, detail);
+                    break Batch::Failed(Suspects {
+                        count: suspects(begun, visited, count),
+                        failure,
+                    });
+                }
+                Ok(Reply::Error(error)) => {
+                    let error = error.into_session_error(environment);
+                    // The worker may be a step ahead of what was reported.
+                    if !matches!(error, SessionError::InvalidAction { .. }) {
+                        worker.renew();
+                    }
+                    return Err(error);
+                }
+                Ok(other) => return Err(unexpected(&other)),
+                Err(death) if death.from_outside => break Batch::Ended(death),
+                Err(Death { failure, note, .. }) => {
+                    let count = suspects(note.begun, visited, count);
+                    break Batch::Failed(Suspects { count, failure });
+                }
+            }
+        };
+        worker.renew();
+        Ok(failed)
+    }
+
+    /// Finds out whose fault a failure is, in fresh workers and careful mode: the step that failed, or none
+    /// where the suspects get on this time; then they are visited.
+    fn judge(
+        &mut self,
+        pending: &mut VecDeque<u16>,
+        mut suspects: Suspects,
+        visit: &mut Visit<'_>,
+    ) -> Result<ControlFlow<Option<Step>>, SessionError> {
+        if suspects.count == 0 {
+            // It died after the last of them was confirmed.
+            return Ok(ControlFlow::Continue(()));
+        }
+        tracing::debug!(
+            suspects = suspects.count,
+            detail = suspects.failure.detail,
+            "something failed, and is played again in a fresh worker"
+        );
+        let rewards = self.spec.reward_spaces.len();
+        let failed =
+            |failure| ControlFlow::Break(Some(Step::failed(failure, rewards, Duration::ZERO)));
+        // The suspects that did not get on yet, and whether the failure is that of the first of them.
+        let (mut left, mut is_first) = (suspects.count, suspects.count == 1);
+        while left > 0 {
+            match self.try_bring_back()? {
+                // An action on the way depends on more than the state: there is no way back to judge this one.
+                Again::Elsewhere(_) if is_first && self.is_in_doubt() => {
+                    return Ok(failed(suspects.failure));
+                }
+                again => again.demand_there()?,
+            }
+            let before = pending.len();
+            match self.play(pending, left, None, visit)? {
+                Batch::Stopped => return Ok(ControlFlow::Break(None)),
+                Batch::Failed(again) => {
+                    let got_on = before - pending.len();
+                    if got_on == 0 && is_first {
+                        return Ok(failed(again.failure));
+                    }
+                    (left, is_first, suspects) = (left - got_on, true, again);
+                }
+                Batch::Done | Batch::Ended(_) => break,
+            }
+        }
+        lock(&self.worker).repeated_windows.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(
+            detail = suspects.failure.detail,
+            "a failure did not repeat in a fresh worker"
+        );
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Whether the episode came by an action that may lead elsewhere next time.
+    fn is_in_doubt(&self) -> bool {
+        self.episode.as_ref().is_some_and(|episode| episode.is_in_doubt(&self.spec))
+    }
+
+    /// Starts an episode in the worker at hand; after a failure once more, in a fresh one.
+    fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
+        let environment = self.spec.name;
+        let request = Request::Start { session: self.number, start: WireStart::new(start) };
+        let shared = Arc::clone(&self.worker);
+        let mut worker = lock(&shared);
+        if worker.process.as_ref().is_some_and(super::Process::is_cluttered) {
+            worker.renew();
+        }
+        let wall_max = worker.config.start_wall_max();
+        let mut has_failed = false;
+        loop {
+            worker.process(environment)?.forget_output();
+            match worker.ask(environment, &request, wall_max) {
+                Ok(reply) => {
+                    self.generation = worker.generation;
+                    return Ok(reply);
+                }
+                Err(WorkerTrouble::Error(error)) => return Err(error),
+                Err(WorkerTrouble::Death(death)) if death.from_outside => self.note_end(&death)?,
+                Err(WorkerTrouble::Death(_)) if !has_failed => has_failed = true,
+                Err(WorkerTrouble::Death(Death { failure, .. })) => {
+                    let uri = start.benchmark.uri.to_string();
+                    return Err(SessionError::StartFailed { uri, failure });
+                }
+            }
+        }
+    }
+}
+
+impl Session for WorkerSession {
+    fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
+        self.episode = None;
+        wire::demand_sendable(start.benchmark)?;
+        let reply = self.ask_for_start(start)?;
+        let Reply::Started { state, baselines, observed } = reply else {
+            return Err(unexpected(&reply));
+        };
+        self.ended = 0;
+        let (state, baselines) = (StateId(state), Baselines(baselines));
+        self.episode = Some(Episode {
+            benchmark: start.benchmark.clone(),
+            action_space: start.action_space.to_owned(),
+            baselines: baselines.clone(),
+            watch: start.watch.clone(),
+            actions: Vec::new(),
+            state,
+            count: KeyframeCount::default(),
+            observed: values(observed),
+        });
+        Ok(Started { state, baselines })
+    }
+
+    fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
+        let mut taken = None;
+        self.multistep(&[action], &mut |step, _| {
+            taken = Some(step);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        taken.ok_or_else(|| SessionError::Worker("an action was not answered".into()))
+    }
+
+    fn multistep(
+        &mut self,
+        actions: &[ActionIndex],
+        visit: &mut Visit<'_>,
+    ) -> Result<(), SessionError> {
+        let mut pending: VecDeque<u16> = actions.iter().map(|action| action.0).collect();
+        let window = lock(&self.worker).config.window_changes_max;
+        while !pending.is_empty() {
+            let count = pending.len();
+            let Batch::Failed(suspects) = self.play(&mut pending, count, window, visit)? else {
+                break;
+            };
+            match self.judge(&mut pending, suspects, visit)? {
+                ControlFlow::Continue(()) if self.episode.is_some() => {}
+                ControlFlow::Continue(()) | ControlFlow::Break(None) => break,
+                ControlFlow::Break(Some(step)) => {
+                    self.episode = None;
+                    return visit(step, &mut |space| take(&[], space)).map(drop);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        if let Some((_, value)) = episode.observed.iter().find(|(known, _)| *known == space) {
+            return Ok(value.clone());
+        }
+        match self.ask(|session| Request::Observe { session, space: space.0 })? {
+            Reply::Value(value) => Ok(value.into()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
+        match self.ask(|session| Request::Identify { session, state: state.to_vec() })? {
+            Reply::Identified(id) => Ok(StateId(id)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+        if self.episode.is_none() {
+            return Err(SessionError::NoEpisode);
+        }
+        let number = {
+            let mut worker = lock(&self.worker);
+            worker.session_next += 1;
+            worker.session_next
+        };
+        match self.ask(|session| Request::Fork { session, fork: number })? {
+            Reply::Done => Ok(Box::new(Self {
+                spec: Arc::clone(&self.spec),
+                worker: Arc::clone(&self.worker),
+                number,
+                generation: self.generation,
+                episode: self.episode.as_ref().map(Episode::fork),
+                ended: 0,
+            })),
+            other => Err(unexpected(&other)),
+        }
+    }
+}
+
+impl Drop for WorkerSession {
+    fn drop(&mut self) {
+        let mut worker = lock(&self.worker);
+        let wall_max = worker.config.step_wall_max();
+        if self.generation == worker.generation
+            && let Some(process) = &mut worker.process
+            && process.is_alive()
+        {
+            process.send(&Request::End { session: self.number });
+            if process.receive(wall_max).is_err() {
+                worker.renew();
+            }
+        }
+    }
+}
+
+/// How many of the actions of a request, of which so many were visited, may have failed where so many were
+/// begun.
+fn suspects(begun: u64, visited: usize, count: usize) -> usize {
+    let begun = usize::try_from(begun).unwrap_or(usize::MAX);
+    begun.clamp((visited + 1).min(count), count) - visited
+}
+
+pub(super) fn unexpected(reply: &Reply) -> SessionError {
+    SessionError::Worker(format!("a reply out of turn: {reply:?}"))
+}
+
+fn values(observed: Vec<(u8, WireValue)>) -> Vec<(ObservationIndex, Value)> {
+    observed.into_iter().map(|(space, value)| (ObservationIndex(space), value.into())).collect()
+}
+
+/// Gives out a value that came along with a step.
+fn take(
+    observed: &[(ObservationIndex, Value)],
+    space: ObservationIndex,
+) -> Result<Value, SessionError> {
+    let found = observed.iter().find(|(known, _)| *known == space);
+    found.map(|(_, value)| value.clone()).ok_or_else(|| {
+        SessionError::Worker("the value did not come along and its state has passed".into())
+    })
+}

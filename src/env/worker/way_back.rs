@@ -1,0 +1,112 @@
+//! The way back to an episode's state when its worker is gone: its confirmed actions, played again.
+
+use super::session::{WorkerSession, lock, unexpected};
+use super::wire::{self, Reply, Request};
+use super::{RESTARTS_MAX, WorkerTrouble};
+use crate::env::SessionError;
+use crate::model::{Failure, StateId, Step};
+
+/// What playing the actions of an episode again came to.
+pub(super) enum Again {
+    /// The episode's state.
+    There,
+    /// Another one.
+    Elsewhere(StateId),
+    /// Actions that got through before did not this time.
+    Failed(Failure),
+}
+
+impl Again {
+    pub(super) fn demand_there(self) -> Result<(), SessionError> {
+        let said = match self {
+            Self::There => return Ok(()),
+            Self::Elsewhere(state) => format!("this time they led to {state}"),
+            Self::Failed(failure) => format!("this time they failed ({})", failure.detail),
+        };
+        Err(SessionError::Machine(format!(
+            "a worker that is lost cannot be replaced, since the actions of its episode do not lead to the same \
+             state again: {said}"
+        )))
+    }
+}
+
+impl WorkerSession {
+    /// Makes sure that a living worker holds this session's state.
+    pub(super) fn bring_back(&mut self) -> Result<(), SessionError> {
+        self.try_bring_back()?.demand_there()
+    }
+
+    /// Brings the session's state back where its worker is gone, in several workers if need be.
+    pub(super) fn try_bring_back(&mut self) -> Result<Again, SessionError> {
+        let mut attempts = 0;
+        loop {
+            match self.play_again() {
+                Ok(Again::There) => return Ok(Again::There),
+                Ok(other) => {
+                    lock(&self.worker).renew();
+                    if attempts == RESTARTS_MAX {
+                        return Ok(other);
+                    }
+                    attempts += 1;
+                }
+                Err(WorkerTrouble::Death(death)) => self.note_end(&death)?,
+                Err(WorkerTrouble::Error(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// Plays the episode again, unless the worker that is alive has it. An `Err` of a death is one from
+    /// outside.
+    fn play_again(&mut self) -> Result<Again, WorkerTrouble> {
+        let environment = self.spec.name;
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let mut worker = lock(&self.worker);
+        worker.process(environment)?;
+        if self.generation == worker.generation {
+            return Ok(Again::There);
+        }
+        let wall_max = worker.config.start_wall_max();
+        let mut state = match worker.ask(environment, &episode.start_request(self.number), wall_max)
+        {
+            Ok(Reply::Started { state, .. }) => StateId(state),
+            Ok(other) => return Err(unexpected(&other).into()),
+            Err(trouble) => return failed_again(trouble),
+        };
+        let process = worker.process(environment)?;
+        // Whoever watches has seen these states: they are to be new to nobody, and sent to nobody.
+        let (session, actions) = (self.number, episode.actions.clone());
+        process.send(&Request::Steps { session, actions, changes: None, window: None });
+        loop {
+            match process.receive(wall_max) {
+                Ok(Reply::Step { step, .. }) => {
+                    state = Step::from(step).outcome.state().unwrap_or(state);
+                }
+                Ok(Reply::Done) => break,
+                Ok(Reply::Broken { kind, detail }) => {
+                    return Ok(Again::Failed(wire::failure(&kind, detail)));
+                }
+                Ok(Reply::Error(error)) => {
+                    return Err(error.into_session_error(environment).into());
+                }
+                Ok(other) => return Err(unexpected(&other).into()),
+                Err(death) => {
+                    worker.renew();
+                    return failed_again(WorkerTrouble::Death(death));
+                }
+            }
+        }
+        if state != episode.state {
+            return Ok(Again::Elsewhere(state));
+        }
+        self.generation = worker.generation;
+        Ok(Again::There)
+    }
+}
+
+/// A failure on the way back to a state, unless it is no word about the compiler.
+fn failed_again(trouble: WorkerTrouble) -> Result<Again, WorkerTrouble> {
+    match trouble {
+        WorkerTrouble::Death(death) if !death.from_outside => Ok(Again::Failed(death.failure)),
+        other => Err(other),
+    }
+}

@@ -1,0 +1,246 @@
+//! Walls around work that may be led astray by what it reads: compilers, and the tools beside them.
+//!
+//! Three mechanisms, each without any privilege:
+//!
+//! - Landlock lets a thread and the processes that it starts open the named files alone, and bars TCP, signals and
+//!   abstract sockets to the outside. A kernel that lacks it, or a part of it, leaves that part open.
+//! - A seccomp filter refuses every new socket.
+//! - A limit of no open files refuses every new file and socket, on every kernel: for those that need none.
+//!
+//! What is open already stays usable.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, path_beneath_rules,
+};
+use nix::libc;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
+
+/// The newest version of Landlock's interface whose effect was tested. Older kernels do what they can.
+const LANDLOCK: ABI = ABI::V7;
+
+/// What installed programs need in order to run: themselves, their libraries, and what every Debian has.
+const SYSTEM: [&str; 14] = [
+    "/bin",
+    "/dev/null",
+    "/dev/urandom",
+    "/dev/zero",
+    "/etc/alternatives",
+    "/etc/dpkg",
+    "/etc/ld.so.cache",
+    "/etc/ld.so.conf",
+    "/etc/ld.so.conf.d",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/sbin",
+    "/usr",
+];
+
+/// Programs throw away what they need not say.
+const NULL: &str = "/dev/null";
+
+/// The files and folders that confined work may open, beside those of the system.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Open {
+    /// Read and run.
+    pub(crate) read: Vec<PathBuf>,
+    /// Read and changed in every way.
+    pub(crate) write: Vec<PathBuf>,
+}
+
+/// Confines the calling thread, and every process that it starts from now on, to the files of the system (for
+/// reading) and those of `open`, and takes the network from them. There is no way back: confine a thread that is
+/// made for that.
+///
+/// # Errors
+///
+/// When the kernel has the means and does not apply them.
+pub(crate) fn confine_thread(open: &Open) -> io::Result<()> {
+    let system = SYSTEM.iter().map(Path::new);
+    let read = system.chain(open.read.iter().map(PathBuf::as_path)).collect::<Vec<_>>();
+    let write =
+        open.write.iter().map(PathBuf::as_path).chain([Path::new(NULL)]).collect::<Vec<_>>();
+    restrict(&read, &write).map_err(io::Error::other)?;
+    refuse_sockets().map_err(io::Error::other)
+}
+
+/// Confines this process to what it has open: from now on it opens no file and no socket, starts no program, and
+/// writes no file beyond `file_bytes_max`. Call it before any other thread is started: only the caller and the
+/// threads that it starts are confined in every way.
+///
+/// # Errors
+///
+/// When the kernel has the means and does not apply them.
+pub(crate) fn confine_process(file_bytes_max: u64) -> io::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
+    let most = file_bytes_max.min(hard);
+    setrlimit(Resource::RLIMIT_FSIZE, most, most)?;
+    restrict(&[], &[]).map_err(io::Error::other)?;
+    // Last, since Landlock is set up by way of a file. No seccomp filter: older kernels slow down whoever has one.
+    setrlimit(Resource::RLIMIT_NOFILE, 0, 0)?;
+    Ok(())
+}
+
+fn restrict(read: &[&Path], write: &[&Path]) -> Result<(), RulesetError> {
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(LANDLOCK))?
+        .handle_access(AccessNet::from_all(LANDLOCK))?
+        .scope(Scope::from_all(LANDLOCK))?
+        .create()?
+        .add_rules(path_beneath_rules(read, AccessFs::from_read(LANDLOCK)))?
+        .add_rules(path_beneath_rules(write, AccessFs::from_all(LANDLOCK)))?
+        .restrict_self()?;
+    if status.ruleset != RulesetStatus::FullyEnforced {
+        tracing::debug!(?status, "this kernel lacks Landlock or a part of it");
+    }
+    Ok(())
+}
+
+/// Lets every call for a new socket fail, also one by way of `io_uring`.
+fn refuse_sockets() -> Result<(), seccompiler::Error> {
+    let refused = [libc::SYS_socket, libc::SYS_io_uring_setup];
+    let rules: BTreeMap<_, _> = refused.into_iter().map(|call| (call, Vec::new())).collect();
+    let errno = u32::try_from(libc::EACCES).unwrap_or_default();
+    let filter = SeccompFilter::new(
+        rules,
+        SeccompAction::Allow,
+        SeccompAction::Errno(errno),
+        TargetArch::x86_64,
+    )?;
+    let program: seccompiler::BpfProgram = filter.try_into()?;
+    match seccompiler::apply_filter(&program) {
+        // A kernel without filters, or a container that has taken the call away.
+        Err(error @ (seccompiler::Error::Prctl(_) | seccompiler::Error::Seccomp(_))) => {
+            tracing::debug!(%error, "this kernel lacks seccomp filters");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, File};
+    use std::io::ErrorKind;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::process::Command;
+
+    /// True where the kernel has all of what is asked of Landlock.
+    fn has_landlock() -> bool {
+        let status = std::thread::spawn(|| {
+            Ruleset::default()
+                .handle_access(AccessFs::from_all(LANDLOCK))
+                .and_then(Ruleset::create)
+                .and_then(landlock::RulesetCreated::restrict_self)
+        });
+        matches!(status.join().unwrap(), Ok(status) if status.ruleset == RulesetStatus::FullyEnforced)
+    }
+
+    fn in_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+        std::thread::spawn(work).join().unwrap()
+    }
+
+    #[test]
+    fn a_confined_thread_opens_what_it_may() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = |name: &str| folder.path().join(name);
+        for name in ["mine", "yours", "theirs"] {
+            fs::create_dir(place(name)).unwrap();
+            fs::write(place(name).join("file"), name).unwrap();
+        }
+        let open = Open { read: vec![place("yours")], write: vec![place("mine")] };
+        let [mine, yours, theirs] =
+            ["mine", "yours", "theirs"].map(|name| place(name).join("file"));
+        let is_strict = has_landlock();
+        in_a_thread(move || {
+            confine_thread(&open).unwrap();
+            assert_eq!(fs::read(&yours).unwrap(), b"yours");
+            assert_eq!(fs::read(&mine).unwrap(), b"mine");
+            fs::write(&mine, "more").unwrap();
+            fs::rename(&mine, mine.with_extension("c")).unwrap();
+            fs::write(NULL, "away").unwrap();
+            if is_strict {
+                let denied = ErrorKind::PermissionDenied;
+                assert_eq!(fs::read(&theirs).unwrap_err().kind(), denied);
+                assert_eq!(fs::write(&yours, "").unwrap_err().kind(), denied);
+                assert_eq!(fs::remove_file(&yours).unwrap_err().kind(), denied);
+                assert_eq!(fs::read("/etc/hostname").unwrap_err().kind(), denied);
+            }
+            #[expect(clippy::disallowed_methods, reason = "what it starts is confined as well")]
+            let child = Command::new("cat").arg(&theirs).output().unwrap();
+            assert_eq!(child.status.success(), !is_strict);
+        });
+        // The others go on as before.
+        assert_eq!(fs::read(place("theirs/file")).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn a_confined_thread_has_no_network() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        TcpStream::connect(address).unwrap();
+        in_a_thread(move || {
+            confine_thread(&Open::default()).unwrap();
+            let denied = ErrorKind::PermissionDenied;
+            assert_eq!(TcpStream::connect(address).unwrap_err().kind(), denied);
+            assert_eq!(TcpListener::bind("127.0.0.1:0").unwrap_err().kind(), denied);
+            assert_eq!(UdpSocket::bind("127.0.0.1:0").unwrap_err().kind(), denied);
+        });
+    }
+
+    /// Set where this program runs once more, to be confined.
+    const CHILD: &str = "STEPLAKE_TEST_CONFINED";
+
+    #[test]
+    fn a_confined_process_opens_nothing_and_writes_no_more_than_it_may() {
+        if std::env::var_os(CHILD).is_some() {
+            return be_confined();
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let name =
+            "sandbox::tests::a_confined_process_opens_nothing_and_writes_no_more_than_it_may";
+        #[expect(clippy::disallowed_methods, reason = "this program once more")]
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args([name, "--exact", "--nocapture", "--test-threads=1"])
+            .env(CHILD, folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success(), "{said}{}", String::from_utf8_lossy(&child.stderr));
+        assert!(said.contains("1 passed"), "{said}");
+        assert_eq!(fs::metadata(folder.path().join("output")).unwrap().len(), 10);
+    }
+
+    /// What a confined process can still do.
+    fn be_confined() {
+        use std::io::Write;
+        let folder = PathBuf::from(std::env::var_os(CHILD).unwrap());
+        let mut output = File::create(folder.join("output")).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        confine_process(10).unwrap();
+        assert!(File::open("/etc/hostname").is_err());
+        assert!(File::open("/proc/self/status").is_err());
+        assert!(File::create(folder.join("new")).is_err());
+        assert!(TcpStream::connect(address).is_err());
+        assert!(UdpSocket::bind("127.0.0.1:0").is_err());
+        #[expect(clippy::disallowed_methods, reason = "it must fail")]
+        let started = Command::new("/bin/true").status();
+        assert!(started.is_err());
+        // Also where the limit is no obstacle, as it is none to who may raise it.
+        if setrlimit(Resource::RLIMIT_NOFILE, 64, 64).is_ok() && has_landlock() {
+            let denied = ErrorKind::PermissionDenied;
+            assert_eq!(File::open("/etc/hostname").unwrap_err().kind(), denied);
+            assert_eq!(TcpStream::connect(address).unwrap_err().kind(), denied);
+        }
+        std::thread::spawn(|| vec![0_u8; 1 << 20]).join().unwrap();
+        output.write_all(b"0123456789").unwrap();
+    }
+}
