@@ -62,7 +62,7 @@ fn compile_shim(llvm: &Llvm) {
         .define("_GNU_SOURCE", None)
         .warnings(true)
         // The shim walks whole modules on every step: an unoptimised one would be most of a step.
-        .opt_level(2);
+        .opt_level(3);
     if !llvm.has_rtti {
         build.flag("-fno-rtti");
     }

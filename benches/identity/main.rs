@@ -3,8 +3,8 @@
 //!
 //! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode alone, in a
 //! session that has seen nothing of the steps before; two ids have to be equal exactly when the bitcode is; and
-//! states of one id have to have the same features. A step that the verifier rejects is played again in a batch,
-//! whose steps are verified in windows: it has to be rejected at the same place.
+//! states of one id have to have the same features. The steps of each episode, which were made and verified one by
+//! one, are then played in one batch, which is verified in windows: its steps have to be the same, failures too.
 //!
 //! With `--files` the states are the first ones of all `.ll` files below a folder instead.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -24,7 +24,7 @@ use steplake::env::llvm::{LlvmEnvironment, assemble};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::model::{
-    ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, Provenance, StateId, Value,
+    ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, Provenance, StateId, Step, Value,
 };
 
 const ACTION_SPACE: &str = "llvm22-v0";
@@ -178,12 +178,14 @@ impl<'a> Prover<'a> {
         let mut state = self.start(benchmark)?;
         let place = |step: usize| format!("{}, seed {seed}, step {step}", benchmark.uri);
         self.look(state, &place(0))?;
-        let mut actions = Vec::new();
-        for step in 1..=EPISODE_STEPS {
+        let (mut actions, mut steps) = (Vec::new(), Vec::new());
+        for _ in 0..EPISODE_STEPS {
             let choice = random.next_u32() as usize % self.actions;
             let action = ActionIndex(u16::try_from(choice).expect("an action's index is 16 bits"));
             actions.push(action);
-            match self.session.apply(action)?.outcome {
+            let Step { outcome, rewards, .. } = self.session.apply(action)?;
+            steps.push((outcome.clone(), rewards));
+            match outcome {
                 Outcome::State { id, .. } if id == state => {
                     with(self.findings, |findings| findings.repeated += 1);
                 }
@@ -193,31 +195,33 @@ impl<'a> Prover<'a> {
                 }
                 Outcome::Crashed(_) => {
                     with(self.findings, |findings| findings.failures += 1);
-                    self.play_in_windows(benchmark, &actions, &place(actions.len()))?;
-                    return Ok(step);
+                    // What comes after it must not be played.
+                    actions.extend_from_within(..);
+                    break;
                 }
             }
         }
-        Ok(EPISODE_STEPS)
+        self.play_in_windows(benchmark, &actions, &steps, &place(steps.len()))?;
+        Ok(steps.len() as u64)
     }
 
-    /// Plays actions of which the last one failed in one batch, and more after it.
+    /// Plays actions in one batch, which have to come to these steps.
     fn play_in_windows(
         &mut self,
         benchmark: &Benchmark,
         actions: &[ActionIndex],
+        careful: &[(Outcome, Box<[f64]>)],
         place: &str,
     ) -> Result<(), SessionError> {
         self.start(benchmark)?;
-        let more: Vec<ActionIndex> = actions.iter().chain(actions).copied().collect();
-        let (mut steps, mut failed) = (0, false);
-        self.session.multistep(&more, &mut |step, _| {
-            steps += 1;
-            failed = matches!(step.outcome, Outcome::Crashed(_));
+        let mut steps = Vec::with_capacity(careful.len());
+        self.session.multistep(actions, &mut |Step { outcome, rewards, .. }, _| {
+            steps.push((outcome, rewards));
             Ok(ControlFlow::Continue(()))
         })?;
-        if !failed || steps != actions.len() {
-            let text = format!("windows ended after {steps} steps, failed: {failed}: {place}");
+        if steps != careful {
+            let same = steps.iter().zip(careful).take_while(|(one, other)| one == other).count();
+            let text = format!("in windows other steps from {} of {place}", same + 1);
             with(self.findings, |findings| findings.problem(text));
         }
         Ok(())

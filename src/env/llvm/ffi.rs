@@ -60,7 +60,7 @@ unsafe extern "C" {
     pub(super) fn steplake_llvm_module_print(module: *mut RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_module_instructions(module: *const RawModule) -> u64;
     pub(super) fn steplake_llvm_module_features(
-        module: *const RawModule,
+        module: *mut RawModule,
         inst_count: *mut i32,
         autophase: *mut i32,
     );

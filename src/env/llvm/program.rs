@@ -144,8 +144,8 @@ impl Program {
         i64::try_from(count).expect("instructions in memory are fewer than 2^63")
     }
 
-    /// `InstCount` and `Autophase`.
-    pub(super) fn features(&self) -> Features {
+    /// `InstCount` and `Autophase` of a canonical program.
+    pub(super) fn features(&mut self) -> Features {
         let mut features =
             Features { inst_count: [0; INST_COUNT_LEN], autophase: [0; AUTOPHASE_LEN] };
         let (inst_count, autophase) =

@@ -28,11 +28,56 @@ enum Tag : uint32_t {
   TagForeign,
 };
 
+/// The numbers of a function's own values: its arguments, then block by block the block and its instructions.
+class LocalNumbers {
+  const Function *Owner = nullptr;
+  SmallVector<uint32_t, 0> Blocks;
+
+public:
+  /// Numbers the values of `F`, whose block numbers are canonical, and gives their count. Instructions are numbered
+  /// within their blocks by LLVM itself, which saves a table of them.
+  uint32_t take(Function &F) {
+    Owner = &F;
+    Blocks.resize(F.getMaxBlockNumber());
+    uint32_t Next = F.arg_size();
+    for (BasicBlock &B : F) {
+      Blocks[B.getNumber()] = Next;
+      B.renumberInstructions();
+      Next += 1 + instructions(B);
+    }
+    return Next;
+  }
+
+  /// How many instructions a block has that is numbered.
+  static uint32_t instructions(const BasicBlock &B) {
+    return B.empty() ? 0 : 1 + orderInBlock(B.back());
+  }
+
+  /// The number of a value; none where the function does not own it.
+  std::optional<uint32_t> of(const Value &V) const {
+    if (auto *I = dyn_cast<Instruction>(&V)) {
+      const BasicBlock *B = I->getParent();
+      if (!B || B->getParent() != Owner)
+        return std::nullopt;
+      return Blocks[B->getNumber()] + 1 + orderInBlock(*I);
+    }
+    if (auto *A = dyn_cast<Argument>(&V)) {
+      if (A->getParent() == Owner)
+        return A->getArgNo();
+    } else if (auto *B = dyn_cast<BasicBlock>(&V)) {
+      if (Owner && B->getParent() == Owner)
+        return Blocks[B->getNumber()];
+    }
+    return std::nullopt;
+  }
+};
+
 /// Hashes one part of a module. Everything it mentions gets a number: values of its own in their order, all
 /// else in the order of mention, and is described where it is mentioned first.
 class PartHasher {
   KnownHasher Known;
   bool NeedsBitcode = false;
+  LocalNumbers Locals;
   DenseMap<const void *, uint32_t> Numbers;
   uint32_t Next = 0;
   Words Out;
@@ -46,8 +91,6 @@ class PartHasher {
     Out.push_back(Found->second);
     return Fresh;
   }
-
-  void own(const void *Thing) { Numbers[Thing] = Next++; }
 
   void known(Hash128 Hash) {
     Out.push_back(TagKnown);
@@ -97,6 +140,8 @@ class PartHasher {
   void value(const Value *V) {
     if (!V)
       Out.push_back(~0u);
+    else if (std::optional<uint32_t> Number = Locals.of(*V))
+      Out.push_back(*Number);
     else if (number(V))
       describe(*V);
   }
@@ -286,15 +331,9 @@ class PartHasher {
 public:
   explicit PartHasher(KnownContent &Known) : Known(Known) {}
 
-  PartContent function(const Function &F) {
-    Numbers.reserve(F.getInstructionCount() * 2);
-    for (const Argument &A : F.args())
-      own(&A);
-    for (const BasicBlock &B : F) {
-      own(&B);
-      for (const Instruction &I : B)
-        own(&I);
-    }
+  PartContent function(Function &F) {
+    Next = Locals.take(F);
+    Out.reserve(Next * size_t(8));
     Out.push_back(Next);
     Out.push_back(F.size());
     globalObject(F);
@@ -307,7 +346,7 @@ public:
     value(F.hasPrefixData() ? F.getPrefixData() : nullptr);
     value(F.hasPrologueData() ? F.getPrologueData() : nullptr);
     for (const BasicBlock &B : F) {
-      Out.push_back(B.size());
+      Out.push_back(LocalNumbers::instructions(B));
       for (const Instruction &I : B)
         instruction(I);
     }
@@ -396,6 +435,7 @@ public:
 void ContentIds::forget() {
   Known.clear();
   Functions.clear();
+  Counts.clear();
   Rest.reset();
 }
 
@@ -413,11 +453,13 @@ static void addRegistered(Words &Out, const LLVMContext &Context) {
   Add(&LLVMContext::getSyncScopeNames);
 }
 
-void ContentIds::hashParts(const Module &M) {
+void ContentIds::hashParts(Module &M) {
   // Functions that are gone leave their entries behind.
-  if (Functions.size() > 2 * M.size() + 16)
+  if (Functions.size() > 2 * M.size() + 16) {
     Functions.clear();
-  for (const Function &F : M) {
+    Counts.clear();
+  }
+  for (Function &F : M) {
     std::unique_ptr<PartContent> &Part = Functions[&F];
     if (!Part)
       Part = std::make_unique<PartContent>(
@@ -427,7 +469,14 @@ void ContentIds::hashParts(const Module &M) {
     Rest = PartHasher(Known).rest(M);
 }
 
-bool ContentIds::summary(const Module &M, SmallVectorImpl<char> &Out) {
+const FunctionCounts &ContentIds::counts(const Function &F) {
+  std::unique_ptr<FunctionCounts> &Known = Counts[&F];
+  if (!Known)
+    Known = std::make_unique<FunctionCounts>(F);
+  return *Known;
+}
+
+bool ContentIds::summary(Module &M, SmallVectorImpl<char> &Out) {
   hashParts(M);
   Words Hashes;
   Hashes.push_back(M.size());

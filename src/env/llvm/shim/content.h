@@ -5,6 +5,7 @@
 /// says exactly what canonical bitcode says, without writing it.
 #pragma once
 
+#include "feature_counts.h"
 #include "fingerprint.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -59,6 +60,8 @@ struct KnownContent {
 class ContentIds {
   KnownContent Known;
   llvm::DenseMap<const llvm::Function *, std::unique_ptr<PartContent>> Functions;
+  /// Those of functions that were asked for.
+  llvm::DenseMap<const llvm::Function *, std::unique_ptr<FunctionCounts>> Counts;
   std::optional<PartContent> Rest;
 
 public:
@@ -69,16 +72,22 @@ public:
   /// Forgets the hashes of metadata. What is attached nowhere can be rewritten unseen.
   void forgetMetadata() { Known.Metadata.clear(); }
   /// Forgets what was found out about a function.
-  void forget(const llvm::Function &F) { Functions.erase(&F); }
+  void forget(const llvm::Function &F) {
+    Functions.erase(&F);
+    Counts.erase(&F);
+  }
   /// Forgets what was found out about that which belongs to no function.
   void forgetRest() { Rest.reset(); }
 
   /// Writes the text whose SHA-1 names the state to `Out`. Block numbers must be canonical. False: the module
   /// holds something that has no hash here; its bitcode names it.
-  bool summary(const llvm::Module &M, llvm::SmallVectorImpl<char> &Out);
+  bool summary(llvm::Module &M, llvm::SmallVectorImpl<char> &Out);
+
+  /// What features count in a function of a canonical module.
+  const FunctionCounts &counts(const llvm::Function &F);
 
 private:
-  void hashParts(const llvm::Module &M);
+  void hashParts(llvm::Module &M);
 };
 
 } // namespace steplake

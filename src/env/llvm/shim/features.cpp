@@ -1,4 +1,5 @@
 /// InstCount and Autophase, as CompilerGym defines them over LLVM 10's opcodes.
+#include "feature_counts.h"
 #include "module.h"
 
 #include "llvm/Analysis/CFG.h"
@@ -8,10 +9,10 @@
 #include "llvm/IR/Instructions.h"
 
 #include <algorithm>
-#include <array>
 #include <limits>
 
 using namespace llvm;
+using namespace steplake;
 
 namespace {
 
@@ -113,9 +114,11 @@ int32_t clamp(uint64_t Count) {
       std::min<uint64_t>(Count, std::numeric_limits<int32_t>::max()));
 }
 
-class FeatureWalk {
-  std::array<uint64_t, Instruction::OtherOpsEnd> Opcodes = {};
-  std::array<uint64_t, SteplakeAutophaseSize> Counts = {};
+/// Counts what there is in one function.
+class FunctionWalk {
+  FunctionCounts &Found;
+  std::array<uint32_t, Instruction::OtherOpsEnd> &Opcodes = Found.Opcodes;
+  std::array<uint32_t, SteplakeAutophaseSize> &Counts = Found.Counts;
 
   void constant(const ConstantInt &C) {
     unsigned Width = C.getValue().getBitWidth();
@@ -194,12 +197,30 @@ class FeatureWalk {
   }
 
 public:
-  explicit FeatureWalk(const Module &M) {
-    for (const Function &F : M) {
-      ++Counts[TotalFuncs];
-      for (const BasicBlock &B : F)
-        block(B);
-    }
+  FunctionWalk(const Function &F, FunctionCounts &Found) : Found(Found) {
+    for (const BasicBlock &B : F)
+      block(B);
+  }
+};
+
+/// The sums over all functions.
+class FeatureSums {
+  std::array<uint64_t, Instruction::OtherOpsEnd> Opcodes = {};
+  std::array<uint64_t, SteplakeAutophaseSize> Counts = {};
+
+  void add(const FunctionCounts &Found) {
+    for (size_t N = 0; N < Opcodes.size(); ++N)
+      Opcodes[N] += Found.Opcodes[N];
+    for (size_t N = 0; N < Counts.size(); ++N)
+      Counts[N] += Found.Counts[N];
+  }
+
+public:
+  FeatureSums(const Module &M, ContentIds &Known) {
+    for (const Function &F : M)
+      if (!F.isDeclaration())
+        add(Known.counts(F));
+    Counts[TotalFuncs] = M.size();
     for (auto [Position, Opcode] : AutophaseOpcodes)
       Counts[Position] = Opcodes[Opcode];
     for (unsigned Opcode :
@@ -226,10 +247,12 @@ public:
 
 } // namespace
 
-extern "C" void steplake_llvm_module_features(const SteplakeModule *Module,
+FunctionCounts::FunctionCounts(const Function &F) { FunctionWalk(F, *this); }
+
+extern "C" void steplake_llvm_module_features(SteplakeModule *Module,
                                               int32_t *InstCount,
                                               int32_t *Autophase) {
-  FeatureWalk Walk(*Module->IR);
-  Walk.instCount(InstCount);
-  Walk.autophase(Autophase);
+  FeatureSums Sums(*Module->IR, Module->Ids);
+  Sums.instCount(InstCount);
+  Sums.autophase(Autophase);
 }

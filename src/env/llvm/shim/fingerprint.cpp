@@ -9,6 +9,8 @@
 #include "llvm/IR/Operator.h"
 #include "llvm/Support/xxhash.h"
 
+#include <array>
+
 using namespace llvm;
 
 namespace steplake {
@@ -36,11 +38,18 @@ public:
 class NodePrinter {
   InPlace<MDNode> &Nodes;
   SmallVector<const MDNode *, 16> Pending;
+  /// Nodes that were taken down, by their addresses: a few are attached everywhere.
+  std::array<const MDNode *, 256> Recent = {};
 
 public:
   explicit NodePrinter(InPlace<MDNode> &Nodes) : Nodes(Nodes) {}
 
   void add(const MDNode &Node) {
+    const MDNode *&Known =
+        Recent[reinterpret_cast<uintptr_t>(&Node) / 16 % Recent.size()];
+    if (Known == &Node)
+      return;
+    Known = &Node;
     if (Nodes.add(Node, 0))
       Pending.push_back(&Node);
   }
@@ -195,6 +204,10 @@ void hashGlobalObject(Hasher &H, const GlobalObject &G, NodePrinter &Nodes) {
   }
 }
 
+bool givesAlignment(const AttributeList &List) {
+  return List.hasAttrSomewhere(Attribute::Alignment);
+}
+
 /// Takes the prints of functions, one after the other.
 class FunctionPrinter {
   KnownTypes &Types;
@@ -202,6 +215,7 @@ class FunctionPrinter {
   Fingerprint &Print;
   Attachments Attached;
   Hasher Content, Order;
+  bool HasAlignment;
 
   void instruction(Instruction &I) {
     Content.pointer(&I);
@@ -224,6 +238,8 @@ class FunctionPrinter {
       }
     }
     hashOwnFields(Content, I, Types);
+    if (auto *Call = dyn_cast<CallBase>(&I))
+      HasAlignment |= givesAlignment(Call->getAttributes());
     if (I.hasMetadata()) {
       Attached.clear();
       I.getAllMetadata(Attached);
@@ -257,6 +273,7 @@ public:
   FunctionPrint print(Function &F) {
     Content = Hasher();
     Order = Hasher();
+    HasAlignment = givesAlignment(F.getAttributes());
     uint64_t Instructions = 0;
     properties(F);
     for (BasicBlock &B : F) {
@@ -268,8 +285,8 @@ public:
         instruction(I);
       }
     }
-    return {&F, Content.finish(), Order.finish(), Instructions,
-            Print.Shared.size()};
+    return {&F,           Content.finish(), Order.finish(),
+            Instructions, HasAlignment,     Print.Shared.size()};
   }
 };
 
@@ -458,6 +475,7 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
   Result.Order = Before.Order != After.Order;
   Result.List = Before.Functions.size() != After.Functions.size();
   Result.Functions.clear();
+  Result.Aligned.clear();
   Result.Unordered.clear();
   SmallPtrSet<const Function *, 8> Touched;
   Users Mentioning(Touched);
@@ -490,6 +508,8 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
                    Then->Content != Now.Content || Touched.contains(&F);
     if (Changed)
       Result.Functions.push_back(&F);
+    if (Changed && Now.HasAlignment)
+      Result.Aligned.push_back(&F);
     if (Changed || Then->Order != Now.Order)
       Result.Unordered.insert(&F);
   }

@@ -21,6 +21,8 @@ struct FunctionPrint {
   uint64_t Content = 0;
   uint64_t Order = 0;
   uint64_t Instructions = 0;
+  /// Some attribute of it or of its calls gives an alignment.
+  bool HasAlignment = false;
   /// Where its part of `Fingerprint::Shared` ends; it begins where that of the function before ends.
   size_t SharedEnd = 0;
 };
@@ -123,6 +125,8 @@ struct Difference {
   bool Order = false;
   /// Functions with other content, or new ones, or such as use a constant that is another now.
   llvm::SmallVector<llvm::Function *, 8> Functions;
+  /// Those of them that have attributes which give alignments.
+  llvm::SmallVector<llvm::Function *, 8> Aligned;
   /// Functions whose local use-lists may be out of order: those, and those where nothing but the order is
   /// another.
   llvm::SmallPtrSet<const llvm::Function *, 8> Unordered;

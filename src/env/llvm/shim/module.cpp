@@ -192,10 +192,10 @@ int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
 void steplake_llvm_module_settle(SteplakeModule *Module) {
   bool Dropped = false;
   const Difference &Changes = Module->Changes;
-  for (Function *F : Changes.Functions) {
-    Dropped |= dropUnreadable(*F);
+  for (Function *F : Changes.Functions)
     Module->Ids.forget(*F);
-  }
+  for (Function *F : Changes.Aligned)
+    Dropped |= dropUnreadable(*F);
   if (Changes.Module)
     Module->Ids.forgetRest();
   if (Changes.Nodes)

@@ -88,9 +88,9 @@ SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module);
 /// Instructions, as `Module::getInstructionCount` counts them. The module must have been canonicalised.
 uint64_t steplake_llvm_module_instructions(const SteplakeModule *Module);
 
-/// InstCount and Autophase in one walk.
-void steplake_llvm_module_features(const SteplakeModule *Module,
-                                   int32_t *InstCount, int32_t *Autophase);
+/// InstCount and Autophase. The module must be canonical.
+void steplake_llvm_module_features(SteplakeModule *Module, int32_t *InstCount,
+                                   int32_t *Autophase);
 
 /// The names that the context has registered beyond those of every fresh context, one a line: metadata
 /// kinds, bundle tags, synchronisation scopes. Passes that register more make equal modules differ.

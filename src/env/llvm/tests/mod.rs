@@ -120,7 +120,7 @@ fn features_of_a_program_counted_by_hand() {
 fn the_two_vectors_agree_where_they_count_the_same() {
     let engine = engine();
     for bitcode in real_programs() {
-        let program = first_state(&engine, &bitcode).unwrap();
+        let mut program = first_state(&engine, &bitcode).unwrap();
         let features = program.features();
         let count = |name: &str| {
             let place = INST_COUNT_NAMES.iter().position(|known| *known == name).unwrap();
