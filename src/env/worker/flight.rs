@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::posix_fallocate;
 
 /// What a worker can be doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,8 +83,19 @@ impl Flight {
     /// Makes the page, in a file without a name: whoever is killed when, none is left behind. Keep the
     /// file until the worker has opened it by its [path](Self::path).
     pub(super) fn create() -> io::Result<(Self, File)> {
-        let file = tempfile::tempfile_in("/dev/shm").or_else(|_no_memory| tempfile::tempfile())?;
-        file.set_len((WORDS * 8) as u64)?;
+        let in_memory = tempfile::tempfile_in("/dev/shm").and_then(with_room);
+        let file = in_memory.or_else(|_| tempfile::tempfile().and_then(with_room));
+        let file = file.map_err(|error| {
+            let folder = std::env::temp_dir();
+            io::Error::new(
+                error.kind(),
+                format!(
+                    "neither /dev/shm nor {} has room for the page that it shares with its \
+                     supervisor ({error}): free some there",
+                    folder.display()
+                ),
+            )
+        })?;
         Ok((Self::map(&file)?, file))
     }
 
@@ -172,9 +184,27 @@ impl Flight {
     }
 }
 
+/// The file with the page allocated. Where the room for it were looked for only when it is touched,
+/// the answer that there is none would be a signal.
+fn with_room(file: File) -> io::Result<File> {
+    let bytes = i64::try_from(WORDS * 8).map_err(io::Error::other)?;
+    posix_fallocate(&file, 0, bytes)?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+
+    #[test]
+    fn the_page_has_its_room_before_it_is_touched() {
+        let (_supervisor, file) = Flight::create().unwrap();
+        let about = file.metadata().unwrap();
+        assert_eq!(about.len(), (WORDS * 8) as u64);
+        assert!(about.blocks() * 512 >= about.len(), "{} blocks", about.blocks());
+    }
 
     #[test]
     fn the_other_end_reads_what_was_noted() {

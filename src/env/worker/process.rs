@@ -293,7 +293,7 @@ fn is_from_outside(status: ExitStatus) -> bool {
         Signal::SIGHUP,
         // The user's own limit on CPU time.
         Signal::SIGXCPU,
-        // No room left for the page of the flight recorder.
+        // A page of a file, as the program itself is one, could not be read.
         Signal::SIGBUS,
     ];
     status
