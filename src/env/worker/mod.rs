@@ -179,18 +179,28 @@ impl Worker {
         Ok(self.process.as_mut().expect("it was just put there"))
     }
 
+    /// The process that there was last, alive or not: whoever counts on what it holds is to learn
+    /// of its death, and not to get a fresh one that holds nothing.
+    fn last_process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
+        if self.process.is_none() {
+            self.process(environment)?;
+        }
+        Ok(self.process.as_mut().expect("it is there, or was just put there"))
+    }
+
     /// Ends the process: the next one is a fresh one.
     fn renew(&mut self) {
         self.process = None;
     }
 
+    /// Asks the process that there was last.
     fn ask(
         &mut self,
         environment: &'static str,
         request: &Request,
         wall_max: Duration,
     ) -> Result<Reply, WorkerTrouble> {
-        let process = self.process(environment)?;
+        let process = self.last_process(environment)?;
         process.send(request);
         match process.receive(wall_max) {
             Ok(Reply::Error(error)) => {

@@ -80,6 +80,9 @@ impl WorkerSession {
             }
             let asked = {
                 let mut worker = lock(&self.worker);
+                if self.episode.is_none() {
+                    worker.process(self.spec.name)?;
+                }
                 let wall_max = worker.config.step_wall_max();
                 worker.ask(self.spec.name, &request(self.number), wall_max)
             };
@@ -134,7 +137,7 @@ impl WorkerSession {
         let actions: Vec<u16> = pending.iter().copied().take(count).collect();
         let changes = self.episode.as_ref().map(|episode| episode.count.changes());
         let request = Request::Steps { session: self.number, actions, changes, window };
-        let process = worker.process(environment)?;
+        let process = worker.last_process(environment)?;
         process.send(&request);
         let mut visited = 0;
         let failed = loop {

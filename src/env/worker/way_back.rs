@@ -72,7 +72,7 @@ impl WorkerSession {
             Ok(other) => return Err(unexpected(&other).into()),
             Err(trouble) => return failed_again(trouble),
         };
-        let process = worker.process(environment)?;
+        let process = worker.last_process(environment)?;
         // Whoever watches has seen these states: they are to be new to nobody, and sent to nobody.
         let (session, actions) = (self.number, episode.actions.clone());
         process.send(&Request::Steps { session, actions, changes: None, window: None });
