@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
@@ -112,6 +113,26 @@ fn cpu_time_counts_while_nobody_waits_for_the_worker() {
         .unwrap();
     assert_eq!(steps, 2, "the second worker got through");
     assert!(is_spent(&file));
+}
+
+#[test]
+fn the_way_back_has_the_time_of_a_start_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("now");
+    let memory_bytes_max = (4 << 30) + 16_384;
+    let step_cpu_max = Duration::from_millis(100);
+    let mut session = session(WorkerConfig { memory_bytes_max, step_cpu_max, ..config() });
+    let plant = plant(Harm::Hangs, "double", 1, Only::While(file.clone()));
+    start(session.as_mut(), &planted(plant)).unwrap();
+    session.apply(DOUBLE).unwrap();
+    std::fs::write(&file, "").unwrap();
+    for pid in workers_with(memory_bytes_max) {
+        kill(pid, Signal::SIGKILL).unwrap();
+    }
+    let error = session.apply(INCREMENT).unwrap_err();
+    assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+    let said = format!("(more than 0.5 s of CPU time in the action, step 1 on {URI})");
+    assert!(error.to_string().contains(&said), "{error}");
 }
 
 #[test]

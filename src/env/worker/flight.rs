@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::posix_fallocate;
@@ -53,6 +54,8 @@ pub(super) struct Note {
     pub(super) steps: u64,
     /// How many actions of the present request were begun.
     pub(super) begun: u64,
+    /// The milliseconds of CPU time that it may take for what it does.
+    pub(super) cpu_max_ms: u64,
 }
 
 impl Note {
@@ -68,8 +71,9 @@ pub(super) const ACTIONS_KEPT: usize = 1024;
 const PHASE: usize = 0;
 const STEPS: usize = 1;
 const BEGUN: usize = 2;
-const URI_LEN: usize = 3;
-const URI: usize = 4;
+const CPU_MAX_MS: usize = 3;
+const URI_LEN: usize = 4;
+const URI: usize = 5;
 const ACTIONS: usize = URI + URI_BYTES_MAX / 8;
 const WORDS: usize = ACTIONS + ACTIONS_KEPT;
 
@@ -153,6 +157,12 @@ impl Flight {
         self.phase(Phase::Acting);
     }
 
+    /// Notes the CPU time that the worker may take for what it does from now on.
+    pub(super) fn allow(&self, cpu_max: Duration) {
+        let milliseconds = u64::try_from(cpu_max.as_millis()).unwrap_or(u64::MAX);
+        self.word(CPU_MAX_MS).store(milliseconds, Ordering::Relaxed);
+    }
+
     /// Notes what the worker does from now on.
     pub(super) fn phase(&self, phase: Phase) {
         self.word(PHASE).store(phase as u64, Ordering::Release);
@@ -180,6 +190,7 @@ impl Flight {
             actions: (steps - kept..steps).map(action).collect(),
             steps,
             begun: self.word(BEGUN).load(Ordering::Relaxed),
+            cpu_max_ms: self.word(CPU_MAX_MS).load(Ordering::Relaxed),
         }
     }
 }
@@ -221,8 +232,10 @@ mod tests {
             }
             worker.act(action);
         }
+        worker.allow(Duration::from_millis(1500));
         let note = supervisor.read();
         assert_eq!((note.phase, note.steps, note.begun), (Phase::Acting, 2000, 10));
+        assert_eq!(note.cpu_max_ms, 1500);
         assert_eq!(note.actions, (976..2000).collect::<Vec<_>>());
         assert_eq!(note.place(), "in the action, step 2000 on generator://csmith-v0/3");
         worker.begin("x");

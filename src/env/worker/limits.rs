@@ -11,6 +11,8 @@ use nix::sys::signal::{SigEvent, SigevNotify, Signal};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 
+use super::flight::Flight;
+
 /// How many times the CPU time of a step the start of a program may take: to read it, and to run the
 /// compiler's own pipelines for the baselines.
 const START_STEPS: u32 = 5;
@@ -66,18 +68,24 @@ impl Alarm {
     }
 
     /// From now on a step may take its time.
-    pub(super) fn begin_step(&mut self) {
-        self.set(self.step_cpu_max);
+    pub(super) fn begin_step(&mut self, flight: &Flight) {
+        self.begin(self.step_cpu_max, flight);
     }
 
     /// From now on a start may take its time, or a step that was confirmed before and is played again.
-    pub(super) fn begin_start(&mut self) {
-        self.set(start_cpu(self.step_cpu_max));
+    pub(super) fn begin_start(&mut self, flight: &Flight) {
+        self.begin(start_cpu(self.step_cpu_max), flight);
     }
 
     /// Nothing is going on.
     pub(super) fn rest(&mut self) {
         self.set(Duration::ZERO);
+    }
+
+    /// The limit is noted, since whoever learns of the signal is to say which one it was.
+    fn begin(&mut self, limit: Duration, flight: &Flight) {
+        flight.allow(limit);
+        self.set(limit);
     }
 
     fn set(&mut self, limit: Duration) {

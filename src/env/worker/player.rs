@@ -51,7 +51,7 @@ impl Player<'_> {
     pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
         for &action in actions {
             self.flight.act(action.0);
-            self.alarm.begin_start();
+            self.alarm.begin_start(self.flight);
             let step = self.served.session.apply_unchecked(action)?;
             self.doubt(&step.outcome, self.flags(action));
             if let Outcome::Crashed(failure) = step.outcome {
@@ -99,7 +99,7 @@ impl Player<'_> {
             return Ok(Some(End::Broken(failure)));
         }
         self.flight.act(action.0);
-        self.alarm.begin_step();
+        self.alarm.begin_step(self.flight);
         let session = &mut self.served.session;
         let step = if alone { session.apply(action)? } else { session.apply_unchecked(action)? };
         self.doubt(&step.outcome, flags);
@@ -164,7 +164,7 @@ impl Player<'_> {
         if self.window.unchecked_since.take().is_none() {
             return Ok(None);
         }
-        self.alarm.begin_step();
+        self.alarm.begin_step(self.flight);
         self.served.session.check()
     }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 
 use super::WorkerConfig;
-use super::flight::{Flight, Note, Phase};
+use super::flight::{Flight, Note};
 use super::limits::CPU_SIGNAL;
 use super::wire::{self, LENGTH_BYTES, Reply, Request};
 use crate::model::{Failure, FailureKind};
@@ -206,7 +206,7 @@ impl Process {
         let last_words = self.last_words();
         let (kind, reason, from_outside) = match self.child.wait() {
             Ok(status) => {
-                let (kind, reason) = match self.over_time(status, &note) {
+                let (kind, reason) = match over_time(status, &note) {
                     Some(reason) => (FailureKind::TimeOut, reason),
                     None => reason(status, &last_words),
                 };
@@ -216,16 +216,6 @@ impl Process {
         };
         let detail = format!("{reason} {}", note.place());
         Death { failure: Failure { kind, detail }, note, from_outside }
-    }
-
-    /// The limit on CPU time that the worker ended itself by.
-    fn over_time(&self, status: ExitStatus, note: &Note) -> Option<String> {
-        let limit = match note.phase {
-            Phase::Starting => self.config.start_cpu_max(),
-            _ => self.config.step_cpu_max,
-        };
-        let is_over = status.signal() == Some(CPU_SIGNAL as i32);
-        is_over.then(|| format!("more than {} s of CPU time", limit.as_secs_f64()))
     }
 
     /// The line of the worker's output that says most about its death.
@@ -282,6 +272,13 @@ impl Drop for Process {
 
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// The limit on CPU time that a worker ended itself by.
+fn over_time(status: ExitStatus, note: &Note) -> Option<String> {
+    let is_over = status.signal() == Some(CPU_SIGNAL as i32);
+    let limit = Duration::from_millis(note.cpu_max_ms);
+    is_over.then(|| format!("more than {} s of CPU time", limit.as_secs_f64()))
 }
 
 /// No compiler kills, interrupts or terminates itself.
