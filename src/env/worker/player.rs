@@ -76,10 +76,17 @@ impl Player<'_> {
                 break;
             }
         }
-        // What was made before an action that there is none of is checked and sent all the same.
         let broken = match result {
             Ok(Some(End::Broken(failure))) => Some(failure),
             Ok(Some(End::Episode) | None) => self.close()?,
+            // Nothing that is held back can be trusted any more, unless it was the compiler that
+            // broke a state.
+            Err(defect @ SessionError::Defect(_)) => match self.check()? {
+                Some(failure) => Some(failure),
+                None => return Err(defect),
+            },
+            // What was made before an action that there is none of is checked and sent all the
+            // same.
             Err(error) => match self.close()? {
                 Some(failure) => Some(failure),
                 None => return Err(error),
@@ -100,6 +107,9 @@ impl Player<'_> {
         }
         self.flight.act(action.0);
         self.alarm.begin_step(self.flight);
+        if !alone {
+            self.window.unchecked_since.get_or_insert_with(Instant::now);
+        }
         let session = &mut self.served.session;
         let step = if alone { session.apply(action)? } else { session.apply_unchecked(action)? };
         self.doubt(&step.outcome, flags);
@@ -107,7 +117,6 @@ impl Player<'_> {
         match &step.outcome {
             &Outcome::State { id, changed, .. } => {
                 if !alone {
-                    self.window.unchecked_since.get_or_insert_with(Instant::now);
                     self.window.changes += u32::from(changed);
                 }
                 let is_keyframe = |every| count.step(every, changed, flags);
@@ -208,4 +217,102 @@ pub(super) fn look(
 /// The supervisor is gone, or a reply cannot be put into a message.
 fn unsent(error: &std::io::Error) -> SessionError {
     SessionError::Worker(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::toy::ToyEnvironment;
+    use crate::env::{Environment, Session, Start, Started, Visit, Watch};
+    use crate::model::{FailureKind, StateId, Step, Value};
+
+    /// The third action shows that something does not hold which always does.
+    struct Untrue {
+        steps: u8,
+        is_broken: bool,
+    }
+
+    impl Session for Untrue {
+        fn apply_unchecked(&mut self, _: ActionIndex) -> Result<Step, SessionError> {
+            self.steps += 1;
+            if self.steps == 3 {
+                return Err(SessionError::Defect("two ids of one state".into()));
+            }
+            let id = StateId([self.steps; 20]);
+            let (changed, end_of_episode, action_space_changed) = (true, false, false);
+            let outcome = Outcome::State { id, changed, end_of_episode, action_space_changed };
+            Ok(Step { outcome, rewards: Box::new([]), wall_time: Duration::ZERO })
+        }
+
+        fn check(&mut self) -> Result<Option<Failure>, SessionError> {
+            let failure = || Failure { kind: FailureKind::Verifier, detail: "broken".into() };
+            Ok(self.is_broken.then(failure))
+        }
+
+        fn start(&mut self, _: &Start<'_>) -> Result<Started, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn apply(&mut self, _: ActionIndex) -> Result<Step, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn identify(&mut self, _: &[u8]) -> Result<StateId, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn multistep(&mut self, _: &[ActionIndex], _: &mut Visit<'_>) -> Result<(), SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn observe(&mut self, _: ObservationIndex) -> Result<Value, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+    }
+
+    /// What comes of three actions in one window, and the bytes that were sent meanwhile.
+    fn play(is_broken: bool) -> (Result<Reply, SessionError>, Vec<u8>) {
+        let environment = ToyEnvironment::default();
+        let spec = environment.spec();
+        let session = Box::new(Untrue { steps: 0, is_broken });
+        let (action_space, watch) = (spec.action_spaces[0].name.clone(), Watch::default());
+        let mut served = Served { session, action_space, watch, is_in_doubt: false };
+        let (flight, _file) = Flight::create().unwrap();
+        let mut alarm = Alarm::new(Duration::from_hours(1)).unwrap();
+        let (mut out, mut sent) = UnixStream::pair().unwrap();
+        let mut player = Player {
+            spec,
+            served: &mut served,
+            flight: &flight,
+            alarm: &mut alarm,
+            sent: &mut Sent::default(),
+            out: &mut out,
+            changes_max: NonZeroU32::new(16),
+            window: Window::default(),
+        };
+        let result = player.play(&[ActionIndex(0); 3], KeyframeCount::default());
+        alarm.rest();
+        drop(out);
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut sent, &mut bytes).unwrap();
+        (result, bytes)
+    }
+
+    #[test]
+    fn nothing_of_a_window_with_a_defect_is_sent() {
+        let (result, sent) = play(false);
+        assert!(matches!(result, Err(SessionError::Defect(_))), "{result:?}");
+        assert!(sent.is_empty(), "{sent:?}");
+    }
+
+    #[test]
+    fn a_state_that_the_compiler_broke_is_no_defect() {
+        let (result, sent) = play(true);
+        assert!(matches!(result, Ok(Reply::Broken { .. })), "{result:?}");
+        assert!(sent.is_empty(), "{sent:?}");
+    }
 }
