@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-use super::planted::{Broken, START};
+use super::planted::{Broken, CHECK, START};
 #[doc(hidden)]
 pub use super::planted::{Harm, Only, Plant};
 use super::{
@@ -307,6 +307,7 @@ impl Session for ToySession {
 
     fn check(&mut self) -> Result<Option<Failure>, SessionError> {
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        episode.program.strike(CHECK);
         if episode.broken.is_none() {
             return Ok(None);
         }

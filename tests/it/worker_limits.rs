@@ -1,5 +1,6 @@
 //! Limits of workers: those of the machine and of the user's shell decide nothing, ours do.
 
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -113,6 +114,17 @@ fn cpu_time_counts_while_nobody_waits_for_the_worker() {
         .unwrap();
     assert_eq!(steps, 2, "the second worker got through");
     assert!(is_spent(&file));
+}
+
+#[test]
+fn a_check_has_the_time_of_a_step_whether_it_is_of_a_window_or_of_one_action() {
+    // The action and its check take more than a step may, but not each of them.
+    for window_changes_max in [None, NonZeroU32::new(16)] {
+        let mut session = session(WorkerConfig { window_changes_max, ..config() });
+        start(session.as_mut(), &harmful(Harm::Plods)).unwrap();
+        let outcome = session.apply(DOUBLE).unwrap().outcome;
+        assert!(outcome.state().is_some(), "{outcome:?}");
+    }
 }
 
 #[test]

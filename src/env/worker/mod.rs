@@ -76,7 +76,8 @@ const WINDOW_CHANGES_MAX: NonZeroU32 = NonZeroU32::new(16).expect("16 is not 0")
 pub struct WorkerConfig {
     /// The steplake binary.
     pub program: PathBuf,
-    /// The CPU time that one step may take, observations included. The other limits on time follow from it.
+    /// The CPU time that one step may take; the check of it, or of a window, may take as much, and
+    /// so may what is observed of the state. The other limits on time follow from it.
     pub step_cpu_max: Duration,
     /// The address space that a worker may have, in bytes.
     pub memory_bytes_max: u64,

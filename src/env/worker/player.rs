@@ -107,33 +107,28 @@ impl Player<'_> {
         }
         self.flight.act(action.0);
         self.alarm.begin_step(self.flight);
-        if !alone {
-            self.window.unchecked_since.get_or_insert_with(Instant::now);
-        }
-        let session = &mut self.served.session;
-        let step = if alone { session.apply(action)? } else { session.apply_unchecked(action)? };
+        self.window.unchecked_since.get_or_insert_with(Instant::now);
+        let step = self.served.session.apply_unchecked(action)?;
         self.doubt(&step.outcome, flags);
-        let (mut observed, ends) = (Vec::new(), step.outcome.ends_episode());
-        match &step.outcome {
+        let ends = step.outcome.ends_episode();
+        let observed = match &step.outcome {
             &Outcome::State { id, changed, .. } => {
-                if !alone {
-                    self.window.changes += u32::from(changed);
-                }
+                self.window.changes += u32::from(changed);
                 let is_keyframe = |every| count.step(every, changed, flags);
                 let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
                 let spaces = self.sent.lacks(self.served, id, whole, self.spec);
-                if spaces.iter().any(|&space| self.shows_all(space))
+                if (alone || spaces.iter().any(|&space| self.shows_all(space)))
                     && let Some(failure) = self.check()?
                 {
                     return Ok(Some(End::Broken(failure)));
                 }
-                observed = look(self.flight, self.served, &spaces)?;
+                let observed = self.look(&spaces)?;
                 self.sent.note(id, whole, &spaces);
+                observed
             }
-            // The window before it cannot be checked any more.
-            Outcome::Crashed(failure) if !alone => return Ok(Some(End::Broken(failure.clone()))),
-            Outcome::Crashed(_) => {}
-        }
+            // The window before it, if there is one, cannot be checked any more.
+            Outcome::Crashed(failure) => return Ok(Some(End::Broken(failure.clone()))),
+        };
         wire::append(&mut self.window.frames, &Reply::Step { step: step.into(), observed })
             .map_err(|error| unsent(&error))?;
         if (alone || self.is_full())
@@ -165,6 +160,18 @@ impl Player<'_> {
         let Window { unchecked_since, changes, .. } = &self.window;
         self.changes_max.is_none_or(|max| *changes >= max.get())
             || unchecked_since.is_some_and(|since| since.elapsed() >= WINDOW_TIME_MAX)
+    }
+
+    /// Observes the state. That has a time of its own, like the check: were it that of the action,
+    /// it would matter whether there was a check in between.
+    fn look(
+        &mut self,
+        spaces: &[ObservationIndex],
+    ) -> Result<Vec<(u8, wire::WireValue)>, SessionError> {
+        if !spaces.is_empty() {
+            self.alarm.begin_step(self.flight);
+        }
+        look(self.flight, self.served, spaces)
     }
 
     /// Checks what has not been checked yet.
