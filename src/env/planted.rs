@@ -50,6 +50,8 @@ pub enum Harm {
     Heals,
     /// The process aborts.
     Aborts,
+    /// Our own code panics.
+    Panics,
     /// The process is ended as from outside.
     Killed,
     /// The process computes for ever.
@@ -79,10 +81,11 @@ pub enum Only {
 }
 
 impl Harm {
-    const ALL: [(Self, &'static str); 10] = [
+    const ALL: [(Self, &'static str); 11] = [
         (Self::Breaks, "breaks"),
         (Self::Heals, "heals"),
         (Self::Aborts, "aborts"),
+        (Self::Panics, "panics"),
         (Self::Killed, "killed"),
         (Self::Hangs, "hangs"),
         (Self::Sleeps, "sleeps"),
@@ -138,6 +141,7 @@ impl Plant {
             Harm::Breaks => return Some(Broken { heals_after: None }),
             Harm::Heals => return Some(Broken { heals_after: Some(2) }),
             Harm::Aborts => std::process::abort(),
+            Harm::Panics => panic!("as planted"),
             Harm::Killed => raise(Signal::SIGKILL).expect("a process may end itself"),
             Harm::Hangs => loop {
                 std::hint::spin_loop();

@@ -128,6 +128,19 @@ fn a_check_has_the_time_of_a_step_whether_it_is_of_a_window_or_of_one_action() {
 }
 
 #[test]
+fn a_panic_is_a_defect_and_no_outcome() {
+    let mut session = session(config());
+    start(session.as_mut(), &harmful(Harm::Panics)).unwrap();
+    session.apply(INCREMENT).unwrap();
+    let error = session.apply(DOUBLE).unwrap_err();
+    assert!(matches!(error, SessionError::Defect(_)), "{error:?}");
+    let said = error.to_string();
+    assert!(said.starts_with("a worker panicked at src/env/planted.rs:"), "{said}");
+    let place = format!(": as planted in the action, step 2 on {URI}: ");
+    assert!(said.contains(&place) && said.ends_with("please report it"), "{said}");
+}
+
+#[test]
 fn the_way_back_has_the_time_of_a_start_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("now");

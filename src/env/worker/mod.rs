@@ -16,6 +16,8 @@
 //! comes to is handed on as if nothing had happened, and is counted
 //! ([`Environment::repeated_windows`]).
 //!
+//! A worker that panics has a defect of ours: [`SessionError::Defect`], and nothing is recorded.
+//!
 //! A worker that somebody else ended says nothing about the compiler. It is brought back, and its sessions with
 //! it, by playing their actions again. Where that happens too often in a row, or where a worker cannot be had at
 //! all, the machine is at fault: [`SessionError::Machine`].
@@ -58,7 +60,7 @@ use std::time::Duration;
 pub use child::serve;
 pub use wire::{fuzz_messages, fuzz_seeds};
 
-use self::process::{Death, Process};
+use self::process::{Blame, Death, Process};
 use self::session::WorkerSession;
 use self::wire::{Reply, Request};
 use super::{Environment, Session, SessionError};
@@ -210,7 +212,7 @@ impl Worker {
             Ok(reply) => Ok(reply),
             Err(death) => {
                 self.renew();
-                Err(WorkerTrouble::Death(death))
+                Err(death.into())
             }
         }
     }
@@ -219,6 +221,15 @@ impl Worker {
 enum WorkerTrouble {
     Error(SessionError),
     Death(Death),
+}
+
+impl From<Death> for WorkerTrouble {
+    fn from(death: Death) -> Self {
+        match death.blame {
+            Blame::Ourselves => Self::Error(SessionError::Defect(death.failure.detail)),
+            Blame::Compiler | Blame::Outside => Self::Death(death),
+        }
+    }
 }
 
 impl From<SessionError> for WorkerTrouble {

@@ -41,6 +41,20 @@ enum Batch {
     Ended(Death),
 }
 
+impl Batch {
+    /// The end of a batch of `count` actions whose worker died when so many of them were visited.
+    fn of(death: Death, visited: usize, count: usize) -> Result<Self, SessionError> {
+        match WorkerTrouble::from(death) {
+            WorkerTrouble::Error(error) => Err(error),
+            WorkerTrouble::Death(death) if death.is_from_outside() => Ok(Self::Ended(death)),
+            WorkerTrouble::Death(Death { failure, note, .. }) => {
+                let count = suspects(note.begun, visited, count);
+                Ok(Self::Failed(Suspects { count, failure }))
+            }
+        }
+    }
+}
+
 /// A failure of one of the next `count` pending actions.
 struct Suspects {
     count: usize,
@@ -92,7 +106,9 @@ impl WorkerSession {
                     return Ok(reply);
                 }
                 Err(WorkerTrouble::Error(error)) => return Err(error),
-                Err(WorkerTrouble::Death(death)) if death.from_outside => self.note_end(&death)?,
+                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
+                    self.note_end(&death)?;
+                }
                 Err(WorkerTrouble::Death(_)) if !failed => failed = true,
                 Err(WorkerTrouble::Death(death)) => {
                     return Err(SessionError::Worker(death.failure.detail));
@@ -178,11 +194,7 @@ impl WorkerSession {
                     return Err(error);
                 }
                 Ok(other) => return Err(unexpected(&other)),
-                Err(death) if death.from_outside => break Batch::Ended(death),
-                Err(Death { failure, note, .. }) => {
-                    let count = suspects(note.begun, visited, count);
-                    break Batch::Failed(Suspects { count, failure });
-                }
+                Err(death) => break Batch::of(death, visited, count)?,
             }
         };
         worker.renew();
@@ -264,7 +276,9 @@ impl WorkerSession {
                     return Ok(reply);
                 }
                 Err(WorkerTrouble::Error(error)) => return Err(error),
-                Err(WorkerTrouble::Death(death)) if death.from_outside => self.note_end(&death)?,
+                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
+                    self.note_end(&death)?;
+                }
                 Err(WorkerTrouble::Death(_)) if !has_failed => has_failed = true,
                 Err(WorkerTrouble::Death(Death { failure, .. })) => {
                     let uri = start.benchmark.uri.to_string();

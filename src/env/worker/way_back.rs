@@ -91,7 +91,7 @@ impl WorkerSession {
                 Ok(other) => return Err(unexpected(&other).into()),
                 Err(death) => {
                     worker.renew();
-                    return failed_again(WorkerTrouble::Death(death));
+                    return failed_again(death.into());
                 }
             }
         }
@@ -106,7 +106,7 @@ impl WorkerSession {
 /// A failure on the way back to a state, unless it is no word about the compiler.
 fn failed_again(trouble: WorkerTrouble) -> Result<Again, WorkerTrouble> {
     match trouble {
-        WorkerTrouble::Death(death) if !death.from_outside => Ok(Again::Failed(death.failure)),
+        WorkerTrouble::Death(death) if !death.is_from_outside() => Ok(Again::Failed(death.failure)),
         other => Err(other),
     }
 }
