@@ -176,6 +176,30 @@ fn how_deep_a_compiler_may_recurse_does_not_depend_on_the_users_limits() {
 }
 
 #[test]
+fn how_much_memory_a_compiler_may_take_does_not_depend_on_the_users_limits() {
+    for (limit, mib) in [("-d", 300), ("-v", 1000)] {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = format!("ulimit {limit} {} || exit 1", mib << 10);
+        let program = script(folder.path(), &lines);
+        let mut session = session(WorkerConfig { program, ..config() });
+        match start(session.as_mut(), &harmful(Harm::Leaks)) {
+            // Who may raise limits has ours.
+            Ok(()) => {
+                let outcome = session.apply(DOUBLE).unwrap().outcome;
+                assert!(outcome.state().is_some(), "{limit}: {outcome:?}");
+            }
+            Err(error) => {
+                assert!(matches!(error, SessionError::Unavailable { .. }), "{error:?}");
+                let said = format!(
+                    "(`ulimit {limit}`) is {mib} MiB here, and a worker has to be given 4096 MiB"
+                );
+                assert!(error.to_string().contains(&said), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_earlier_programs_left_behind_does_not_count() {
     // Each doubling takes 384 MiB, and does not give them back.
     let benchmark = harmful(Harm::Leaks);

@@ -6,7 +6,7 @@
 use std::io;
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigEvent, SigevNotify, Signal};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
@@ -47,10 +47,31 @@ pub(super) fn wall(cpu: Duration) -> Duration {
     (cpu * WALL_PER_CPU).max(WALL_MIN)
 }
 
-/// Limits this process for good.
+/// Limits this process for good. What a compiler could run into and is the user's alone is an
+/// error: failures would be taken for the compiler's.
 pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
-    setrlimit(Resource::RLIMIT_AS, memory_bytes_max, memory_bytes_max)?;
+    let memory = ": raise it, or give workers less by --worker-memory-mib";
+    limit(Resource::RLIMIT_AS, memory_bytes_max, "address space (`ulimit -v`)", memory)?;
+    // Part of the address space, so that ours on that comes first.
+    limit(Resource::RLIMIT_DATA, memory_bytes_max, "data (`ulimit -d`)", memory)?;
+    limit(
+        Resource::RLIMIT_FSIZE,
+        OUTPUT_BYTES_MAX,
+        "the size of files (`ulimit -f`)",
+        ": raise it",
+    )?;
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
+}
+
+fn limit(resource: Resource, bytes: u64, on: &str, advice: &str) -> io::Result<()> {
+    setrlimit(resource, bytes, bytes).map_err(|error| {
+        let hard = getrlimit(resource).map_or(0, |(_, hard)| hard);
+        let (hard_mib, mib) = (hard >> 20, bytes >> 20);
+        io::Error::other(format!(
+            "the limit on {on} is {hard_mib} MiB here, and a worker has to be given {mib} MiB \
+             ({error}){advice}"
+        ))
+    })
 }
 
 /// Ends this process when what it is at takes more CPU time than it may.
