@@ -200,6 +200,21 @@ fn how_much_memory_a_compiler_may_take_does_not_depend_on_the_users_limits() {
 }
 
 #[test]
+fn memory_that_the_machine_does_not_have_is_not_the_compilers_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let binary = env!("CARGO_BIN_EXE_steplake");
+    // The worker gets less than it is said to have, as on a machine that has less.
+    let line = format!("exec {binary} \"$1\" \"$2\" \"$3\" \"$4\" $((1600 << 20))");
+    let program = script(folder.path(), &line);
+    let mut session = session(WorkerConfig { program, memory_bytes_max: 1 << 48, ..config() });
+    start(session.as_mut(), &harmful(Harm::Leaks)).unwrap();
+    let error = (0..12).find_map(|_| session.apply(DOUBLE).err()).unwrap();
+    assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+    let said = "where this machine has no 268435456 MiB to give, in the action, step ";
+    assert!(error.to_string().contains(said), "{error}");
+}
+
+#[test]
 fn what_earlier_programs_left_behind_does_not_count() {
     // Each doubling takes 384 MiB, and does not give them back.
     let benchmark = harmful(Harm::Leaks);

@@ -8,6 +8,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use memmap2::MmapOptions;
 use nix::sys::signal::Signal;
 
 use super::WorkerConfig;
@@ -226,11 +227,29 @@ impl Process {
         let note = self.flight.read();
         let output = self.last_output();
         let (kind, reason, blame) = match self.child.wait() {
-            Ok(status) => judge(status, &note, &output),
+            Ok(status) => self.judge(status, &note, &output),
             Err(error) => (FailureKind::Crash, format!("lost: {error}"), Blame::Outside),
         };
         let detail = format!("{reason} {}", note.place());
         Death { failure: Failure { kind, detail }, note, blame }
+    }
+
+    /// What the worker died of, and by whose doing.
+    fn judge(&self, status: ExitStatus, note: &Note, output: &str) -> (FailureKind, String, Blame) {
+        if let Some(reason) = over_time(status, note) {
+            return (FailureKind::TimeOut, reason, Blame::Compiler);
+        }
+        if let Some(reason) = panic(status, output) {
+            return (FailureKind::Crash, reason, Blame::Ourselves);
+        }
+        let (kind, reason) = reason(status, &last_words(output));
+        if kind == FailureKind::OutOfMemory && !is_to_be_had(self.config.memory_bytes_max) {
+            let mib = self.config.memory_bytes_max >> 20;
+            let reason = format!("{reason}, where this machine has no {mib} MiB to give,");
+            return (kind, reason, Blame::Outside);
+        }
+        let blame = if is_from_outside(status) { Blame::Outside } else { Blame::Compiler };
+        (kind, reason, blame)
     }
 
     /// The end of what the worker printed.
@@ -283,19 +302,6 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// What a worker died of, and by whose doing.
-fn judge(status: ExitStatus, note: &Note, output: &str) -> (FailureKind, String, Blame) {
-    if let Some(reason) = over_time(status, note) {
-        return (FailureKind::TimeOut, reason, Blame::Compiler);
-    }
-    if let Some(reason) = panic(status, output) {
-        return (FailureKind::Crash, reason, Blame::Ourselves);
-    }
-    let (kind, reason) = reason(status, &last_words(output));
-    let blame = if is_from_outside(status) { Blame::Outside } else { Blame::Compiler };
-    (kind, reason, blame)
-}
-
 /// Where our own code panicked in a worker, and what it said.
 fn panic(status: ExitStatus, output: &str) -> Option<String> {
     // Where a panic cannot unwind, the process aborts.
@@ -324,6 +330,13 @@ fn last_words(output: &str) -> String {
 /// What this program said in a worker that did not come up.
 fn own_words(output: &str) -> Option<String> {
     output.lines().rev().find_map(|line| line.strip_prefix("steplake: ")).map(str::to_owned)
+}
+
+/// Whether the kernel gives a process that much address space. Where it does not, a worker may run
+/// out of memory below its limit.
+fn is_to_be_had(bytes: u64) -> bool {
+    let length = usize::try_from(bytes).ok();
+    length.is_some_and(|length| MmapOptions::new().len(length).map_anon().is_ok())
 }
 
 /// The limit on CPU time that a worker ended itself by.
