@@ -204,7 +204,7 @@ impl Worker<'_> {
 
     fn start(&mut self, session: u32, start: &WireStart) -> Result<Reply, SessionError> {
         let benchmark = start.benchmark()?;
-        self.flight.begin(benchmark.uri.as_str());
+        self.flight.begin(benchmark.uri.as_str(), start.steps);
         self.alarm.begin_start(&self.flight);
         if self.asker != start.asker {
             self.sent.forget();

@@ -128,10 +128,10 @@ impl Flight {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Notes that an episode begins.
-    pub(super) fn begin(&self, uri: &str) {
+    /// Notes that an episode begins, with so many actions behind it.
+    pub(super) fn begin(&self, uri: &str, steps: u64) {
         let bytes = &uri.as_bytes()[..uri.len().min(URI_BYTES_MAX)];
-        self.word(STEPS).store(0, Ordering::Relaxed);
+        self.word(STEPS).store(steps, Ordering::Relaxed);
         self.word(URI_LEN).store(bytes.len() as u64, Ordering::Relaxed);
         for (index, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -225,7 +225,7 @@ mod tests {
         let name = std::fs::read_link(&path).unwrap();
         assert!(name.to_str().unwrap().ends_with("(deleted)"), "{name:?} has to be removed");
         drop(file);
-        worker.begin("generator://csmith-v0/3");
+        worker.begin("generator://csmith-v0/3", 0);
         for action in 0..2000 {
             if action == 1990 {
                 worker.request();
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(note.cpu_max_ms, 1500);
         assert_eq!(note.actions, (976..2000).collect::<Vec<_>>());
         assert_eq!(note.place(), "in the action, step 2000 on generator://csmith-v0/3");
-        worker.begin("x");
+        worker.begin("x", 0);
         let note = supervisor.read();
         assert_eq!((note.phase, note.benchmark.as_str(), note.steps), (Phase::Starting, "x", 0));
     }

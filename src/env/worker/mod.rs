@@ -8,13 +8,16 @@
 //!
 //! A worker that dies, runs past a limit or breaks its module may do so because of the compiler, because of what
 //! it did before, or because of the machine. *A failure is the compiler's only if a fresh worker, in which the
-//! confirmed actions were played again, shows it once more, under the same limits.* One case is left to the first
-//! worker: where an action that is not a pure function of the state came before, so that playing the actions again
-//! leads elsewhere. Then it is an
+//! confirmed actions were played again, shows it once more, under the same limits.* Then it is an
 //! [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason that the fresh worker gives; over a
 //! program, before there is a state, a [`SessionError::StartFailed`]. Where the fresh worker gets on, what it
 //! comes to is handed on as if nothing had happened, and is counted
 //! ([`Environment::repeated_windows`]).
+//!
+//! Where an action came before that is not a pure function of the state, playing the actions again
+//! may lead elsewhere. So from such an action on, each state is sent along whole, and the fresh
+//! worker begins in the one in which the next action failed. It has no rewards to go on with: where
+//! it gets on, that is [`SessionError::Machine`].
 //!
 //! A worker that panics has a defect of ours: [`SessionError::Defect`], and nothing is recorded.
 //!

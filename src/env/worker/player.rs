@@ -116,7 +116,12 @@ impl Player<'_> {
                 self.window.changes += u32::from(changed);
                 let is_keyframe = |every| count.step(every, changed, flags);
                 let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
-                let spaces = self.sent.lacks(self.served, id, whole, self.spec);
+                let mut spaces = self.sent.lacks(self.served, id, whole, self.spec);
+                // Nothing else leads back to it.
+                let itself = self.spec.state_index();
+                if self.served.is_in_doubt && changed && !spaces.contains(&itself) {
+                    spaces.push(itself);
+                }
                 if (alone || spaces.iter().any(|&space| self.shows_all(space)))
                     && let Some(failure) = self.check()?
                 {
@@ -144,7 +149,8 @@ impl Player<'_> {
     }
 
     /// After a change by an action that may lead elsewhere next time, a step that fails cannot be come back
-    /// to for sure: from there on each is a window of its own, so that it is known which one failed.
+    /// to for sure: from there on each is a window of its own, so that it is known which one
+    /// failed, and each state is sent along, so that another worker can begin in it.
     fn doubt(&mut self, outcome: &Outcome, flags: ActionFlags) {
         let changed = matches!(outcome, Outcome::State { changed: true, .. });
         self.served.is_in_doubt |= changed && !flags.replayable;
