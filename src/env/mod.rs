@@ -46,6 +46,7 @@ pub fn open(name: &str) -> Option<Box<dyn Environment>> {
     match name {
         llvm::NAME => Some(Box::new(llvm::LlvmEnvironment::new())),
         toy::NAME => Some(Box::new(toy::ToyEnvironment::default())),
+        toy::UNSURE => Some(Box::new(toy::ToyEnvironment::unsure())),
         _ => None,
     }
 }

@@ -6,8 +6,10 @@
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, raise};
+use nix::time::{ClockId, clock_gettime};
 
 /// The stack that [`Harm::Recurses`] takes at least: more than most users have by default.
 const RECURSION_BYTES: usize = 12 << 20;
@@ -15,8 +17,14 @@ const RECURSION_BYTES: usize = 12 << 20;
 /// The address space that [`Harm::Leaks`] takes each time.
 const LEAK_BYTES: usize = 384 << 20;
 
+/// The CPU time that [`Harm::Plods`] takes each time.
+const PLOD: Duration = Duration::from_millis(600);
+
 /// The place of an action's name that stands for the start of the program.
 pub(super) const START: &str = "start";
+
+/// The place of an action's name that stands for a check.
+pub(super) const CHECK: &str = "check";
 
 /// A failure, and where it happens.
 #[doc(hidden)]
@@ -42,6 +50,8 @@ pub enum Harm {
     Heals,
     /// The process aborts.
     Aborts,
+    /// Our own code panics.
+    Panics,
     /// The process is ended as from outside.
     Killed,
     /// The process computes for ever.
@@ -54,6 +64,8 @@ pub enum Harm {
     Prints,
     /// The action takes address space, and does not give it back.
     Leaks,
+    /// The action takes [a while](PLOD), and each check takes as long.
+    Plods,
 }
 
 /// When a plant does anything.
@@ -69,16 +81,18 @@ pub enum Only {
 }
 
 impl Harm {
-    const ALL: [(Self, &'static str); 9] = [
+    const ALL: [(Self, &'static str); 11] = [
         (Self::Breaks, "breaks"),
         (Self::Heals, "heals"),
         (Self::Aborts, "aborts"),
+        (Self::Panics, "panics"),
         (Self::Killed, "killed"),
         (Self::Hangs, "hangs"),
         (Self::Sleeps, "sleeps"),
         (Self::Recurses, "recurses"),
         (Self::Prints, "prints"),
         (Self::Leaks, "leaks"),
+        (Self::Plods, "plods"),
     ];
 
     fn as_str(self) -> &'static str {
@@ -119,13 +133,15 @@ impl Plant {
     /// Does its harm if this is where it does. What is left to be done by the environment is given back: to
     /// take what comes of the action for broken, and after how many more it is whole.
     pub(super) fn strike(&self, action: &str, number: u32) -> Option<Broken> {
-        if action != self.action || !number.is_multiple_of(self.every) || !self.only.is_now() {
+        let is_meant = action == self.action || (action == CHECK && self.harm == Harm::Plods);
+        if !is_meant || !number.is_multiple_of(self.every) || !self.only.is_now() {
             return None;
         }
         match self.harm {
             Harm::Breaks => return Some(Broken { heals_after: None }),
             Harm::Heals => return Some(Broken { heals_after: Some(2) }),
             Harm::Aborts => std::process::abort(),
+            Harm::Panics => panic!("as planted"),
             Harm::Killed => raise(Signal::SIGKILL).expect("a process may end itself"),
             Harm::Hangs => loop {
                 std::hint::spin_loop();
@@ -136,6 +152,12 @@ impl Plant {
             Harm::Recurses => recurse(RECURSION_BYTES),
             Harm::Leaks => {
                 std::mem::forget(std::hint::black_box(Vec::<u8>::with_capacity(LEAK_BYTES)));
+            }
+            Harm::Plods => {
+                let begin = cpu_time();
+                while cpu_time() < begin + PLOD {
+                    std::hint::spin_loop();
+                }
             }
             Harm::Prints => loop {
                 let line = [b'x'; 4096];
@@ -177,6 +199,11 @@ impl Broken {
             Some(actions) => Some(Self { heals_after: Some(actions - 1) }),
         }
     }
+}
+
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the kernel has this clock");
+    Duration::from(time)
 }
 
 /// Takes so much of the stack.

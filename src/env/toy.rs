@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-use super::planted::{Broken, START};
+use super::planted::{Broken, CHECK, START};
 #[doc(hidden)]
 pub use super::planted::{Harm, Only, Plant};
 use super::{
@@ -24,6 +24,10 @@ use crate::model::{
 
 /// The environment's name.
 pub const NAME: &str = "toy-v0";
+
+/// The name of the [unsure](ToyEnvironment::unsure) environment.
+#[doc(hidden)]
+pub const UNSURE: &str = "toy-unsure-v0";
 
 const COST: ObservationIndex = ObservationIndex(0);
 const BITS: ObservationIndex = ObservationIndex(1);
@@ -126,17 +130,34 @@ pub struct ToyEnvironment {
 
 impl Default for ToyEnvironment {
     fn default() -> Self {
+        Self::called(NAME)
+    }
+}
+
+impl ToyEnvironment {
+    /// The same, but what `scatter` leads to depends on the process, which its flags say. It is
+    /// there for tests.
+    #[doc(hidden)]
+    pub fn unsure() -> Self {
+        Self::called(UNSURE)
+    }
+
+    fn called(environment: &'static str) -> Self {
         let action = |&(name, _): &Action| ActionSpec {
             name: name.to_owned(),
             pipeline: name.to_owned(),
-            flags: ActionFlags { crashes: name == "invert", ..ActionFlags::UNREMARKABLE },
+            flags: ActionFlags {
+                crashes: name == "invert",
+                replayable: environment == NAME || name != "scatter",
+                ..ActionFlags::UNREMARKABLE
+            },
         };
         let scalar =
             |name, of_benchmark| ObservationSpace { name, kind: ValueKind::Scalar, of_benchmark };
         let reward = |name, scale| RewardSpace { name, cost: "Cost", initial: "CostO0", scale };
         Self {
             spec: Arc::new(EnvironmentSpec {
-                name: NAME,
+                name: environment,
                 compiler: "toy 1".into(),
                 target: "any".into(),
                 action_spaces: vec![ActionSpace {
@@ -276,7 +297,7 @@ impl Session for ToySession {
 
     fn apply_unchecked(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let name = &super::action(&self.spec.action_spaces[0], action)?.name;
+        let ActionSpec { name, flags, .. } = super::action(&self.spec.action_spaces[0], action)?;
         let Program { size, number, .. } = episode.program;
         if name == "invert" && number % FRAGILE_MODULUS == FRAGILE {
             let detail = format!("`invert` cannot take {number}");
@@ -286,7 +307,11 @@ impl Session for ToySession {
         }
         let broken = episode.program.strike(name);
         let (_, act) = ACTIONS[usize::from(action.0)];
-        let next = act(number, size);
+        let mut next = act(number, size);
+        if !flags.replayable {
+            // Far enough apart that no other action brings two of them together at once.
+            next = (next + (std::process::id() << 8)) % size;
+        }
         let changed = next != number;
         episode.broken = episode.broken.and_then(Broken::after).or(broken.filter(|_| changed));
         if changed {
@@ -307,6 +332,7 @@ impl Session for ToySession {
 
     fn check(&mut self) -> Result<Option<Failure>, SessionError> {
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        episode.program.strike(CHECK);
         if episode.broken.is_none() {
             return Ok(None);
         }

@@ -205,14 +205,17 @@ pub fn baselines(
     demand_same(environment, snapshot.identity())?;
     let drawn = drawn(snapshot, seed)?;
     let mut report = BaselineReport { programs: drawn.len(), ..BaselineReport::default() };
-    let mut sample = Vec::new();
-    for measured in drawn {
-        if sample.len() == count {
-            break;
-        }
-        match snapshot.ir(&[measured.initial_state])?.pop().flatten() {
-            Some(bitcode) => sample.push((measured, bitcode)),
-            None => report.without_ir += 1,
+    let (mut drawn, mut sample) = (drawn.into_iter().peekable(), Vec::new());
+    // All that are lacking at once: a question costs as much for many states as for one, where they
+    // lie together.
+    while sample.len() < count && drawn.peek().is_some() {
+        let next: Vec<Measured> = drawn.by_ref().take(count - sample.len()).collect();
+        let states: Vec<StateId> = next.iter().map(|measured| measured.initial_state).collect();
+        for (measured, bitcode) in next.into_iter().zip(snapshot.ir(&states)?) {
+            match bitcode {
+                Some(bitcode) => sample.push((measured, bitcode)),
+                None => report.without_ir += 1,
+            }
         }
     }
     report.compared = sample.len();

@@ -1,7 +1,8 @@
 //! The LLVM environment on real programs.
 
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use sha1::{Digest, Sha1};
 use steplake::datasets::{Datasets, Settings};
@@ -282,6 +283,29 @@ fn a_batch_is_its_steps_one_after_another() {
         let step = one.apply(action).unwrap();
         assert_eq!((state(&step), step.rewards, one.observe(space).unwrap()), seen);
     }
+}
+
+#[test]
+fn what_runs_the_actions_of_a_probe_is_confined() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("0.bc");
+    std::fs::write(&path, small().program).unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_steplake"))
+        .arg("probe-child")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (mut tasks, mut answer) = (child.stdin.take().unwrap(), String::new());
+    writeln!(tasks, "{}\t1\t", path.display()).unwrap();
+    let mut answers = BufReader::new(child.stdout.take().unwrap());
+    answers.read_line(&mut answer).unwrap();
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    assert_eq!(answer, "end\n");
+    // Landlock and seccomp ask for it.
+    assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
+    drop(tasks);
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

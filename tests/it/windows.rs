@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use steplake::dedup::{Settings, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
-use steplake::env::{Environment, Session, Start, Watch};
+use steplake::env::{Environment, Session, SessionError, Start, Watch};
 use steplake::model::{ActionIndex, Benchmark, BenchmarkUri, FailureKind, Outcome, RunId};
 use steplake::record::generate::{
     Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
@@ -230,6 +230,47 @@ fn what_fails_in_one_worker_alone_is_counted_and_recorded_as_it_came_out_the_sec
                 assert!(is_spent(&file));
                 assert_eq!(how.environment.repeated_windows(), 1, "{harm:?} {policy:?} {window:?}");
                 assert_same(wanted.path(), lake.path());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_failure_to_which_nothing_leads_back_is_tried_again_in_its_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("now");
+    let uri = "generator://toy-v0/1";
+    let [increment, align, triple, scatter] =
+        ["increment", "align", "triple", "scatter"].map(index);
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_steplake"));
+    for (harm, words) in [
+        (Harm::Aborts, format!("SIGABRT in the action, step 5 on {uri}")),
+        (Harm::Breaks, " is broken".into()),
+    ] {
+        for only in [Only::Ever, Only::Once(file.clone())] {
+            arm(&file);
+            let spec = ToyEnvironment::unsure().spec().clone();
+            let config = WorkerConfig::new(program.clone());
+            let environment = WorkerEnvironment::new(spec, config);
+            let mut session = environment.session().unwrap();
+            let plant = plant(harm, "triple", 1, only.clone());
+            start(session.as_mut(), &toy::planted(uri, 1 << 30, 8, plant));
+            // Where `scatter` leads to depends on the worker; the second `align` changes nothing.
+            play(session.as_mut(), &[increment, scatter, align, align]);
+            let step = session.apply(triple);
+            if only == Only::Ever {
+                let Outcome::Crashed(failure) = step.unwrap().outcome else { panic!("{harm:?}") };
+                assert!(failure.detail.ends_with(&words), "{failure:?}");
+                assert_eq!(environment.repeated_windows(), 0);
+            } else {
+                let error = step.unwrap_err();
+                assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+                let said = error.to_string();
+                assert!(said.starts_with("an action failed in one worker ("), "{said}");
+                let more = "and did not fail in a fresh one that began in the same state";
+                assert!(said.contains(more), "{said}");
+                assert!(is_spent(&file));
+                assert_eq!(environment.repeated_windows(), 1);
             }
         }
     }

@@ -1,9 +1,11 @@
 //! Limits of workers: those of the machine and of the user's shell decide nothing, ours do.
 
+use std::num::NonZeroU32;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Watch};
@@ -115,6 +117,50 @@ fn cpu_time_counts_while_nobody_waits_for_the_worker() {
 }
 
 #[test]
+fn a_check_has_the_time_of_a_step_whether_it_is_of_a_window_or_of_one_action() {
+    // The action and its check take more than a step may, but not each of them.
+    for window_changes_max in [None, NonZeroU32::new(16)] {
+        let mut session = session(WorkerConfig { window_changes_max, ..config() });
+        start(session.as_mut(), &harmful(Harm::Plods)).unwrap();
+        let outcome = session.apply(DOUBLE).unwrap().outcome;
+        assert!(outcome.state().is_some(), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_panic_is_a_defect_and_no_outcome() {
+    let mut session = session(config());
+    start(session.as_mut(), &harmful(Harm::Panics)).unwrap();
+    session.apply(INCREMENT).unwrap();
+    let error = session.apply(DOUBLE).unwrap_err();
+    assert!(matches!(error, SessionError::Defect(_)), "{error:?}");
+    let said = error.to_string();
+    assert!(said.starts_with("a worker panicked at src/env/planted.rs:"), "{said}");
+    let place = format!(": as planted in the action, step 2 on {URI}: ");
+    assert!(said.contains(&place) && said.ends_with("please report it"), "{said}");
+}
+
+#[test]
+fn the_way_back_has_the_time_of_a_start_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("now");
+    let memory_bytes_max = (4 << 30) + 16_384;
+    let step_cpu_max = Duration::from_millis(100);
+    let mut session = session(WorkerConfig { memory_bytes_max, step_cpu_max, ..config() });
+    let plant = plant(Harm::Hangs, "double", 1, Only::While(file.clone()));
+    start(session.as_mut(), &planted(plant)).unwrap();
+    session.apply(DOUBLE).unwrap();
+    std::fs::write(&file, "").unwrap();
+    for pid in workers_with(memory_bytes_max) {
+        kill(pid, Signal::SIGKILL).unwrap();
+    }
+    let error = session.apply(INCREMENT).unwrap_err();
+    assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+    let said = format!("(more than 0.5 s of CPU time in the action, step 1 on {URI})");
+    assert!(error.to_string().contains(&said), "{error}");
+}
+
+#[test]
 fn how_deep_a_compiler_may_recurse_does_not_depend_on_the_users_limits() {
     let mut outcomes = Vec::new();
     for size in ["1024", "8192", "unlimited"] {
@@ -127,6 +173,45 @@ fn how_deep_a_compiler_may_recurse_does_not_depend_on_the_users_limits() {
     assert!(outcomes[0].state().is_some(), "{outcomes:?}");
     assert_eq!(outcomes[0], outcomes[1]);
     assert_eq!(outcomes[0], outcomes[2]);
+}
+
+#[test]
+fn how_much_memory_a_compiler_may_take_does_not_depend_on_the_users_limits() {
+    for (limit, mib) in [("-d", 300), ("-v", 1000)] {
+        let folder = tempfile::tempdir().unwrap();
+        let lines = format!("ulimit {limit} {} || exit 1", mib << 10);
+        let program = script(folder.path(), &lines);
+        let mut session = session(WorkerConfig { program, ..config() });
+        match start(session.as_mut(), &harmful(Harm::Leaks)) {
+            // Who may raise limits has ours.
+            Ok(()) => {
+                let outcome = session.apply(DOUBLE).unwrap().outcome;
+                assert!(outcome.state().is_some(), "{limit}: {outcome:?}");
+            }
+            Err(error) => {
+                assert!(matches!(error, SessionError::Unavailable { .. }), "{error:?}");
+                let said = format!(
+                    "(`ulimit {limit}`) is {mib} MiB here, and a worker has to be given 4096 MiB"
+                );
+                assert!(error.to_string().contains(&said), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn memory_that_the_machine_does_not_have_is_not_the_compilers_fault() {
+    let folder = tempfile::tempdir().unwrap();
+    let binary = env!("CARGO_BIN_EXE_steplake");
+    // The worker gets less than it is said to have, as on a machine that has less.
+    let line = format!("exec {binary} \"$1\" \"$2\" \"$3\" \"$4\" $((1600 << 20))");
+    let program = script(folder.path(), &line);
+    let mut session = session(WorkerConfig { program, memory_bytes_max: 1 << 48, ..config() });
+    start(session.as_mut(), &harmful(Harm::Leaks)).unwrap();
+    let error = (0..12).find_map(|_| session.apply(DOUBLE).err()).unwrap();
+    assert!(matches!(error, SessionError::Machine(_)), "{error:?}");
+    let said = "where this machine has no 268435456 MiB to give, in the action, step ";
+    assert!(error.to_string().contains(said), "{error}");
 }
 
 #[test]

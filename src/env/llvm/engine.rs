@@ -68,7 +68,8 @@ impl Engine {
 
     /// Forgets all that earlier runs left behind. Between programs it is not enough to clear the results of
     /// analyses: LLVM's library information stays that of the first target triple, and the target machine
-    /// keeps options of the first function that asked it for costs.
+    /// keeps options of the first function that asked it for costs. Between the steps of one
+    /// program it is; the shim says why.
     pub(super) fn renew(&mut self) {
         *self = Self::new().expect("what could be set up once can be again");
     }

@@ -204,8 +204,8 @@ impl Worker<'_> {
 
     fn start(&mut self, session: u32, start: &WireStart) -> Result<Reply, SessionError> {
         let benchmark = start.benchmark()?;
-        self.flight.begin(benchmark.uri.as_str());
-        self.alarm.begin_start();
+        self.flight.begin(benchmark.uri.as_str(), start.steps);
+        self.alarm.begin_start(&self.flight);
         if self.asker != start.asker {
             self.sent.forget();
             self.asker = start.asker;
@@ -249,21 +249,21 @@ impl Worker<'_> {
 
     fn observe(&mut self, session: u32, space: ObservationIndex) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Observing);
-        self.alarm.begin_step();
+        self.alarm.begin_step(&self.flight);
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
         Ok(Reply::Value(served.session.observe(space)?.into()))
     }
 
     fn identify(&mut self, session: u32, state: &[u8]) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Observing);
-        self.alarm.begin_step();
+        self.alarm.begin_step(&self.flight);
         let served = serve_session(self.environment, &mut self.sessions, session)?;
         Ok(Reply::Identified(served.session.identify(state)?.0))
     }
 
     fn fork(&mut self, session: u32, fork: u32) -> Result<Reply, SessionError> {
         self.flight.phase(Phase::Forking);
-        self.alarm.begin_step();
+        self.alarm.begin_step(&self.flight);
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
         let (action_space, watch) = (served.action_space.clone(), served.watch.clone());
         let is_in_doubt = served.is_in_doubt;

@@ -33,6 +33,27 @@ impl Episode {
         Request::Start { session, start: WireStart::new(&start) }
     }
 
+    /// Asks a worker to start in its present state, if that came along. What an action comes to
+    /// there is what it comes to in the episode, but for rewards.
+    pub(super) fn start_in_state_request(
+        &self,
+        session: u32,
+        spec: &EnvironmentSpec,
+    ) -> Option<Request> {
+        let itself = spec.state_index();
+        let (_, value) = self.observed.iter().find(|(space, _)| *space == itself)?;
+        let Value::Bytes(state) = value else { return None };
+        let start = Start {
+            benchmark: &Benchmark { program: state.as_slice().into(), ..self.benchmark.clone() },
+            action_space: &self.action_space,
+            baselines: Some(&self.baselines),
+            watch: &Watch::default(),
+        };
+        let mut start = WireStart::new(&start);
+        start.steps = self.actions.len() as u64;
+        Some(Request::Start { session, start })
+    }
+
     /// Whether an action was taken that may lead elsewhere next time.
     pub(super) fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
         let is_sure = |&action| flags(spec, &self.action_space, ActionIndex(action)).replayable;
@@ -57,9 +78,10 @@ impl Episode {
             self.count.step(every, changed, flags(spec, &self.action_space, action));
         }
         self.actions.push(action.0);
-        if id != self.state || !observed.is_empty() {
-            self.observed = observed;
+        if id != self.state {
+            self.observed.clear();
         }
+        self.observed.extend(observed);
         self.state = id;
         Some(self)
     }

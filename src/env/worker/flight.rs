@@ -11,8 +11,10 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::posix_fallocate;
 
 /// What a worker can be doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub(super) struct Note {
     pub(super) steps: u64,
     /// How many actions of the present request were begun.
     pub(super) begun: u64,
+    /// The milliseconds of CPU time that it may take for what it does.
+    pub(super) cpu_max_ms: u64,
 }
 
 impl Note {
@@ -67,8 +71,9 @@ pub(super) const ACTIONS_KEPT: usize = 1024;
 const PHASE: usize = 0;
 const STEPS: usize = 1;
 const BEGUN: usize = 2;
-const URI_LEN: usize = 3;
-const URI: usize = 4;
+const CPU_MAX_MS: usize = 3;
+const URI_LEN: usize = 4;
+const URI: usize = 5;
 const ACTIONS: usize = URI + URI_BYTES_MAX / 8;
 const WORDS: usize = ACTIONS + ACTIONS_KEPT;
 
@@ -82,8 +87,19 @@ impl Flight {
     /// Makes the page, in a file without a name: whoever is killed when, none is left behind. Keep the
     /// file until the worker has opened it by its [path](Self::path).
     pub(super) fn create() -> io::Result<(Self, File)> {
-        let file = tempfile::tempfile_in("/dev/shm").or_else(|_no_memory| tempfile::tempfile())?;
-        file.set_len((WORDS * 8) as u64)?;
+        let in_memory = tempfile::tempfile_in("/dev/shm").and_then(with_room);
+        let file = in_memory.or_else(|_| tempfile::tempfile().and_then(with_room));
+        let file = file.map_err(|error| {
+            let folder = std::env::temp_dir();
+            io::Error::new(
+                error.kind(),
+                format!(
+                    "neither /dev/shm nor {} has room for the page that it shares with its \
+                     supervisor ({error}): free some there",
+                    folder.display()
+                ),
+            )
+        })?;
         Ok((Self::map(&file)?, file))
     }
 
@@ -112,10 +128,10 @@ impl Flight {
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Notes that an episode begins.
-    pub(super) fn begin(&self, uri: &str) {
+    /// Notes that an episode begins, with so many actions behind it.
+    pub(super) fn begin(&self, uri: &str, steps: u64) {
         let bytes = &uri.as_bytes()[..uri.len().min(URI_BYTES_MAX)];
-        self.word(STEPS).store(0, Ordering::Relaxed);
+        self.word(STEPS).store(steps, Ordering::Relaxed);
         self.word(URI_LEN).store(bytes.len() as u64, Ordering::Relaxed);
         for (index, chunk) in bytes.chunks(8).enumerate() {
             let mut word = [0; 8];
@@ -139,6 +155,12 @@ impl Flight {
         self.word(slot).store(action.into(), Ordering::Relaxed);
         self.word(STEPS).store(steps + 1, Ordering::Relaxed);
         self.phase(Phase::Acting);
+    }
+
+    /// Notes the CPU time that the worker may take for what it does from now on.
+    pub(super) fn allow(&self, cpu_max: Duration) {
+        let milliseconds = u64::try_from(cpu_max.as_millis()).unwrap_or(u64::MAX);
+        self.word(CPU_MAX_MS).store(milliseconds, Ordering::Relaxed);
     }
 
     /// Notes what the worker does from now on.
@@ -168,13 +190,32 @@ impl Flight {
             actions: (steps - kept..steps).map(action).collect(),
             steps,
             begun: self.word(BEGUN).load(Ordering::Relaxed),
+            cpu_max_ms: self.word(CPU_MAX_MS).load(Ordering::Relaxed),
         }
     }
 }
 
+/// The file with the page allocated. Where the room for it were looked for only when it is touched,
+/// the answer that there is none would be a signal.
+fn with_room(file: File) -> io::Result<File> {
+    let bytes = i64::try_from(WORDS * 8).map_err(io::Error::other)?;
+    posix_fallocate(&file, 0, bytes)?;
+    Ok(file)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
+
+    #[test]
+    fn the_page_has_its_room_before_it_is_touched() {
+        let (_supervisor, file) = Flight::create().unwrap();
+        let about = file.metadata().unwrap();
+        assert_eq!(about.len(), (WORDS * 8) as u64);
+        assert!(about.blocks() * 512 >= about.len(), "{} blocks", about.blocks());
+    }
 
     #[test]
     fn the_other_end_reads_what_was_noted() {
@@ -184,18 +225,20 @@ mod tests {
         let name = std::fs::read_link(&path).unwrap();
         assert!(name.to_str().unwrap().ends_with("(deleted)"), "{name:?} has to be removed");
         drop(file);
-        worker.begin("generator://csmith-v0/3");
+        worker.begin("generator://csmith-v0/3", 0);
         for action in 0..2000 {
             if action == 1990 {
                 worker.request();
             }
             worker.act(action);
         }
+        worker.allow(Duration::from_millis(1500));
         let note = supervisor.read();
         assert_eq!((note.phase, note.steps, note.begun), (Phase::Acting, 2000, 10));
+        assert_eq!(note.cpu_max_ms, 1500);
         assert_eq!(note.actions, (976..2000).collect::<Vec<_>>());
         assert_eq!(note.place(), "in the action, step 2000 on generator://csmith-v0/3");
-        worker.begin("x");
+        worker.begin("x", 0);
         let note = supervisor.read();
         assert_eq!((note.phase, note.benchmark.as_str(), note.steps), (Phase::Starting, "x", 0));
     }

@@ -6,10 +6,12 @@
 use std::io;
 use std::time::Duration;
 
-use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigEvent, SigevNotify, Signal};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
+
+use super::flight::Flight;
 
 /// How many times the CPU time of a step the start of a program may take: to read it, and to run the
 /// compiler's own pipelines for the baselines.
@@ -45,10 +47,31 @@ pub(super) fn wall(cpu: Duration) -> Duration {
     (cpu * WALL_PER_CPU).max(WALL_MIN)
 }
 
-/// Limits this process for good.
+/// Limits this process for good. What a compiler could run into and is the user's alone is an
+/// error: failures would be taken for the compiler's.
 pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
-    setrlimit(Resource::RLIMIT_AS, memory_bytes_max, memory_bytes_max)?;
+    let memory = ": raise it, or give workers less by --worker-memory-mib";
+    limit(Resource::RLIMIT_AS, memory_bytes_max, "address space (`ulimit -v`)", memory)?;
+    // Part of the address space, so that ours on that comes first.
+    limit(Resource::RLIMIT_DATA, memory_bytes_max, "data (`ulimit -d`)", memory)?;
+    limit(
+        Resource::RLIMIT_FSIZE,
+        OUTPUT_BYTES_MAX,
+        "the size of files (`ulimit -f`)",
+        ": raise it",
+    )?;
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
+}
+
+fn limit(resource: Resource, bytes: u64, on: &str, advice: &str) -> io::Result<()> {
+    setrlimit(resource, bytes, bytes).map_err(|error| {
+        let hard = getrlimit(resource).map_or(0, |(_, hard)| hard);
+        let (hard_mib, mib) = (hard >> 20, bytes >> 20);
+        io::Error::other(format!(
+            "the limit on {on} is {hard_mib} MiB here, and a worker has to be given {mib} MiB \
+             ({error}){advice}"
+        ))
+    })
 }
 
 /// Ends this process when what it is at takes more CPU time than it may.
@@ -66,18 +89,24 @@ impl Alarm {
     }
 
     /// From now on a step may take its time.
-    pub(super) fn begin_step(&mut self) {
-        self.set(self.step_cpu_max);
+    pub(super) fn begin_step(&mut self, flight: &Flight) {
+        self.begin(self.step_cpu_max, flight);
     }
 
     /// From now on a start may take its time, or a step that was confirmed before and is played again.
-    pub(super) fn begin_start(&mut self) {
-        self.set(start_cpu(self.step_cpu_max));
+    pub(super) fn begin_start(&mut self, flight: &Flight) {
+        self.begin(start_cpu(self.step_cpu_max), flight);
     }
 
     /// Nothing is going on.
     pub(super) fn rest(&mut self) {
         self.set(Duration::ZERO);
+    }
+
+    /// The limit is noted, since whoever learns of the signal is to say which one it was.
+    fn begin(&mut self, limit: Duration, flight: &Flight) {
+        flight.allow(limit);
+        self.set(limit);
     }
 
     fn set(&mut self, limit: Duration) {

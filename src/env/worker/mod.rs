@@ -8,13 +8,18 @@
 //!
 //! A worker that dies, runs past a limit or breaks its module may do so because of the compiler, because of what
 //! it did before, or because of the machine. *A failure is the compiler's only if a fresh worker, in which the
-//! confirmed actions were played again, shows it once more, under the same limits.* One case is left to the first
-//! worker: where an action that is not a pure function of the state came before, so that playing the actions again
-//! leads elsewhere. Then it is an
+//! confirmed actions were played again, shows it once more, under the same limits.* Then it is an
 //! [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason that the fresh worker gives; over a
 //! program, before there is a state, a [`SessionError::StartFailed`]. Where the fresh worker gets on, what it
 //! comes to is handed on as if nothing had happened, and is counted
 //! ([`Environment::repeated_windows`]).
+//!
+//! Where an action came before that is not a pure function of the state, playing the actions again
+//! may lead elsewhere. So from such an action on, each state is sent along whole, and the fresh
+//! worker begins in the one in which the next action failed. It has no rewards to go on with: where
+//! it gets on, that is [`SessionError::Machine`].
+//!
+//! A worker that panics has a defect of ours: [`SessionError::Defect`], and nothing is recorded.
 //!
 //! A worker that somebody else ended says nothing about the compiler. It is brought back, and its sessions with
 //! it, by playing their actions again. Where that happens too often in a row, or where a worker cannot be had at
@@ -58,7 +63,7 @@ use std::time::Duration;
 pub use child::serve;
 pub use wire::{fuzz_messages, fuzz_seeds};
 
-use self::process::{Death, Process};
+use self::process::{Blame, Death, Process};
 use self::session::WorkerSession;
 use self::wire::{Reply, Request};
 use super::{Environment, Session, SessionError};
@@ -76,7 +81,8 @@ const WINDOW_CHANGES_MAX: NonZeroU32 = NonZeroU32::new(16).expect("16 is not 0")
 pub struct WorkerConfig {
     /// The steplake binary.
     pub program: PathBuf,
-    /// The CPU time that one step may take, observations included. The other limits on time follow from it.
+    /// The CPU time that one step may take; the check of it, or of a window, may take as much, and
+    /// so may what is observed of the state. The other limits on time follow from it.
     pub step_cpu_max: Duration,
     /// The address space that a worker may have, in bytes.
     pub memory_bytes_max: u64,
@@ -179,18 +185,28 @@ impl Worker {
         Ok(self.process.as_mut().expect("it was just put there"))
     }
 
+    /// The process that there was last, alive or not: whoever counts on what it holds is to learn
+    /// of its death, and not to get a fresh one that holds nothing.
+    fn last_process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
+        if self.process.is_none() {
+            self.process(environment)?;
+        }
+        Ok(self.process.as_mut().expect("it is there, or was just put there"))
+    }
+
     /// Ends the process: the next one is a fresh one.
     fn renew(&mut self) {
         self.process = None;
     }
 
+    /// Asks the process that there was last.
     fn ask(
         &mut self,
         environment: &'static str,
         request: &Request,
         wall_max: Duration,
     ) -> Result<Reply, WorkerTrouble> {
-        let process = self.process(environment)?;
+        let process = self.last_process(environment)?;
         process.send(request);
         match process.receive(wall_max) {
             Ok(Reply::Error(error)) => {
@@ -199,7 +215,7 @@ impl Worker {
             Ok(reply) => Ok(reply),
             Err(death) => {
                 self.renew();
-                Err(WorkerTrouble::Death(death))
+                Err(death.into())
             }
         }
     }
@@ -208,6 +224,15 @@ impl Worker {
 enum WorkerTrouble {
     Error(SessionError),
     Death(Death),
+}
+
+impl From<Death> for WorkerTrouble {
+    fn from(death: Death) -> Self {
+        match death.blame {
+            Blame::Ourselves => Self::Error(SessionError::Defect(death.failure.detail)),
+            Blame::Compiler | Blame::Outside => Self::Death(death),
+        }
+    }
 }
 
 impl From<SessionError> for WorkerTrouble {

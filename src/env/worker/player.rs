@@ -51,7 +51,7 @@ impl Player<'_> {
     pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
         for &action in actions {
             self.flight.act(action.0);
-            self.alarm.begin_start();
+            self.alarm.begin_start(self.flight);
             let step = self.served.session.apply_unchecked(action)?;
             self.doubt(&step.outcome, self.flags(action));
             if let Outcome::Crashed(failure) = step.outcome {
@@ -76,10 +76,17 @@ impl Player<'_> {
                 break;
             }
         }
-        // What was made before an action that there is none of is checked and sent all the same.
         let broken = match result {
             Ok(Some(End::Broken(failure))) => Some(failure),
             Ok(Some(End::Episode) | None) => self.close()?,
+            // Nothing that is held back can be trusted any more, unless it was the compiler that
+            // broke a state.
+            Err(defect @ SessionError::Defect(_)) => match self.check()? {
+                Some(failure) => Some(failure),
+                None => return Err(defect),
+            },
+            // What was made before an action that there is none of is checked and sent all the
+            // same.
             Err(error) => match self.close()? {
                 Some(failure) => Some(failure),
                 None => return Err(error),
@@ -99,32 +106,34 @@ impl Player<'_> {
             return Ok(Some(End::Broken(failure)));
         }
         self.flight.act(action.0);
-        self.alarm.begin_step();
-        let session = &mut self.served.session;
-        let step = if alone { session.apply(action)? } else { session.apply_unchecked(action)? };
+        self.alarm.begin_step(self.flight);
+        self.window.unchecked_since.get_or_insert_with(Instant::now);
+        let step = self.served.session.apply_unchecked(action)?;
         self.doubt(&step.outcome, flags);
-        let (mut observed, ends) = (Vec::new(), step.outcome.ends_episode());
-        match &step.outcome {
+        let ends = step.outcome.ends_episode();
+        let observed = match &step.outcome {
             &Outcome::State { id, changed, .. } => {
-                if !alone {
-                    self.window.unchecked_since.get_or_insert_with(Instant::now);
-                    self.window.changes += u32::from(changed);
-                }
+                self.window.changes += u32::from(changed);
                 let is_keyframe = |every| count.step(every, changed, flags);
                 let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
-                let spaces = self.sent.lacks(self.served, id, whole, self.spec);
-                if spaces.iter().any(|&space| self.shows_all(space))
+                let mut spaces = self.sent.lacks(self.served, id, whole, self.spec);
+                // Nothing else leads back to it.
+                let itself = self.spec.state_index();
+                if self.served.is_in_doubt && changed && !spaces.contains(&itself) {
+                    spaces.push(itself);
+                }
+                if (alone || spaces.iter().any(|&space| self.shows_all(space)))
                     && let Some(failure) = self.check()?
                 {
                     return Ok(Some(End::Broken(failure)));
                 }
-                observed = look(self.flight, self.served, &spaces)?;
+                let observed = self.look(&spaces)?;
                 self.sent.note(id, whole, &spaces);
+                observed
             }
-            // The window before it cannot be checked any more.
-            Outcome::Crashed(failure) if !alone => return Ok(Some(End::Broken(failure.clone()))),
-            Outcome::Crashed(_) => {}
-        }
+            // The window before it, if there is one, cannot be checked any more.
+            Outcome::Crashed(failure) => return Ok(Some(End::Broken(failure.clone()))),
+        };
         wire::append(&mut self.window.frames, &Reply::Step { step: step.into(), observed })
             .map_err(|error| unsent(&error))?;
         if (alone || self.is_full())
@@ -140,7 +149,8 @@ impl Player<'_> {
     }
 
     /// After a change by an action that may lead elsewhere next time, a step that fails cannot be come back
-    /// to for sure: from there on each is a window of its own, so that it is known which one failed.
+    /// to for sure: from there on each is a window of its own, so that it is known which one
+    /// failed, and each state is sent along, so that another worker can begin in it.
     fn doubt(&mut self, outcome: &Outcome, flags: ActionFlags) {
         let changed = matches!(outcome, Outcome::State { changed: true, .. });
         self.served.is_in_doubt |= changed && !flags.replayable;
@@ -158,13 +168,25 @@ impl Player<'_> {
             || unchecked_since.is_some_and(|since| since.elapsed() >= WINDOW_TIME_MAX)
     }
 
+    /// Observes the state. That has a time of its own, like the check: were it that of the action,
+    /// it would matter whether there was a check in between.
+    fn look(
+        &mut self,
+        spaces: &[ObservationIndex],
+    ) -> Result<Vec<(u8, wire::WireValue)>, SessionError> {
+        if !spaces.is_empty() {
+            self.alarm.begin_step(self.flight);
+        }
+        look(self.flight, self.served, spaces)
+    }
+
     /// Checks what has not been checked yet.
     fn check(&mut self) -> Result<Option<Failure>, SessionError> {
         self.window.changes = 0;
         if self.window.unchecked_since.take().is_none() {
             return Ok(None);
         }
-        self.alarm.begin_step();
+        self.alarm.begin_step(self.flight);
         self.served.session.check()
     }
 
@@ -208,4 +230,102 @@ pub(super) fn look(
 /// The supervisor is gone, or a reply cannot be put into a message.
 fn unsent(error: &std::io::Error) -> SessionError {
     SessionError::Worker(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::toy::ToyEnvironment;
+    use crate::env::{Environment, Session, Start, Started, Visit, Watch};
+    use crate::model::{FailureKind, StateId, Step, Value};
+
+    /// The third action shows that something does not hold which always does.
+    struct Untrue {
+        steps: u8,
+        is_broken: bool,
+    }
+
+    impl Session for Untrue {
+        fn apply_unchecked(&mut self, _: ActionIndex) -> Result<Step, SessionError> {
+            self.steps += 1;
+            if self.steps == 3 {
+                return Err(SessionError::Defect("two ids of one state".into()));
+            }
+            let id = StateId([self.steps; 20]);
+            let (changed, end_of_episode, action_space_changed) = (true, false, false);
+            let outcome = Outcome::State { id, changed, end_of_episode, action_space_changed };
+            Ok(Step { outcome, rewards: Box::new([]), wall_time: Duration::ZERO })
+        }
+
+        fn check(&mut self) -> Result<Option<Failure>, SessionError> {
+            let failure = || Failure { kind: FailureKind::Verifier, detail: "broken".into() };
+            Ok(self.is_broken.then(failure))
+        }
+
+        fn start(&mut self, _: &Start<'_>) -> Result<Started, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn apply(&mut self, _: ActionIndex) -> Result<Step, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn identify(&mut self, _: &[u8]) -> Result<StateId, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn multistep(&mut self, _: &[ActionIndex], _: &mut Visit<'_>) -> Result<(), SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn observe(&mut self, _: ObservationIndex) -> Result<Value, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+
+        fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
+            Err(SessionError::NoEpisode)
+        }
+    }
+
+    /// What comes of three actions in one window, and the bytes that were sent meanwhile.
+    fn play(is_broken: bool) -> (Result<Reply, SessionError>, Vec<u8>) {
+        let environment = ToyEnvironment::default();
+        let spec = environment.spec();
+        let session = Box::new(Untrue { steps: 0, is_broken });
+        let (action_space, watch) = (spec.action_spaces[0].name.clone(), Watch::default());
+        let mut served = Served { session, action_space, watch, is_in_doubt: false };
+        let (flight, _file) = Flight::create().unwrap();
+        let mut alarm = Alarm::new(Duration::from_hours(1)).unwrap();
+        let (mut out, mut sent) = UnixStream::pair().unwrap();
+        let mut player = Player {
+            spec,
+            served: &mut served,
+            flight: &flight,
+            alarm: &mut alarm,
+            sent: &mut Sent::default(),
+            out: &mut out,
+            changes_max: NonZeroU32::new(16),
+            window: Window::default(),
+        };
+        let result = player.play(&[ActionIndex(0); 3], KeyframeCount::default());
+        alarm.rest();
+        drop(out);
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut sent, &mut bytes).unwrap();
+        (result, bytes)
+    }
+
+    #[test]
+    fn nothing_of_a_window_with_a_defect_is_sent() {
+        let (result, sent) = play(false);
+        assert!(matches!(result, Err(SessionError::Defect(_))), "{result:?}");
+        assert!(sent.is_empty(), "{sent:?}");
+    }
+
+    #[test]
+    fn a_state_that_the_compiler_broke_is_no_defect() {
+        let (result, sent) = play(true);
+        assert!(matches!(result, Ok(Reply::Broken { .. })), "{result:?}");
+        assert!(sent.is_empty(), "{sent:?}");
+    }
 }

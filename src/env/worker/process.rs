@@ -8,10 +8,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use memmap2::MmapOptions;
 use nix::sys::signal::Signal;
 
 use super::WorkerConfig;
-use super::flight::{Flight, Note, Phase};
+use super::flight::{Flight, Note};
 use super::limits::CPU_SIGNAL;
 use super::wire::{self, LENGTH_BYTES, Reply, Request};
 use crate::model::{Failure, FailureKind};
@@ -29,6 +30,9 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// another one. The limit counts that too; a failure by it is judged by a fresh worker, and this saves the way
 /// there.
 const CLUTTER_DIVISOR: u64 = 4;
+
+/// What a Rust program exits with when it panics.
+const PANIC_CODE: i32 = 101;
 
 /// The part of a worker's last output that is searched for a reason.
 const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
@@ -52,9 +56,24 @@ pub(super) struct Process {
 pub(super) struct Death {
     pub(super) failure: Failure,
     pub(super) note: Note,
-    /// It was ended by someone else: a person, or a machine that ran out of memory. No word about the
-    /// compiler.
-    pub(super) from_outside: bool,
+    pub(super) blame: Blame,
+}
+
+/// Who ended a worker, as far as its death tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// The compiler, or what the worker did before.
+    Compiler,
+    /// Someone else: a person, or a machine that ran out of memory. No word about the compiler.
+    Outside,
+    /// Our own code, by a panic. No word about the compiler either, and no use in trying again.
+    Ourselves,
+}
+
+impl Death {
+    pub(super) fn is_from_outside(&self) -> bool {
+        self.blame == Blame::Outside
+    }
 }
 
 impl Process {
@@ -98,10 +117,13 @@ impl Process {
             }
             Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
             // Ended from outside before it was up: no word about whether it would have come up.
-            Err(death) if death.from_outside => {
+            Err(death) if death.is_from_outside() => {
                 Err(io::Error::new(io::ErrorKind::Interrupted, death.failure.detail))
             }
-            Err(death) => Err(io::Error::other(death.failure.detail)),
+            Err(death) => {
+                let said = own_words(&process.last_output());
+                Err(io::Error::other(said.unwrap_or(death.failure.detail)))
+            }
         }
     }
 
@@ -197,39 +219,41 @@ impl Process {
         let note = self.flight.read();
         self.kill();
         let detail = format!("{reason} {}", note.place());
-        Death { failure: Failure { kind, detail }, note, from_outside: false }
+        Death { failure: Failure { kind, detail }, note, blame: Blame::Compiler }
     }
 
     /// Learns why the worker closed its end.
     fn bury(&mut self) -> Death {
         let note = self.flight.read();
-        let last_words = self.last_words();
-        let (kind, reason, from_outside) = match self.child.wait() {
-            Ok(status) => {
-                let (kind, reason) = match self.over_time(status, &note) {
-                    Some(reason) => (FailureKind::TimeOut, reason),
-                    None => reason(status, &last_words),
-                };
-                (kind, reason, is_from_outside(status))
-            }
-            Err(error) => (FailureKind::Crash, format!("lost: {error}"), true),
+        let output = self.last_output();
+        let (kind, reason, blame) = match self.child.wait() {
+            Ok(status) => self.judge(status, &note, &output),
+            Err(error) => (FailureKind::Crash, format!("lost: {error}"), Blame::Outside),
         };
         let detail = format!("{reason} {}", note.place());
-        Death { failure: Failure { kind, detail }, note, from_outside }
+        Death { failure: Failure { kind, detail }, note, blame }
     }
 
-    /// The limit on CPU time that the worker ended itself by.
-    fn over_time(&self, status: ExitStatus, note: &Note) -> Option<String> {
-        let limit = match note.phase {
-            Phase::Starting => self.config.start_cpu_max(),
-            _ => self.config.step_cpu_max,
-        };
-        let is_over = status.signal() == Some(CPU_SIGNAL as i32);
-        is_over.then(|| format!("more than {} s of CPU time", limit.as_secs_f64()))
+    /// What the worker died of, and by whose doing.
+    fn judge(&self, status: ExitStatus, note: &Note, output: &str) -> (FailureKind, String, Blame) {
+        if let Some(reason) = over_time(status, note) {
+            return (FailureKind::TimeOut, reason, Blame::Compiler);
+        }
+        if let Some(reason) = panic(status, output) {
+            return (FailureKind::Crash, reason, Blame::Ourselves);
+        }
+        let (kind, reason) = reason(status, &last_words(output));
+        if kind == FailureKind::OutOfMemory && !is_to_be_had(self.config.memory_bytes_max) {
+            let mib = self.config.memory_bytes_max >> 20;
+            let reason = format!("{reason}, where this machine has no {mib} MiB to give,");
+            return (kind, reason, Blame::Outside);
+        }
+        let blame = if is_from_outside(status) { Blame::Outside } else { Blame::Compiler };
+        (kind, reason, blame)
     }
 
-    /// The line of the worker's output that says most about its death.
-    fn last_words(&mut self) -> String {
+    /// The end of what the worker printed.
+    fn last_output(&self) -> String {
         let read = || -> io::Result<String> {
             let mut output = self.output.try_clone()?;
             let end = output.seek(SeekFrom::End(0))?;
@@ -238,13 +262,7 @@ impl Process {
             output.read_to_end(&mut bytes)?;
             Ok(String::from_utf8_lossy(&bytes).into_owned())
         };
-        let text = read().unwrap_or_default();
-        let tells = |line: &&str| {
-            ["LLVM ERROR", "Assertion", "error:", "panicked", "memory", "UNREACHABLE"]
-                .iter()
-                .any(|word| line.contains(word))
-        };
-        text.lines().rfind(tells).map_or_else(String::new, without_addresses)
+        read().unwrap_or_default()
     }
 
     /// How many actions of the present request the worker has begun.
@@ -284,6 +302,50 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
+/// Where our own code panicked in a worker, and what it said.
+fn panic(status: ExitStatus, output: &str) -> Option<String> {
+    // Where a panic cannot unwind, the process aborts.
+    let may_be = [Some(PANIC_CODE), None].contains(&status.code())
+        && [Some(Signal::SIGABRT as i32), None].contains(&status.signal());
+    let mut lines = output.lines();
+    let is_it = |line: &str| line.starts_with("thread '") && line.contains("panicked at ");
+    let first = lines.by_ref().find(|line| may_be && is_it(line));
+    let Some((_, place)) = first.and_then(|line| line.split_once("panicked at ")) else {
+        let is_certain = status.code() == Some(PANIC_CODE);
+        return is_certain.then(|| "a worker panicked".to_owned());
+    };
+    Some(format!("a worker panicked at {place} {}", lines.next().unwrap_or_default()))
+}
+
+/// The line of a worker's output that says most about its death.
+fn last_words(output: &str) -> String {
+    let tells = |line: &&str| {
+        ["LLVM ERROR", "Assertion", "error:", "panicked", "memory", "UNREACHABLE"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    output.lines().rfind(tells).map_or_else(String::new, without_addresses)
+}
+
+/// What this program said in a worker that did not come up.
+fn own_words(output: &str) -> Option<String> {
+    output.lines().rev().find_map(|line| line.strip_prefix("steplake: ")).map(str::to_owned)
+}
+
+/// Whether the kernel gives a process that much address space. Where it does not, a worker may run
+/// out of memory below its limit.
+fn is_to_be_had(bytes: u64) -> bool {
+    let length = usize::try_from(bytes).ok();
+    length.is_some_and(|length| MmapOptions::new().len(length).map_anon().is_ok())
+}
+
+/// The limit on CPU time that a worker ended itself by.
+fn over_time(status: ExitStatus, note: &Note) -> Option<String> {
+    let is_over = status.signal() == Some(CPU_SIGNAL as i32);
+    let limit = Duration::from_millis(note.cpu_max_ms);
+    is_over.then(|| format!("more than {} s of CPU time", limit.as_secs_f64()))
+}
+
 /// No compiler kills, interrupts or terminates itself.
 fn is_from_outside(status: ExitStatus) -> bool {
     let outside = [
@@ -293,7 +355,7 @@ fn is_from_outside(status: ExitStatus) -> bool {
         Signal::SIGHUP,
         // The user's own limit on CPU time.
         Signal::SIGXCPU,
-        // No room left for the page of the flight recorder.
+        // A page of a file, as the program itself is one, could not be read.
         Signal::SIGBUS,
     ];
     status
@@ -339,6 +401,23 @@ mod tests {
         assert_eq!(kind, FailureKind::OutOfMemory);
         assert_eq!(words, "SIGABRT (LLVM ERROR: out of memory)");
         assert_eq!(reason(ExitStatus::from_raw(256), "").1, "exit 1");
+    }
+
+    #[test]
+    fn a_panic_is_told_from_what_a_compiler_does() {
+        let output =
+            "thread 'sessions' (17) panicked at src/a.rs:1:2:\nno such thing\nnote: more\n";
+        let said = "a worker panicked at src/a.rs:1:2: no such thing";
+        let exit = |code: i32| ExitStatus::from_raw(code << 8);
+        let abort = ExitStatus::from_raw(6);
+        for status in [exit(101), abort] {
+            assert_eq!(panic(status, output).as_deref(), Some(said));
+        }
+        assert_eq!(panic(exit(101), "").as_deref(), Some("a worker panicked"));
+        let segfault = ExitStatus::from_raw(11);
+        for (status, output) in [(exit(1), output), (segfault, output), (abort, "LLVM ERROR: x")] {
+            assert_eq!(panic(status, output), None);
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::episode::Episode;
 use super::process::Death;
-use super::way_back::Again;
+use super::way_back::{Again, InState};
 use super::wire::{self, Reply, Request, WireStart, WireValue};
 use super::{RESTARTS_MAX, Worker, WorkerTrouble};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
@@ -39,6 +39,20 @@ enum Batch {
     Failed(Suspects),
     /// The worker was ended by somebody else.
     Ended(Death),
+}
+
+impl Batch {
+    /// The end of a batch of `count` actions whose worker died when so many of them were visited.
+    fn of(death: Death, visited: usize, count: usize) -> Result<Self, SessionError> {
+        match WorkerTrouble::from(death) {
+            WorkerTrouble::Error(error) => Err(error),
+            WorkerTrouble::Death(death) if death.is_from_outside() => Ok(Self::Ended(death)),
+            WorkerTrouble::Death(Death { failure, note, .. }) => {
+                let count = suspects(note.begun, visited, count);
+                Ok(Self::Failed(Suspects { count, failure }))
+            }
+        }
+    }
 }
 
 /// A failure of one of the next `count` pending actions.
@@ -80,6 +94,9 @@ impl WorkerSession {
             }
             let asked = {
                 let mut worker = lock(&self.worker);
+                if self.episode.is_none() {
+                    worker.process(self.spec.name)?;
+                }
                 let wall_max = worker.config.step_wall_max();
                 worker.ask(self.spec.name, &request(self.number), wall_max)
             };
@@ -89,7 +106,9 @@ impl WorkerSession {
                     return Ok(reply);
                 }
                 Err(WorkerTrouble::Error(error)) => return Err(error),
-                Err(WorkerTrouble::Death(death)) if death.from_outside => self.note_end(&death)?,
+                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
+                    self.note_end(&death)?;
+                }
                 Err(WorkerTrouble::Death(_)) if !failed => failed = true,
                 Err(WorkerTrouble::Death(death)) => {
                     return Err(SessionError::Worker(death.failure.detail));
@@ -134,7 +153,7 @@ impl WorkerSession {
         let actions: Vec<u16> = pending.iter().copied().take(count).collect();
         let changes = self.episode.as_ref().map(|episode| episode.count.changes());
         let request = Request::Steps { session: self.number, actions, changes, window };
-        let process = worker.process(environment)?;
+        let process = worker.last_process(environment)?;
         process.send(&request);
         let mut visited = 0;
         let failed = loop {
@@ -175,11 +194,7 @@ impl WorkerSession {
                     return Err(error);
                 }
                 Ok(other) => return Err(unexpected(&other)),
-                Err(death) if death.from_outside => break Batch::Ended(death),
-                Err(Death { failure, note, .. }) => {
-                    let count = suspects(note.begun, visited, count);
-                    break Batch::Failed(Suspects { count, failure });
-                }
+                Err(death) => break Batch::of(death, visited, count)?,
             }
         };
         worker.renew();
@@ -210,9 +225,11 @@ impl WorkerSession {
         let (mut left, mut is_first) = (suspects.count, suspects.count == 1);
         while left > 0 {
             match self.try_bring_back()? {
-                // An action on the way depends on more than the state: there is no way back to judge this one.
-                Again::Elsewhere(_) if is_first && self.is_in_doubt() => {
-                    return Ok(failed(suspects.failure));
+                Again::There => {}
+                // An action on the way depends on more than the state.
+                _ if is_first && self.is_in_doubt() => {
+                    let action = pending.front().copied().unwrap_or(u16::MAX);
+                    return self.judge_in_state(action, &suspects.failure).map(failed);
                 }
                 again => again.demand_there()?,
             }
@@ -229,12 +246,34 @@ impl WorkerSession {
                 Batch::Done | Batch::Ended(_) => break,
             }
         }
-        lock(&self.worker).repeated_windows.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(
-            detail = suspects.failure.detail,
-            "a failure did not repeat in a fresh worker"
-        );
+        self.note_repeated(&suspects.failure);
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn note_repeated(&self, failure: &Failure) {
+        lock(&self.worker).repeated_windows.fetch_add(1, Ordering::Relaxed);
+        tracing::info!(detail = failure.detail, "a failure did not repeat in a fresh worker");
+    }
+
+    /// Finds out whose fault the failure of an action is where nothing leads back to its state: how
+    /// it failed in a fresh worker that began there. Where it did not, the episode cannot go on,
+    /// since it has no rewards there.
+    fn judge_in_state(&mut self, action: u16, failure: &Failure) -> Result<Failure, SessionError> {
+        let said = match self.fail_in_state(action)? {
+            InState::Failed(again) => return Ok(again),
+            InState::GotOn => {
+                self.note_repeated(failure);
+                "did not fail in a fresh one that began in the same state".to_owned()
+            }
+            InState::Unreachable(why) => {
+                format!("a fresh one did not come to the state that it failed in: {why}")
+            }
+        };
+        Err(SessionError::Machine(format!(
+            "an action failed in one worker ({}) and {said}; what came before it cannot be played \
+             again, since it depends on more than the program",
+            failure.detail
+        )))
     }
 
     /// Whether the episode came by an action that may lead elsewhere next time.
@@ -261,7 +300,9 @@ impl WorkerSession {
                     return Ok(reply);
                 }
                 Err(WorkerTrouble::Error(error)) => return Err(error),
-                Err(WorkerTrouble::Death(death)) if death.from_outside => self.note_end(&death)?,
+                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
+                    self.note_end(&death)?;
+                }
                 Err(WorkerTrouble::Death(_)) if !has_failed => has_failed = true,
                 Err(WorkerTrouble::Death(Death { failure, .. })) => {
                     let uri = start.benchmark.uri.to_string();

@@ -16,6 +16,14 @@ pub(super) enum Again {
     Failed(Failure),
 }
 
+/// What an action came to in a fresh worker that began in the episode's state.
+pub(super) enum InState {
+    Failed(Failure),
+    GotOn,
+    /// The worker did not begin in that state, for this reason.
+    Unreachable(String),
+}
+
 impl Again {
     pub(super) fn demand_there(self) -> Result<(), SessionError> {
         let said = match self {
@@ -72,7 +80,7 @@ impl WorkerSession {
             Ok(other) => return Err(unexpected(&other).into()),
             Err(trouble) => return failed_again(trouble),
         };
-        let process = worker.process(environment)?;
+        let process = worker.last_process(environment)?;
         // Whoever watches has seen these states: they are to be new to nobody, and sent to nobody.
         let (session, actions) = (self.number, episode.actions.clone());
         process.send(&Request::Steps { session, actions, changes: None, window: None });
@@ -91,7 +99,7 @@ impl WorkerSession {
                 Ok(other) => return Err(unexpected(&other).into()),
                 Err(death) => {
                     worker.renew();
-                    return failed_again(WorkerTrouble::Death(death));
+                    return failed_again(death.into());
                 }
             }
         }
@@ -101,12 +109,69 @@ impl WorkerSession {
         self.generation = worker.generation;
         Ok(Again::There)
     }
+
+    /// Begins in the episode's state in a fresh worker, without the actions that led there, and
+    /// takes one more.
+    pub(super) fn fail_in_state(&mut self, action: u16) -> Result<InState, SessionError> {
+        loop {
+            let tried = self.try_in_state(action);
+            lock(&self.worker).renew();
+            match tried {
+                Ok(found) => return Ok(found),
+                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
+                    self.note_end(&death)?;
+                }
+                Err(WorkerTrouble::Death(death)) => return Ok(InState::Failed(death.failure)),
+                Err(WorkerTrouble::Error(error)) => return Err(error),
+            }
+        }
+    }
+
+    /// An `Err` of a death is one from outside, or of the action.
+    fn try_in_state(&self, action: u16) -> Result<InState, WorkerTrouble> {
+        let (environment, session) = (self.spec.name, self.number);
+        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let Some(start) = episode.start_in_state_request(session, &self.spec) else {
+            return Ok(InState::Unreachable("it did not come along".to_owned()));
+        };
+        let mut worker = lock(&self.worker);
+        worker.renew();
+        let wall_max = worker.config.start_wall_max();
+        match worker.ask(environment, &start, wall_max) {
+            Ok(Reply::Started { state, .. }) if StateId(state) == episode.state => {}
+            Ok(Reply::Started { state, .. }) => {
+                return Ok(InState::Unreachable(format!("it is {} there", StateId(state))));
+            }
+            Ok(other) => return Err(unexpected(&other).into()),
+            Err(WorkerTrouble::Death(death)) if !death.is_from_outside() => {
+                return Ok(InState::Unreachable(death.failure.detail));
+            }
+            Err(WorkerTrouble::Error(SessionError::BadProgram { detail, .. })) => {
+                return Ok(InState::Unreachable(detail));
+            }
+            Err(other) => return Err(other),
+        }
+        let wall_max = worker.config.step_wall_max();
+        let process = worker.last_process(environment)?;
+        let actions = vec![action];
+        process.send(&Request::Steps { session, actions, changes: Some(0), window: None });
+        let mut reply = process.receive(wall_max)?;
+        if let Reply::Step { .. } = reply {
+            reply = process.receive(wall_max)?;
+        }
+        match reply {
+            Reply::Done => Ok(InState::GotOn),
+            Reply::Broken { kind, detail } => Ok(InState::Failed(wire::failure(&kind, detail))),
+            Reply::Error(error) => Err(error.into_session_error(environment).into()),
+            other => Err(unexpected(&other).into()),
+        }
+    }
 }
 
 /// A failure on the way back to a state, unless it is no word about the compiler.
 fn failed_again(trouble: WorkerTrouble) -> Result<Again, WorkerTrouble> {
     match trouble {
-        WorkerTrouble::Death(death) if !death.from_outside => Ok(Again::Failed(death.failure)),
+        WorkerTrouble::Death(death) if !death.is_from_outside() => Ok(Again::Failed(death.failure)),
         other => Err(other),
     }
 }

@@ -64,6 +64,8 @@ pub(super) struct WireStart {
     pub(super) watch: Vec<u8>,
     pub(super) keyframes: Option<NonZeroU32>,
     pub(super) asker: u64,
+    /// The actions that led to the program, where it is the state of an episode.
+    pub(super) steps: u64,
 }
 
 impl WireStart {
@@ -76,6 +78,7 @@ impl WireStart {
             watch: start.watch.spaces.iter().map(|space| space.0).collect(),
             keyframes: start.watch.keyframes,
             asker: start.watch.asker,
+            steps: 0,
         }
     }
 
@@ -379,6 +382,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         watch: vec![0, 1],
         keyframes: NonZeroU32::new(4),
         asker: 4,
+        steps: 0,
     };
     let requests = [
         Request::Start { session: 0, start },

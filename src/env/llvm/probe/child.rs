@@ -5,6 +5,7 @@
 //! after, and one at the end.
 
 use std::io::{self, BufRead, Write};
+use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use crate::env::llvm::engine::{Change, Engine};
 use crate::env::llvm::program::Program;
 use crate::env::llvm::session::first_state;
 use crate::model::StateId;
+use crate::sandbox::{self, Open};
 
 /// What a child has done with one action.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -93,7 +95,9 @@ impl FromStr for Line {
     }
 }
 
-/// Runs the tasks that come in until there are no more: what `probe-child` on the command line does.
+/// Runs the tasks that come in until there are no more: what `probe-child` on the command line
+/// does. From its first task on the calling thread opens no files but the system's and those beside
+/// the task's program.
 ///
 /// # Errors
 ///
@@ -101,11 +105,19 @@ impl FromStr for Line {
 pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     let mut engine = Engine::new().map_err(io::Error::other)?;
     let pipelines = pipelines();
+    let mut is_confined = false;
     for line in input.lines() {
         let line = line?;
         let mut fields = line.split('\t');
         let mut next = || fields.next().ok_or_else(|| io::Error::other("a task lacks a field"));
-        let program = std::fs::read(next()?)?;
+        let path = Path::new(next()?);
+        let program = std::fs::read(path)?;
+        if !is_confined {
+            // All programs lie in the folder of the first.
+            let read = path.parent().map(Path::to_path_buf).into_iter().collect();
+            sandbox::confine_thread(&Open { read, write: Vec::new() })?;
+            is_confined = true;
+        }
         let shuffle: u64 = next()?.parse().map_err(io::Error::other)?;
         let actions = next()?.split(',').filter(|text| !text.is_empty()).map(str::parse::<usize>);
         let actions: Vec<usize> = actions.collect::<Result<_, _>>().map_err(io::Error::other)?;

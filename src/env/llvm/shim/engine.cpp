@@ -28,6 +28,15 @@ struct SteplakeEngine {
 
   /// Forgets all results. Kept over steps they would make passes take other decisions than on a module
   /// that was just read.
+  ///
+  /// What else outlives a step, in LLVM 22, shows in no later step of the same program:
+  /// - The target machine keeps the subtargets that functions asked for, by all that goes into one:
+  ///   CPU, tuning, features, vector widths, soft float. With each new one it sets three options
+  ///   (`NoInfsFPMath`, `NoNaNsFPMath`, `NoSignedZerosFPMath`) to what the asking function says, so
+  ///   these depend on the way. They are read by the selection of machine instructions alone: no
+  ///   constructor of a subtarget, no cost and no action looks at them.
+  /// - `TargetLibraryAnalysis` and `RuntimeLibraryAnalysis` keep what they found for the first
+  ///   module, which follows from its target triple. No action changes that.
   void clear() {
     Loops.clear();
     Functions.clear();

@@ -13,6 +13,7 @@ use crate::datasets::{Datasets, Settings};
 use crate::model::ActionSpec;
 
 mod identity;
+mod order;
 
 const EVERYTHING: &[u8] = include_bytes!("everything.ll");
 const GOLDEN: &[u8] = include_bytes!("golden.ll");
