@@ -93,6 +93,12 @@ impl Alarm {
         self.begin(self.step_cpu_max, flight);
     }
 
+    /// From now on a step may take its time, and its verification as much. So what gets through in a window,
+    /// where each has its own, gets through here as well.
+    pub(super) fn begin_verified_step(&mut self, flight: &Flight) {
+        self.begin(self.step_cpu_max * 2, flight);
+    }
+
     /// From now on a start may take its time, or a step that was confirmed before and is played again.
     pub(super) fn begin_start(&mut self, flight: &Flight) {
         self.begin(start_cpu(self.step_cpu_max), flight);

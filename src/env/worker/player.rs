@@ -106,9 +106,15 @@ impl Player<'_> {
             return Ok(Some(End::Broken(failure)));
         }
         self.flight.act(action.0);
-        self.alarm.begin_step(self.flight);
-        self.window.unchecked_since.get_or_insert_with(Instant::now);
-        let step = self.served.session.apply_unchecked(action)?;
+        let step = if alone {
+            // It verifies before it looks at what was made: nothing else meets a state that is broken.
+            self.alarm.begin_verified_step(self.flight);
+            self.served.session.apply(action)?
+        } else {
+            self.alarm.begin_step(self.flight);
+            self.window.unchecked_since.get_or_insert_with(Instant::now);
+            self.served.session.apply_unchecked(action)?
+        };
         self.doubt(&step.outcome, flags);
         let ends = step.outcome.ends_episode();
         let observed = match &step.outcome {
@@ -122,7 +128,7 @@ impl Player<'_> {
                 if self.served.is_in_doubt && changed && !spaces.contains(&itself) {
                     spaces.push(itself);
                 }
-                if (alone || spaces.iter().any(|&space| self.shows_all(space)))
+                if spaces.iter().any(|&space| self.shows_all(space))
                     && let Some(failure) = self.check()?
                 {
                     return Ok(Some(End::Broken(failure)));
