@@ -100,7 +100,8 @@ class UseLists {
     if (!V || !V->hasUseList())
       return;
     auto *C = dyn_cast<Constant>(V);
-    if (C || Locals || isa<MetadataAsValue>(V) || isa<InlineAsm>(V))
+    if ((C || Locals || isa<MetadataAsValue>(V) || isa<InlineAsm>(V)) &&
+        !V->hasOneUse())
       Operand.set(V);
     if (C && !isa<GlobalValue>(C) && Seen.insert(C).second)
       Constants.push_back(C);
