@@ -42,10 +42,10 @@ const PROGRAMS: [&str; 13] = [
     "benchmark://debian-v0/lz4/lib/*",
     "benchmark://debian-v0/libyaml/**",
     "benchmark://debian-v0/jansson/**",
-    "benchmark://debian-v0/tinyxml2/**",
+    "benchmark://debian-v0/expat/**",
     "benchmark://debian-v0/libbsd/**",
     "benchmark://debian-v0/giflib/*",
-    "benchmark://debian-v0/snappy/**",
+    "benchmark://debian-v0/brotli/**",
     "benchmark://debian-v0/xxhash/*",
 ];
 
