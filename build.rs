@@ -10,9 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 const SHIM: &str = "src/env/llvm/shim";
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 10] = [
     "canonical.cpp",
     "content.cpp",
+    "difference.cpp",
     "engine.cpp",
     "features.cpp",
     "fingerprint.cpp",

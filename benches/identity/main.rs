@@ -1,10 +1,13 @@
 //! Proves on live steps that a state's id says what its bitcode says:
-//! `cargo bench --bench identity -- [--steps N] [--jobs N] [--seed N] [--files FOLDER]`.
+//! `cargo bench --bench identity -- [--steps N] [--jobs N] [--seed N] [--first N] [--action-space NAME]
+//! [--files FOLDER]`.
 //!
 //! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode alone, in a
 //! session that has seen nothing of the steps before; two ids have to be equal exactly when the bitcode is; and
 //! states of one id have to have the same features. The steps of each episode, which were made and verified one by
 //! one, are then played in one batch, which is verified in windows: its steps have to be the same, failures too.
+//!
+//! Episodes are numbered, from `--first` on: a problem names the one it came up in.
 //!
 //! With `--files` the states are the first ones of all `.ll` files below a folder instead.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
@@ -27,7 +30,6 @@ use steplake::model::{
     ActionIndex, Baselines, Benchmark, ObservationIndex, Outcome, Provenance, StateId, Step, Value,
 };
 
-const ACTION_SPACE: &str = "llvm22-v0";
 const EPISODE_STEPS: u64 = 50;
 /// The steps that are proved when nothing is said.
 const STEPS: u64 = 50_000;
@@ -53,6 +55,8 @@ struct Options {
     steps: u64,
     jobs: u64,
     seed: u64,
+    first: u64,
+    action_space: String,
     files: Option<PathBuf>,
 }
 
@@ -70,6 +74,8 @@ impl Options {
             steps: number("--steps", STEPS),
             jobs: number("--jobs", 2),
             seed: number("--seed", 1),
+            first: number("--first", 0),
+            action_space: value("--action-space").unwrap_or_else(|| "llvm22-v0".to_owned()),
             files: value("--files").map(PathBuf::from),
         }
     }
@@ -119,6 +125,7 @@ struct Prover<'a> {
     session: Box<dyn Session>,
     /// Finds ids out from bitcode, and never steps.
     afresh: Box<dyn Session>,
+    action_space: &'a str,
     actions: usize,
     bitcode: ObservationIndex,
     features: [ObservationIndex; 2],
@@ -126,13 +133,19 @@ struct Prover<'a> {
 }
 
 impl<'a> Prover<'a> {
-    fn new(environment: &dyn Environment, findings: &'a SharedFindings) -> Self {
+    fn new(
+        environment: &dyn Environment,
+        action_space: &'a str,
+        findings: &'a SharedFindings,
+    ) -> Self {
         let spec = environment.spec();
+        let actions = &spec.action_space(action_space).expect("LLVM has this space").actions;
         let index = |name: &str| spec.observation_index(name).expect("LLVM has this space");
         Self {
             session: environment.session().expect("LLVM is there"),
             afresh: environment.session().expect("LLVM is there"),
-            actions: spec.action_space(ACTION_SPACE).expect("LLVM has it").actions.len(),
+            action_space,
+            actions: actions.len(),
             bitcode: spec.state_index(),
             features: ["InstCount", "Autophase"].map(index),
             findings,
@@ -146,7 +159,7 @@ impl<'a> Prover<'a> {
         let baselines = Baselines(names.map(baseline).into());
         let watch = Watch::default();
         let baselines = Some(&baselines);
-        let start = Start { benchmark, action_space: ACTION_SPACE, baselines, watch: &watch };
+        let start = Start { benchmark, action_space: self.action_space, baselines, watch: &watch };
         Ok(self.session.start(&start)?.state)
     }
 
@@ -184,7 +197,7 @@ impl<'a> Prover<'a> {
             let action = ActionIndex(u16::try_from(choice).expect("an action's index is 16 bits"));
             actions.push(action);
             let Step { outcome, rewards, .. } = self.session.apply(action)?;
-            steps.push((outcome.clone(), rewards));
+            steps.push((outcome.clone(), bits(&rewards)));
             match outcome {
                 Outcome::State { id, .. } if id == state => {
                     with(self.findings, |findings| findings.repeated += 1);
@@ -210,22 +223,31 @@ impl<'a> Prover<'a> {
         &mut self,
         benchmark: &Benchmark,
         actions: &[ActionIndex],
-        careful: &[(Outcome, Box<[f64]>)],
+        careful: &[(Outcome, Vec<u64>)],
         place: &str,
     ) -> Result<(), SessionError> {
         self.start(benchmark)?;
         let mut steps = Vec::with_capacity(careful.len());
         self.session.multistep(actions, &mut |Step { outcome, rewards, .. }, _| {
-            steps.push((outcome, rewards));
+            steps.push((outcome, bits(&rewards)));
             Ok(ControlFlow::Continue(()))
         })?;
         if steps != careful {
             let same = steps.iter().zip(careful).take_while(|(one, other)| one == other).count();
-            let text = format!("in windows other steps from {} of {place}", same + 1);
+            let (one, other) = (careful.get(same), steps.get(same));
+            let text = format!(
+                "step {} is {one:?} by itself and {other:?} in windows: {place}, actions {actions:?}",
+                same + 1
+            );
             with(self.findings, |findings| findings.problem(text));
         }
         Ok(())
     }
+}
+
+/// Rewards that can be compared: those of a failed step are no numbers.
+fn bits(rewards: &[f64]) -> Vec<u64> {
+    rewards.iter().map(|reward| reward.to_bits()).collect()
 }
 
 fn programs() -> Vec<Benchmark> {
@@ -269,7 +291,7 @@ fn prove(options: &Options, programs: &[Benchmark], findings: &SharedFindings) -
     let llvm = LlvmEnvironment::new();
     let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
     let environment = WorkerEnvironment::new(llvm.spec().clone(), config);
-    let (steps, next, began) = (AtomicU64::new(0), AtomicU64::new(0), Instant::now());
+    let (steps, next, began) = (AtomicU64::new(0), AtomicU64::new(options.first), Instant::now());
     let episode = |prover: &mut Prover<'_>, number: u64| {
         let place = usize::try_from(number).expect("64 bits") % programs.len();
         let benchmark = &programs[place];
@@ -290,7 +312,7 @@ fn prove(options: &Options, programs: &[Benchmark], findings: &SharedFindings) -
     std::thread::scope(|scope| {
         for _ in 0..options.jobs {
             scope.spawn(|| {
-                let mut prover = Prover::new(&environment, findings);
+                let mut prover = Prover::new(&environment, &options.action_space, findings);
                 loop {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     let is_done = match &options.files {

@@ -85,8 +85,8 @@ impl Cache {
         let opened = || -> io::Result<bool> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
             let folder = fs::metadata(&self.root)?;
-            let is_open_to_all = folder.mode() & 0o002 != 0;
-            Ok(folder.uid() == geteuid().as_raw() && !is_open_to_all)
+            let is_open_to_others = folder.mode() & 0o022 != 0;
+            Ok(folder.uid() == geteuid().as_raw() && !is_open_to_others)
         };
         match opened() {
             Ok(true) => Ok(()),
@@ -332,7 +332,7 @@ mod tests {
         let key = Key::of("test", &["a"]);
         Cache::new(&root).entry(key, made("content")).unwrap();
         assert_eq!((mode(&root), mode(root.parent().unwrap())), (0o700, 0o700));
-        fs::set_permissions(&root, fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o770)).unwrap();
         let refused = |root: &Path| {
             let cache = Cache::new(root);
             for error in [

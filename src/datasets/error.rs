@@ -142,7 +142,7 @@ pub enum DatasetError {
     NoCachePlace,
     /// The cache's folder is another user's: what lies there cannot be trusted.
     #[error(
-        "the cache at `{}` belongs to another user, or anybody may write to it: set STEPLAKE_CACHE to a folder of \
+        "the cache at `{}` belongs to another user, or others may write to it: set STEPLAKE_CACHE to a folder of \
          your own",
         path.display()
     )]

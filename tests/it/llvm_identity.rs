@@ -1,5 +1,6 @@
 //! What a state of LLVM must not depend on: the CPU, the programs before, debug info.
 
+use std::collections::HashSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
@@ -77,19 +78,42 @@ fn calls_are_folded_to_the_same_numbers_on_every_cpu() {
     }
 }
 
+/// What LLVM takes of the host's libm: functions that round nothing, and `logl`, by which it guesses how many
+/// digits a number has.
+const EXACT: &str = "ceil fabs feclearexcept fetestexcept floor ldexp logb logl modf nextafter nextafterf rint round sqrt";
+
+/// What the program brings itself.
+const OURS: &str =
+    "acos asin atan atan2 cos cosh erf exp log log10 log1p log2 log2f pow qsort sin sinh tan tanh";
+
+/// The names that `nm` gives with these arguments.
+fn symbols<'a>(arguments: impl IntoIterator<Item = &'a str>) -> HashSet<String> {
+    let output = Command::new("nm").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).unwrap();
+    let names = lines.lines().filter_map(|line| line.split_whitespace().last()?.split('@').next());
+    names.map(str::to_owned).collect()
+}
+
 #[test]
 fn no_function_of_the_host_takes_part_in_a_pass() {
-    let binary = env!("CARGO_BIN_EXE_steplake");
-    let output = Command::new("nm").args(["-D", "--undefined-only", binary]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let symbols = String::from_utf8(output.stdout).unwrap();
-    let of_host: Vec<_> =
-        symbols.split_whitespace().filter_map(|word| word.split('@').next()).collect();
-    assert!(of_host.contains(&"malloc"), "{symbols}");
-    let ours = "acos asin atan atan2 cos cosh erf exp log log10 log1p log2 log2f pow qsort sin sinh \
-                tan tanh";
-    for name in ours.split_whitespace() {
-        assert!(!of_host.contains(&name), "`{name}` is the host's");
+    let output = |tool: &str, arguments: &[&str]| {
+        String::from_utf8(Command::new(tool).args(arguments).output().unwrap().stdout).unwrap()
+    };
+    let of_host = symbols(["-D", "--undefined-only", env!("CARGO_BIN_EXE_steplake")]);
+    assert!(of_host.contains("malloc"), "{of_host:?}");
+    for name in OURS.split_whitespace() {
+        assert!(!of_host.contains(name), "`{name}` is the host's");
+    }
+    let config = format!("{}/bin/llvm-config", std::env::var("LLVM_SYS_221_PREFIX").unwrap());
+    let archives = output(&config, &["--link-static", "--libfiles", "passes", "x86"]);
+    let library = output("cc", &["-print-file-name=libm.so.6"]);
+    let of_libm = symbols(["-D", "--defined-only", library.trim()]);
+    let wanted = symbols(["--undefined-only"].into_iter().chain(archives.split_whitespace()));
+    assert!(wanted.contains("pow") && of_libm.contains("pow"));
+    let known: HashSet<&str> = EXACT.split_whitespace().chain(OURS.split_whitespace()).collect();
+    for name in wanted.intersection(&of_libm) {
+        assert!(known.contains(name.as_str()), "LLVM calls `{name}`, which would be the host's");
     }
 }
 

@@ -11,9 +11,36 @@ use crate::model::EnvironmentSpec;
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
 
-/// The LLVM that this program was linked with, as the build script found it: one binary has the same compiler
-/// on every machine.
-const COMPILER: &str = env!("STEPLAKE_LLVM_NAME");
+/// The LLVM that is part of this program, as the build script found it: one binary has the same compiler on
+/// every machine.
+#[cfg(not(feature = "llvm-dynamic"))]
+fn compiler() -> String {
+    env!("STEPLAKE_LLVM_NAME").to_owned()
+}
+
+/// The LLVM that was loaded, with the distribution's build where the package database has it: builds of one
+/// version carry different patches, and this program runs with any of them.
+#[cfg(feature = "llvm-dynamic")]
+fn compiler() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    let version = format!("LLVM {major}.{minor}.{patch}");
+    let status = std::fs::read_to_string("/var/lib/dpkg/status").unwrap_or_default();
+    match package_version(&status, &format!("libllvm{major}")) {
+        Some(build) => format!("{version} (Debian {build})"),
+        None => version,
+    }
+}
+
+/// The version of an installed package, out of dpkg's status file.
+#[cfg(any(feature = "llvm-dynamic", test))]
+fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
+    let field = |entry: &'a str, name: &str| {
+        entry.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    };
+    let mut entries = status.split("\n\n");
+    let entry = entries.find(|entry| field(entry, "Package") == Some(package))?;
+    field(entry, "Status")?.ends_with(" installed").then(|| field(entry, "Version"))?
+}
 
 /// LLVM's optimiser: the state is a module, an action is a pass pipeline.
 ///
@@ -29,7 +56,7 @@ impl LlvmEnvironment {
     pub fn new() -> Self {
         let spec = EnvironmentSpec {
             name: NAME,
-            compiler: COMPILER.to_owned(),
+            compiler: compiler(),
             target: TARGET.to_owned(),
             action_spaces: spaces::action_spaces(),
             observation_spaces: spaces::observation_spaces(),
@@ -54,5 +81,19 @@ impl Environment for LlvmEnvironment {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(LlvmSession::new(Arc::clone(&self.spec))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_package_version_is_that_of_an_installed_package() {
+        let status = "Package: a\nStatus: install ok installed\nVersion: 1:2\n\n\
+                      Package: b\nStatus: deinstall ok config-files\nVersion: 3\n";
+        assert_eq!(package_version(status, "a"), Some("1:2"));
+        assert_eq!(package_version(status, "b"), None);
+        assert_eq!(package_version(status, "c"), None);
     }
 }

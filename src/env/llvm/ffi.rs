@@ -86,6 +86,6 @@ unsafe extern "C" {
 unsafe extern "C" {
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;
     pub(super) fn steplake_llvm_break_constant(module: *mut RawModule);
-    pub(super) fn steplake_llvm_nest_constant(module: *mut RawModule, depth: usize);
+    pub(super) fn steplake_llvm_nest_constants(module: *mut RawModule, depth: usize);
     pub(super) fn steplake_llvm_reverse_uses(module: *mut RawModule);
 }

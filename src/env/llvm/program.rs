@@ -197,10 +197,11 @@ impl Program {
         unsafe { ffi::steplake_llvm_break_constant(self.raw()) };
     }
 
-    /// Gives the module a table of so many dimensions, filled with the function `first`.
-    pub(super) fn nest_constant(&mut self, depth: usize) {
+    /// Gives the module a table of so many dimensions, filled with the function `first`, and as many times the
+    /// double of its address.
+    pub(super) fn nest_constants(&mut self, depth: usize) {
         // SAFETY: the handle is alive.
-        unsafe { ffi::steplake_llvm_nest_constant(self.raw(), depth) };
+        unsafe { ffi::steplake_llvm_nest_constants(self.raw(), depth) };
     }
 
     /// Reverses every use-list.

@@ -94,9 +94,10 @@ impl Alarm {
     }
 
     /// From now on a step may take its time, and its verification as much. So what gets through in a window,
-    /// where each has its own, gets through here as well.
+    /// where each has its own, gets through here as well; what does not was over the one or the other.
     pub(super) fn begin_verified_step(&mut self, flight: &Flight) {
-        self.begin(self.step_cpu_max * 2, flight);
+        flight.allow(self.step_cpu_max);
+        self.set(self.step_cpu_max * 2);
     }
 
     /// From now on a start may take its time, or a step that was confirmed before and is played again.

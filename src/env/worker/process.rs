@@ -320,7 +320,7 @@ fn panic(status: ExitStatus, output: &str) -> Option<String> {
 /// The line of a worker's output that says most about its death.
 fn last_words(output: &str) -> String {
     let tells = |line: &&str| {
-        ["LLVM ERROR", "Assertion", "error:", "panicked", "memory", "UNREACHABLE"]
+        ["LLVM ERROR", "Assertion", "error:", "panicked", "memory", "bad_alloc", "UNREACHABLE"]
             .iter()
             .any(|word| line.contains(word))
     };

@@ -1,5 +1,6 @@
 #include "content.h"
 #include "known_content.h"
+#include "local_numbers.h"
 #include "private_access.h"
 
 #include "llvm/IR/Comdat.h"
@@ -26,50 +27,6 @@ enum Tag : uint32_t {
   TagCompound,
   TagWrapped,
   TagForeign,
-};
-
-/// The numbers of a function's own values: its arguments, then block by block the block and its instructions.
-class LocalNumbers {
-  const Function *Owner = nullptr;
-  SmallVector<uint32_t, 0> Blocks;
-
-public:
-  /// Numbers the values of `F`, whose block numbers are canonical, and gives their count. Instructions are numbered
-  /// within their blocks by LLVM itself, which saves a table of them.
-  uint32_t take(Function &F) {
-    Owner = &F;
-    Blocks.resize(F.getMaxBlockNumber());
-    uint32_t Next = F.arg_size();
-    for (BasicBlock &B : F) {
-      Blocks[B.getNumber()] = Next;
-      B.renumberInstructions();
-      Next += 1 + instructions(B);
-    }
-    return Next;
-  }
-
-  /// How many instructions a block has that is numbered.
-  static uint32_t instructions(const BasicBlock &B) {
-    return B.empty() ? 0 : 1 + orderInBlock(B.back());
-  }
-
-  /// The number of a value; none where the function does not own it.
-  std::optional<uint32_t> of(const Value &V) const {
-    if (auto *I = dyn_cast<Instruction>(&V)) {
-      const BasicBlock *B = I->getParent();
-      if (!B || B->getParent() != Owner)
-        return std::nullopt;
-      return Blocks[B->getNumber()] + 1 + orderInBlock(*I);
-    }
-    if (auto *A = dyn_cast<Argument>(&V)) {
-      if (A->getParent() == Owner)
-        return A->getArgNo();
-    } else if (auto *B = dyn_cast<BasicBlock>(&V)) {
-      if (Owner && B->getParent() == Owner)
-        return Blocks[B->getNumber()];
-    }
-    return std::nullopt;
-  }
 };
 
 /// Hashes one part of a module. Everything it mentions gets a number: values of its own in their order, all

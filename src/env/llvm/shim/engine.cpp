@@ -5,6 +5,7 @@
 #include "llvm/IR/PassManager.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/ErrorHandling.h"
 #include "llvm/Target/TargetMachine.h"
 
 using namespace llvm;
@@ -48,6 +49,9 @@ struct SteplakeEngine {
 extern "C" {
 
 SteplakeEngine *steplake_llvm_engine_create(LLVMTargetMachineRef Machine) {
+  // Nothing here can go on without memory: LLVM says so and ends, where `operator new` would throw through it.
+  static bool Installed = (install_out_of_memory_new_handler(), true);
+  (void)Installed;
   return new SteplakeEngine(*reinterpret_cast<TargetMachine *>(Machine));
 }
 

@@ -1,4 +1,5 @@
 #include "fingerprint.h"
+#include "hasher.h"
 #include "private_access.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -19,30 +20,45 @@ namespace {
 
 using Attachments = SmallVector<std::pair<unsigned, MDNode *>, 8>;
 
-/// A hash of a sequence of words.
-class Hasher {
-  uint64_t State = 0x243F6A8885A308D3;
+/// Hashes of expressions. They can be rewritten in place, also so that they use no global any more.
+class ExpressionHashes {
+  /// Several ways can lead to one, and as many again to each of its operands.
+  DenseMap<const ConstantExpr *, uint64_t> Known;
+
+  uint64_t hash(const ConstantExpr &Expression) {
+    auto Found = Known.find(&Expression);
+    if (Found != Known.end())
+      return Found->second;
+    Hasher H;
+    H.word(Expression.getOpcode() | Expression.getRawSubclassOptionalData() << 8);
+    if (auto *Address = dyn_cast<GEPOperator>(&Expression))
+      H.pointer(Address->getSourceElementType());
+    for (const Use &Operand : Expression.operands()) {
+      H.pointer(Operand.get());
+      add(H, Operand.get());
+    }
+    return Known[&Expression] = H.finish();
+  }
 
 public:
-  void word(uint64_t Word) {
-    State = (State ^ Word) * 0x9E3779B97F4A7C15;
-    State ^= State >> 32;
+  /// Adds what `V` is made of, if it is an expression.
+  void add(Hasher &H, const Value *V) {
+    if (auto *Expression = dyn_cast_or_null<ConstantExpr>(V))
+      H.word(hash(*Expression));
   }
-  void pointer(const void *P) { word(reinterpret_cast<uintptr_t>(P)); }
-  void text(StringRef Text) { word(xxh3_64bits(Text)); }
-  void alignment(MaybeAlign A) { word(A ? A->value() : 0); }
-  uint64_t finish() const { return State; }
 };
 
 /// Takes down the nodes that are attached, and those that they lead to.
 class NodePrinter {
   InPlace<MDNode> &Nodes;
+  ExpressionHashes &Expressions;
   SmallVector<const MDNode *, 16> Pending;
   /// Nodes that were taken down, by their addresses: a few are attached everywhere.
   std::array<const MDNode *, 256> Recent = {};
 
 public:
-  explicit NodePrinter(InPlace<MDNode> &Nodes) : Nodes(Nodes) {}
+  NodePrinter(InPlace<MDNode> &Nodes, ExpressionHashes &Expressions)
+      : Nodes(Nodes), Expressions(Expressions) {}
 
   void add(const MDNode &Node) {
     const MDNode *&Known =
@@ -57,10 +73,12 @@ public:
   /// A value in the place of a global that is replaced takes over the metadata that wraps it.
   void hash(Hasher &H, const Metadata *MD) {
     H.pointer(MD);
-    if (auto *Node = dyn_cast_or_null<MDNode>(MD))
+    if (auto *Node = dyn_cast_or_null<MDNode>(MD)) {
       add(*Node);
-    else if (auto *Wrapped = dyn_cast_or_null<ValueAsMetadata>(MD))
+    } else if (auto *Wrapped = dyn_cast_or_null<ValueAsMetadata>(MD)) {
       H.pointer(Wrapped->getValue());
+      Expressions.add(H, Wrapped->getValue());
+    }
   }
 
   void attachments(Hasher &H, const Attachments &Attached) {
@@ -83,21 +101,6 @@ public:
     }
   }
 };
-
-/// Expressions can be rewritten in place, also so that they use no global any more.
-void hashExpression(Hasher &H, const Value *V) {
-  auto *Expression = dyn_cast_or_null<ConstantExpr>(V);
-  if (!Expression)
-    return;
-  H.word(Expression->getOpcode() |
-         Expression->getRawSubclassOptionalData() << 8);
-  if (auto *Address = dyn_cast<GEPOperator>(Expression))
-    H.pointer(Address->getSourceElementType());
-  for (const Use &Operand : Expression->operands()) {
-    H.pointer(Operand.get());
-    hashExpression(H, Operand.get());
-  }
-}
 
 void hashCall(Hasher &H, const CallBase &Call) {
   H.pointer(Call.getAttributes().getRawPointer());
@@ -212,6 +215,7 @@ bool givesAlignment(const AttributeList &List) {
 class FunctionPrinter {
   KnownTypes &Types;
   NodePrinter &Nodes;
+  ExpressionHashes &Expressions;
   Fingerprint &Print;
   Attachments Attached;
   Hasher Content, Order;
@@ -234,7 +238,7 @@ class FunctionPrinter {
         if (auto *Wrapped = dyn_cast<MetadataAsValue>(V))
           Nodes.hash(Content, Wrapped->getMetadata());
         else
-          hashExpression(Content, V);
+          Expressions.add(Content, V);
       }
     }
     hashOwnFields(Content, I, Types);
@@ -262,13 +266,14 @@ class FunctionPrinter {
     Content.word(subclassData(F));
     for (const Use &Operand : F.operands()) {
       Content.pointer(Operand.get());
-      hashExpression(Content, Operand.get());
+      Expressions.add(Content, Operand.get());
     }
   }
 
 public:
-  FunctionPrinter(KnownTypes &Types, NodePrinter &Nodes, Fingerprint &Print)
-      : Types(Types), Nodes(Nodes), Print(Print) {}
+  FunctionPrinter(KnownTypes &Types, NodePrinter &Nodes,
+                  ExpressionHashes &Expressions, Fingerprint &Print)
+      : Types(Types), Nodes(Nodes), Expressions(Expressions), Print(Print) {}
 
   FunctionPrint print(Function &F) {
     Content = Hasher();
@@ -290,36 +295,38 @@ public:
   }
 };
 
-void hashVariable(Hasher &H, const GlobalVariable &G, NodePrinter &Nodes) {
+void hashVariable(Hasher &H, const GlobalVariable &G, NodePrinter &Nodes,
+                  ExpressionHashes &Expressions) {
   hashGlobalObject(H, G, Nodes);
   H.word(G.isConstant() | G.isExternallyInitialized() << 1);
   const Constant *Initializer = G.hasInitializer() ? G.getInitializer() : nullptr;
   H.pointer(Initializer);
-  hashExpression(H, Initializer);
+  Expressions.add(H, Initializer);
   H.alignment(G.getAlign());
   H.word(G.getCodeModel() ? 1 + *G.getCodeModel() : 0);
   for (Attribute A : G.getAttributes())
     H.pointer(A.getRawPointer());
 }
 
-uint64_t hashModule(const Module &M, KnownTypes &Types, NodePrinter &Nodes) {
+uint64_t hashModule(const Module &M, KnownTypes &Types, NodePrinter &Nodes,
+                    ExpressionHashes &Expressions) {
   Hasher H;
   H.text(M.getTargetTriple().str());
   H.text(M.getDataLayoutStr());
   H.text(M.getModuleInlineAsm());
   for (const GlobalVariable &G : M.globals()) {
     Types.add(G.getValueType());
-    hashVariable(H, G, Nodes);
+    hashVariable(H, G, Nodes, Expressions);
   }
   for (const GlobalAlias &G : M.aliases()) {
     hashGlobalValue(H, G);
     H.pointer(G.getAliasee());
-    hashExpression(H, G.getAliasee());
+    Expressions.add(H, G.getAliasee());
   }
   for (const GlobalIFunc &G : M.ifuncs()) {
     hashGlobalObject(H, G, Nodes);
     H.pointer(G.getResolver());
-    hashExpression(H, G.getResolver());
+    Expressions.add(H, G.getResolver());
   }
   for (const NamedMDNode &Named : M.named_metadata()) {
     H.text(Named.getName());
@@ -332,22 +339,24 @@ uint64_t hashModule(const Module &M, KnownTypes &Types, NodePrinter &Nodes) {
 /// The uses of globals by constants, and by the constants that use those.
 class GlobalUses {
   Fingerprint &Print;
+  ExpressionHashes &Expressions;
   Hasher Order;
 
   /// Constants are told apart by their own operands alone where these are few, as those of expressions are;
   /// each operand of an aggregate that matters comes by here as a use of its own.
-  static uint64_t constant(const Constant &C, const Use &Operand) {
+  uint64_t constant(const Constant &C, const Use &Operand) {
     Hasher H;
     H.pointer(&C);
     H.pointer(C.getType());
     H.pointer(&Operand);
     H.pointer(Operand.get());
-    hashExpression(H, &C);
+    Expressions.add(H, &C);
     return H.finish();
   }
 
 public:
-  explicit GlobalUses(Fingerprint &Print) : Print(Print) {
+  GlobalUses(Fingerprint &Print, ExpressionHashes &Expressions)
+      : Print(Print), Expressions(Expressions) {
     Print.Constants.clear();
     Print.Aggregates.clear();
   }
@@ -375,8 +384,9 @@ public:
   uint64_t finish() const { return Order.finish(); }
 };
 
-void hashGlobalUses(const Module &M, Fingerprint &Print) {
-  GlobalUses Uses(Print);
+void hashGlobalUses(const Module &M, ExpressionHashes &Expressions,
+                    Fingerprint &Print) {
+  GlobalUses Uses(Print, Expressions);
   for (const GlobalVariable &G : M.globals())
     Uses.add(G);
   for (const Function &F : M)
@@ -390,36 +400,6 @@ void hashGlobalUses(const Module &M, Fingerprint &Print) {
       Uses.add(*Address);
   Print.Order = Uses.finish();
 }
-
-/// Finds out who mentions constants that are new or rewritten.
-class Users {
-  SmallPtrSetImpl<const Function *> &Functions;
-  SmallPtrSet<const Constant *, 16> Seen;
-
-public:
-  /// Something outside of functions does.
-  bool Module = false;
-
-  explicit Users(SmallPtrSetImpl<const Function *> &Functions)
-      : Functions(Functions) {}
-
-  void add(const Constant &C) {
-    if (!Seen.insert(&C).second)
-      return;
-    for (const User *U : C.users()) {
-      if (auto *I = dyn_cast<Instruction>(U)) {
-        if (I->getParent())
-          Functions.insert(I->getFunction());
-      } else if (auto *F = dyn_cast<Function>(U)) {
-        Functions.insert(F);
-      } else if (isa<GlobalValue>(U)) {
-        Module = true;
-      } else if (auto *Outer = dyn_cast<Constant>(U)) {
-        add(*Outer);
-      }
-    }
-  }
-};
 
 } // namespace
 
@@ -450,69 +430,24 @@ void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
   Print.Shared.clear();
   Print.Nodes.clear();
   Print.AddressTaken.clear();
-  NodePrinter Nodes(Print.Nodes);
-  FunctionPrinter Printer(Types, Nodes, Print);
+  ExpressionHashes Expressions;
+  NodePrinter Nodes(Print.Nodes, Expressions);
+  FunctionPrinter Printer(Types, Nodes, Expressions, Print);
   for (Function &F : M)
     Print.Functions.push_back(Printer.print(F));
   // After the functions, where types may turn up first.
-  Print.Content = hashModule(M, Types, Nodes);
+  Print.Content = hashModule(M, Types, Nodes, Expressions);
   Print.TypeNames = hashTypeNames(Types);
   Nodes.finish();
-  hashGlobalUses(M, Print);
+  hashGlobalUses(M, Expressions, Print);
 }
 
 void takeOrder(Module &M, const Difference &Changed, Fingerprint &Print) {
-  hashGlobalUses(M, Print);
+  ExpressionHashes Expressions;
+  hashGlobalUses(M, Expressions, Print);
   for (FunctionPrint &P : Print.Functions)
     if (Changed.Unordered.contains(P.Function))
       P.Order = hashLocalUses(*P.Function);
-}
-
-void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
-             Difference &Result) {
-  Result.Module = Before.Content != After.Content;
-  Result.Everywhere = Before.TypeNames != After.TypeNames;
-  Result.Order = Before.Order != After.Order;
-  Result.List = Before.Functions.size() != After.Functions.size();
-  Result.Functions.clear();
-  Result.Aligned.clear();
-  Result.Unordered.clear();
-  SmallPtrSet<const Function *, 8> Touched;
-  Users Mentioning(Touched);
-  After.Constants.forEachNew(Before.Constants, [&](const Constant &C, bool) {
-    Mentioning.add(C);
-  });
-  Result.Module |= Mentioning.Module;
-  for (const Constant *Aggregate : Before.Aggregates)
-    Result.Everywhere |= !After.Constants.contains(Aggregate);
-  Result.Nodes = !(After.Nodes == Before.Nodes);
-  After.Nodes.forEachNew(Before.Nodes, [&](const MDNode &, bool WasThere) {
-    Result.Everywhere |= WasThere;
-  });
-  DenseMap<const Function *, const FunctionPrint *> Known;
-  auto Find = [&](size_t Index, const Function *F) -> const FunctionPrint * {
-    // Hardly any pass moves functions about.
-    if (Index < Before.Functions.size() && Before.Functions[Index].Function == F)
-      return &Before.Functions[Index];
-    Result.List = true;
-    if (Known.empty())
-      for (const FunctionPrint &P : Before.Functions)
-        Known[P.Function] = &P;
-    return Known.lookup(F);
-  };
-  size_t Index = 0;
-  for (Function &F : M) {
-    const FunctionPrint &Now = After.Functions[Index];
-    const FunctionPrint *Then = Find(Index++, &F);
-    bool Changed = Result.Everywhere || !Then ||
-                   Then->Content != Now.Content || Touched.contains(&F);
-    if (Changed)
-      Result.Functions.push_back(&F);
-    if (Changed && Now.HasAlignment)
-      Result.Aligned.push_back(&F);
-    if (Changed || Then->Order != Now.Order)
-      Result.Unordered.insert(&F);
-  }
 }
 
 } // namespace steplake

@@ -101,7 +101,9 @@ class KnownTypes {
 public:
   /// Takes in a type and all that it is made of.
   void add(const llvm::Type *T) {
-    if (T->getNumContainedTypes() != 0 && Seen.insert(T).second)
+    // Structures can have a name and no parts.
+    bool MayBeNamed = T->getNumContainedTypes() != 0 || T->isStructTy();
+    if (MayBeNamed && Seen.insert(T).second)
       addParts(T);
   }
   const std::vector<const llvm::StructType *> &named() const { return Named; }

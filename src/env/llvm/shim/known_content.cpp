@@ -202,7 +202,6 @@ std::optional<Hash128> KnownHasher::metadata(const Metadata &MD) {
   return Known.Metadata[&MD] = hashOf(Out);
 }
 
-
 bool KnownHasher::addOperands(Words &Out, const MDTuple &Node) {
   if (!Open.insert(&Node).second)
     return false;

@@ -272,6 +272,14 @@ const Mutation Mutations[] = {
      [](Module &M) {
        StructType::getTypeByName(M.getContext(), "pair")->setName("couple");
      }},
+    {"name of a type without parts",
+     [](Module &M) {
+       StructType::getTypeByName(M.getContext(), "empty")->setName("nothing");
+     }},
+    {"name of a type that is not known",
+     [](Module &M) {
+       StructType::getTypeByName(M.getContext(), "unknown")->setName("");
+     }},
     {"global name", [](Module &M) { variable(M).setName("renamed"); }},
     {"order of globals without names",
      [](Module &M) {
@@ -301,6 +309,11 @@ const Mutation Mutations[] = {
     {"global in a node replaced",
      [](Module &M) {
        M.getNamedGlobal("mentioned")->replaceAllUsesWith(
+           M.getNamedGlobal("another"));
+     }},
+    {"global within an expression in a node replaced",
+     [](Module &M) {
+       M.getNamedGlobal("within")->replaceAllUsesWith(
            M.getNamedGlobal("another"));
      }},
     {"global in an operand replaced",
@@ -363,12 +376,17 @@ extern "C" void steplake_llvm_break_constant(SteplakeModule *Module) {
 
 /// Gives the module a table of `Depth` dimensions, each of two equal elements: as many ways lead to the function
 /// `first` as the table has elements, over as many constants as it has dimensions.
-extern "C" void steplake_llvm_nest_constant(SteplakeModule *Module, size_t Depth) {
+extern "C" void steplake_llvm_nest_constants(SteplakeModule *Module, size_t Depth) {
   Constant *Table = Module->IR->getFunction("first");
-  for (size_t I = 0; I < Depth; ++I)
+  Constant *Sum = ConstantExpr::getPtrToInt(
+      Table, Type::getInt64Ty(Module->IR->getContext()));
+  for (size_t I = 0; I < Depth; ++I) {
     Table = ConstantArray::get(ArrayType::get(Table->getType(), 2), {Table, Table});
-  new GlobalVariable(*Module->IR, Table->getType(), false,
-                     GlobalValue::ExternalLinkage, Table, "nested");
+    Sum = ConstantExpr::getAdd(Sum, Sum);
+  }
+  for (Constant *Nested : {Table, Sum})
+    new GlobalVariable(*Module->IR, Nested->getType(), false,
+                       GlobalValue::ExternalLinkage, Nested, "nested");
 }
 
 /// Reverses every use-list, which is no change of content.

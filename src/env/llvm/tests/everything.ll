@@ -5,6 +5,8 @@ target triple = "x86_64-pc-linux-gnu"
 
 %pair = type { i32, i32 }
 %by_value = type { i64, i64, i8 }
+%empty = type {}
+%unknown = type opaque
 
 $variable = comdat any
 
@@ -23,6 +25,8 @@ $variable = comdat any
 @leaves = global [4 x i32] zeroinitializer
 @leaf = global ptr getelementptr (i8, ptr @leaves, i64 4)
 @wrapped = global i32 0
+@within = global i32 0
+@of_unknown = external global %unknown
 
 declare i1 @llvm.type.test(ptr, metadata)
 
@@ -96,6 +100,8 @@ define i1 @wraps(ptr %p) {
   %is = call i1 @llvm.type.test(ptr %p, metadata ptr @wrapped)
   %loaded = load i32, ptr %p, align 4, !deep !10
   %again = load i32, ptr %p, align 4, !mentions !12
+  %more = load i32, ptr %p, align 4, !mentions !13
+  %none = load %empty, ptr %p, align 1
   ret i1 %is
 }
 
@@ -133,3 +139,4 @@ declare void @second()
 !10 = !{!11}
 !11 = distinct !{!"deep"}
 !12 = !{ptr @mentioned}
+!13 = !{ptr getelementptr (i8, ptr @within, i64 4)}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{
-    Change, EVERYTHING, Engine, LocalNames, Program, assemble, engine, real_programs, walk,
+    Change, EVERYTHING, Engine, LocalNames, Program, assemble, engine, real_programs, walk_in,
 };
 use crate::env::llvm::LlvmEnvironment;
 use crate::env::llvm::session::sha1;
@@ -88,8 +88,9 @@ fn ids_and_bitcode_are_in_one_to_one_correspondence() {
     let mut bitcodes: HashMap<StateId, [u8; 20]> = HashMap::new();
     let mut ids: HashMap<[u8; 20], StateId> = HashMap::new();
     let mut steps = 0;
-    for seed in 4..8 {
-        walk(seed, 130, &mut |pipeline, _, _, program| {
+    // The default actions, and all of them: those that rename things are among these.
+    for (seed, space) in [(4, 0), (5, 0), (6, 1), (7, 1)] {
+        walk_in(space, seed, 130, &mut |pipeline, _, _, program| {
             let id = program.state_id();
             let bitcode = sha1(program.write());
             assert_eq!(*bitcodes.entry(id).or_insert(bitcode), bitcode, "{pipeline} ({seed})");
