@@ -316,6 +316,11 @@ const Mutation Mutations[] = {
        M.getNamedGlobal("within")->replaceAllUsesWith(
            M.getNamedGlobal("another"));
      }},
+    {"global within an aggregate in a node replaced",
+     [](Module &M) {
+       M.getNamedGlobal("in_row")->replaceAllUsesWith(
+           M.getNamedGlobal("another"));
+     }},
     {"global in an operand replaced",
      [](Module &M) {
        M.getNamedGlobal("wrapped")->replaceAllUsesWith(

@@ -26,6 +26,9 @@ $variable = comdat any
 @leaf = global ptr getelementptr (i8, ptr @leaves, i64 4)
 @wrapped = global i32 0
 @within = global i32 0
+@beside = global ptr getelementptr (i8, ptr @within, i64 4)
+@row = global [1 x ptr] [ptr @in_row]
+@in_row = global i32 0
 @of_unknown = external global %unknown
 
 declare i1 @llvm.type.test(ptr, metadata)
@@ -101,6 +104,7 @@ define i1 @wraps(ptr %p) {
   %loaded = load i32, ptr %p, align 4, !deep !10
   %again = load i32, ptr %p, align 4, !mentions !12
   %more = load i32, ptr %p, align 4, !mentions !13
+  %last = load i32, ptr %p, align 4, !mentions !14
   %none = load %empty, ptr %p, align 1
   ret i1 %is
 }
@@ -140,3 +144,4 @@ declare void @second()
 !11 = distinct !{!"deep"}
 !12 = !{ptr @mentioned}
 !13 = !{ptr getelementptr (i8, ptr @within, i64 4)}
+!14 = !{[1 x ptr] [ptr @in_row]}
