@@ -1,8 +1,8 @@
 //! Builds the C++ shim around LLVM (`src/env/llvm/shim`), links LLVM, and says which LLVM that is.
 //!
-//! LLVM is linked statically, with the components that the environment needs and the C++ library: the program
-//! starts faster, and no library of the host takes part in what is recorded. The feature `llvm-dynamic` links
-//! `libLLVM.so` instead.
+//! LLVM is linked statically, with the components that the environment needs and the C++ library:
+//! the program starts faster, and no library of the host takes part in what is recorded. The
+//! feature `llvm-dynamic` links `libLLVM.so` instead.
 
 use std::env;
 use std::ffi::OsStr;
@@ -58,7 +58,8 @@ fn compile_shim(llvm: &Llvm) {
         .flag(&llvm.include)
         .flag("-fno-exceptions")
         .flag_if_supported("-fno-semantic-interposition")
-        // LLVM's headers hold code; its libraries are built without assertions, so this must be too.
+        // LLVM's headers hold code; its libraries are built without assertions, so this must be
+        // too.
         .define("NDEBUG", None)
         .define("_GNU_SOURCE", None)
         .warnings(true)
@@ -81,8 +82,8 @@ fn link_dynamically(llvm: &Llvm) {
     println!("cargo:rustc-link-lib=dylib=stdc++");
 }
 
-/// Compression comes from the crate `zstd`, which has all of that library, and from zlib. What LLVM's build
-/// names beyond these (libxml2, libffi, Z3) belongs to components that are not linked.
+/// Compression comes from the crate `zstd`, which has all of that library, and from zlib. What
+/// LLVM's build names beyond these (libxml2, libffi, Z3) belongs to components that are not linked.
 fn link_statically(llvm: &Llvm) {
     println!("cargo:rustc-link-search=native={}", llvm.libraries.display());
     // Not bundled: a copy of the archives in the library's own file would be of no use.
@@ -126,8 +127,8 @@ impl Llvm {
         self.include.join("llvm/Passes/PassBuilder.h")
     }
 
-    /// The version, with the distribution's build where the package database has it: builds of one version carry
-    /// different patches.
+    /// The version, with the distribution's build where the package database has it: builds of one
+    /// version carry different patches.
     fn name(&self) -> String {
         let build = || -> Option<String> {
             let header = self.header().canonicalize().ok()?;

@@ -1,5 +1,5 @@
-//! What is fuzzed. Each function takes any bytes and neither panics nor takes much memory; `tests/it/fuzz.rs`
-//! runs the same over the committed seeds and changes of them.
+//! What is fuzzed. Each function takes any bytes and neither panics nor takes much memory;
+//! `tests/it/fuzz.rs` runs the same over the committed seeds and changes of them.
 #![allow(dead_code, reason = "each fuzz target uses one of these")]
 #![allow(clippy::unwrap_used, reason = "a fuzz target that cannot go on stops")]
 
@@ -53,7 +53,8 @@ fn read(lake: &Lake) {
     let _ = snapshot.ir(&[state(0), state(1)]);
 }
 
-/// Frames of the hot log where the first byte is even, and what a worker and its supervisor say else.
+/// Frames of the hot log where the first byte is even, and what a worker and its supervisor say
+/// else.
 pub(crate) fn frames(content: &[u8]) {
     match content.split_first() {
         Some((kind, content)) if kind % 2 == 0 => steplake::store::fuzz_frame(small(), content),

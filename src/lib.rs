@@ -1,4 +1,5 @@
-//! steplake: an offline state-transition dataset builder and query engine for compiler environments.
+//! steplake: an offline state-transition dataset builder and query engine for compiler
+//! environments.
 //!
 //! The modules stand in the order in which the data passes them.
 

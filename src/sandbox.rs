@@ -2,10 +2,12 @@
 //!
 //! Three mechanisms, each without any privilege:
 //!
-//! - Landlock lets a thread and the processes that it starts open the named files alone, and bars TCP, signals and
-//!   abstract sockets to the outside. A kernel that lacks it, or a part of it, leaves that part open.
+//! - Landlock lets a thread and the processes that it starts open the named files alone, and bars
+//!   TCP, signals and abstract sockets to the outside. A kernel that lacks it, or a part of it,
+//!   leaves that part open.
 //! - A seccomp filter refuses every new socket.
-//! - A limit of no open files refuses every new file and socket, on every kernel: for those that need none.
+//! - A limit of no open files refuses every new file and socket, on every kernel: for those that
+//!   need none.
 //!
 //! What is open already stays usable.
 
@@ -21,10 +23,12 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 
-/// The newest version of Landlock's interface whose effect was tested. Older kernels do what they can.
+/// The newest version of Landlock's interface whose effect was tested. Older kernels do what they
+/// can.
 const LANDLOCK: ABI = ABI::V7;
 
-/// What installed programs need in order to run: themselves, their libraries, and what every Debian has.
+/// What installed programs need in order to run: themselves, their libraries, and what every Debian
+/// has.
 const SYSTEM: [&str; 14] = [
     "/bin",
     "/dev/null",
@@ -54,9 +58,9 @@ pub(crate) struct Open {
     pub(crate) write: Vec<PathBuf>,
 }
 
-/// Confines the calling thread, and every process that it starts from now on, to the files of the system (for
-/// reading) and those of `open`, and takes the network from them. There is no way back: confine a thread that is
-/// made for that.
+/// Confines the calling thread, and every process that it starts from now on, to the files of the
+/// system (for reading) and those of `open`, and takes the network from them. There is no way back:
+/// confine a thread that is made for that.
 ///
 /// # Errors
 ///
@@ -70,9 +74,9 @@ pub(crate) fn confine_thread(open: &Open) -> io::Result<()> {
     refuse_sockets().map_err(io::Error::other)
 }
 
-/// Confines this process to what it has open: from now on it opens no file and no socket, starts no program, and
-/// writes no file beyond `file_bytes_max`. Call it before any other thread is started: only the caller and the
-/// threads that it starts are confined in every way.
+/// Confines this process to what it has open: from now on it opens no file and no socket, starts no
+/// program, and writes no file beyond `file_bytes_max`. Call it before any other thread is started:
+/// only the caller and the threads that it starts are confined in every way.
 ///
 /// # Errors
 ///
@@ -82,7 +86,8 @@ pub(crate) fn confine_process(file_bytes_max: u64) -> io::Result<()> {
     let most = file_bytes_max.min(hard);
     setrlimit(Resource::RLIMIT_FSIZE, most, most)?;
     restrict(&[], &[]).map_err(io::Error::other)?;
-    // Last, since Landlock is set up by way of a file. No seccomp filter: older kernels slow down whoever has one.
+    // Last, since Landlock is set up by way of a file. No seccomp filter: older kernels slow down
+    // whoever has one.
     setrlimit(Resource::RLIMIT_NOFILE, 0, 0)?;
     Ok(())
 }

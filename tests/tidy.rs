@@ -1,4 +1,5 @@
-//! Holds what the compiler does not: who may use whom, sizes, names, documentation that points somewhere.
+//! Holds what the compiler does not: who may use whom, sizes, names, documentation that points
+//! somewhere.
 //!
 //! Every check is a function from a text to its problems, tried on bad texts below, and then run
 //! over the tree. A problem is one line that says where, what, and what to do.
@@ -65,8 +66,8 @@ fn layering(path: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Modules of `lib.rs` without exactly one line that says what they are, unknown, or out of order. The
-/// line is a `//` comment: with `///`, rustdoc would look up the links of the module's own text here.
+/// Modules of `lib.rs` without exactly one line that says what they are, unknown, or out of order.
+/// The line is a `//` comment: rustdoc would look up a `///` comment's links in the wrong module.
 fn module_list(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let is_doc = |index: Option<usize>| index.is_some_and(|i| lines[i].starts_with("//"));
@@ -154,8 +155,8 @@ fn machine_paths(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
-/// Links and pictures of a Markdown text that point nowhere in the repository. `read` gives the text
-/// of a file of the repository, empty for a folder.
+/// Links and pictures of a Markdown text that point nowhere in the repository. `read` gives the
+/// text of a file of the repository, empty for a folder.
 fn links(path: &str, text: &str, read: &dyn Fn(&Path) -> Option<String>) -> Vec<String> {
     let prose = without_code(text);
     let folder = Path::new(path).parent().unwrap_or(Path::new(""));

@@ -1,9 +1,9 @@
 //! What dedup costs as a lake grows, beside `DuckDB` doing the same over the same Parquet:
-//! `cargo bench --bench dedup -- [alone] [MILLIONS...]`, by default 1 and 10, and with `DuckDB`. 100 takes
-//! about 20 GB of disk in the folder for temporary files, and half an hour.
+//! `cargo bench --bench dedup -- [alone] [MILLIONS...]`, by default 1 and 10, and with `DuckDB`.
+//! 100 takes about 20 GB of disk in the folder for temporary files, and half an hour.
 //!
-//! Every measurement is made in a process of its own, whose peak of memory is its own, with two threads
-//! and a limit of 1 GiB. Nothing is asserted here; `docs/PERFORMANCE.md` keeps the figures.
+//! Every measurement is made in a process of its own, whose peak of memory is its own, with two
+//! threads and a limit of 1 GiB. Nothing is asserted here; `docs/PERFORMANCE.md` keeps the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::disallowed_methods, reason = "it starts processes to measure them")]
@@ -74,7 +74,8 @@ fn child(lake: &str, full: bool) {
     println!("{seconds} {cpu} {} {}", peak_mib(), report.transitions);
 }
 
-/// The most memory that this process had. Its resource usage would count that of the one that started it.
+/// The most memory that this process had. Its resource usage would count that of the one that
+/// started it.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -62,8 +62,8 @@ fn state(number: u64) -> StateId {
     StateId(id)
 }
 
-/// A lake that grows by made-up steps. Which states are visited follows Zipf's law: the first few again
-/// and again, most of them hardly ever.
+/// A lake that grows by made-up steps. Which states are visited follows Zipf's law: the first few
+/// again and again, most of them hardly ever.
 pub(crate) struct Synthetic {
     pub(crate) writer: Writer,
     states: u64,

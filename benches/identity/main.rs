@@ -1,11 +1,11 @@
-//! Proves on live steps that a state's id says what its bitcode says:
-//! `cargo bench --bench identity -- [--steps N] [--jobs N] [--seed N] [--first N] [--action-space NAME]
-//! [--files FOLDER]`.
+//! Proves on live steps that a state's id says what its bitcode says: `cargo bench --bench identity
+//! -- [--steps N] [--jobs N] [--seed N] [--first N] [--action-space NAME] [--files FOLDER]`.
 //!
-//! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode alone, in a
-//! session that has seen nothing of the steps before; two ids have to be equal exactly when the bitcode is; and
-//! states of one id have to have the same features. The steps of each episode, which were made and verified one by
-//! one, are then played in one batch, which is verified in windows: its steps have to be the same, failures too.
+//! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode
+//! alone, in a session that has seen nothing of the steps before; two ids have to be equal exactly
+//! when the bitcode is; and states of one id have to have the same features. The steps of each
+//! episode, which were made and verified one by one, are then played in one batch, which is
+//! verified in windows: its steps have to be the same, failures too.
 //!
 //! Episodes are numbered, from `--first` on: a problem names the one it came up in.
 //!
@@ -270,7 +270,8 @@ fn programs() -> Vec<Benchmark> {
     programs
 }
 
-/// The `.ll` files below a folder, as far as `llvm-as` reads them: some of LLVM's tests kill their reader.
+/// The `.ll` files below a folder, as far as `llvm-as` reads them: some of LLVM's tests kill their
+/// reader.
 fn files(folder: &Path, programs: &mut Vec<Benchmark>) {
     for entry in std::fs::read_dir(folder).expect("the folder can be read").flatten() {
         let path = entry.path();

@@ -37,7 +37,8 @@ impl Programs for Loaded {
 }
 
 impl Loaded {
-    /// The programs that `patterns` name. Without a network, Debian's are replaced by the project's own.
+    /// The programs that `patterns` name. Without a network, Debian's are replaced by the project's
+    /// own.
     pub(crate) fn new(patterns: &[&str]) -> Self {
         let datasets = Datasets::new(&Settings::from_environment().expect("a cache"));
         let mut programs = HashMap::new();
@@ -62,7 +63,8 @@ impl Loaded {
         Self::new(&patterns.collect::<Vec<_>>())
     }
 
-    /// Says where they come from: figures of other versions or of other programs cannot be compared.
+    /// Says where they come from: figures of other versions or of other programs cannot be
+    /// compared.
     pub(crate) fn describe(&self) {
         let mut groups: BTreeMap<String, usize> = BTreeMap::new();
         for uri in self.uris() {
@@ -142,8 +144,8 @@ pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize)
     record_in(&workers(), path, programs, &episodes)
 }
 
-/// Records episodes over `programs` into a new lake, sealed at its end. The actions are those of the first action
-/// space of `environment`.
+/// Records episodes over `programs` into a new lake, sealed at its end. The actions are those of
+/// the first action space of `environment`.
 pub(crate) fn record_in(
     environment: &dyn Environment,
     path: &Path,

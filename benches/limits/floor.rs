@@ -1,7 +1,8 @@
-//! Recorded stepping against its floor: the same episodes recorded from a worker process, and by passes alone.
+//! Recorded stepping against its floor: the same episodes recorded from a worker process, and by
+//! passes alone.
 //!
-//! What is found out once for each program is left out and has rows of its own: baselines are known beforehand,
-//! and the CPU time of finding first states is subtracted.
+//! What is found out once for each program is left out and has rows of its own: baselines are known
+//! beforehand, and the CPU time of finding first states is subtracted.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -21,16 +22,16 @@ use crate::{cpu_of, heading, line, spread};
 struct Size {
     /// The episodes of each program.
     episodes_each: u64,
-    /// How often the ways take turns: on a shared machine, the first of a run may get another core's speed than
-    /// the last.
+    /// How often the ways take turns: on a shared machine, the first of a run may get another
+    /// core's speed than the last.
     rounds: usize,
     ways: &'static [Way],
 }
 
 const WHOLE: Size = Size { episodes_each: 8, rounds: 3, ways: &[KEYFRAMES, ALL_IR] };
 
-/// `--quick`: the ratio and nothing else, in less than two minutes. All runs begin with it, so that there is
-/// something to see soon.
+/// `--quick`: the ratio and nothing else, in less than two minutes. All runs begin with it, so that
+/// there is something to see soon.
 const QUICK: Size = Size { episodes_each: 2, rounds: 2, ways: &[KEYFRAMES] };
 
 /// A way to record.
@@ -104,8 +105,8 @@ fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) ->
     Measured { steps, cpu, wall: began.elapsed() }
 }
 
-/// What a new session finds out about programs that it starts, of which it knows some already. Prints a row of
-/// what that takes for each.
+/// What a new session finds out about programs that it starts, of which it knows some already.
+/// Prints a row of what that takes for each.
 fn starts(programs: &Loaded, what: &str, known: &Known) -> (Known, Duration) {
     let environment = LlvmEnvironment::new();
     let action_space = environment.spec().action_spaces[0].name.as_str();
@@ -158,7 +159,8 @@ impl Floor<'_> {
         format!("{}, round {} of {}: {what}", self.name(), self.rounds.len() + 1, self.size.rounds)
     }
 
-    /// Records the episodes in one way, with a row at once; gives what `look` finds in the lake as well.
+    /// Records the episodes in one way, with a row at once; gives what `look` finds in the lake as
+    /// well.
     fn recorded<T>(&self, way: &Way, look: impl FnOnce(&Path) -> T) -> (Measured, T) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let count = self.size.episodes_each * self.programs.uris().len() as u64;
@@ -258,8 +260,8 @@ fn measure(size: &Size, programs: &Loaded, known: &Known, first_states: Duration
     }
 }
 
-/// What CompilerGym 0.2.5's shipped logger does on such programs, steps per CPU second, with and without its
-/// graph column; and what its unlogged step costs.
+/// What CompilerGym 0.2.5's shipped logger does on such programs, steps per CPU second, with and
+/// without its graph column; and what its unlogged step costs.
 const PEER_STEPS: f64 = 1.0;
 const PEER_STEPS_NO_GRAPH: f64 = 67.0;
 const PEER_UNLOGGED_STEPS: f64 = 1000.0 / 2.63;

@@ -58,7 +58,8 @@ fn rebuilder() -> Rebuilder {
     Rebuilder::new(Box::new(workers()))
 }
 
-/// Rebuilds states one by one and in batches, and compares each with what the lake that stores all says.
+/// Rebuilds states one by one and in batches, and compares each with what the lake that stores all
+/// says.
 fn rebuild(every: u32, lake: &Snapshot, all: &Snapshot) {
     let stored = states(lake, Table::Ir);
     let missing: Vec<StateId> =

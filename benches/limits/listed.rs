@@ -1,5 +1,5 @@
-//! LLVM in worker processes, with an action space out of a list of names, and with baselines that are known
-//! beforehand.
+//! LLVM in worker processes, with an action space out of a list of names, and with baselines that
+//! are known beforehand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::campaign::workers;
 /// The action space that has every action, so also those of every list.
 const EVERYTHING: &str = "llvm22-all-v0";
 
-/// The default action space of the release against which this one is compared. What its figures are about
-/// stays the same when the default changes.
+/// The default action space of the release against which this one is compared. What its figures are
+/// about stays the same when the default changes.
 const FIRST_DEFAULT: &str = include_str!("actions-156.txt");
 
 /// The baselines of programs.

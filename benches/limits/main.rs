@@ -1,6 +1,6 @@
-//! What steplake costs, as ratios measured in one run: `make bench`, or
-//! `cargo bench --bench limits -- [--quick] [floor] [many] [peer] [recorder] [jobs] [keyframes] [memory] [start]`.
-//! `--quick` cuts `floor` and `many` short.
+//! What steplake costs, as ratios measured in one run: `make bench`, or `cargo bench --bench limits
+//! -- [--quick] [floor] [many] [peer] [recorder] [jobs] [keyframes] [memory]
+//! [start]`. `--quick` cuts `floor` and `many` short.
 //!
 //! CPU time is user and system time of this process and of its workers. Nothing is asserted here:
 //! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` keeps the figures.

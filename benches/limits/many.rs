@@ -17,8 +17,8 @@ const UNIT_PROGRAM: &str = "benchmark://steplake-v0/big_integers";
 /// How often it is compiled to take its time once.
 const UNIT_RUNS: usize = 7;
 
-/// The CPU time that LLVM's own `opt -O3` takes on one of our programs: the median of several runs. Machines and
-/// moments differ by it as they do by what is measured.
+/// The CPU time that LLVM's own `opt -O3` takes on one of our programs: the median of several runs.
+/// Machines and moments differ by it as they do by what is measured.
 fn unit(program: &Path) -> Duration {
     let compile = || {
         let opt = Command::new("opt-22")

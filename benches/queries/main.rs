@@ -1,10 +1,12 @@
 //! Questions to a lake of ten million steps, beside `DuckDB` over the same Parquet:
-//! `cargo bench --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` makes a smaller or larger lake.
+//! `cargo bench --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` makes a smaller or larger
+//! lake.
 //!
-//! Half of them scan and join, half look up and follow the graph. Both engines have two threads and 1 GiB,
-//! stay open from question to question, and take turns; a time is from the SQL text to the last row as Arrow,
-//! the median of five behind one that warms both up. Answers are compared by their rows and the sum of their
-//! numbers. Nothing is asserted about times; `docs/PERFORMANCE.md` keeps the figures.
+//! Half of them scan and join, half look up and follow the graph. Both engines have two threads and
+//! 1 GiB, stay open from question to question, and take turns; a time is from the SQL text to the
+//! last row as Arrow, the median of five behind one that warms both up. Answers are compared by
+//! their rows and the sum of their numbers. Nothing is asserted about times; `docs/PERFORMANCE.md`
+//! keeps the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::disallowed_methods, reason = "it starts the other engine")]

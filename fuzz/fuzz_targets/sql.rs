@@ -4,5 +4,6 @@
 #[path = "../targets.rs"]
 mod targets;
 
-// The store catches what Arrow and Parquet panic over; the fuzzer's own hook would end the process first.
+// The store catches what Arrow and Parquet panic over; the fuzzer's own hook would end the process
+// first.
 libfuzzer_sys::fuzz_target!(init: std::panic::set_hook(Box::new(|_| ())), |content: &[u8]| targets::sql(content));

@@ -32,8 +32,8 @@ impl Companion {
 
 /// Becomes the companion: it takes this process's place, with its arguments, streams and exit code.
 ///
-/// The companion is looked for in the folder of this program, then on the `PATH`. It finds the lake in
-/// `STEPLAKE_LAKE`, as if that had been set by hand.
+/// The companion is looked for in the folder of this program, then on the `PATH`. It finds the lake
+/// in `STEPLAKE_LAKE`, as if that had been set by hand.
 ///
 /// # Errors
 ///

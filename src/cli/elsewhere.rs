@@ -13,7 +13,8 @@ const SCHEME: &str = "ballista://";
 /// Where the work is done.
 #[derive(Debug, Args)]
 pub(super) struct EngineArgs {
-    /// Work on a Ballista cluster instead of in this process (docs/CLUSTER.md says how to start one).
+    /// Work on a Ballista cluster instead of in this process (docs/CLUSTER.md says how to start
+    /// one).
     #[arg(long, value_name = "ballista://HOST:PORT", value_parser = scheduler)]
     pub(super) engine: Option<String>,
 }

@@ -15,16 +15,18 @@ use crate::store::Lake;
 
 /// Write the transition graph for another program.
 ///
-/// Every state that can be reached from the benchmarks is a node, with what was observed of it, and every
-/// transition a directed edge, with its action, rewards and count. networkx reads it with
-/// `networkx.read_graphml(FILE, force_multigraph=True)`. For tables, ask the query `transition_graph`.
+/// Every state that can be reached from the benchmarks is a node, with what was observed of it, and
+/// every transition a directed edge, with its action, rewards and count. networkx reads it with
+/// `networkx.read_graphml(FILE, force_multigraph=True)`. For tables, ask the query
+/// `transition_graph`.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
     /// The format.
     #[arg(long, value_enum, default_value_t = GraphFormat::Graphml)]
     format: GraphFormat,
 
-    /// A LIKE pattern for the URIs of the benchmarks, e.g. `benchmark://debian-v0/zlib/%`. All by default.
+    /// A LIKE pattern for the URIs of the benchmarks, e.g. `benchmark://debian-v0/zlib/%`. All by
+    /// default.
     #[arg(long, short, default_value = "%", value_name = "PATTERN")]
     benchmark: String,
 

@@ -30,7 +30,8 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let here = environment(&args.env)?;
     let spec = here.spec().clone();
     let lake_there = Lake::open(&cli.lake);
-    // The lake's own choices are the defaults, unless it is of another environment, and refused below.
+    // The lake's own choices are the defaults, unless it is of another environment, and refused
+    // below.
     let there = lake_there.as_ref().ok().map(Lake::identity);
     let there = there.filter(|there| there.environment == spec.name);
     let wanted_space =

@@ -1,5 +1,5 @@
-//! What turns the states of a lake into text for an [`Engine`](crate::query::Engine): the query layer knows
-//! no compiler, so whoever opens one hands these in.
+//! What turns the states of a lake into text for an [`Engine`](crate::query::Engine): the query
+//! layer knows no compiler, so whoever opens one hands these in.
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -21,16 +21,18 @@ pub fn renderer(environment: &str) -> IrRenderer {
     Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Rebuilds the states of an environment that a lake does not store, in worker processes. The environment is
-/// opened when the first of them is asked for; where that fails, every such query says why.
+/// Rebuilds the states of an environment that a lake does not store, in worker processes. The
+/// environment is opened when the first of them is asked for; where that fails, every such query
+/// says why.
 ///
-/// A worker is this program, executed again: a program other than `steplake` calls [`be_a_worker`] first.
+/// A worker is this program, executed again: a program other than `steplake` calls [`be_a_worker`]
+/// first.
 pub fn rebuilder(environment: &str) -> Arc<dyn IrRebuilder> {
     Arc::new(Live { environment: environment.to_owned(), rebuilder: OnceLock::new() })
 }
 
-/// Serves as a worker, where this process was started as one; `None` where it was not. Programs that use
-/// [`rebuilder`] call it before they look at their arguments.
+/// Serves as a worker, where this process was started as one; `None` where it was not. Programs
+/// that use [`rebuilder`] call it before they look at their arguments.
 pub fn be_a_worker() -> Option<ExitCode> {
     let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == "worker");
     asked.then(super::main)

@@ -10,9 +10,9 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Sends the log of the library, and of `program` beside it, to standard error: warnings where `verbose` is 0,
-/// everything from 3 on, or what `STEPLAKE_LOG` says. To those who asked for nothing, warnings are said as
-/// failures are.
+/// Sends the log of the library, and of `program` beside it, to standard error: warnings where
+/// `verbose` is 0, everything from 3 on, or what `STEPLAKE_LOG` says. To those who asked for
+/// nothing, warnings are said as failures are.
 ///
 /// # Panics
 ///

@@ -104,8 +104,8 @@ fn here(cli: &Cli) -> Asking<'_> {
     }
 }
 
-/// Works on a thread with the stack that it takes to plan statements: that of the first thread is as large as
-/// the user's limits say.
+/// Works on a thread with the stack that it takes to plan statements: that of the first thread is
+/// as large as the user's limits say.
 fn deeply(work: impl FnOnce() -> Result<(), Failed> + Send) -> Result<(), Failed> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(crate::query::STACK_BYTES);

@@ -40,12 +40,13 @@ impl fmt::Debug for Asking<'_> {
     }
 }
 
-/// `sql`: answers a question, else a file of them or those of standard input; on a terminal, it is a shell.
+/// `sql`: answers a question, else a file of them or those of standard input; on a terminal, it is
+/// a shell.
 ///
 /// # Errors
 ///
-/// What keeps a question from being answered, or its answer from being written. An `--output` file is then as
-/// it was before, or has the answers up to the first that failed.
+/// What keeps a question from being answered, or its answer from being written. An `--output` file
+/// is then as it was before, or has the answers up to the first that failed.
 pub fn sql(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
     super::deeply(|| {
         let Some(sql) = &args.sql else { return shell::run(asking, args) };

@@ -16,8 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How often the line is drawn anew.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A line on standard error, where that is a terminal and nobody asked for quiet, from a second after it
-/// began until it ends or is dropped.
+/// A line on standard error, where that is a terminal and nobody asked for quiet, from a second
+/// after it began until it ends or is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Watch {
     shown: Arc<Mutex<Shown>>,
@@ -113,7 +113,8 @@ fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where an answer goes that is read on the terminal where the line stands: the first byte ends the watch.
+/// Where an answer goes that is read on the terminal where the line stands: the first byte ends the
+/// watch.
 #[derive(Debug)]
 pub(super) struct Watched<W> {
     pub(super) out: W,

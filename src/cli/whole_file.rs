@@ -9,9 +9,10 @@ use tempfile::NamedTempFile;
 
 use super::failure::Failed;
 
-/// A file that is there whole or not at all. It is written under another name beside its place, and takes it
-/// with [`finish`](Self::finish). Dropped before, it leaves what was there; killed, it also leaves a hidden file
-/// beside it. What is no plain file, as a pipe is, cannot be replaced and is written to as it is.
+/// A file that is there whole or not at all. It is written under another name beside its place, and
+/// takes it with [`finish`](Self::finish). Dropped before, it leaves what was there; killed, it
+/// also leaves a hidden file beside it. What is no plain file, as a pipe is, cannot be replaced and
+/// is written to as it is.
 #[derive(Debug)]
 pub(super) struct WholeFile {
     path: PathBuf,
@@ -33,8 +34,8 @@ impl WholeFile {
         Ok(Self { path: path.to_owned(), out: BufWriter::new(out) })
     }
 
-    /// Brings everything to its place, and then to the disk: whoever looks finds what was there before or all
-    /// of this, after a power cut too.
+    /// Brings everything to its place, and then to the disk: whoever looks finds what was there
+    /// before or all of this, after a power cut too.
     ///
     /// # Errors
     ///

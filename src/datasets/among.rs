@@ -40,8 +40,9 @@ fn short(path: &str) -> Option<String> {
     Some(format!("{name}/{file}"))
 }
 
-/// The `known` benchmarks that a [pattern](super) names, in their order: a URI, a folder, a package, a whole
-/// dataset, a range or a glob. The version of a package may be left out where only one is known.
+/// The `known` benchmarks that a [pattern](super) names, in their order: a URI, a folder, a
+/// package, a whole dataset, a range or a glob. The version of a package may be left out where only
+/// one is known.
 ///
 /// # Errors
 ///

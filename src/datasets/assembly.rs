@@ -1,8 +1,9 @@
 //! What a program's assembler text would read if it were assembled.
 //!
-//! Bitcode holds the text as it is, so no file's content is in it yet. It would be in what anybody makes of it
-//! later, so a program whose text names a directive that reads a file is refused. The text may compose such a name
-//! in ways that only an assembler sees through: what assembles a program has to be confined besides.
+//! Bitcode holds the text as it is, so no file's content is in it yet. It would be in what anybody
+//! makes of it later, so a program whose text names a directive that reads a file is refused. The
+//! text may compose such a name in ways that only an assembler sees through: what assembles a
+//! program has to be confined besides.
 
 /// Words of LLVM's text form that stand before an assembler text.
 const BEFORE: [&[u8]; 5] = [b"asm", b"sideeffect", b"alignstack", b"inteldialect", b"unwind"];

@@ -5,11 +5,11 @@ use crate::model::{Baselines, EnvironmentSpec};
 /// A change of what is stored has another number here.
 const FORMAT: &str = "1";
 
-/// What programs cost after a compiler's own pipelines, kept in the [`Cache`] beside the programs: finding it out
-/// can cost more than an episode.
+/// What programs cost after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
+/// finding it out can cost more than an episode.
 ///
-/// An entry is found by the environment, its compiler and target, what it makes baselines by, and the digest of the
-/// program: whichever of them is another, the baselines are found out anew.
+/// An entry is found by the environment, its compiler and target, what it makes baselines by, and
+/// the digest of the program: whichever of them is another, the baselines are found out anew.
 #[derive(Debug)]
 pub struct KnownBaselines {
     cache: Cache,

@@ -61,7 +61,8 @@ impl Cache {
     }
 
     /// Where the cache lies when nobody says otherwise: `$STEPLAKE_CACHE`, else
-    /// `$XDG_CACHE_HOME/steplake`, else `~/.cache/steplake`. Never a folder that others can make as well.
+    /// `$XDG_CACHE_HOME/steplake`, else `~/.cache/steplake`. Never a folder that others can make as
+    /// well.
     ///
     /// # Errors
     ///
@@ -127,7 +128,8 @@ impl Cache {
         self.write(key, content)
     }
 
-    /// The content of the entry called `key`, where it is there and whole. The folder has been opened.
+    /// The content of the entry called `key`, where it is there and whole. The folder has been
+    /// opened.
     fn read(&self, key: Key) -> Option<Vec<u8>> {
         let path = self.path_of(key);
         let mut stored = fs::read(&path).ok()?;

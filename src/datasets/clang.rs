@@ -1,5 +1,5 @@
-//! How every program is compiled, so that equal sources give equal bytes on every machine, and nothing else of a
-//! machine gets into them.
+//! How every program is compiled, so that equal sources give equal bytes on every machine, and
+//! nothing else of a machine gets into them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,8 @@ pub(super) struct Source<'a> {
     /// The benchmark, for messages.
     pub(super) uri: &'a str,
     pub(super) language: Language,
-    /// The folder in which the compiler runs. The program may be made of what lies there and below, and of headers.
+    /// The folder in which the compiler runs. The program may be made of what lies there and below,
+    /// and of headers.
     pub(super) folder: &'a Path,
     /// The file, relative to that folder: this name goes into the program as `__FILE__`.
     pub(super) file: &'a str,
@@ -83,7 +84,8 @@ pub(super) fn version() -> Result<&'static str, DatasetError> {
     Ok(VERSION.get_or_init(|| line))
 }
 
-/// The folders of the compiler's and the system's headers, as the compiler names them and without links.
+/// The folders of the compiler's and the system's headers, as the compiler names them and without
+/// links.
 fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
     static HEADERS: [OnceLock<Vec<PathBuf>>; 2] = [const { OnceLock::new() }; 2];
     let (tool, name, place) = match language {
@@ -113,8 +115,8 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
 ///
 /// # Errors
 ///
-/// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] when the compiler opened, or an assembler would open,
-/// a file that is neither the program's own nor a header.
+/// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] when the compiler opened, or an
+/// assembler would open, a file that is neither the program's own nor a header.
 pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
     compile_by(source, |run| run)
 }
@@ -154,8 +156,8 @@ fn compile_by<'a>(
     }
     let read = |path: &Path| fs::read(path).map_err(|error| scratch_error(&error));
     if !is_ir {
-        // clang 22 takes an `#embed` of a file that it cannot open for an empty one, without a word, but then it
-        // writes no list either.
+        // clang 22 takes an `#embed` of a file that it cannot open for an empty one, without a
+        // word, but then it writes no list either.
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };

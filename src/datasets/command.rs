@@ -1,7 +1,8 @@
-//! Every foreign program is run from here: confined, with limits, a known environment, and one line of error.
+//! Every foreign program is run from here: confined, with limits, a known environment, and one line
+//! of error.
 //!
-//! A program opens the system's files, those of its own installation, and what its [`Run`] names: apt alone, which
-//! needs the network, is not confined.
+//! A program opens the system's files, those of its own installation, and what its [`Run`] names:
+//! apt alone, which needs the network, is not confined.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -92,7 +93,8 @@ impl Failed {
 pub(super) enum RunError {
     /// It ran and gave an exit code: that is its answer, and it would give it again.
     Failed(Failed),
-    /// It could not be run, or not to its end: too long, or killed. Says nothing about what it was given.
+    /// It could not be run, or not to its end: too long, or killed. Says nothing about what it was
+    /// given.
     Other(DatasetError),
 }
 
@@ -207,8 +209,8 @@ impl<'a> Run<'a> {
         RunError::Other(DatasetError::ToolFailed { tool, what, detail })
     }
 
-    /// Starts it and waits for its end. What confines it confines the thread that starts it, so that one is made
-    /// for it; the thread stays until the end, since its children end with it.
+    /// Starts it and waits for its end. What confines it confines the thread that starts it, so
+    /// that one is made for it; the thread stays until the end, since its children end with it.
     fn ended(&self) -> Result<Ended, RunError> {
         let tool = find(self.tool).map_err(RunError::Other)?;
         let mut command = self.command(&tool).map_err(RunError::Other)?;

@@ -18,15 +18,18 @@
 //! # Contract
 //!
 //! - A canonical URI names one program: the same bytes every time, on every machine with the same
-//!   compiler, generator and C library headers. No path, host name or date of this machine is in the
-//!   bytes, except in what a user's own file says about itself.
+//!   compiler, generator and C library headers. No path, host name or date of this machine is in
+//!   the bytes, except in what a user's own file says about itself.
 //! - [`Datasets::resolve`] of a canonical URI is that URI.
-//! - What can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the [`Cache`], which processes share.
-//! - Every foreign program runs with limits on time, memory, files and output, in an environment that is ours, and
-//!   confined: it opens the system's files and those that it is given, and no socket. apt alone has the network.
-//! - A program is made of its own sources and of the headers of the compiler and the system; one that takes in any
-//!   other file is refused ([`DatasetError::Refused`]). Its own sources are, of a file, those in its folder and below,
-//!   hidden ones excepted, and of a package the unpacked package.
+//! - What can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the
+//!   [`Cache`], which processes share.
+//! - Every foreign program runs with limits on time, memory, files and output, in an environment
+//!   that is ours, and confined: it opens the system's files and those that it is given, and no
+//!   socket. apt alone has the network.
+//! - A program is made of its own sources and of the headers of the compiler and the system; one
+//!   that takes in any other file is refused ([`DatasetError::Refused`]). Its own sources are, of a
+//!   file, those in its folder and below, hidden ones excepted, and of a package the unpacked
+//!   package.
 
 mod among;
 mod assembly;

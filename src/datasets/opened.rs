@@ -1,7 +1,7 @@
 //! Whether a compiler opened only what it was to open.
 //!
-//! What a program includes or embeds becomes part of the lake, and of what is published. So it takes its own
-//! sources, and the headers of the compiler and the system, alone.
+//! What a program includes or embeds becomes part of the lake, and of what is published. So it
+//! takes its own sources, and the headers of the compiler and the system, alone.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,16 +14,16 @@ pub(super) const TARGET: &str = "program";
 /// The files that a program may be made of.
 #[derive(Debug)]
 pub(super) struct Sources<'a> {
-    /// The folder that the compiler runs in: the program's own sources lie there and below, hidden files and
-    /// folders excepted.
+    /// The folder that the compiler runs in: the program's own sources lie there and below, hidden
+    /// files and folders excepted.
     pub(super) folder: &'a Path,
     /// The folders of headers.
     pub(super) headers: &'a [PathBuf],
 }
 
 impl Sources<'_> {
-    /// The first file of a dependency file, as clang's `-MD` writes it, that is not to be opened, or what cannot
-    /// be read of it.
+    /// The first file of a dependency file, as clang's `-MD` writes it, that is not to be opened,
+    /// or what cannot be read of it.
     pub(super) fn foreign(&self, dependencies: &[u8]) -> Option<String> {
         let Some(names) = names(dependencies) else {
             return Some("a file whose name has a backslash in it".to_owned());
@@ -63,8 +63,8 @@ impl Sources<'_> {
     }
 }
 
-/// The names in a dependency file of Make. `None` where they could be read in several ways: a backslash belongs to
-/// the end of a line, or to the space or the number sign after it.
+/// The names in a dependency file of Make. `None` where they could be read in several ways: a
+/// backslash belongs to the end of a line, or to the space or the number sign after it.
 fn names(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let rest = text.strip_prefix(TARGET.as_bytes())?.strip_prefix(b":")?.strip_suffix(b"\n")?;
     let (mut names, mut name) = (Vec::new(), Vec::new());

@@ -16,8 +16,8 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// Reads the episodes that `steps` may have rows of: sealing puts both into files of about the same
-    /// range.
+    /// Reads the episodes that `steps` may have rows of: sealing puts both into files of about the
+    /// same range.
     pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, StoreError> {
         let meets = |episodes: &&Segment| {
             steps.iter().any(|steps| match (episodes.key_range, steps.key_range) {

@@ -1,29 +1,30 @@
 //! Steps to transitions: every (state, action) that was taken, once.
 //!
-//! A sealed step is an *edge*: the state before it, its action, and the state after it, or none where
-//! the compiler failed. Equal edges are counted. The edges of one (state, action) become
+//! A sealed step is an *edge*: the state before it, its action, and the state after it, or none
+//! where the compiler failed. Equal edges are counted. The edges of one (state, action) become
 //!
 //! - a row of `state_transitions`, with the next state that was seen most often, and among equals
 //!   the smallest; its rewards are those of the first such step by `(episode_id, step_index)`;
 //! - rows of `conflicts`, one for each next state, where there is more than one;
 //! - a row of `failures` where the compiler failed, with kind and detail of the first failure.
 //!
-//! The result depends on the sealed steps alone: not on how they were sealed, nor on how often dedup ran
-//! in between. Only sealed steps are counted, so a pass can go on beside a writer.
+//! The result depends on the sealed steps alone: not on how they were sealed, nor on how often
+//! dedup ran in between. Only sealed steps are counted, so a pass can go on beside a writer.
 //!
 //! # What a pass costs
 //!
-//! A pass counts the steps that no layer counts yet, and writes them as a new layer. It takes layers in
-//! that are there already, the newest first, while the next one has less than eight times the rows of
-//! what has been taken together: so a step is written again only a few times, however large the lake
-//! gets, and there are only a few layers to be read. While all rows together are few, there is one layer.
+//! A pass counts the steps that no layer counts yet, and writes them as a new layer. It takes
+//! layers in that are there already, the newest first, while the next one has less than eight times
+//! the rows of what has been taken together: so a step is written again only a few times, however
+//! large the lake gets, and there are only a few layers to be read. While all rows together are
+//! few, there is one layer.
 //!
 //! # How
 //!
-//! Threads read parts of the segments, and scatter the edges into partitions by the first bits of the
-//! state before. What does not fit goes to temporary files. Then each thread takes a range of partitions,
-//! sorts one after another, merges them with the layers that are taken in, and writes the range: every
-//! partition is smaller than all states that come after it.
+//! Threads read parts of the segments, and scatter the edges into partitions by the first bits of
+//! the state before. What does not fit goes to temporary files. Then each thread takes a range of
+//! partitions, sorts one after another, merges them with the layers that are taken in, and writes
+//! the range: every partition is smaller than all states that come after it.
 
 mod failed;
 mod fresh;
@@ -51,10 +52,10 @@ const VERSION: u32 = 2;
 /// How a dedup goes about it. But for the number of layers, nothing here changes the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory for all of it: what was read and not yet sorted, what is being sorted, pages and row groups
-    /// of Parquet. Outside of it are the program itself, the catalog's list of files, and some hundred
-    /// bytes for each failed episode whose steps are new. Parquet takes about 50 MiB a thread however
-    /// little there is.
+    /// Memory for all of it: what was read and not yet sorted, what is being sorted, pages and row
+    /// groups of Parquet. Outside of it are the program itself, the catalog's list of files, and
+    /// some hundred bytes for each failed episode whose steps are new. Parquet takes about 50 MiB a
+    /// thread however little there is.
     pub memory_bytes_max: u64,
     /// Threads that work at once.
     pub threads: NonZeroUsize,
@@ -62,8 +63,9 @@ pub struct Settings {
     pub full: bool,
     /// All layers become one while they have so few rows together.
     pub one_layer_rows_max: u64,
-    /// A layer is taken in when it has less than so many times the rows of what is written: the newest
-    /// first, until one has more. So a step is written again a few times, and there are few layers.
+    /// A layer is taken in when it has less than so many times the rows of what is written: the
+    /// newest first, until one has more. So a step is written again a few times, and there are few
+    /// layers.
     pub tier: u64,
 }
 
@@ -86,8 +88,8 @@ pub struct Report {
     pub unchanged: bool,
     /// Steps with an action that were counted in this pass.
     pub steps: u64,
-    /// Rows of `state_transitions` in all layers. One row may be in several: only where there is one
-    /// layer it is the number of rows of the table. So it is with the next two.
+    /// Rows of `state_transitions` in all layers. One row may be in several: only where there is
+    /// one layer it is the number of rows of the table. So it is with the next two.
     pub transitions: u64,
     /// Rows of `conflicts` in all layers.
     pub conflicts: u64,
@@ -99,11 +101,11 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
-/// Counts the steps that are sealed and not counted yet, in one transaction. `progress` is told how many
-/// rows of how many are read.
+/// Counts the steps that are sealed and not counted yet, in one transaction. `progress` is told how
+/// many rows of how many are read.
 ///
-/// All that is read of a file is checked against its digests. Where a derived file is missing, or is found
-/// to be damaged, all are made anew. Where nothing is new, nothing is written.
+/// All that is read of a file is checked against its digests. Where a derived file is missing, or
+/// is found to be damaged, all are made anew. Where nothing is new, nothing is written.
 ///
 /// # Errors
 ///

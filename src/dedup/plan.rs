@@ -75,8 +75,8 @@ impl Plan {
         self.first_place(partition) | u64::MAX.checked_shr(self.bits).unwrap_or(0)
     }
 
-    /// An edge's slot in the table of those seen lately, and what tells it from others there: the upper
-    /// half of a word.
+    /// An edge's slot in the table of those seen lately, and what tells it from others there: the
+    /// upper half of a word.
     #[inline]
     pub(super) fn slot(&self, edge: Edge<'_>) -> (usize, u64) {
         let hash = edge.hash();

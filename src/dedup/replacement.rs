@@ -42,12 +42,12 @@ pub enum ReplacementError {
 /// State key, state, action, next state: what a derived table is sorted by.
 type Key = (i64, StateId, i16, Option<StateId>);
 
-/// The derived tables of all sealed steps, made elsewhere, on their way into a lake. They take the place of all
-/// layers, as one, and later passes go on from it: so they have to be what [`dedup`](super::dedup()) would
-/// make of the same steps.
+/// The derived tables of all sealed steps, made elsewhere, on their way into a lake. They take the
+/// place of all layers, as one, and later passes go on from it: so they have to be what
+/// [`dedup`](super::dedup()) would make of the same steps.
 ///
-/// Nothing of it is part of the lake before [`publish`](Self::publish). Dropped before that, or killed, it
-/// leaves files that whoever maintains the lake next removes.
+/// Nothing of it is part of the lake before [`publish`](Self::publish). Dropped before that, or
+/// killed, it leaves files that whoever maintains the lake next removes.
 #[derive(Debug)]
 pub struct Replacement<'a> {
     maintenance: &'a mut Maintenance,
@@ -77,12 +77,13 @@ impl<'a> Replacement<'a> {
         &self.snapshot
     }
 
-    /// Adds rows of a derived table. They come in the order of its key: state key, state, action and, in
-    /// `conflicts`, next state. That is checked, here and from one call to the next.
+    /// Adds rows of a derived table. They come in the order of its key: state key, state, action
+    /// and, in `conflicts`, next state. That is checked, here and from one call to the next.
     ///
     /// # Errors
     ///
-    /// [`ReplacementError::Columns`] and [`ReplacementError::Order`] where it is not so, and what a disk does.
+    /// [`ReplacementError::Columns`] and [`ReplacementError::Order`] where it is not so, and what a
+    /// disk does.
     ///
     /// # Panics
     ///
@@ -126,8 +127,8 @@ impl<'a> Replacement<'a> {
         Ok(())
     }
 
-    /// Makes it part of the lake, in one transaction and a snapshot of its own: see [`Maintenance::publish`].
-    /// `steps` with an action were counted.
+    /// Makes it part of the lake, in one transaction and a snapshot of its own: see
+    /// [`Maintenance::publish`]. `steps` with an action were counted.
     ///
     /// # Errors
     ///

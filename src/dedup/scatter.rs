@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::plan::Plan;
 use crate::store::{Edge, EdgeShape, Lake, Scratch, StoreError, Stretch, absorb};
 
-/// The edges of one thread by partition. A partition is a range of the first bits of the state before,
-/// so partitions are in the order of edges. What does not fit goes to a temporary file.
+/// The edges of one thread by partition. A partition is a range of the first bits of the state
+/// before, so partitions are in the order of edges. What does not fit goes to a temporary file.
 pub(super) struct Scatter<'a> {
     lake: &'a Lake,
     plan: Plan,
@@ -41,9 +41,9 @@ impl<'a> Scatter<'a> {
 
     /// Adds an edge.
     ///
-    /// Many edges come again soon: the table of those seen lately leads to most of them, so that they
-    /// are counted where they lie. A slot has the upper half of a hash and the edge's number in its
-    /// partition; what lies there by now is looked at, so a slot may well be out of date.
+    /// Many edges come again soon: the table of those seen lately leads to most of them, so that
+    /// they are counted where they lie. A slot has the upper half of a hash and the edge's number
+    /// in its partition; what lies there by now is looked at, so a slot may well be out of date.
     #[inline]
     pub(super) fn add(&mut self, row: &[u64]) -> Result<(), StoreError> {
         let place = self.plan.partition_of(row[0]);
@@ -75,8 +75,8 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    /// Makes room in a partition. Edges that came again while they lay here will go on doing so: they stay,
-    /// as long as they leave half of the room to others.
+    /// Makes room in a partition. Edges that came again while they lay here will go on doing so:
+    /// they stay, as long as they leave half of the room to others.
     #[cold]
     fn write_out(&mut self, place: usize) -> Result<(), StoreError> {
         let scratch = match &mut self.scratch {

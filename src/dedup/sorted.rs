@@ -36,9 +36,9 @@ impl Sorted {
         Some(&self.rows[start..start + self.stride])
     }
 
-    /// Puts the rows in order and counts equal ones together. What is sorted are single words: the first
-    /// bits of the state that are not shared by the partition, and the row's number. Rows are looked at
-    /// where those are equal.
+    /// Puts the rows in order and counts equal ones together. What is sorted are single words: the
+    /// first bits of the state that are not shared by the partition, and the row's number. Rows are
+    /// looked at where those are equal.
     pub(super) fn sort(&mut self) {
         let Self { rows, order, stride, bits } = self;
         let stride = *stride;
@@ -79,8 +79,8 @@ fn place(at: u64) -> usize {
     usize::try_from(at & NUMBER).expect("24 bits")
 }
 
-/// Sorts a partition of any size: in memory, or in pieces that are then merged. Returns the merge where
-/// it takes one; the rows are in `sorted` otherwise.
+/// Sorts a partition of any size: in memory, or in pieces that are then merged. Returns the merge
+/// where it takes one; the rows are in `sorted` otherwise.
 pub(super) fn sort_partition(
     lake: &Lake,
     partition: Partition,

@@ -46,8 +46,8 @@ impl<'a> Steps<'a> {
         Ok(Self { snapshot, columns, retracted, parts, next, stop })
     }
 
-    /// Reads part after part, until none is left that no other thread has taken, and says how many rows
-    /// were read; how many steps with an action there were.
+    /// Reads part after part, until none is left that no other thread has taken, and says how many
+    /// rows were read; how many steps with an action there were.
     pub(super) fn scatter(
         &self,
         scatter: &mut Scatter<'_>,

@@ -1,15 +1,16 @@
 //! Keyframes: the states of an episode that are kept whole.
 //!
-//! The first state of an episode is one, and so is each that an action led to which cannot be counted on to
-//! lead there again, and every K-th change of state after the last one. Any other state is fewer than K
-//! actions away from one, all of them dependable. What is a keyframe depends on the path of its own episode
-//! alone: not on what other episodes did, nor on when.
+//! The first state of an episode is one, and so is each that an action led to which cannot be
+//! counted on to lead there again, and every K-th change of state after the last one. Any other
+//! state is fewer than K actions away from one, all of them dependable. What is a keyframe depends
+//! on the path of its own episode alone: not on what other episodes did, nor on when.
 
 use std::num::NonZeroU32;
 
 use crate::model::ActionFlags;
 
-/// Counts the changes of state along an episode since its last keyframe; begin each episode with a new one.
+/// Counts the changes of state along an episode since its last keyframe; begin each episode with a
+/// new one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyframeCount {
     changes: u32,
@@ -26,8 +27,8 @@ impl KeyframeCount {
         self.changes
     }
 
-    /// Takes a step by an action with these `flags` into account: whether the state that it led to is a
-    /// keyframe, where `every` so many changes make one.
+    /// Takes a step by an action with these `flags` into account: whether the state that it led to
+    /// is a keyframe, where `every` so many changes make one.
     pub fn step(&mut self, every: NonZeroU32, changed: bool, flags: ActionFlags) -> bool {
         if !changed {
             return false;

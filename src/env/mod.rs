@@ -1,21 +1,26 @@
 //! Live compiler environments.
 //!
-//! An [`Environment`] says what there is to do ([`EnvironmentSpec`]) and opens [`Session`]s; a session
-//! is one live instance of the compiler: start, apply, observe, fork. This is the paper's
+//! An [`Environment`] says what there is to do ([`EnvironmentSpec`]) and opens [`Session`]s; a
+//! session is one live instance of the compiler: start, apply, observe, fork. This is the paper's
 //! `CompilationSession` (arXiv 2109.08267, Section III).
 //!
 //! # Contract of a session
 //!
-//! - [`Session::start`] begins an episode, whatever went before; the other calls need one under way.
+//! - [`Session::start`] begins an episode, whatever went before; the other calls need one under
+//!   way.
 //! - The same program and the same actions give the same states, rewards and observations, in this
-//!   session and in any other of an equal [`EnvironmentSpec`], up to actions whose flags say otherwise.
-//! - A failure of the compiler over an action is [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an
-//!   `Err`. Over a program, before there is any state, it is [`SessionError::StartFailed`]. After either the
-//!   episode is over, and the session can be started again.
+//!   session and in any other of an equal [`EnvironmentSpec`], up to actions whose flags say
+//!   otherwise.
+//! - A failure of the compiler over an action is
+//!   [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an `Err`. Over a program, before
+//!   there is any state, it is [`SessionError::StartFailed`]. After either the episode is over, and
+//!   the session can be started again.
 //! - A failure of the machine is an `Err`, and never an outcome: [`SessionError::Machine`].
 //! - [`Session::observe`] never changes the state.
-//! - [`Session::fork`] gives a second session in the same state; from then on neither sees the other.
-//! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state is as before.
+//! - [`Session::fork`] gives a second session in the same state; from then on neither sees the
+//!   other.
+//! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state
+//!   is as before.
 
 mod keyframes;
 pub mod llvm;
@@ -63,8 +68,8 @@ pub trait Environment: Send + Sync + std::fmt::Debug {
     /// [`SessionError::Unavailable`] when the compiler cannot be had.
     fn session(&self) -> Result<Box<dyn Session>, SessionError>;
 
-    /// How many windows of steps failed in one worker process, and not in a fresh one that played them again
-    /// in careful mode; see [worker].
+    /// How many windows of steps failed in one worker process, and not in a fresh one that played
+    /// them again in careful mode; see [worker].
     fn repeated_windows(&self) -> u64 {
         0
     }
@@ -84,15 +89,15 @@ pub struct Start<'a> {
     pub watch: &'a Watch,
 }
 
-/// What a caller means to observe in every state that is new to it. Only a hint: a session in another
-/// process sends these values along with the step, so that asking costs no round trip. A session in the
-/// same process ignores it.
+/// What a caller means to observe in every state that is new to it. Only a hint: a session in
+/// another process sends these values along with the step, so that asking costs no round trip. A
+/// session in the same process ignores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// The observation spaces.
     pub spaces: Vec<ObservationIndex>,
-    /// Where [keyframes](KeyframeCount) are to be observed too, in the space that serialises a state: after
-    /// how many changes of state there is one at the latest.
+    /// Where [keyframes](KeyframeCount) are to be observed too, in the space that serialises a
+    /// state: after how many changes of state there is one at the latest.
     pub keyframes: Option<NonZeroU32>,
     /// Who is asking. What was sent to another asker counts as new again.
     pub asker: u64,
@@ -132,8 +137,9 @@ pub trait Session: Send {
     /// [`SessionError::NoEpisode`], or [`SessionError::InvalidAction`] with the state as before.
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError>;
 
-    /// Applies one action and leaves the check of what it made to [`Session::check`]. Until that has passed, the
-    /// step is provisional: nobody outside of the session's process may be told of it.
+    /// Applies one action and leaves the check of what it made to [`Session::check`]. Until that
+    /// has passed, the step is provisional: nobody outside of the session's process may be told of
+    /// it.
     ///
     /// A session whose [`Session::apply`] is as cheap with a check need not offer anything else.
     ///
@@ -144,9 +150,9 @@ pub trait Session: Send {
         self.apply(action)
     }
 
-    /// Checks what [`Session::apply_unchecked`] has made since the last check. A failure says that some state
-    /// since then is broken, not which: play the actions again with [`Session::apply`] to learn that. The
-    /// episode is over then.
+    /// Checks what [`Session::apply_unchecked`] has made since the last check. A failure says that
+    /// some state since then is broken, not which: play the actions again with [`Session::apply`]
+    /// to learn that. The episode is over then.
     ///
     /// # Errors
     ///
@@ -155,22 +161,23 @@ pub trait Session: Send {
         Ok(None)
     }
 
-    /// The id of a state that was serialised by a session of this environment, found from the bytes alone.
-    /// Needs no episode, and leaves one that is under way as it is.
+    /// The id of a state that was serialised by a session of this environment, found from the bytes
+    /// alone. Needs no episode, and leaves one that is under way as it is.
     ///
     /// # Errors
     ///
     /// [`SessionError::BadProgram`] when `state` is not the serialisation of a state.
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError>;
 
-    /// Applies actions one after another and hands each step to `visit`, until they are used up, the
-    /// episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of that step;
-    /// it knows the watched spaces of every state that is new to the asker (the initial one is new at
-    /// the start), keyframes by themselves, others only where the session need not go back for them.
+    /// Applies actions one after another and hands each step to `visit`, until they are used up,
+    /// the episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of
+    /// that step; it knows the watched spaces of every state that is new to the asker (the initial
+    /// one is new at the start), keyframes by themselves, others only where the session need not go
+    /// back for them.
     ///
     /// An invalid action ends the batch there, with the steps before it visited. After a break the
-    /// session's state is that of the last step visited *or a later one of the batch*: break only to
-    /// start anew.
+    /// session's state is that of the last step visited *or a later one of the batch*: break only
+    /// to start anew.
     ///
     /// # Errors
     ///
@@ -196,8 +203,8 @@ pub trait Session: Send {
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError>;
 }
 
-/// [`Session::multistep`] by calls of [`Session::apply`] and [`Session::observe`]: for sessions that
-/// live in the caller's process, where a batch saves nothing.
+/// [`Session::multistep`] by calls of [`Session::apply`] and [`Session::observe`]: for sessions
+/// that live in the caller's process, where a batch saves nothing.
 ///
 /// # Errors
 ///
@@ -288,8 +295,9 @@ pub enum SessionError {
         /// What the compiler says, one line.
         detail: String,
     },
-    /// The compiler crashed, hung or ran out of memory over the program, before there was a state. Like a
-    /// failed action this is data: whoever records takes it down and goes on with other programs.
+    /// The compiler crashed, hung or ran out of memory over the program, before there was a state.
+    /// Like a failed action this is data: whoever records takes it down and goes on with other
+    /// programs.
     #[error("the compiler failed over {uri} before the first step: {}: {}", failure.kind, failure.detail)]
     StartFailed {
         /// The benchmark.
@@ -305,15 +313,15 @@ pub enum SessionError {
         /// What stands in the way and what to do.
         detail: String,
     },
-    /// This machine keeps sessions from going on: somebody ends their processes, again and again, or what
-    /// got through once does not any more. That says nothing about the compiler.
+    /// This machine keeps sessions from going on: somebody ends their processes, again and again,
+    /// or what got through once does not any more. That says nothing about the compiler.
     #[error("{0}")]
     Machine(String),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),
-    /// Something that holds whatever a compiler does turned out not to. What was recorded since is not to be
-    /// trusted, and doing it again does not help.
+    /// Something that holds whatever a compiler does turned out not to. What was recorded since is
+    /// not to be trusted, and doing it again does not help.
     #[error("{0}: this is a defect of steplake, please report it")]
     Defect(String),
     /// The caller's own visit of a step failed.

@@ -1,7 +1,7 @@
 //! Failures that tests plant into programs of the [toy environment](super::toy).
 //!
-//! A plant is written into the program behind its numbers, and so it is in every state of it. Most of them take
-//! the whole process with them: play such programs in a [worker](super::worker).
+//! A plant is written into the program behind its numbers, and so it is in every state of it. Most
+//! of them take the whole process with them: play such programs in a [worker](super::worker).
 
 use std::fmt;
 use std::io::Write;
@@ -74,7 +74,8 @@ pub enum Harm {
 pub enum Only {
     /// Always.
     Ever,
-    /// When this file may be written, which it forbids: that needs no open file, and workers have none.
+    /// When this file may be written, which it forbids: that needs no open file, and workers have
+    /// none.
     Once(PathBuf),
     /// While there is this file.
     While(PathBuf),
@@ -130,8 +131,8 @@ impl Plant {
         Some(Self { harm, action, every, only })
     }
 
-    /// Does its harm if this is where it does. What is left to be done by the environment is given back: to
-    /// take what comes of the action for broken, and after how many more it is whole.
+    /// Does its harm if this is where it does. What is left to be done by the environment is given
+    /// back: to take what comes of the action for broken, and after how many more it is whole.
     pub(super) fn strike(&self, action: &str, number: u32) -> Option<Broken> {
         let is_meant = action == self.action || (action == CHECK && self.harm == Harm::Plods);
         if !is_meant || !number.is_multiple_of(self.every) || !self.only.is_now() {

@@ -1,8 +1,8 @@
 //! A pure environment without a compiler: for tests, documentation and the recorder's benchmark.
 //!
-//! A state is a number below the program's size. Every state can be listed, a step costs well under a
-//! microsecond, and each thing that real compilers do is there: actions that change nothing, an action
-//! that fails in some states, and several ways to the same state.
+//! A state is a number below the program's size. Every state can be listed, a step costs well under
+//! a microsecond, and each thing that real compilers do is there: actions that change nothing, an
+//! action that fails in some states, and several ways to the same state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,8 +81,8 @@ pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
     }
 }
 
-/// A benchmark called `uri` of `size` states that begins at `start`, into which a failure is planted. It is
-/// there for tests.
+/// A benchmark called `uri` of `size` states that begins at `start`, into which a failure is
+/// planted. It is there for tests.
 ///
 /// # Panics
 ///
@@ -106,9 +106,9 @@ pub enum Deadly {
     Hangs,
 }
 
-/// A benchmark called `uri` over which the environment dies before the first step, as compilers do over
-/// some programs. It is there for tests of what comes then, and takes the whole process with it: start
-/// it in a [worker](super::worker).
+/// A benchmark called `uri` over which the environment dies before the first step, as compilers do
+/// over some programs. It is there for tests of what comes then, and takes the whole process with
+/// it: start it in a [worker](super::worker).
 ///
 /// # Panics
 ///

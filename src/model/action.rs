@@ -21,8 +21,8 @@ impl ActionFlags {
     pub const UNREMARKABLE: Self =
         Self { replayable: true, crashes: false, slow: false, never_changes: false };
 
-    /// Whether the action can be counted on to lead to the same next state when it is run again in the same
-    /// state.
+    /// Whether the action can be counted on to lead to the same next state when it is run again in
+    /// the same state.
     pub fn is_dependable(self) -> bool {
         self.replayable && !self.crashes
     }

@@ -2,7 +2,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of a benchmark: `benchmark://<dataset>/<path>`, `generator://<dataset>/<seed>` or `file:///<path>`.
+/// The name of a benchmark: `benchmark://<dataset>/<path>`, `generator://<dataset>/<seed>` or
+/// `file:///<path>`.
 ///
 /// ```
 /// use steplake::model::BenchmarkUri;

@@ -1,7 +1,8 @@
 use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
 
 /// What an environment is: its compiler and its spaces. Two environments with equal specs give the
-/// same states for the same actions; a lake holds the data of one spec and one of its action spaces.
+/// same states for the same actions; a lake holds the data of one spec and one of its action
+/// spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     /// The name with its version, e.g. `llvm-v0`.
@@ -16,8 +17,9 @@ pub struct EnvironmentSpec {
     pub observation_spaces: Vec<ObservationSpace>,
     /// The reward spaces on offer. All of one environment share one cost.
     pub reward_spaces: Vec<RewardSpace>,
-    /// What baselines are made by: the compiler's own pipelines, and a number that changes with whatever else they
-    /// depend on. Equal programs have equal baselines where this, compiler and target are equal.
+    /// What baselines are made by: the compiler's own pipelines, and a number that changes with
+    /// whatever else they depend on. Equal programs have equal baselines where this, compiler and
+    /// target are equal.
     pub baselines: &'static str,
     /// The observation space, of bytes, that serialises a state. Equal states give equal bytes, and
     /// these are also a program of the environment, so that any state can be a benchmark.

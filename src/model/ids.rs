@@ -1,8 +1,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a state: a hash of its content, 20 bytes. Which one is the environment's business: equal content
-/// gives equal ids, and any session of the environment finds the id of a serialised state from its bytes.
+/// The name of a state: a hash of its content, 20 bytes. Which one is the environment's business:
+/// equal content gives equal ids, and any session of the environment finds the id of a serialised
+/// state from its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId(pub [u8; 20]);
 
@@ -65,7 +66,8 @@ impl FromStr for StateId {
 pub struct RunId(pub i32);
 
 /// The name of an episode in its lake: the run in the upper half, the episode's ordinal within the
-/// run (from 0) in the lower. It depends on the run's arguments alone, never on which worker played it.
+/// run (from 0) in the lower. It depends on the run's arguments alone, never on which worker played
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpisodeId(pub i64);
 

@@ -13,8 +13,9 @@ use datafusion::logical_expr::LogicalPlan;
 
 use crate::store::{Snapshot, Table};
 
-/// Runs the queries of an [`Engine`](super::Engine) elsewhere. SQL is still read and planned here, over the same
-/// tables, views and functions; what they are made of, and where the plan goes, is said by this.
+/// Runs the queries of an [`Engine`](super::Engine) elsewhere. SQL is still read and planned here,
+/// over the same tables, views and functions; what they are made of, and where the plan goes, is
+/// said by this.
 ///
 /// Its errors are explained as DataFusion's own are: a `QueryError` or `StoreError` in
 /// `DataFusionError::External` comes out as it is.

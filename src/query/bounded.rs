@@ -1,5 +1,5 @@
-//! Functions whose value may be far larger than what they are given: the values are made in one piece, beside
-//! all memory that is counted, so each is looked at before it is made.
+//! Functions whose value may be far larger than what they are given: the values are made in one
+//! piece, beside all memory that is counted, so each is looked at before it is made.
 
 use std::sync::Arc;
 

@@ -98,8 +98,8 @@ fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
     ])
 }
 
-/// The versions of the sealed part of the lake that have not expired, be they newer than the one that is
-/// read.
+/// The versions of the sealed part of the lake that have not expired, be they newer than the one
+/// that is read.
 fn snapshots(rows: &[SnapshotRow]) -> Result<RecordBatch> {
     let text = |of: fn(&SnapshotRow) -> &str| -> ArrayRef {
         Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())

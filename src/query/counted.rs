@@ -34,8 +34,8 @@ impl Counted {
         self.snapshot.layers().len() > 1
     }
 
-    /// Refuses a derived table where no dedup has counted the steps of the snapshot, in place of a table without
-    /// rows; where dedup has counted some of them, a warning says so, once.
+    /// Refuses a derived table where no dedup has counted the steps of the snapshot, in place of a
+    /// table without rows; where dedup has counted some of them, a warning says so, once.
     pub(super) fn demand(&self, table: Table) -> Result<()> {
         self.snapshot
             .demand_derived(table)

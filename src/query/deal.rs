@@ -14,7 +14,8 @@ use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, Ran
 
 use crate::store::Segment;
 
-/// Bytes of the largest partition at most, in tenths of an equal share. A scan waits for its last partition.
+/// Bytes of the largest partition at most, in tenths of an equal share. A scan waits for its last
+/// partition.
 const SHARE_TENTHS_MAX: u64 = 14;
 
 /// The segments of a scan by partition.
@@ -26,9 +27,9 @@ pub(super) struct Dealt {
     pub(super) partitioning: Option<Partitioning>,
 }
 
-/// Deals segments out to partitions. Where they follow one another by their leading keys, as those of one
-/// run or one layer do, so do the partitions if these are about equal then. Else the largest come first, and
-/// nothing is known of their order.
+/// Deals segments out to partitions. Where they follow one another by their leading keys, as those
+/// of one run or one layer do, so do the partitions if these are about equal then. Else the largest
+/// come first, and nothing is known of their order.
 pub(super) fn deal(segments: &[&Segment], schema: &SchemaRef, partitions: usize) -> Result<Dealt> {
     if let Some(key) = leading_key(segments, schema)
         && let Some(ranges) = in_order(segments)
@@ -141,7 +142,8 @@ impl Key {
         Partitioning::Range(RangePartitioning::new(leading.ordering(schema), points.collect()))
     }
 
-    /// A file with what is known of its keys: DataFusion proves by it that files follow one another.
+    /// A file with what is known of its keys: DataFusion proves by it that files follow one
+    /// another.
     fn file(&self, ranged: &Ranged<'_>, schema: &SchemaRef) -> Result<PartitionedFile> {
         let mut known = Statistics::new_unknown(schema);
         let bounds =

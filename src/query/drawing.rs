@@ -14,14 +14,14 @@ use futures::StreamExt;
 use super::output::{Written, failed, texts};
 use super::{Answer, QueryError};
 
-/// How much of an answer a table shows. It has to be held in memory, since its columns are as wide as
-/// their widest values.
+/// How much of an answer a table shows. It has to be held in memory, since its columns are as wide
+/// as their widest values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLimits {
     /// Rows; `None`: all.
     pub rows_max: Option<usize>,
-    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all. A plan that
-    /// `EXPLAIN` answers with is never cut.
+    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all.
+    /// A plan that `EXPLAIN` answers with is never cut.
     pub cell_chars_max: Option<usize>,
 }
 

@@ -38,16 +38,17 @@ use crate::store::{Identity, Segment, Snapshot, Table};
 /// one line that says why this bitcode cannot be shown.
 pub type IrRenderer = Arc<dyn Fn(&[u8]) -> Result<String, String> + Send + Sync>;
 
-/// Makes the IR of states again that the lake does not store. Given by the caller, since the query layer
-/// knows no compiler.
+/// Makes the IR of states again that the lake does not store. Given by the caller, since the query
+/// layer knows no compiler.
 pub trait IrRebuilder: Send + Sync + fmt::Debug {
-    /// The bitcode of each of these states, in order; none where the lake was never to hold it. It is called
-    /// from the threads that work on a query, a few dozen states at a time, and may take long.
+    /// The bitcode of each of these states, in order; none where the lake was never to hold it. It
+    /// is called from the threads that work on a query, a few dozen states at a time, and may take
+    /// long.
     ///
     /// # Errors
     ///
-    /// [`QueryError::Store`] where the lake is damaged, else [`QueryError::NotRebuilt`]: one line that says which
-    /// state cannot be had, why, and what to do.
+    /// [`QueryError::Store`] where the lake is damaged, else [`QueryError::NotRebuilt`]: one line
+    /// that says which state cannot be had, why, and what to do.
     fn rebuild(
         &self,
         snapshot: &Snapshot,
@@ -64,13 +65,14 @@ pub struct EngineOptions {
     /// Bytes of memory for sorts, joins and groups together; past it they spill to the temporary
     /// folder where they can, and fail where they cannot. `None`: as much as there is.
     pub memory_bytes_max: Option<NonZeroUsize>,
-    /// The memory for what is kept of the transition graph from one question to the next: its states and
-    /// transitions, the rewards and observations that were asked for. A question for which there is no room fails.
-    /// Engines may share it. `None`: as much as there is.
+    /// The memory for what is kept of the transition graph from one question to the next: its
+    /// states and transitions, the rewards and observations that were asked for. A question for
+    /// which there is no room fails. Engines may share it. `None`: as much as there is.
     pub graph_memory: Option<Arc<dyn MemoryPool>>,
     /// Parts that a query is worked on in at once. `None`: as many as there are cores.
     pub threads: Option<NonZeroUsize>,
-    /// Where the IR of states comes from that the lake does not store. `None`: such states have none.
+    /// Where the IR of states comes from that the lake does not store. `None`: such states have
+    /// none.
     pub rebuilder: Option<Arc<dyn IrRebuilder>>,
     /// Where queries run. `None`: in this process.
     pub backend: Option<Arc<dyn Backend>>,
@@ -281,8 +283,8 @@ impl Engine {
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
-            // Its tables are its own, so they are looked at here. Those in layers are views there, which leave
-            // nothing but their name; and a name may be anybody's.
+            // Its tables are its own, so they are looked at here. Those in layers are views there,
+            // which leave nothing but their name; and a name may be anybody's.
             let in_layers = self.counted.in_layers();
             for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
                 if reads_table(&plan, table, in_layers)? {
@@ -389,8 +391,9 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
     // Decode the filtered columns first: vectors and bitcode are wide, and few rows are asked for.
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
-    // Over partitions by range a row's partition is found by comparing boxed values: the filters that joins
-    // hand to their scans cost more than they save (`benches/queries`: `advantage` takes twice as long).
+    // Over partitions by range a row's partition is found by comparing boxed values: the filters
+    // that joins hand to their scans cost more than they save (`benches/queries`: `advantage` takes
+    // twice as long).
     settings.optimizer.enable_join_dynamic_filter_pushdown = false;
 
     let mut runtime = RuntimeEnvBuilder::new();

@@ -1,4 +1,5 @@
-//! Writes an answer with one line for each value: rows that are too wide for a table. Values are whole.
+//! Writes an answer with one line for each value: rows that are too wide for a table. Values are
+//! whole.
 
 use std::io::Write;
 

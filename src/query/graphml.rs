@@ -36,10 +36,10 @@ impl Element {
     }
 }
 
-/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`: each state as a node, with
-/// its id as its name, its observations that are single numbers, the fewest `steps` from a benchmark, and
-/// the `benchmark` that begins in it; each transition as a directed edge, with the columns of the query
-/// `transition_graph`. What is missing has no `data`. Rows go as they come.
+/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`: each state as a
+/// node, with its id as its name, its observations that are single numbers, the fewest `steps` from
+/// a benchmark, and the `benchmark` that begins in it; each transition as a directed edge, with the
+/// columns of the query `transition_graph`. What is missing has no `data`. Rows go as they come.
 ///
 /// # Errors
 ///

@@ -27,9 +27,9 @@ use crate::store::{KeyRange, Snapshot, Table};
 /// Batches that wait to be taken.
 const WAITING_BATCHES_MAX: usize = 2;
 
-/// One derived table over all layers of a snapshot. A scan merges them as it goes. Filters on states
-/// become ranges of keys, of which it reads the pages; without one, each partition of the scan has an
-/// equal share of all keys.
+/// One derived table over all layers of a snapshot. A scan merges them as it goes. Filters on
+/// states become ranges of keys, of which it reads the pages; without one, each partition of the
+/// scan has an equal share of all keys.
 #[derive(Debug)]
 pub(super) struct LayeredLakeTable {
     table: Table,
@@ -101,8 +101,8 @@ fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     key_ranges(partitions).map(|range| vec![range]).collect()
 }
 
-/// A scan of the layers. Its metrics say of how many row groups it read something, and how many rows it
-/// decoded.
+/// A scan of the layers. Its metrics say of how many row groups it read something, and how many
+/// rows it decoded.
 #[derive(Debug)]
 struct LayeredScan {
     table: Table,
@@ -174,8 +174,8 @@ impl ExecutionPlan for LayeredScan {
         // Nobody wants more once a batch is not taken.
         stream.spawn_blocking(move || {
             let read = share.read(&mut |batch| batches.blocking_send(Ok(batch)).is_ok());
-            // Held until here, as by the functions that walk the graph: who shares something with the session's
-            // extensions sees by that when this thread is free.
+            // Held until here, as by the functions that walk the graph: who shares something with
+            // the session's extensions sees by that when this thread is free.
             drop(context);
             read
         });

@@ -10,10 +10,10 @@
 //! SELECT … avg({reward}) … HAVING count(*) >= $tries
 //! ```
 //!
-//! A parameter without `= default` must be given. Values reach the query as typed parameters (`$name`).
-//! Where SQL takes none, as in the arguments of a table function, `{name}` stands for the literal that a
-//! value was read as. A reward space, after it was looked up in the lake's identity, is a column as
-//! `{name}`, and its name as `'{name}'`.
+//! A parameter without `= default` must be given. Values reach the query as typed parameters
+//! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
+//! the literal that a value was read as. A reward space, after it was looked up in the lake's
+//! identity, is a column as `{name}`, and its name as `'{name}'`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -205,13 +205,15 @@ pub(super) struct Prepared {
     pub(super) values: Vec<(String, ScalarValue)>,
 }
 
-/// What a parameter is in a query's text: as `{name}`, and as `'{name}'` where that is something else.
+/// What a parameter is in a query's text: as `{name}`, and as `'{name}'` where that is something
+/// else.
 struct Filling {
     bare: String,
     quoted: Option<String>,
 }
 
-/// A query's text with what stands for its parameters. It is read once: what a user's value says is no parameter.
+/// A query's text with what stands for its parameters. It is read once: what a user's value says is
+/// no parameter.
 fn filled(text: &str, fillings: &BTreeMap<&str, Filling>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

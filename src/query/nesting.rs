@@ -1,6 +1,6 @@
-//! How deeply a statement may nest, and how large it may become. A parser makes a tree of it, a planner another
-//! one, and both are walked, and dropped, by recursion: without a bound, one statement could be the end of the
-//! process.
+//! How deeply a statement may nest, and how large it may become. A parser makes a tree of it, a
+//! planner another one, and both are walked, and dropped, by recursion: without a bound, one
+//! statement could be the end of the process.
 
 use std::collections::HashMap;
 
@@ -9,18 +9,19 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
-/// The stack that a thread wants which plans statements: twice as much as the deepest one that is let through
-/// takes in a build without optimisation. Memory is used only as far as it is needed.
+/// The stack that a thread wants which plans statements: twice as much as the deepest one that is
+/// let through takes in a build without optimisation. Memory is used only as far as it is needed.
 pub const STACK_BYTES: usize = 64 << 20;
 
 /// Operators, joins and subqueries that may stand inside one another.
 const DEPTH_MAX: usize = 1000;
 
-/// Queries that a statement may hold when each that WITH names stands wherever it is used: one that uses another
-/// twice, which uses a third one twice, and so on, would be planned for ever.
+/// Queries that a statement may hold when each that WITH names stands wherever it is used: one that
+/// uses another twice, which uses a third one twice, and so on, would be planned for ever.
 const QUERIES_MAX: usize = 1000;
 
-/// Refuses a statement that nests too deeply, or that becomes too large, before anything makes a tree of it.
+/// Refuses a statement that nests too deeply, or that becomes too large, before anything makes a
+/// tree of it.
 ///
 /// # Errors
 ///
@@ -166,8 +167,8 @@ impl Level {
     }
 }
 
-/// How much a statement is, at the most: its trees are no deeper, and no larger. What does not parse is some
-/// number too.
+/// How much a statement is, at the most: its trees are no deeper, and no larger. What does not
+/// parse is some number too.
 #[derive(Debug, PartialEq, Eq)]
 struct Extent {
     depth: usize,

@@ -61,8 +61,8 @@ impl Format {
         matches!(self, Self::Table | Self::Expanded)
     }
 
-    /// Whether an answer with these columns can be written in the format. [`write()`] checks it too, but
-    /// where it writes to is made before it is called.
+    /// Whether an answer with these columns can be written in the format. [`write()`] checks it
+    /// too, but where it writes to is made before it is called.
     ///
     /// # Errors
     ///
@@ -104,13 +104,13 @@ pub struct Written {
     pub cut: bool,
 }
 
-/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory. What is for people is
-/// cut by `limits`, which the other formats take no notice of.
+/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory. What is for
+/// people is cut by `limits`, which the other formats take no notice of.
 ///
-/// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded to
-/// six significant digits. In JSON, 64-bit integers
-/// are numbers, lists are arrays, nulls are written, and what is no finite number is null. In Arrow
-/// and Parquet, dictionaries come as plain values.
+/// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded
+/// to six significant digits. In JSON, 64-bit integers are numbers, lists are arrays, nulls are
+/// written, and what is no finite number is null. In Arrow and Parquet, dictionaries come as plain
+/// values.
 ///
 /// # Errors
 ///

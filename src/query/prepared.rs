@@ -27,14 +27,14 @@ use crate::model::StateId;
 pub struct Statement {
     /// The text. A parameter is `?`, `$1` or `$name`; `?` counts from the left.
     pub text: String,
-    /// The values of the parameters with the names that they were given under. A `$name` takes the value of
-    /// its name, any other parameter the one at its place.
+    /// The values of the parameters with the names that they were given under. A `$name` takes the
+    /// value of its name, any other parameter the one at its place.
     pub values: Vec<(String, ScalarValue)>,
-    /// Bytes of memory for sorts, joins and groups of this statement alone, apart from what the engine's
-    /// other statements may have. `None`: as the engine was set up.
+    /// Bytes of memory for sorts, joins and groups of this statement alone, apart from what the
+    /// engine's other statements may have. `None`: as the engine was set up.
     pub memory_bytes_max: Option<NonZeroUsize>,
-    /// Kept until the last of the work on this statement is gone, wherever it is done; that may be later than
-    /// its answer is dropped.
+    /// Kept until the last of the work on this statement is gone, wherever it is done; that may be
+    /// later than its answer is dropped.
     pub kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
@@ -44,11 +44,11 @@ struct Kept(#[expect(dead_code, reason = "it is there to be dropped")] Arc<dyn A
 /// What a statement takes and gives.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// The columns of the answer. Where a type follows from the values of parameters, it may be another one
-    /// once they are there.
+    /// The columns of the answer. Where a type follows from the values of parameters, it may be
+    /// another one once they are there.
     pub columns: SchemaRef,
-    /// The parameters, in the order of their numbers and then of their names, with the types of the values
-    /// where they are known.
+    /// The parameters, in the order of their numbers and then of their names, with the types of the
+    /// values where they are known.
     pub parameters: Vec<(String, Option<DataType>)>,
 }
 
@@ -64,7 +64,8 @@ impl Engine {
             let parameters = parameters(&plan)?;
             let unbound = statement.values.is_empty();
             let plan = if unbound { plan } else { bind(plan, &statement.values)? };
-            // Types are not settled before this: those of a UNION, say. A parameter may stand in its way.
+            // Types are not settled before this: those of a UNION, say. A parameter may stand in
+            // its way.
             let checked =
                 state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| {});
             let settled = match checked {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
-/// What the work on an answer has come to so far. It may be read from any thread, also when the answer is
-/// gone; it keeps what the plan holds in memory.
+/// What the work on an answer has come to so far. It may be read from any thread, also when the
+/// answer is gone; it keeps what the plan holds in memory.
 #[derive(Clone)]
 pub struct QueryProgress {
     /// None where the work is done elsewhere.
@@ -23,8 +23,8 @@ impl QueryProgress {
         Self { plan: None }
     }
 
-    /// The rows that the busiest step of the plan has handed on: those of a scan in most questions, those
-    /// of a join where it makes many out of few.
+    /// The rows that the busiest step of the plan has handed on: those of a scan in most questions,
+    /// those of a join where it makes many out of few.
     pub fn rows(&self) -> u64 {
         let rows = |node: &dyn ExecutionPlan| node.metrics().and_then(|all| all.output_rows());
         let mut most = 0;

@@ -1,4 +1,5 @@
-//! How DataFusion reads segments: through the store, which hands out nothing that is not what was written.
+//! How DataFusion reads segments: through the store, which hands out nothing that is not what was
+//! written.
 
 use std::collections::HashMap;
 use std::ops::Range;

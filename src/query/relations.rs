@@ -13,8 +13,8 @@ pub struct Relation {
     pub name: String,
     /// One line: what a row is.
     pub description: String,
-    /// How many rows a table has; a view's are not known before it is asked. Rows of a derived table that
-    /// lie in several layers count once for each.
+    /// How many rows a table has; a view's are not known before it is asked. Rows of a derived
+    /// table that lie in several layers count once for each.
     pub rows: Option<u64>,
     /// Its columns.
     pub columns: Vec<RelationColumn>,

@@ -23,8 +23,9 @@ use super::readers::SegmentReaders;
 use crate::store::{Segment, Snapshot, Table};
 
 /// One table of one snapshot. A scan reads the segments that may hold what the filters ask for, and
-/// the hot batches; filters, columns and limits are pushed down into both. What is known of the order of
-/// segments is declared, so that the rows of one episode or state are not brought together again.
+/// the hot batches; filters, columns and limits are pushed down into both. What is known of the
+/// order of segments is declared, so that the rows of one episode or state are not brought together
+/// again.
 #[derive(Debug)]
 pub(super) struct LakeTable {
     schema: SchemaRef,

@@ -90,8 +90,9 @@ impl Buffer {
         Ok(())
     }
 
-    /// The rows to commit next: when there are many, when the oldest has waited for `patience`, when
-    /// someone asked for a flush, or when the end has come; or nothing, after `patience` without rows.
+    /// The rows to commit next: when there are many, when the oldest has waited for `patience`,
+    /// when someone asked for a flush, or when the end has come; or nothing, after `patience`
+    /// without rows.
     pub(super) fn take(&self, patience: Duration) -> Taken {
         let mut waiting = self.lock();
         let began = Instant::now();

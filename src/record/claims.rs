@@ -1,9 +1,10 @@
 //! What the lake has already, and who is about to add what it lacks.
 //!
-//! The first recorder that comes to a state or a benchmark claims it, and says so once the rows are in
-//! the buffer. Until then others wait: what they record refers to those rows, and must not be committed
-//! before them. A claim that is dropped before, in a panic too, is given back, so that nobody waits in
-//! vain. Who holds the claim of a benchmark may go on to claim a state, never the other way round.
+//! The first recorder that comes to a state or a benchmark claims it, and says so once the rows are
+//! in the buffer. Until then others wait: what they record refers to those rows, and must not be
+//! committed before them. A claim that is dropped before, in a panic too, is given back, so that
+//! nobody waits in vain. Who holds the claim of a benchmark may go on to claim a state, never the
+//! other way round.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,8 +83,9 @@ impl Claims {
         self.states_new.load(Ordering::Relaxed)
     }
 
-    /// Claims what the lake does not have of `state` yet, its IR only where that is wanted: it may be
-    /// wanted later, at a place where the state is a keyframe. Waits while another holds such a claim.
+    /// Claims what the lake does not have of `state` yet, its IR only where that is wanted: it may
+    /// be wanted later, at a place where the state is a keyframe. Waits while another holds such a
+    /// claim.
     pub(super) fn state(&self, state: StateId, wants_ir: bool) -> Claim<'_> {
         let mut known = self.known();
         while known.claimed.contains(&state) {
@@ -97,8 +99,8 @@ impl Claims {
         Claim { claims: self, state, observations, ir, met: false }
     }
 
-    /// Claims the row of a benchmark that the lake does not have yet. Waits while another holds that
-    /// claim.
+    /// Claims the row of a benchmark that the lake does not have yet. Waits while another holds
+    /// that claim.
     ///
     /// # Errors
     ///
@@ -214,7 +216,8 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert!(!some_are_held(&claims));
-        // Everything is still to be done, under another digest too: no row of the first one was written.
+        // Everything is still to be done, under another digest too: no row of the first one was
+        // written.
         let claim = claims.state(STATE, true);
         assert!(claim.observations && claim.ir);
         assert!(claims.benchmark(URI, "b").unwrap().is_some());

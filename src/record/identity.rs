@@ -61,7 +61,8 @@ pub fn identity(
     })
 }
 
-/// The columns of an observation space: none of what belongs to the benchmark or has no fixed width.
+/// The columns of an observation space: none of what belongs to the benchmark or has no fixed
+/// width.
 fn recorded(space: &ObservationSpace) -> Option<RecordedObservation> {
     let features = match &space.kind {
         _ if space.of_benchmark => return None,

@@ -12,11 +12,11 @@
 //!
 //! # What is durable when
 //!
-//! A row is durable once the commit that carries it has returned. A commit is begun when the oldest row
-//! has waited for half of [`RecordingOptions::flush_interval`], or when
-//! many rows wait; so after a kill or a power cut at any instant all but the last `flush_interval` of
-//! steps are there, as long as the disk takes no longer than the other half over a commit. When rows come
-//! faster than the disk takes them, the callers wait: nothing is dropped.
+//! A row is durable once the commit that carries it has returned. A commit is begun when the oldest
+//! row has waited for half of [`RecordingOptions::flush_interval`], or when many rows wait; so
+//! after a kill or a power cut at any instant all but the last `flush_interval` of steps are there,
+//! as long as the disk takes no longer than the other half over a commit. When rows come faster
+//! than the disk takes them, the callers wait: nothing is dropped.
 
 mod buffer;
 mod claims;

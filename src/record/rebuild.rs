@@ -1,8 +1,9 @@
-//! Rebuilding: the IR of states that are not stored, by replaying the recorded way from one that is.
+//! Rebuilding: the IR of states that are not stored, by replaying the recorded way from one that
+//! is.
 //!
-//! What comes out is proved: each step leads to the state that was recorded, and the id of what is handed out is
-//! found once more, from its bytes alone. A way that leads elsewhere this time gives way to another recorded
-//! one, and in the end to an error; a wrong text is never given.
+//! What comes out is proved: each step leads to the state that was recorded, and the id of what is
+//! handed out is found once more, from its bytes alone. A way that leads elsewhere this time gives
+//! way to another recorded one, and in the end to an error; a wrong text is never given.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -13,8 +14,8 @@ use crate::env::{Environment, Session, SessionError};
 use crate::model::{ActionIndex, Outcome, StateId, Value};
 use crate::store::{Snapshot, StoreError, Trail};
 
-/// What became of a state: its serialisation; nothing, where the lake was never to hold it; or what stood
-/// in the way.
+/// What became of a state: its serialisation; nothing, where the lake was never to hold it; or what
+/// stood in the way.
 pub type Rebuilt = Result<Option<Vec<u8>>, Obstacle>;
 
 /// Why a state could not be rebuilt. Of several ways, the last one that was tried.
@@ -69,8 +70,8 @@ pub enum RebuildError {
     },
 }
 
-/// Gives the IR of any state, stored or not. Opens sessions as they are needed, one for each thread that
-/// asks at the same time, and keeps them for later.
+/// Gives the IR of any state, stored or not. Opens sessions as they are needed, one for each thread
+/// that asks at the same time, and keeps them for later.
 #[derive(Debug)]
 pub struct Rebuilder {
     environment: Box<dyn Environment>,
@@ -92,8 +93,8 @@ impl Rebuilder {
         Self { environment, idle: Mutex::default() }
     }
 
-    /// The serialisation of each state, in the order asked for, stored or rebuilt; none where the lake was
-    /// never to hold it. All are in memory at once: ask for a few dozen at a time.
+    /// The serialisation of each state, in the order asked for, stored or rebuilt; none where the
+    /// lake was never to hold it. All are in memory at once: ask for a few dozen at a time.
     ///
     /// # Errors
     ///
@@ -143,8 +144,8 @@ impl Rebuilder {
 ///
 /// # Errors
 ///
-/// When the lake cannot be read, when the environment is another one than the lake's or cannot be had, and
-/// when a session fails in a way that is not the compiler's.
+/// When the lake cannot be read, when the environment is another one than the lake's or cannot be
+/// had, and when a session fails in a way that is not the compiler's.
 pub(super) fn rebuild(
     environment: &dyn Environment,
     session: &mut Option<Box<dyn Session>>,

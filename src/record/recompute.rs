@@ -1,8 +1,8 @@
 //! Recomputing: what a lake says of its states and programs, found out once more by the compiler.
 //!
-//! The store proves without one that the bytes of a stored state are those that were written. That they are
-//! the state whose id they stand under, and that a program costs what its row says, only the environment can
-//! tell.
+//! The store proves without one that the bytes of a stored state are those that were written. That
+//! they are the state whose id they stand under, and that a program costs what its row says, only
+//! the environment can tell.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -34,11 +34,13 @@ pub struct Ids {
     pub unavailable: Option<String>,
 }
 
-/// Recomputes the ids of the states that `read` hands to its argument, on `jobs` sessions, while `read` goes on.
+/// Recomputes the ids of the states that `read` hands to its argument, on `jobs` sessions, while
+/// `read` goes on.
 ///
 /// # Errors
 ///
-/// When a session fails in a way that is neither the compiler's nor that the compiler cannot be had.
+/// When a session fails in a way that is neither the compiler's nor that the compiler cannot be
+/// had.
 pub fn ids<R>(
     environment: &dyn Environment,
     jobs: usize,
@@ -189,8 +191,8 @@ struct Measured {
     baselines: Baselines,
 }
 
-/// Recomputes the baselines of `count` programs, of all where there are fewer, on `jobs` sessions: from their
-/// first states, as the lake has them. `seed` fixes which programs.
+/// Recomputes the baselines of `count` programs, of all where there are fewer, on `jobs` sessions:
+/// from their first states, as the lake has them. `seed` fixes which programs.
 ///
 /// # Errors
 ///

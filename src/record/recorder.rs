@@ -12,8 +12,9 @@ use crate::model::{
 };
 use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow, bitcode_sha1};
 
-/// The level at which states are compressed. On bitcode, 3 saves a tenth of the bytes of level 1 for half a
-/// percent of a step's time; higher ones save little more and cost several times as much.
+/// The level at which states are compressed. On bitcode, 3 saves a tenth of the bytes of level 1
+/// for half a percent of a step's time; higher ones save little more and cost several times as
+/// much.
 const IR_COMPRESSION_LEVEL: i32 = 3;
 
 /// When an episode's own row, which says that the episode is whole, is written.
@@ -47,9 +48,9 @@ impl Default for EpisodePlan {
 
 /// A session that records what it does. It returns exactly what the session that it wraps returns.
 ///
-/// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`], or
-/// when the recorder is dropped. A failed start is an episode without steps. A fork is an episode of its
-/// own, which names its parent.
+/// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`],
+/// or when the recorder is dropped. A failed start is an episode without steps. A fork is an
+/// episode of its own, which names its parent.
 pub struct Recorder {
     inner: Box<dyn Session>,
     shared: Arc<Shared>,
@@ -111,8 +112,8 @@ impl Recorder {
         self.close(row, settle)
     }
 
-    /// Takes down a failed start: an episode that has a row, and no steps. Gives the row out where it
-    /// settles by its caller.
+    /// Takes down a failed start: an episode that has a row, and no steps. Gives the row out where
+    /// it settles by its caller.
     ///
     /// [`Session::start`] does this by itself, but where the episode settles by its caller.
     ///

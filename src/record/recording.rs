@@ -18,9 +18,9 @@ use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
 /// What is recorded, and how.
 #[derive(Debug, Clone)]
 pub struct RecordingOptions {
-    /// Of which states the serialised state itself is kept (`ir`): of [keyframes](crate::env::KeyframeCount),
-    /// of which there is one after so many changes of state at the latest. After every one by default: then
-    /// it is kept of all states.
+    /// Of which states the serialised state itself is kept (`ir`): of
+    /// [keyframes](crate::env::KeyframeCount), of which there is one after so many changes of state
+    /// at the latest. After every one by default: then it is kept of all states.
     pub keyframes: Option<NonZeroU32>,
     /// The bound of what a kill or a power cut may take. See the [module](super).
     pub flush_interval: Duration,
@@ -91,7 +91,8 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`RecordError::MissingSpace`] when the lake records what `spec` does not have; what the store says.
+    /// [`RecordError::MissingSpace`] when the lake records what `spec` does not have; what the
+    /// store says.
     pub fn begin(
         writer: Writer,
         spec: &EnvironmentSpec,
@@ -176,7 +177,8 @@ impl Recording {
         Ok(self.shared.buffer.flush()?)
     }
 
-    /// Commits what waits and gives the writer back. Recorders that are still about can record no more.
+    /// Commits what waits and gives the writer back. Recorders that are still about can record no
+    /// more.
     ///
     /// # Errors
     ///
@@ -245,7 +247,8 @@ impl Drop for LastWord<'_> {
     }
 }
 
-/// Commits what comes until the end, and has the hot log sealed on another thread when it has grown.
+/// Commits what comes until the end, and has the hot log sealed on another thread when it has
+/// grown.
 fn write(
     mut writer: Writer,
     buffer: &Buffer,

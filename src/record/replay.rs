@@ -1,7 +1,7 @@
 //! Replaying: recorded transitions, run again in the live environment from their stored states.
 //!
-//! This is what makes a lake worth trusting: a transition that comes out otherwise is either an action
-//! that depends on more than the state (its flags say so) or a defect.
+//! This is what makes a lake worth trusting: a transition that comes out otherwise is either an
+//! action that depends on more than the state (its flags say so) or a defect.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -239,8 +239,8 @@ fn run(
     }
 }
 
-/// Starts an episode in a state, given its serialisation: the state that it begins in, which should be the
-/// same one, or how the compiler failed over it.
+/// Starts an episode in a state, given its serialisation: the state that it begins in, which should
+/// be the same one, or how the compiler failed over it.
 pub(super) fn begin(
     environment: &dyn Environment,
     session: &mut dyn Session,

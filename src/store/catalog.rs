@@ -125,10 +125,11 @@ impl Catalog {
         Ok(Self { connection, path, _copy: Some(copy) })
     }
 
-    /// Opens a copy of a database that may be damaged, and of its log where there is one, to take over what
-    /// can still be read. Nothing is demanded of it, and nothing but [`is_vouched_for`](Self::is_vouched_for)
-    /// tells whether what it says was written. `SQLite` reads the log up to the first frame that is not what
-    /// was written, so the copy is as it was after some transaction. The original stays as it is.
+    /// Opens a copy of a database that may be damaged, and of its log where there is one, to take
+    /// over what can still be read. Nothing is demanded of it, and nothing but
+    /// [`is_vouched_for`](Self::is_vouched_for) tells whether what it says was written. `SQLite`
+    /// reads the log up to the first frame that is not what was written, so the copy is as it was
+    /// after some transaction. The original stays as it is.
     pub(super) fn open_for_salvage(
         path: PathBuf,
         log: Option<&Path>,
@@ -147,7 +148,8 @@ impl Catalog {
         Ok(Self { connection, path, _copy: Some(copy) })
     }
 
-    /// Says whether the tables are what was written, of a database that was opened in spite of damage.
+    /// Says whether the tables are what was written, of a database that was opened in spite of
+    /// damage.
     pub(super) fn is_vouched_for(&self) -> bool {
         content::is_intact(&self.connection).unwrap_or(false)
     }
@@ -204,8 +206,8 @@ impl Catalog {
         read(&transaction).map_err(self.error())
     }
 
-    /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs the old
-    /// pages: damage to the log then cannot take back what segments are there.
+    /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs
+    /// the old pages: damage to the log then cannot take back what segments are there.
     pub(super) fn settle(&self) -> Result<(), StoreError> {
         let sql = "PRAGMA wal_checkpoint(PASSIVE)";
         self.connection.query_row(sql, [], |_| Ok(())).map_err(self.error())

@@ -34,12 +34,14 @@ pub(super) struct Checker<'a> {
     /// Keyframes whose IR a repair had to drop.
     pub(super) lost_keyframes: HashSet<StateId>,
     forgives: Forgiven,
-    /// Tables of which something could not be read: that rows of them are missing says nothing more.
+    /// Tables of which something could not be read: that rows of them are missing says nothing
+    /// more.
     unread: BTreeSet<Table>,
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
-    /// States without IR, and whether one of the recorded ways to them begins in a state that has it.
+    /// States without IR, and whether one of the recorded ways to them begins in a state that has
+    /// it.
     without_ir: HashMap<StateId, bool>,
     episodes: HashMap<i64, Episode>,
     chain: Option<Chain>,
@@ -190,7 +192,8 @@ impl<'a> Checker<'a> {
         self.unread.insert(table);
     }
 
-    /// Adds a finding about a row of `table` that is not there, unless that table is damaged, which was said.
+    /// Adds a finding about a row of `table` that is not there, unless that table is damaged, which
+    /// was said.
     fn lacks(
         &mut self,
         table: Table,
@@ -355,8 +358,8 @@ impl<'a> Checker<'a> {
         self.chain = Some(Chain { episode: step.episode, index: step.index, alive, rebuilds });
     }
 
-    /// Checks that the IR of a keyframe is there, and notes which states can be rebuilt: whether the states
-    /// after this step can, given whether this one can.
+    /// Checks that the IR of a keyframe is there, and notes which states can be rebuilt: whether
+    /// the states after this step can, given whether this one can.
     fn rebuilds(&mut self, path: &Path, step: &Step, rebuilds: bool) -> bool {
         let Some(state) = step.state else { return false };
         let is_stored = self.with_ir.contains(&state);

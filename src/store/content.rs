@@ -1,11 +1,12 @@
-//! One digest of all that `hot.sqlite` says. `SQLite` has no checksums of its pages: without it, a flipped
-//! bit could take a segment out of the manifest, and the next writer the segment's file off the disk.
+//! One digest of all that `hot.sqlite` says. `SQLite` has no checksums of its pages: without it, a
+//! flipped bit could take a segment out of the manifest, and the next writer the segment's file off
+//! the disk.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
 
-/// Brings the digest up to date; the last thing that a transaction does. It costs a look at every row of the
-/// manifest and the head of every frame.
+/// Brings the digest up to date; the last thing that a transaction does. It costs a look at every
+/// row of the manifest and the head of every frame.
 pub(super) fn keep(connection: &Connection) -> rusqlite::Result<()> {
     let digest = digest(connection)?;
     if connection.prepare_cached("UPDATE content SET digest = ?1")?.execute([digest])? == 0 {
@@ -52,8 +53,8 @@ fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-/// The columns of a table, but those that grow as the lake and have a digest beside them: the bodies of
-/// frames, and the digests of the blocks of segments.
+/// The columns of a table, but those that grow as the lake and have a digest beside them: the
+/// bodies of frames, and the digests of the blocks of segments.
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     let sql = "SELECT group_concat(name) FROM pragma_table_info(?1)
                WHERE name NOT IN ('body', 'blocks')";

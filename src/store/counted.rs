@@ -3,8 +3,9 @@
 use super::{Snapshot, SnapshotKind, StoreError, Table};
 
 impl Snapshot {
-    /// Whether a dedup has made the derived tables since whatever took them away last: a retraction, a repair,
-    /// a merge. Where that is not known any more, a snapshot without them is taken for one before a dedup.
+    /// Whether a dedup has made the derived tables since whatever took them away last: a
+    /// retraction, a repair, a merge. Where that is not known any more, a snapshot without them is
+    /// taken for one before a dedup.
     fn is_derived(&self) -> bool {
         if !self.layers().is_empty() {
             return true;
@@ -23,16 +24,16 @@ impl Snapshot {
             || self.closed_hot_steps() > 0
     }
 
-    /// Rows of `steps`, of closed episodes, that the derived tables do not count: what was recorded since the
-    /// last dedup.
+    /// Rows of `steps`, of closed episodes, that the derived tables do not count: what was recorded
+    /// since the last dedup.
     pub fn uncounted_steps(&self) -> u64 {
         let sealed = self.segments(Table::Steps).iter();
         let sealed = sealed.filter(|segment| !segment.is_counted || !self.is_derived());
         sealed.map(|segment| segment.rows).sum::<u64>() + self.closed_hot_steps()
     }
 
-    /// Refuses a derived table that no dedup has made of the steps that there are: a table without rows would
-    /// say that nothing was recorded.
+    /// Refuses a derived table that no dedup has made of the steps that there are: a table without
+    /// rows would say that nothing was recorded.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ const SEGMENT_ROWS_MAX: u64 = 1 << 23;
 
 /// A new layer of the derived tables, written beside the old ones.
 ///
-/// Nothing of it is part of the lake before [`Maintenance::publish`]; dropped before that, it leaves
-/// files that whoever maintains the lake next removes.
+/// Nothing of it is part of the lake before [`Maintenance::publish`]; dropped before that, it
+/// leaves files that whoever maintains the lake next removes.
 ///
 /// [`Maintenance::publish`]: super::Maintenance::publish
 #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Every change that the store makes to the disk passes here, and every reading of its files but those of
-//! `SQLite`: so a test can make any change the last one, and see what a power cut would leave, and make any
-//! reading fail.
+//! Every change that the store makes to the disk passes here, and every reading of its files but
+//! those of `SQLite`: so a test can make any change the last one, and see what a power cut would
+//! leave, and make any reading fail.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -32,8 +32,8 @@ pub enum Operation<'a> {
     SyncDir(&'a Path),
     /// Removes a file.
     Remove(&'a Path),
-    /// Writes so many bytes to a file without a name, for work on the lake of this path. Nothing of it
-    /// outlives the process.
+    /// Writes so many bytes to a file without a name, for work on the lake of this path. Nothing of
+    /// it outlives the process.
     Scratch(&'a Path, usize),
     /// Commits a transaction of the hot log. Durable on return.
     Commit(&'a Path),
@@ -48,8 +48,8 @@ pub enum Operation<'a> {
 pub enum Verdict {
     /// It is done.
     Proceed,
-    /// Of a write, only so many bytes are done, as a disk may choose to. Of a read, the file ends after so
-    /// many. Of anything else: it is done.
+    /// Of a write, only so many bytes are done, as a disk may choose to. Of a read, the file ends
+    /// after so many. Of anything else: it is done.
     Short(usize),
     /// It is not done, and the caller is told so.
     Fail(io::Error),
@@ -58,8 +58,8 @@ pub enum Verdict {
 type Faults = dyn Fn(Operation<'_>) -> Verdict + Send + Sync;
 type Clock = dyn Fn() -> i64 + Send + Sync;
 
-/// The disk as the store uses it, and the clock that it looks at: the real ones, with faults on top where a
-/// test wants them.
+/// The disk as the store uses it, and the clock that it looks at: the real ones, with faults on top
+/// where a test wants them.
 #[derive(Clone, Default)]
 pub struct Disk {
     faults: Option<Arc<Faults>>,
@@ -327,7 +327,8 @@ impl DiskFile {
         self.digest.finalize()
     }
 
-    /// BLAKE3 of each block of [`BLOCK_BYTES`] of what was written, the last of which may be shorter.
+    /// BLAKE3 of each block of [`BLOCK_BYTES`] of what was written, the last of which may be
+    /// shorter.
     pub(crate) fn blocks(mut self) -> Vec<u8> {
         if self.blocks.bytes > 0 {
             self.blocks.close();

@@ -1,13 +1,13 @@
-//! A lake that is made after an [`Inventory`], or brought up to a newer one: the copy of a lake that lies
-//! elsewhere.
+//! A lake that is made after an [`Inventory`], or brought up to a newer one: the copy of a lake
+//! that lies elsewhere.
 //!
 //! # What is durable when
 //!
-//! Files come to `fetching/` in the lake, each under its name once it is durable and what its digest says.
-//! Nothing of them is part of the lake before [`Fetching::complete`], which moves them to their places and then
-//! publishes all of it in one transaction. Killed before that, the lake is as it was, or still none where it
-//! was new: then the folder holds `fetch.unfinished` and no `lake.json`. The next fetch takes up what is
-//! durable in `fetching/`.
+//! Files come to `fetching/` in the lake, each under its name once it is durable and what its
+//! digest says. Nothing of them is part of the lake before [`Fetching::complete`], which moves them
+//! to their places and then publishes all of it in one transaction. Killed before that, the lake is
+//! as it was, or still none where it was new: then the folder holds `fetch.unfinished` and no
+//! `lake.json`. The next fetch takes up what is durable in `fetching/`.
 //!
 //! # What a reader sees
 //!
@@ -73,15 +73,15 @@ enum Place {
 }
 
 impl Fetching {
-    /// Takes a folder that is empty, not there yet, left by a fetch that was cut short, or a lake that was
-    /// fetched before and not worked on since. With `verify`, each file that it has is compared with its
-    /// digests first, and those that are damaged are missing.
+    /// Takes a folder that is empty, not there yet, left by a fetch that was cut short, or a lake
+    /// that was fetched before and not worked on since. With `verify`, each file that it has is
+    /// compared with its digests first, and those that are damaged are missing.
     ///
     /// # Errors
     ///
     /// [`StoreError::OwnWork`] when the lake has rows, runs or retractions that no fetch brought;
-    /// [`StoreError::OtherIdentity`] when it is of something else; [`StoreError::NotALake`] when the folder
-    /// holds something else; [`StoreError::Busy`] and [`StoreError::BeingMaintained`].
+    /// [`StoreError::OtherIdentity`] when it is of something else; [`StoreError::NotALake`] when
+    /// the folder holds something else; [`StoreError::Busy`] and [`StoreError::BeingMaintained`].
     pub fn begin(
         disk: Disk,
         path: &Path,
@@ -151,7 +151,8 @@ impl Fetching {
         Ok(Self { lake, inventory, here: Mutex::new(here), place })
     }
 
-    /// Takes what an earlier fetch left durable, and removes what it left otherwise, or for another version.
+    /// Takes what an earlier fetch left durable, and removes what it left otherwise, or for another
+    /// version.
     fn take_up(&self) -> Result<(), StoreError> {
         let folder = self.lake.path.join(FOLDER);
         let missing = self.missing();
@@ -244,7 +245,8 @@ impl Fetching {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Corrupt`] when it is not what the list says: it is removed. What else a disk does.
+    /// [`StoreError::Corrupt`] when it is not what the list says: it is removed. What else a disk
+    /// does.
     pub fn take(&self, file: FetchedFile) -> Result<(), StoreError> {
         if !file.is_as_listed() {
             self.lake.disk.remove(&file.temporary)?;
@@ -258,8 +260,8 @@ impl Fetching {
         Ok(())
     }
 
-    /// Makes the folder the lake of the list; `what` says for people what that is. An older copy, and what
-    /// only it had, is gone, but for who reads it at this moment.
+    /// Makes the folder the lake of the list; `what` says for people what that is. An older copy,
+    /// and what only it had, is gone, but for who reads it at this moment.
     ///
     /// # Errors
     ///
@@ -464,7 +466,8 @@ fn clear_old(maintenance: &mut Maintenance) -> Result<(), StoreError> {
 }
 
 impl Lake {
-    /// What the lake was fetched from, in the words of [`Fetching::complete`]; none where it was not.
+    /// What the lake was fetched from, in the words of [`Fetching::complete`]; none where it was
+    /// not.
     ///
     /// # Errors
     ///

@@ -14,8 +14,8 @@ use super::{StoreError, Table};
 /// The cheapest level that still halves steps; a higher one costs more than the disk does.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a frame may take in memory at most: Arrow's text columns end at 2 GiB. Room is made for as much as a
-/// frame says that it takes.
+/// What a frame may take in memory at most: Arrow's text columns end at 2 GiB. Room is made for as
+/// much as a frame says that it takes.
 const FRAME_BYTES_MAX: usize = 1 << 32;
 
 /// A frame as it stands in the log.
@@ -83,8 +83,8 @@ fn digest(table: Table, body: &[u8]) -> [u8; 32] {
     hasher.finalize().into()
 }
 
-/// Reads what a damaged hot log may hold, for the fuzzer: the table's number, the decompressed bytes divided by
-/// 256, and the body, under a digest that is right.
+/// Reads what a damaged hot log may hold, for the fuzzer: the table's number, the decompressed
+/// bytes divided by 256, and the body, under a digest that is right.
 #[doc(hidden)]
 pub fn fuzz_frame(lake: &super::Lake, content: &[u8]) {
     let Some((&[table, high, low], body)) = content.split_first_chunk::<3>() else { return };

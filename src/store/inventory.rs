@@ -9,8 +9,8 @@ use super::{
     StoreError, Table, fetching, manifest,
 };
 
-/// What a lake holds in one snapshot: its files by their digests, and what the catalog says beside them.
-/// These and the files are the lake: [`Fetching`](super::Fetching) makes one of them.
+/// What a lake holds in one snapshot: its files by their digests, and what the catalog says beside
+/// them. These and the files are the lake: [`Fetching`](super::Fetching) makes one of them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inventory {
     /// What it is a lake of.
@@ -71,8 +71,8 @@ impl FileRow {
         lake.join(self.table.name()).join(self.name())
     }
 
-    /// Says whether all of it can be: a digest is 64 hexadecimal digits, in lower case, and only derived
-    /// tables have layers.
+    /// Says whether all of it can be: a digest is 64 hexadecimal digits, in lower case, and only
+    /// derived tables have layers.
     pub fn is_well_formed(&self) -> bool {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
         let digest = self.digest.len() == 64 && self.digest.bytes().all(is_digit);
@@ -98,9 +98,10 @@ impl Snapshot {
 }
 
 impl Lake {
-    /// The digests of all files that some snapshot has which has not expired: what the lake holds, and what it
-    /// held before it was retracted, repaired or put together anew. Where it was fetched, what it held before
-    /// does not count: the copy of an older version knows nothing of the newer one that lay there.
+    /// The digests of all files that some snapshot has which has not expired: what the lake holds,
+    /// and what it held before it was retracted, repaired or put together anew. Where it was
+    /// fetched, what it held before does not count: the copy of an older version knows nothing of
+    /// the newer one that lay there.
     ///
     /// # Errors
     ///

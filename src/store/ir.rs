@@ -189,8 +189,8 @@ pub fn bitcode_sha1(bitcode: &[u8]) -> [u8; 20] {
     Sha1::digest(bitcode).into()
 }
 
-/// The bitcode in a row of `ir`; says what is wrong where it is not what its SHA-1 says. Whether it is that of
-/// the row's state only a compiler can tell.
+/// The bitcode in a row of `ir`; says what is wrong where it is not what its SHA-1 says. Whether it
+/// is that of the row's state only a compiler can tell.
 pub(super) fn unpack(batch: &RecordBatch, row: usize) -> Result<Vec<u8>, String> {
     let state = state_id(batch["state_id"].as_fixed_size_binary(), row);
     let compressed = batch["bitcode"].as_binary::<i32>().value(row);

@@ -160,8 +160,8 @@ impl Lake {
         Snapshot::read(self, Moment::At(id))
     }
 
-    /// Takes the right to write, brings the hot log to this version, and removes what a crash left of
-    /// recorded tables.
+    /// Takes the right to write, brings the hot log to this version, and removes what a crash left
+    /// of recorded tables.
     ///
     /// # Errors
     ///
@@ -180,9 +180,9 @@ impl Lake {
         Maintenance::open(self)
     }
 
-    /// Checks everything that can be checked without a compiler: the rows of this moment, and the digests
-    /// of the files that only older snapshots have. `progress` is told how many bytes of how many are
-    /// done.
+    /// Checks everything that can be checked without a compiler: the rows of this moment, and the
+    /// digests of the files that only older snapshots have. `progress` is told how many bytes of
+    /// how many are done.
     ///
     /// # Errors
     ///
@@ -204,8 +204,8 @@ impl Lake {
         super::verify::verify(self, Moment::At(id), progress, &mut |_| ())
     }
 
-    /// Checks this moment, or snapshot `at`, and hands over each state whose stored IR is what its SHA-1 says,
-    /// on the way: whether it is that of the state only a compiler can tell.
+    /// Checks this moment, or snapshot `at`, and hands over each state whose stored IR is what its
+    /// SHA-1 says, on the way: whether it is that of the state only a compiler can tell.
     ///
     /// # Errors
     ///

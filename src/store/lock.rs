@@ -1,5 +1,5 @@
-//! The locks of a lake. The operating system takes each back when its holder ends, however it ends, so
-//! none is ever left behind.
+//! The locks of a lake. The operating system takes each back when its holder ends, however it ends,
+//! so none is ever left behind.
 //!
 //! - `writer.lock`: one process appends and seals.
 //! - `maintenance.lock`: one process dedups, expires, collects, and changes what is sealed.
@@ -72,8 +72,8 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that another thread is starting just now has a copy of
-        // it until it executes its program, and would hold the lock that long.
+        // Closing the file is not enough: a child that another thread is starting just now has a
+        // copy of it until it executes its program, and would hold the lock that long.
         let _ = self.0.unlock();
     }
 }
@@ -88,8 +88,9 @@ impl ReadersLock {
         open_for_writing(lake, &lake.join(READERS)).map(drop)
     }
 
-    /// Keeps the files of all snapshots where they are while it lives; waits for a deletion under way.
-    /// None where the lock cannot be had: on a medium that cannot be written to nobody deletes.
+    /// Keeps the files of all snapshots where they are while it lives; waits for a deletion under
+    /// way. None where the lock cannot be had: on a medium that cannot be written to nobody
+    /// deletes.
     pub(super) fn share(lake: &Path) -> Option<Self> {
         let path = lake.join(READERS);
         let open = File::open(&path).or_else(|_| open_for_writing(lake, &path));

@@ -10,12 +10,13 @@ use super::lock::{Lock, ReadersLock, Right};
 use super::retired::{self, Removed};
 use super::{Lake, LayerId, Segment, SnapshotId, SnapshotKind, StoreError, Table, manifest};
 
-/// The right to maintain a lake, with a connection of its own: to dedup, to expire snapshots, to delete
-/// what none has. Dropping it gives the right back. One process at a time has it; a [`Writer`] may work
-/// beside it, so whoever changes *recorded* tables takes that right as well.
+/// The right to maintain a lake, with a connection of its own: to dedup, to expire snapshots, to
+/// delete what none has. Dropping it gives the right back. One process at a time has it; a
+/// [`Writer`] may work beside it, so whoever changes *recorded* tables takes that right as well.
 ///
-/// Every call that changes the lake is one transaction: after an `Err` the lake is as before. A file
-/// that a snapshot has, [`collect`](Self::collect) alone deletes, when no snapshot has it any more.
+/// Every call that changes the lake is one transaction: after an `Err` the lake is as before. A
+/// file that a snapshot has, [`collect`](Self::collect) alone deletes, when no snapshot has it any
+/// more.
 ///
 /// [`Writer`]: super::Writer
 #[derive(Debug)]
@@ -52,8 +53,8 @@ pub struct Expired {
 pub struct Collected {
     /// The files that are gone.
     pub removed: Removed,
-    /// True when a writer was at work. What a crash left of recorded tables then stays: it could be what
-    /// the writer is about to add.
+    /// True when a writer was at work. What a crash left of recorded tables then stays: it could be
+    /// what the writer is about to add.
     pub writer_at_work: bool,
 }
 
@@ -101,25 +102,25 @@ impl Maintenance {
         &self.lake
     }
 
-    /// Begins to write the segments of a layer. A table that gets no rows has none. It has to be published
-    /// or dropped before the next [`collect`](Self::collect).
+    /// Begins to write the segments of a layer. A table that gets no rows has none. It has to be
+    /// published or dropped before the next [`collect`](Self::collect).
     pub fn layer_writer(&self, layer: LayerId) -> LayerWriter {
         LayerWriter::new(self.lake.clone(), layer)
     }
 
-    /// Makes a change of the layers part of the lake, in one transaction and a snapshot of its own. A
-    /// reader sees all of it or nothing. The files of retired segments are moved afterwards; those that
-    /// cannot be moved now are moved by whoever maintains the lake next.
+    /// Makes a change of the layers part of the lake, in one transaction and a snapshot of its own.
+    /// A reader sees all of it or nothing. The files of retired segments are moved afterwards;
+    /// those that cannot be moved now are moved by whoever maintains the lake next.
     ///
     /// # Errors
     ///
-    /// [`StoreError::DiskFull`] and what else a disk does. The lake is then as before; new files that were
-    /// written are removed by whoever maintains the lake next.
+    /// [`StoreError::DiskFull`] and what else a disk does. The lake is then as before; new files
+    /// that were written are removed by whoever maintains the lake next.
     ///
     /// # Panics
     ///
-    /// When the newest snapshot does not have a segment that is to be retired or marked as counted: nobody
-    /// else can have retired it.
+    /// When the newest snapshot does not have a segment that is to be retired or marked as counted:
+    /// nobody else can have retired it.
     pub fn publish(&mut self, change: LayerChange) -> Result<SnapshotId, StoreError> {
         let LayerChange { retire, add, counted, inputs, detail } = change;
         let mut segments = Vec::new();
@@ -156,8 +157,8 @@ impl Maintenance {
         Ok(id)
     }
 
-    /// Moves retired files after a commit: it is published, whatever becomes of them. `recorded` says that the
-    /// caller has the right to write too.
+    /// Moves retired files after a commit: it is published, whatever becomes of them. `recorded`
+    /// says that the caller has the right to write too.
     pub(super) fn settle(&self, recorded: bool) {
         let Lake { path, disk, .. } = &self.lake;
         let settled = self.retired().and_then(|all| retired::settle(path, disk, &all, recorded));
@@ -166,15 +167,15 @@ impl Maintenance {
         }
     }
 
-    /// Forgets old snapshots, in one transaction, and never the newest. Deletes no file: that is left to
-    /// [`collect`](Self::collect), so whoever reads a forgotten snapshot reads on.
+    /// Forgets old snapshots, in one transaction, and never the newest. Deletes no file: that is
+    /// left to [`collect`](Self::collect), so whoever reads a forgotten snapshot reads on.
     ///
     /// # Errors
     ///
     /// [`StoreError::DiskFull`] and what else a disk does. Nothing is forgotten then.
     pub fn expire(&mut self, keep: Keep) -> Result<Expired, StoreError> {
-        // A file that leaves the catalog while it lies among those of the newest snapshot would be taken
-        // for what a crash left, and a reader would lose it.
+        // A file that leaves the catalog while it lies among those of the newest snapshot would be
+        // taken for what a crash left, and a reader would lose it.
         self.settle_where_allowed()?;
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
@@ -210,13 +211,13 @@ impl Maintenance {
         Ok(expired)
     }
 
-    /// Deletes the files that no snapshot has any more, and what a crash left. Killed in between, it has
-    /// deleted some of them; the rest goes the next time.
+    /// Deletes the files that no snapshot has any more, and what a crash left. Killed in between,
+    /// it has deleted some of them; the rest goes the next time.
     ///
     /// # Errors
     ///
-    /// [`StoreError::BeingRead`] while somebody reads the lake: then nothing is deleted, since what is
-    /// read may be a snapshot that has expired.
+    /// [`StoreError::BeingRead`] while somebody reads the lake: then nothing is deleted, since what
+    /// is read may be a snapshot that has expired.
     pub fn collect(&mut self) -> Result<Collected, StoreError> {
         let lake = &self.lake.path;
         let _alone = ReadersLock::alone(lake)?;

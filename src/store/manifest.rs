@@ -204,7 +204,8 @@ pub(super) fn retired_after(
     select(connection, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
 }
 
-/// Every segment that some snapshot can be read with: a row for each time that it was part of the lake.
+/// Every segment that some snapshot can be read with: a row for each time that it was part of the
+/// lake.
 pub(super) fn readable(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
     select(connection, lake, "NOT lost", SnapshotId(0))
 }
@@ -239,8 +240,8 @@ fn select(
     rows.collect()
 }
 
-/// Adds a segment to the manifest, from snapshot `id` on. Where a file of this content was found damaged
-/// before, older snapshots have theirs again.
+/// Adds a segment to the manifest, from snapshot `id` on. Where a file of this content was found
+/// damaged before, older snapshots have theirs again.
 pub(super) fn insert(
     connection: &Connection,
     lake: &Path,
@@ -269,8 +270,8 @@ pub(super) fn insert(
     connection.execute(found_again, [relative(lake, &segment.path)]).map(drop)
 }
 
-/// Writes the digests of the blocks of a file anew, wherever the manifest has the file. Those of an intact list
-/// are the same.
+/// Writes the digests of the blocks of a file anew, wherever the manifest has the file. Those of an
+/// intact list are the same.
 pub(super) fn mend_blocks(
     connection: &Connection,
     lake: &Path,
@@ -282,7 +283,8 @@ pub(super) fn mend_blocks(
     connection.execute(sql, row).map(drop)
 }
 
-/// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have it.
+/// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have
+/// it.
 pub(super) fn retire(
     connection: &Connection,
     lake: &Path,
@@ -293,8 +295,8 @@ pub(super) fn retire(
     connection.execute(sql, params![id.0, relative(lake, &segment.path)]).map(|rows| rows == 1)
 }
 
-/// Says that the layers count the steps of a segment from snapshot `id` on; false where the newest does
-/// not have it.
+/// Says that the layers count the steps of a segment from snapshot `id` on; false where the newest
+/// does not have it.
 pub(super) fn mark_counted(
     connection: &Connection,
     lake: &Path,
@@ -313,8 +315,8 @@ pub(super) fn forget(connection: &Connection, oldest: SnapshotId) -> rusqlite::R
     connection.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
 }
 
-/// The files that some snapshot has. As all that says which files may go, this is not read from an index:
-/// those have no digest.
+/// The files that some snapshot has. As all that says which files may go, this is not read from an
+/// index: those have no digest.
 pub(super) fn listed_paths(
     connection: &Connection,
     lake: &Path,

@@ -15,22 +15,23 @@
 //! - [`Writer::append`] commits one transaction of the hot log and syncs it: after `Ok` its rows
 //!   survive a power cut, after `Err` none of them is there.
 //! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder.
-//!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames that
-//!   they hold. Before it, the rows are in the log; after it, in the segments; at no moment in both or
-//!   in neither.
-//! - A segment that is replaced is not deleted but *retired*: the snapshots before have it still. Its
-//!   file is moved after the commit.
-//! - A retraction and a repair write segments anew without some rows, and one transaction puts them in
-//!   the places of the old ones. A merge makes a new lake, whose `lake.json` is written last.
-//! - A crash leaves at most files that the manifest does not list, and retired files that were not moved
-//!   yet. The next writer removes those of recorded tables, the next [`Maintenance`] does the rest.
+//!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames
+//!   that they hold. Before it, the rows are in the log; after it, in the segments; at no moment in
+//!   both or in neither.
+//! - A segment that is replaced is not deleted but *retired*: the snapshots before have it still.
+//!   Its file is moved after the commit.
+//! - A retraction and a repair write segments anew without some rows, and one transaction puts them
+//!   in the places of the old ones. A merge makes a new lake, whose `lake.json` is written last.
+//! - A crash leaves at most files that the manifest does not list, and retired files that were not
+//!   moved yet. The next writer removes those of recorded tables, the next [`Maintenance`] does the
+//!   rest.
 //!
 //! # What a reader sees
 //!
 //! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
 //! then, once. [`Lake::snapshot_at`] reads what was sealed in an earlier one. Segments are never
-//! changed, and while a [`Snapshot`] lives, none is deleted: readers share a lock that nobody waits for
-//! but [`Maintenance::collect`], which gives up at once.
+//! changed, and while a [`Snapshot`] lives, none is deleted: readers share a lock that nobody waits
+//! for but [`Maintenance::collect`], which gives up at once.
 //!
 //! # Open and closed episodes
 //!

@@ -1,7 +1,7 @@
 //! Segments as they are read: nothing is handed out that is not what was written.
 //!
-//! A Parquet reader takes a flipped bit for data. So the manifest has a digest of each block of a segment, and
-//! whoever reads a few bytes reads the blocks that hold them, and checks those.
+//! A Parquet reader takes a flipped bit for data. So the manifest has a digest of each block of a
+//! segment, and whoever reads a few bytes reads the blocks that hold them, and checks those.
 
 use std::fmt::Display;
 use std::io::{self, Read};
@@ -57,8 +57,8 @@ impl SegmentFile {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Corrupt`] when the blocks that hold them are not what was written, or the range goes
-    /// beyond the file; [`StoreError::Io`] when they cannot be read.
+    /// [`StoreError::Corrupt`] when the blocks that hold them are not what was written, or the
+    /// range goes beyond the file; [`StoreError::Io`] when they cannot be read.
     pub fn read(&self, range: Range<u64>) -> Result<Bytes, StoreError> {
         let path = &self.segment.path;
         if range.start > range.end || range.end > self.segment.bytes {
@@ -114,8 +114,8 @@ impl SegmentFile {
     }
 }
 
-/// Runs a reader of Arrow or Parquet over what a file holds. Those panic over some content that no digest
-/// keeps from them: here that is an error as any other.
+/// Runs a reader of Arrow or Parquet over what a file holds. Those panic over some content that no
+/// digest keeps from them: here that is an error as any other.
 ///
 /// # Errors
 ///
@@ -180,8 +180,8 @@ impl Read for SegmentStream {
     }
 }
 
-/// Reads what another tool may have put in the place of a segment, for the fuzzer, under digests that are
-/// right.
+/// Reads what another tool may have put in the place of a segment, for the fuzzer, under digests
+/// that are right.
 #[doc(hidden)]
 pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
     use parquet::file::metadata::ParquetMetaDataReader;

@@ -1,7 +1,7 @@
 //! Where the files of segments lie, and which of them can go.
 //!
-//! A segment lies in the folder of its table while the newest snapshot has it, so that any reader of
-//! `steps/*.parquet` sees the newest snapshot and nothing else. Once it is retired it lies in
+//! A segment lies in the folder of its table while the newest snapshot has it, so that any reader
+//! of `steps/*.parquet` sees the newest snapshot and nothing else. Once it is retired it lies in
 //! `retired/<table>/`. It is moved there after the transaction that retires it; where a crash came
 //! between, by the next one to maintain the lake. So a reader looks in both places.
 
@@ -41,8 +41,9 @@ pub(super) fn open(path: &Path, disk: &Disk) -> io::Result<DiskReader> {
 }
 
 /// Moves the files of retired segments that still lie in the folders of their tables. Durable on
-/// return. The caller maintains the lake, and has the right to write where `recorded`: a writer may be about
-/// to list a file of the same content anew, so without that right only derived tables are seen to.
+/// return. The caller maintains the lake, and has the right to write where `recorded`: a writer may
+/// be about to list a file of the same content anew, so without that right only derived tables are
+/// seen to.
 pub(super) fn settle(
     lake: &Path,
     disk: &Disk,
@@ -58,8 +59,8 @@ pub(super) fn settle(
     Ok(())
 }
 
-/// Moves files of the newest snapshot back that lie among the retired ones: a change that retired them was
-/// lost after it had moved them.
+/// Moves files of the newest snapshot back that lie among the retired ones: a change that retired
+/// them was lost after it had moved them.
 pub(super) fn bring_back(disk: &Disk, live: &HashSet<PathBuf>) -> Result<(), StoreError> {
     for path in live.iter().filter(|path| !path.exists()) {
         let place = retired_place(path);
@@ -79,8 +80,8 @@ pub struct Removed {
     pub bytes: u64,
 }
 
-/// Removes what writing left in the folders of these tables and no snapshot has. Only files that bear
-/// our names go.
+/// Removes what writing left in the folders of these tables and no snapshot has. Only files that
+/// bear our names go.
 pub(super) fn remove_orphans(
     lake: &Path,
     disk: &Disk,
@@ -94,8 +95,8 @@ pub(super) fn remove_orphans(
     Ok(removed)
 }
 
-/// Removes the retired files that no snapshot has, of those that are `listed`. The caller has seen to it that
-/// nobody reads.
+/// Removes the retired files that no snapshot has, of those that are `listed`. The caller has seen
+/// to it that nobody reads.
 pub(super) fn remove_expired(
     lake: &Path,
     disk: &Disk,

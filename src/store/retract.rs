@@ -144,20 +144,20 @@ impl Subject {
 }
 
 impl Maintenance {
-    /// Takes programs or a run back: the segments that have rows of it are written anew without them,
-    /// and one transaction puts these in their places, in a snapshot of its own, which has no derived
-    /// tables: dedup makes them anew. What is closed is sealed first. Older snapshots have the rows
-    /// still, until they expire and are collected.
+    /// Takes programs or a run back: the segments that have rows of it are written anew without
+    /// them, and one transaction puts these in their places, in a snapshot of its own, which has no
+    /// derived tables: dedup makes them anew. What is closed is sealed first. Older snapshots have
+    /// the rows still, until they expire and are collected.
     ///
-    /// Numbers of runs and episodes are not given again. Observations and IR stay, also of states that no
-    /// step has any more. The runs that lost episodes cannot be gone on with.
+    /// Numbers of runs and episodes are not given again. Observations and IR stay, also of states
+    /// that no step has any more. The runs that lost episodes cannot be gone on with.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NothingToRetract`], also where it was retracted before; [`StoreError::Corrupt`] with
-    /// a file that is damaged; [`StoreError::DiskFull`] and what else a disk does. Nothing is retracted
-    /// then, though what was closed may be sealed, and what the affected runs left open be discarded, as
-    /// it would be when they are gone on with.
+    /// [`StoreError::NothingToRetract`], also where it was retracted before;
+    /// [`StoreError::Corrupt`] with a file that is damaged; [`StoreError::DiskFull`] and what else
+    /// a disk does. Nothing is retracted then, though what was closed may be sealed, and what the
+    /// affected runs left open be discarded, as it would be when they are gone on with.
     pub fn retract(
         &mut self,
         writer: &mut Writer,
@@ -195,14 +195,14 @@ impl Maintenance {
         Ok(Retracted { snapshot, episodes, steps, runs })
     }
 
-    /// Takes the transitions of an action back, in a snapshot of its own, which has no derived tables:
-    /// dedup makes them anew, without the action, and leaves it out from then on. The steps stay, since
-    /// the states after them are real.
+    /// Takes the transitions of an action back, in a snapshot of its own, which has no derived
+    /// tables: dedup makes them anew, without the action, and leaves it out from then on. The steps
+    /// stay, since the states after them are real.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NothingToRetract`] where there is no such action, or where it was retracted before;
-    /// what a disk does. Nothing is retracted then.
+    /// [`StoreError::NothingToRetract`] where there is no such action, or where it was retracted
+    /// before; what a disk does. Nothing is retracted then.
     pub fn retract_action(&mut self, name: &str, reason: &str) -> Result<SnapshotId, StoreError> {
         let lake = self.lake();
         let space = &lake.identity().action_space;

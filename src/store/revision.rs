@@ -1,4 +1,5 @@
-//! Changes of what is sealed in recorded tables: rows go, none comes, and nothing is written in place.
+//! Changes of what is sealed in recorded tables: rows go, none comes, and nothing is written in
+//! place.
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -46,8 +47,8 @@ impl Revision {
         }
     }
 
-    /// Replaces a segment by what stays of it: `columns` are those that `keep` looks at. Says how many
-    /// rows go; nothing is changed where none does.
+    /// Replaces a segment by what stays of it: `columns` are those that `keep` looks at. Says how
+    /// many rows go; nothing is changed where none does.
     pub(super) fn rewrite(
         &mut self,
         lake: &Lake,
@@ -80,8 +81,8 @@ impl Revision {
 }
 
 impl Maintenance {
-    /// Publishes a change of recorded tables, in one transaction and a snapshot of its own: a reader sees
-    /// all of it or nothing. The caller has the right to write too.
+    /// Publishes a change of recorded tables, in one transaction and a snapshot of its own: a
+    /// reader sees all of it or nothing. The caller has the right to write too.
     pub(super) fn revise(&mut self, revision: &Revision) -> Result<SnapshotId, StoreError> {
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let now_ms = self.lake.disk.now_ms();
@@ -116,7 +117,8 @@ impl Maintenance {
         };
         let snapshot = publish().map_err(StoreError::sqlite(&path))?;
         self.lake.disk.commit(transaction, &path)?;
-        // The transaction is durable either way; brought home, no damage to the log can take it back.
+        // The transaction is durable either way; brought home, no damage to the log can take it
+        // back.
         let _ = self.catalog.settle();
         self.settle(true);
         Ok(snapshot)

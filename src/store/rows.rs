@@ -90,10 +90,10 @@ pub struct IrRow {
 /// Rows to append in one transaction.
 ///
 /// The order in which rows come matters twice: an episode's row comes with its last step or later,
-/// and a state's row in `observations` comes with the first step that holds the state or earlier, its row in
-/// `ir` with the first such step that is a keyframe. So a seal never finds a step that is closed without its
-/// state at hand. IR that no keyframe refers to has no part in the lake: it is not sealed, and goes when open
-/// episodes are taken back.
+/// and a state's row in `observations` comes with the first step that holds the state or earlier,
+/// its row in `ir` with the first such step that is a keyframe. So a seal never finds a step that
+/// is closed without its state at hand. IR that no keyframe refers to has no part in the lake: it
+/// is not sealed, and goes when open episodes are taken back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
     /// New programs; a program comes once in a lake.
@@ -132,8 +132,8 @@ pub struct RunRow {
     pub started_at_ms: i64,
     /// Whether it did all that it was asked for.
     pub finished: bool,
-    /// How many windows of its steps failed in one worker process, and not in a fresh one that played them again.
-    /// Measured: differs between equal runs.
+    /// How many windows of its steps failed in one worker process, and not in a fresh one that
+    /// played them again. Measured: differs between equal runs.
     pub repeated_windows: u32,
 }
 

@@ -14,8 +14,9 @@ const MOVE_BYTES: usize = 1 << 18;
 const BLOCK_BYTES: usize = 1 << 14;
 const WORD: usize = size_of::<u64>();
 
-/// A file without a name, in the lake's folder: it is gone when this is dropped, and after a crash. It
-/// holds words, which are appended and read again. What is read is checked: nothing else vouches for it.
+/// A file without a name, in the lake's folder: it is gone when this is dropped, and after a crash.
+/// It holds words, which are appended and read again. What is read is checked: nothing else vouches
+/// for it.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     file: File,
@@ -60,7 +61,8 @@ impl Scratch {
     ///
     /// # Errors
     ///
-    /// [`StoreError::DiskFull`] and what else a disk does. Nothing can be read or written any more then.
+    /// [`StoreError::DiskFull`] and what else a disk does. Nothing can be read or written any more
+    /// then.
     pub(crate) fn append(&mut self, words: &[u64]) -> Result<Stretch, StoreError> {
         for piece in words.chunks(MOVE_BYTES / WORD) {
             self.bytes.clear();
@@ -96,8 +98,8 @@ impl Scratch {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Io`] when the disk does not give it back, [`StoreError::Corrupt`] when it gives back
-    /// something else.
+    /// [`StoreError::Io`] when the disk does not give it back, [`StoreError::Corrupt`] when it
+    /// gives back something else.
     pub(crate) fn read(&self, stretch: Stretch, words: &mut Vec<u64>) -> Result<(), StoreError> {
         let block = BLOCK_BYTES as u64;
         let start = stretch.start * WORD as u64;

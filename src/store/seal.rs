@@ -193,7 +193,8 @@ pub(super) fn state_mask(batch: &RecordBatch, kept: &HashSet<StateId>) -> Boolea
     state_ids(batch, "state_id").map(is_kept).collect()
 }
 
-/// The states of a batch of `steps` that are keyframes of episodes that `count`: their IR belongs to the lake.
+/// The states of a batch of `steps` that are keyframes of episodes that `count`: their IR belongs
+/// to the lake.
 pub(super) fn keyframes<'a>(
     batch: &'a RecordBatch,
     counts: impl Fn(i64) -> bool + 'a,

@@ -45,8 +45,8 @@ pub(super) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFi
 pub struct Segment {
     /// The table that it holds rows of.
     pub table: Table,
-    /// Where it lies while the newest snapshot has it: the file's name for good. A retired one lies at
-    /// [`retired_place`](super::retired_place) of this, see [`place`](Self::place).
+    /// Where it lies while the newest snapshot has it: the file's name for good. A retired one lies
+    /// at [`retired_place`](super::retired_place) of this, see [`place`](Self::place).
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
@@ -110,12 +110,13 @@ impl Segment {
         Err(StoreError::corrupt(&self.path, "its content does not match its digest"))
     }
 
-    /// Opens the file to read it, wherever it lies. What is read is checked against the manifest first.
+    /// Opens the file to read it, wherever it lies. What is read is checked against the manifest
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Corrupt`] when it is missing or of another length, [`StoreError::Io`] when it cannot
-    /// be opened.
+    /// [`StoreError::Corrupt`] when it is missing or of another length, [`StoreError::Io`] when it
+    /// cannot be opened.
     pub fn open(&self) -> Result<SegmentFile, StoreError> {
         let file = retired::open(&self.path, &self.disk).map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => StoreError::corrupt(&self.path, "it is missing"),
@@ -124,8 +125,8 @@ impl Segment {
         SegmentFile::new(self, file)
     }
 
-    /// A reader of the rows that `choose` says, and the file that its errors are of. A file with other columns
-    /// than `schema` has is refused.
+    /// A reader of the rows that `choose` says, and the file that its errors are of. A file with
+    /// other columns than `schema` has is refused.
     pub(super) fn reader(
         &self,
         schema: &SchemaRef,

@@ -13,8 +13,8 @@ const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 
 /// Segments of one table that are being written, one after another.
 ///
-/// None of them is part of the lake before the manifest lists it: dropped or killed, this leaves files
-/// that whoever has the same right next removes.
+/// None of them is part of the lake before the manifest lists it: dropped or killed, this leaves
+/// files that whoever has the same right next removes.
 pub(super) struct SegmentSeries {
     lake: Lake,
     table: Table,
@@ -32,8 +32,8 @@ impl SegmentSeries {
         Self { lake, table, open: None, bytes: 0, last_key: None, finished }
     }
 
-    /// Adds rows, which are in the order of the table's key. Where they go back behind those before, a
-    /// new segment begins.
+    /// Adds rows, which are in the order of the table's key. Where they go back behind those
+    /// before, a new segment begins.
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), StoreError> {
         if batch.num_rows() == 0 {
             return Ok(());

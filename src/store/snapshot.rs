@@ -173,8 +173,8 @@ impl Snapshot {
         sealed + self.hot(table).iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
     }
 
-    /// The segments of the derived tables by their layers. Each layer's segments of one table are sorted
-    /// by its key, one after another.
+    /// The segments of the derived tables by their layers. Each layer's segments of one table are
+    /// sorted by its key, one after another.
     pub fn layers(&self) -> BTreeMap<LayerId, Vec<&Segment>> {
         let mut layers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for segment in self.segments.iter().flatten() {
@@ -197,8 +197,8 @@ impl Snapshot {
         self.layers().into_iter().map(layer).collect()
     }
 
-    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded number
-    /// of rows at a time.
+    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded
+    /// number of rows at a time.
     ///
     /// # Errors
     ///
@@ -211,7 +211,8 @@ impl Snapshot {
         self.scan_layers_in(table, std::slice::from_ref(range))
     }
 
-    /// As [`scan_layers`](Self::scan_layers), in several ranges: only pages that may hold wanted keys are read.
+    /// As [`scan_layers`](Self::scan_layers), in several ranges: only pages that may hold wanted
+    /// keys are read.
     ///
     /// # Errors
     ///
@@ -254,8 +255,8 @@ impl Snapshot {
         self.hot(Table::Steps).iter().map(count).sum()
     }
 
-    /// The runs, in the order in which they were begun: those of the moment when this was read, not of the
-    /// moment when it was sealed.
+    /// The runs, in the order in which they were begun: those of the moment when this was read, not
+    /// of the moment when it was sealed.
     pub fn runs(&self) -> &[RunRow] {
         &self.runs
     }
@@ -283,7 +284,8 @@ impl Snapshot {
         &self.losses
     }
 
-    /// How the newest derived tables were made, in the words of who made them; none before the first dedup.
+    /// How the newest derived tables were made, in the words of who made them; none before the
+    /// first dedup.
     pub fn dedup_inputs(&self) -> Option<&str> {
         self.dedup_inputs.as_deref()
     }
@@ -308,7 +310,8 @@ impl Snapshot {
     }
 }
 
-/// Refuses a snapshot that a repair made of a lake without its database, before it cut out what was damaged.
+/// Refuses a snapshot that a repair made of a lake without its database, before it cut out what was
+/// damaged.
 pub(super) fn demand_finished(
     lake: &Path,
     wanted: SnapshotId,

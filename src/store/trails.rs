@@ -12,8 +12,8 @@ use crate::model::{ActionIndex, StateId};
 /// Ways to one state that are remembered; shorter ones push longer ones out.
 const TRAILS_MAX: usize = 4;
 
-/// Changes of state along a way at most. Keyframes are never further apart; episodes without any are cut
-/// short here.
+/// Changes of state along a way at most. Keyframes are never further apart; episodes without any
+/// are cut short here.
 pub const TRAIL_STEPS_MAX: usize = 1000;
 
 /// What is read of a step.
@@ -22,7 +22,8 @@ const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "k
 /// A recorded way to a state, within one episode.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Trail {
-    /// The state that it begins in: the last keyframe, or the first state of an episode without one.
+    /// The state that it begins in: the last keyframe, or the first state of an episode without
+    /// one.
     pub start: StateId,
     /// Whether that state is a keyframe, so that the lake is to have its IR.
     pub from_keyframe: bool,
@@ -31,13 +32,13 @@ pub struct Trail {
 }
 
 impl Snapshot {
-    /// Recorded ways to each of these states, those from keyframes first and of them the shortest, a few of each
-    /// state at most. There is
-    /// none to a state that no step led to, or only far away from the beginning of an episode without
-    /// keyframes. Open episodes count: what was recorded of them did happen.
+    /// Recorded ways to each of these states, those from keyframes first and of them the shortest,
+    /// a few of each state at most. There is none to a state that no step led to, or only far away
+    /// from the beginning of an episode without keyframes. Open episodes count: what was recorded
+    /// of them did happen.
     ///
-    /// Reads the keys of all steps, and all of the segments that hold a wanted state. Keeps one episode in
-    /// memory at a time.
+    /// Reads the keys of all steps, and all of the segments that hold a wanted state. Keeps one
+    /// episode in memory at a time.
     ///
     /// # Errors
     ///
@@ -172,7 +173,8 @@ mod tests {
         StateId([number; 20])
     }
 
-    /// The ways to `wanted` in one episode of these states; those above 100 are keyframes of 100 less.
+    /// The ways to `wanted` in one episode of these states; those above 100 are keyframes of 100
+    /// less.
     fn trails(wanted: u8, path: &[u8]) -> Vec<(u8, Vec<u8>)> {
         let set = HashSet::from([state(wanted)]);
         let mut walk = Walk { wanted: &set, found: HashMap::new(), at: None };

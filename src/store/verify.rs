@@ -59,11 +59,13 @@ pub struct VerifyReport {
     pub ir: u64,
     /// States without IR that a recorded way leads to from a state that has it.
     pub rebuilt: u64,
-    /// States without IR that cannot be rebuilt: no IR was to be kept where they were recorded, or it is lost.
+    /// States without IR that cannot be rebuilt: no IR was to be kept where they were recorded, or
+    /// it is lost.
     pub without_ir: u64,
     /// States whose observations a repair had to drop.
     pub unobserved: u64,
-    /// Keyframes whose IR a repair had to drop. States behind them cannot be rebuilt by way of them.
+    /// Keyframes whose IR a repair had to drop. States behind them cannot be rebuilt by way of
+    /// them.
     pub lost_keyframes: u64,
 }
 

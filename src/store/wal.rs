@@ -1,6 +1,7 @@
-//! The log that `SQLite` keeps beside the database. `SQLite` reads it up to the first frame that is not what
-//! was written, as it must after a power cut, and forgets the rest. Where more was committed after that
-//! frame, no power cut did it: whole transactions that were acknowledged would be gone without a word.
+//! The log that `SQLite` keeps beside the database. `SQLite` reads it up to the first frame that is
+//! not what was written, as it must after a power cut, and forgets the rest. Where more was
+//! committed after that frame, no power cut did it: whole transactions that were acknowledged would
+//! be gone without a word.
 
 use std::io;
 use std::path::Path;
@@ -19,8 +20,8 @@ const FRAMES_AT_ONCE: usize = 16;
 /// How often a log that looks damaged is read: a writer may be at work on it.
 const TRIES: usize = 4;
 
-/// Refuses a log that was damaged before its last transaction. Damage in the last transaction looks as what
-/// a power cut leaves of one that was never acknowledged.
+/// Refuses a log that was damaged before its last transaction. Damage in the last transaction looks
+/// as what a power cut leaves of one that was never acknowledged.
 pub(super) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), StoreError> {
     let mut found = None;
     for _ in 0..TRIES {
@@ -44,8 +45,8 @@ pub(super) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Where the first frame lies that is not what was written, if a transaction begins after the end of its own.
-/// `read` fills a buffer from a place in the log, as far as the log goes.
+/// Where the first frame lies that is not what was written, if a transaction begins after the end
+/// of its own. `read` fills a buffer from a place in the log, as far as the log goes.
 fn damage(mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>) -> io::Result<Option<usize>> {
     let mut header = [0; HEADER_BYTES];
     if read(&mut header, 0)? < HEADER_BYTES {
@@ -86,7 +87,8 @@ struct Frames {
 }
 
 impl Frames {
-    /// Begins after a header, with a look at the first frame. None where they belong to different logs.
+    /// Begins after a header, with a look at the first frame. None where they belong to different
+    /// logs.
     fn after(header: &[u8; HEADER_BYTES], frame: &[u8]) -> Option<Self> {
         let is_big = word(header, 0) == MAGIC | 1;
         let is_sound = sum((0, 0), &header[..24], is_big) == pair(header, 24, true);

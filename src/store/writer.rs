@@ -51,8 +51,8 @@ impl Writer {
         &self.lake
     }
 
-    /// Removes the files that a crash left. Those of the derived tables are left to whoever maintains
-    /// the lake, who may be writing some at this moment.
+    /// Removes the files that a crash left. Those of the derived tables are left to whoever
+    /// maintains the lake, who may be writing some at this moment.
     fn recover(&mut self) -> Result<(), StoreError> {
         let lake = &self.lake.path;
         let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
@@ -65,8 +65,8 @@ impl Writer {
         &self.lake.identity
     }
 
-    /// Begins a run. `arguments` is what identifies it, in the caller's own form. It gets a random name
-    /// besides, by which lakes that are merged tell runs apart.
+    /// Begins a run. `arguments` is what identifies it, in the caller's own form. It gets a random
+    /// name besides, by which lakes that are merged tell runs apart.
     ///
     /// # Errors
     ///
@@ -97,7 +97,8 @@ impl Writer {
         self.lake.disk.commit(transaction, &path)
     }
 
-    /// Says that so many more windows of a run's steps failed in one worker process, and not in a fresh one.
+    /// Says that so many more windows of a run's steps failed in one worker process, and not in a
+    /// fresh one.
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl Writer {
     }
 
     /// Makes a preparation part of the lake in one short transaction: the manifest lists its
-    /// segments in a snapshot of their own, the frames that they hold are gone, and what those frames
-    /// held besides is back in the log.
+    /// segments in a snapshot of their own, the frames that they hold are gone, and what those
+    /// frames held besides is back in the log.
     ///
     /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open),
     /// another publish), it is thrown away and made again.
@@ -289,9 +290,9 @@ impl Writer {
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
 
-    /// Takes back the hot steps of the open episodes of `run`, and the hot observations of states, IR of
-    /// keyframes, and benchmarks, that then no hot row refers to any more. What this changes in
-    /// [`known_states`](Self::known_states) has to be read anew.
+    /// Takes back the hot steps of the open episodes of `run`, and the hot observations of states,
+    /// IR of keyframes, and benchmarks, that then no hot row refers to any more. What this changes
+    /// in [`known_states`](Self::known_states) has to be read anew.
     ///
     /// # Errors
     ///

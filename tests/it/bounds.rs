@@ -1,4 +1,5 @@
-//! What a single statement may not do: nest without end, make values without end, leave work behind unseen.
+//! What a single statement may not do: nest without end, make values without end, leave work behind
+//! unseen.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;

@@ -1,4 +1,5 @@
-//! Lakes of released formats, which every later release reads. `data/compat/README.md` says how they were made.
+//! Lakes of released formats, which every later release reads. `data/compat/README.md` says how
+//! they were made.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -26,7 +26,8 @@ fn demo(status: u8) -> (Vec<String>, String) {
     (calls.lines().map(str::to_owned).collect(), err(&output))
 }
 
-/// How often it asked for Debian packages, on how many it plays, and the lines about what it leaves out.
+/// How often it asked for Debian packages, on how many it plays, and the lines about what it leaves
+/// out.
 fn debian(status: u8) -> (usize, usize, usize) {
     let (calls, said) = demo(status);
     let asked = calls.iter().filter(|call| call.starts_with("datasets install")).count();

@@ -1,4 +1,5 @@
-//! Derived tables that no dedup has made: a query over one says so, and does not answer with no rows.
+//! Derived tables that no dedup has made: a query over one says so, and does not answer with no
+//! rows.
 
 use futures::TryStreamExt as _;
 use steplake::model::EpisodeId;

@@ -4,8 +4,8 @@ use std::process::{Command, Output};
 
 use crate::support::err;
 
-/// How a mount namespace is had: by any user, or, inside a chroot, where the kernel gives nobody a user
-/// namespace and where the root cannot be made private, by root.
+/// How a mount namespace is had: by any user, or, inside a chroot, where the kernel gives nobody a
+/// user namespace and where the root cannot be made private, by root.
 fn namespace() -> &'static [&'static str] {
     const ANY_USER: &[&str] = &["--mount", "--map-root-user"];
     const ROOT: &[&str] = &["--mount", "--propagation", "unchanged"];

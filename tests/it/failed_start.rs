@@ -1,5 +1,6 @@
-//! Programs over which the compiler dies before the first step: episodes without steps, and no end of
-//! the run. Programs that start first and then do not any more: an end of the run, which goes on later.
+//! Programs over which the compiler dies before the first step: episodes without steps, and no end
+//! of the run. Programs that start first and then do not any more: an end of the run, which goes on
+//! later.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -30,7 +31,8 @@ const RUN: RunId = RunId(1);
 const ABORTS: &str = "benchmark://deadly-v0/aborts";
 const HANGS: &str = "benchmark://deadly-v0/hangs";
 
-/// The toy environment in worker processes, which may compute for a second at the start of a program.
+/// The toy environment in worker processes, which may compute for a second at the start of a
+/// program.
 fn workers() -> WorkerEnvironment {
     let config = WorkerConfig {
         step_cpu_max: Duration::from_millis(200),
@@ -320,8 +322,8 @@ fn a_recorder_takes_a_failed_start_down_and_goes_on() {
     assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
 }
 
-/// A program in LLVM's assembly that takes its pipelines a minute, and everything else a moment: each of
-/// its many loads has to be held against all stores before it.
+/// A program in LLVM's assembly that takes its pipelines a minute, and everything else a moment:
+/// each of its many loads has to be held against all stores before it.
 fn slow_program(steps: usize) -> String {
     let mut text = String::from("define i32 @slow(ptr %p, i32 %v) {\n");
     let mut value = "%v".to_owned();

@@ -1,4 +1,5 @@
-//! The fuzz targets over their committed seeds and over changes of them: a number of cases, not a time.
+//! The fuzz targets over their committed seeds and over changes of them: a number of cases, not a
+//! time.
 //!
 //! `STEPLAKE_SEEDS=write` writes the seeds anew; needed once the format of a lake has changed.
 //! `STEPLAKE_FUZZ_TIMES=n` tries n times as many cases, other ones for every n.
@@ -61,7 +62,8 @@ fn committed(target: &str) -> Vec<Vec<u8>> {
     files.into_iter().map(|file| std::fs::read(file).unwrap()).collect()
 }
 
-/// Runs a target over its seeds, as they were committed and as they are made today, and so many changes.
+/// Runs a target over its seeds, as they were committed and as they are made today, and so many
+/// changes.
 fn fuzz(target: &str, run: fn(&[u8]), changes: usize) {
     let mut seeds = committed(target);
     assert!(seeds.len() > 3, "{target} has too few seeds: {}", seeds.len());

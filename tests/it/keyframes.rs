@@ -264,8 +264,8 @@ fn a_damaged_keyframe_names_its_file() {
     assert_eq!(code, 4);
 }
 
-/// A lake of the toy environment's programs of 1,000 states, written by hand: each path begins in a stored
-/// state, and says by which action it came to which number.
+/// A lake of the toy environment's programs of 1,000 states, written by hand: each path begins in a
+/// stored state, and says by which action it came to which number.
 fn told(paths: &[(u32, &[(&str, u32)])]) -> (tempfile::TempDir, Snapshot) {
     let (folder, lake) = toy_lake();
     let content = |number: u32| format!("toy 1000 {number}").into_bytes();

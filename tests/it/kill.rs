@@ -82,7 +82,8 @@ fn succeed(child: Child) {
     assert!(output.status.success(), "{}", crate::support::err(&output));
 }
 
-/// Runs `arguments` with `--resume` until they are done, killing whatever chance chooses, `kills` times.
+/// Runs `arguments` with `--resume` until they are done, killing whatever chance chooses, `kills`
+/// times.
 fn run_disturbed(
     lake: &Path,
     arguments: &[&str],
@@ -207,8 +208,8 @@ fn what_was_committed_before_a_kill_is_there_after_it() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Each line was printed after its commit had returned; what is printed after the last line that
-        // was read can only add to it.
+        // Each line was printed after its commit had returned; what is printed after the last line
+        // that was read can only add to it.
         let mut committed = 0;
         let lines_wanted = 2 + chance.below(40);
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();

@@ -78,8 +78,8 @@ fn calls_are_folded_to_the_same_numbers_on_every_cpu() {
     }
 }
 
-/// What LLVM takes of the host's libm: functions that round nothing, and `logl`, by which it guesses how many
-/// digits a number has.
+/// What LLVM takes of the host's libm: functions that round nothing, and `logl`, by which it
+/// guesses how many digits a number has.
 const EXACT: &str = "ceil fabs feclearexcept fetestexcept floor ldexp logb logl modf nextafter nextafterf rint round sqrt";
 
 /// What the program brings itself.

@@ -1,5 +1,5 @@
-//! What the compiler says of a lake beyond its bytes: that states are what their ids say, and programs cost what
-//! their rows say.
+//! What the compiler says of a lake beyond its bytes: that states are what their ids say, and
+//! programs cost what their rows say.
 
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, step_by_step};

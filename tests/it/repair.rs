@@ -90,8 +90,8 @@ fn repaired(lake: &Lake) -> Repaired {
     derive(lake).unwrap();
     assert_eq!(findings(lake), [""; 0], "{done:?}");
     assert!(repair(lake).unwrap().is_nothing());
-    // A snapshot that had what was damaged says so, unless dedup made the very same file again; no answer
-    // of it is wrong.
+    // A snapshot that had what was damaged says so, unless dedup made the very same file again; no
+    // answer of it is wrong.
     let sealed_damage = done.losses.iter().any(|loss| loss.path != "hot.sqlite");
     match lake.snapshot_at(newest) {
         Ok(_) => {

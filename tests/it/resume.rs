@@ -1,4 +1,5 @@
-//! Runs that are taken up again: what an interruption left open has no part in what becomes of them.
+//! Runs that are taken up again: what an interruption left open has no part in what becomes of
+//! them.
 
 use std::time::Duration;
 
@@ -126,8 +127,8 @@ fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
         recorder.start(&start).unwrap();
         recorder
     };
-    // The first frame has the beginning of an episode that closes and one that stays open, the second
-    // one the rest of the former.
+    // The first frame has the beginning of an episode that closes and one that stays open, the
+    // second one the rest of the former.
     let (mut closes, open) = (begin(0, Settle::AtItsEnd), begin(1, Settle::ByCaller));
     recording.flush().unwrap();
     for &action in &actions {

@@ -13,8 +13,9 @@ use crate::support::{
     assert_same, fail, play, play_on, rows, run, toy_identity, toy_lake, toy_plan,
 };
 
-/// The rows of a table, where runs have other numbers. Which step was the first to take a transition goes by
-/// these numbers, and so do the rewards that depend on the benchmark of that step.
+/// The rows of a table, where runs have other numbers. Which step was the first to take a
+/// transition goes by these numbers, and so do the rewards that depend on the benchmark of that
+/// step.
 fn by_content(lake: &Path, table: Table) -> Vec<String> {
     let cell = |cell: &str| match cell.split_once('=') {
         Some(("episode_id", id)) => {

@@ -166,7 +166,8 @@ pub(crate) fn record(path: &Path, kept: Kept) -> Lake {
     if kept == Kept::Sealed {
         dedup(&mut maintenance, Settings::default(), &mut |_, _| {}).unwrap();
     } else {
-        // Dedup counts what is sealed. For equal answers, what it makes of all rows is brought here.
+        // Dedup counts what is sealed. For equal answers, what it makes of all rows is brought
+        // here.
         let folder = tempfile::tempdir().unwrap();
         let sealed = record(&folder.path().join("lake"), Kept::Sealed).snapshot().unwrap();
         let mut layer = maintenance.layer_writer(LayerId(1));

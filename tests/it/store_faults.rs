@@ -100,7 +100,8 @@ impl Machine {
                 dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
             }
             Act::DedupApart => {
-                // So little memory that most of it goes to temporary files, in one thread all the same.
+                // So little memory that most of it goes to temporary files, in one thread all the
+                // same.
                 let settings = Settings {
                     one_layer_rows_max: 0,
                     tier: 0,

@@ -1,5 +1,5 @@
-//! Steps that are checked by windows: the same tables as in careful mode, failures included, and nothing that
-//! only one worker said.
+//! Steps that are checked by windows: the same tables as in careful mode, failures included, and
+//! nothing that only one worker said.
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;

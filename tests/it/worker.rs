@@ -1,5 +1,5 @@
-//! Sessions in worker processes: the same answers as in this process, and data instead of damage when a
-//! worker dies.
+//! Sessions in worker processes: the same answers as in this process, and data instead of damage
+//! when a worker dies.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;

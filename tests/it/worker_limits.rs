@@ -103,7 +103,8 @@ fn cpu_time_counts_while_nobody_waits_for_the_worker() {
     session
         .multistep(&[INVERT, DOUBLE], &mut |_, _| {
             if steps == 0 {
-                // The worker is at the next action by now. It ends by itself: this thread has its process.
+                // The worker is at the next action by now. It ends by itself: this thread has its
+                // process.
                 while !workers_with(memory_bytes_max).is_empty() {
                     std::thread::yield_now();
                 }
@@ -234,7 +235,8 @@ fn what_earlier_programs_left_behind_does_not_count() {
     let fresh = until_it_fails(self::session(config.clone()).as_mut());
     let Some(Outcome::Crashed(failure)) = fresh.last() else { panic!("{fresh:?}") };
     assert_eq!(failure.kind, FailureKind::OutOfMemory, "{failure:?}");
-    // What one doubling leaves behind is too little to replace the worker, and too much for as many more.
+    // What one doubling leaves behind is too little to replace the worker, and too much for as many
+    // more.
     let mut used = self::session(config);
     start(used.as_mut(), &benchmark).unwrap();
     used.apply(DOUBLE).unwrap();

@@ -1,4 +1,5 @@
-//! The commands: parse, run, exit code. How questions are asked and answers written is `steplake`'s own.
+//! The commands: parse, run, exit code. How questions are asked and answers written is `steplake`'s
+//! own.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +71,8 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: Address,
 
-    /// Where executors have the folder of the lake, if not where it is here: the whole path, from /.
+    /// Where executors have the folder of the lake, if not where it is here: the whole path, from
+    /// /.
     #[arg(long, value_name = "FOLDER", value_parser = whole_path, value_hint = ValueHint::DirPath)]
     executors_lake: Option<PathBuf>,
 

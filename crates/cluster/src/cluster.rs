@@ -64,11 +64,13 @@ impl Cluster {
 #[async_trait::async_trait]
 impl Backend for Cluster {
     fn session(&self, state: SessionState) -> Result<SessionState> {
-        // Before anything else is set: Ballista's own defaults are put in when it is upgraded first.
+        // Before anything else is set: Ballista's own defaults are put in when it is upgraded
+        // first.
         let config = state.config().clone().upgrade_for_ballista();
         let config = config
             .with_target_partitions(self.partitions)
-            // Ballista 55's adaptive planner never ends where a side of a join turns out to be empty.
+            // Ballista 55's adaptive planner never ends where a side of a join turns out to be
+            // empty.
             .with_ballista_adaptive_query_planner(false)
             .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
             .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
@@ -186,9 +188,10 @@ async fn here(state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBa
     DataFrame::new(state, plan).execute_stream().await
 }
 
-/// What executors say of queries that Ballista 55 cannot cut into stages: of a window over what a filter made one
-/// value, since the part behind the cut has forgotten that it is one; and of rows that are dealt out by a
-/// function of the lake, since how rows are dealt out is decoded without our codec.
+/// What executors say of queries that Ballista 55 cannot cut into stages: of a window over what a
+/// filter made one value, since the part behind the cut has forgotten that it is one; and of rows
+/// that are dealt out by a function of the lake, since how rows are dealt out is decoded without
+/// our codec.
 const FAULTS: [&str; 2] =
     ["Expects PARTITION BY expression to be ordered", "PhysicalExtensionCodec is not provided for"];
 
@@ -222,8 +225,8 @@ fn said(message: String) -> DataFusionError {
     DataFusionError::Plan(message)
 }
 
-/// What Ballista says, in its own words, when an executor went away. Its errors reach a client as text: the names
-/// of what went wrong, around messages in quotes.
+/// What Ballista says, in its own words, when an executor went away. Its errors reach a client as
+/// text: the names of what went wrong, around messages in quotes.
 const LOSSES: [&str; 8] = [
     "FetchFailed",
     " times, most recent failure reason",
@@ -247,7 +250,8 @@ fn is_loss(error: &DataFusionError) -> bool {
     LOSSES.iter().any(|loss| names.contains(loss)) || cause(&text).is_some_and(is_moved)
 }
 
-/// A text without what stands in quotes, which may be anybody's: an error repeats the values that it is about.
+/// A text without what stands in quotes, which may be anybody's: an error repeats the values that
+/// it is about.
 fn unquoted(text: &str) -> String {
     let mut is_quoted = false;
     let mut characters = text.chars();
@@ -292,8 +296,8 @@ fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
     }
 }
 
-/// What went wrong in a task, out of the text that Ballista makes of it: the innermost message, which is the last
-/// thing in quotes.
+/// What went wrong in a task, out of the text that Ballista makes of it: the innermost message,
+/// which is the last thing in quotes.
 fn cause(text: &str) -> Option<String> {
     let (_, inner) = text.split_once("Task failed due to runtime execution error: ")?;
     let begin = inner.rfind("(\"")? + 2;

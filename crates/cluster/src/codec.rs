@@ -1,5 +1,5 @@
-//! What plans carry from process to process beyond DataFusion's and Ballista's own nodes: the tables of a
-//! lake, and the functions of the field.
+//! What plans carry from process to process beyond DataFusion's and Ballista's own nodes: the
+//! tables of a lake, and the functions of the field.
 
 use std::sync::Arc;
 

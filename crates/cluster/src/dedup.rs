@@ -17,10 +17,10 @@ const FAILURES: &str = include_str!("failures.sql");
 const COUNTED: [Table; 2] = [Table::Steps, Table::Episodes];
 const STEPS: &str = "SELECT count(*) FROM steps WHERE action IS NOT NULL";
 
-/// Counts all sealed steps on the cluster, by the SQL that defines the tables, and writes what comes out as the
-/// one layer of the lake. This process alone writes, with the lake's lock, in one transaction: killed before
-/// that, the lake is as it was, but for files that whoever maintains it next removes. Readers see the tables as
-/// they were, or all of the new ones.
+/// Counts all sealed steps on the cluster, by the SQL that defines the tables, and writes what
+/// comes out as the one layer of the lake. This process alone writes, with the lake's lock, in one
+/// transaction: killed before that, the lake is as it was, but for files that whoever maintains it
+/// next removes. Readers see the tables as they were, or all of the new ones.
 pub(crate) async fn dedup(lake: &Lake, cluster: &ClusterArgs) -> Result<Report, Failed> {
     let mut maintenance = lake.maintenance()?;
     // Only sealed steps are counted. Where somebody records, they seal when they see fit.
@@ -53,8 +53,8 @@ pub(crate) async fn dedup(lake: &Lake, cluster: &ClusterArgs) -> Result<Report, 
     Ok(replacement.publish(steps, &format!("{steps} steps counted on a cluster"))?)
 }
 
-/// Compares the digests of all that is going to be counted: executors do not, and what they count of a damaged
-/// file would be in the lake for good.
+/// Compares the digests of all that is going to be counted: executors do not, and what they count
+/// of a damaged file would be in the lake for good.
 fn check(snapshot: &Snapshot) -> Result<(), Failed> {
     for table in COUNTED {
         for segment in snapshot.segments(table) {

@@ -1,4 +1,5 @@
-//! Derived tables that lie in several layers, taken together in SQL: see "Layers" in docs/FORMAT.md.
+//! Derived tables that lie in several layers, taken together in SQL: see "Layers" in
+//! docs/FORMAT.md.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

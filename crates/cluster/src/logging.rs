@@ -30,7 +30,8 @@ impl Log for Lines {
     fn flush(&self) {}
 }
 
-/// Sends them, as loud as was asked for. Unasked only errors: a client says in its own words what went wrong.
+/// Sends them, as loud as was asked for. Unasked only errors: a client says in its own words what
+/// went wrong.
 pub(crate) fn begin(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::Off,

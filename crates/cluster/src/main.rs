@@ -6,12 +6,13 @@
 //!          └──────────────────────────── rows ───────────────────────────┘
 //! ```
 //!
-//! SQL is read and planned by the same engine as in `steplake sql`, over the same views and functions. A plan
-//! goes out with all that it takes to run it: the paths of the files that the manifest lists, rows that are not
-//! sealed, small tables, and what functions have to know of the lake. So scheduler and executors know no lake,
-//! and serve many.
+//! SQL is read and planned by the same engine as in `steplake sql`, over the same views and
+//! functions. A plan goes out with all that it takes to run it: the paths of the files that the
+//! manifest lists, rows that are not sealed, small tables, and what functions have to know of the
+//! lake. So scheduler and executors know no lake, and serve many.
 //!
-//! Architecture invariant: executors read; the process that a user starts is the only one that writes to a lake.
+//! Architecture invariant: executors read; the process that a user starts is the only one that
+//! writes to a lake.
 
 mod address;
 mod cli;

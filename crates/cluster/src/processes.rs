@@ -25,17 +25,19 @@ const LOOK_SECONDS: u64 = 2;
 /// Plan queries, and hand the work out to executors. It needs no lake, and keeps nothing on disk.
 #[derive(Debug, Args)]
 pub(crate) struct SchedulerArgs {
-    /// Where to listen; port 0 takes a free one. Whoever reaches it can read what executors can read:
-    /// there is no password, so keep it on a network that you trust.
+    /// Where to listen; port 0 takes a free one. Whoever reaches it can read what executors can
+    /// read: there is no password, so keep it on a network that you trust.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     listen: Address,
 
-    /// Seconds after which an executor that says nothing is taken for lost, and its work is done anew.
+    /// Seconds after which an executor that says nothing is taken for lost, and its work is done
+    /// anew.
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     executor_timeout: u64,
 }
 
-/// Do the work that a scheduler hands out. It reads the files of the lake: have their folder mounted.
+/// Do the work that a scheduler hands out. It reads the files of the lake: have their folder
+/// mounted.
 #[derive(Debug, Args)]
 pub(crate) struct ExecutorArgs {
     /// The scheduler.
@@ -58,7 +60,8 @@ pub(crate) struct ExecutorArgs {
     #[arg(long, value_name = "MIB")]
     memory: Option<u64>,
 
-    /// Where results wait to be fetched, and what does not fit into memory. A temporary folder by default.
+    /// Where results wait to be fetched, and what does not fit into memory. A temporary folder by
+    /// default.
     #[arg(long, value_name = "FOLDER")]
     work_dir: Option<PathBuf>,
 }

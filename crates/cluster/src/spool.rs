@@ -31,8 +31,8 @@ pub(crate) async fn fetched(
     Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches)))
 }
 
-/// The batch as the plan says it is: what comes over the network lacks the names of a table's columns, or that
-/// there are no nulls.
+/// The batch as the plan says it is: what comes over the network lacks the names of a table's
+/// columns, or that there are no nulls.
 fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();

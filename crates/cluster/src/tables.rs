@@ -77,8 +77,8 @@ impl File {
     }
 }
 
-/// A table that says all that it takes to read it: whoever plans a query needs no lake, and whoever works on
-/// it needs its files.
+/// A table that says all that it takes to read it: whoever plans a query needs no lake, and whoever
+/// works on it needs its files.
 #[derive(Debug, Clone)]
 pub(crate) struct ShippedTable {
     schema: SchemaRef,
@@ -197,8 +197,9 @@ impl ShippedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // In one partition a limit would become part of the scan, and Ballista 55 loses it there on the way to
-        // an executor: of two partitions, whoever takes them together cuts what is too much.
+        // In one partition a limit would become part of the scan, and Ballista 55 loses it there on
+        // the way to an executor: of two partitions, whoever takes them together cuts what is too
+        // much.
         let partitions = [vec![self.rows.clone()], Vec::new()];
         let config = MemorySourceConfig::try_new(
             &partitions,
@@ -238,8 +239,8 @@ impl TableProvider for ShippedTable {
     }
 }
 
-/// Values instead of dictionaries: some of the ways from executor to executor lose them, and a column has to be
-/// the same whichever way it came.
+/// Values instead of dictionaries: some of the ways from executor to executor lose them, and a
+/// column has to be the same whichever way it came.
 fn plain(schema: &Schema) -> SchemaRef {
     let plain = |field: &FieldRef| match field.data_type() {
         DataType::Dictionary(_, value) => {

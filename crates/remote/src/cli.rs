@@ -1,4 +1,5 @@
-//! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch` become it.
+//! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch`
+//! become it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -83,25 +84,26 @@ struct StoreArgs {
 
 /// Publish what is sealed of the lake as a new version.
 ///
-/// Only files that are not there yet are sent. The version appears when all of it is there. Where another
-/// version came first, this one contains it, or nothing is published.
+/// Only files that are not there yet are sent. The version appears when all of it is there. Where
+/// another version came first, this one contains it, or nothing is published.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct PublishArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Where the newest version has what this lake lacks, publish both as one. The lake here stays as it is.
+    /// Where the newest version has what this lake lacks, publish both as one. The lake here stays
+    /// as it is.
     #[arg(long)]
     merge: bool,
 
-    /// Read back every file of this lake and compare; send again what is damaged or missing there, and name it
-    /// in a new version.
+    /// Read back every file of this lake and compare; send again what is damaged or missing there,
+    /// and name it in a new version.
     #[arg(long)]
     read_back: bool,
 
-    /// Where the newest version cannot be read, go on from the newest that can: what only the damaged one had is
-    /// not in the version that is made.
+    /// Where the newest version cannot be read, go on from the newest that can: what only the
+    /// damaged one had is not in the version that is made.
     #[arg(long)]
     replace_damaged: bool,
 
@@ -109,8 +111,8 @@ struct PublishArgs {
     #[arg(long, hide = true, default_value_t = publishing::Settings::default().part_bytes)]
     part_bytes: u64,
 
-    /// Where --merge works: it needs room for both lakes and for the one they make. Beside the lake by default.
-    /// Killed, it leaves a folder .steplake-publish-… there.
+    /// Where --merge works: it needs room for both lakes and for the one they make. Beside the lake
+    /// by default. Killed, it leaves a folder .steplake-publish-… there.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     work: Option<PathBuf>,
 
@@ -122,7 +124,8 @@ struct PublishArgs {
     #[arg(long, requires = "gc", value_name = "K")]
     keep: Option<NonZeroU64>,
 
-    /// With --gc: leave what is younger, 2 days at least; a publication under way may be about to name it.
+    /// With --gc: leave what is younger, 2 days at least; a publication under way may be about to
+    /// name it.
     #[arg(
         long,
         requires = "gc",
@@ -143,8 +146,8 @@ struct FetchArgs {
     #[arg(long, value_name = "N")]
     version: Option<u64>,
 
-    /// The folder of the lake: new, empty, or fetched before and not worked on since. That of --lake by
-    /// default.
+    /// The folder of the lake: new, empty, or fetched before and not worked on since. That of
+    /// --lake by default.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     into: Option<PathBuf>,
 

@@ -19,8 +19,8 @@ const TRIES: u32 = 2;
 pub struct Settings {
     /// Files that are fetched at a time.
     pub parallel: usize,
-    /// Whether the files that are here already are compared with their digests first: what is damaged is fetched
-    /// again.
+    /// Whether the files that are here already are compared with their digests first: what is
+    /// damaged is fetched again.
     pub verify: bool,
 }
 
@@ -45,17 +45,17 @@ pub struct Fetched {
     pub bytes_fetched: u64,
 }
 
-/// Makes the folder `into` the lake of a version, the newest where none is named. A lake that was fetched there
-/// before is brought up to it, or back to it; only files that it lacks are fetched.
+/// Makes the folder `into` the lake of a version, the newest where none is named. A lake that was
+/// fetched there before is brought up to it, or back to it; only files that it lacks are fetched.
 ///
-/// Durable on return. Before that, the folder is the lake that it was, or none. Killed, it keeps what came, and
-/// the next fetch goes on from there.
+/// Durable on return. Before that, the folder is the lake that it was, or none. Killed, it keeps
+/// what came, and the next fetch goes on from there.
 ///
 /// # Errors
 ///
 /// [`RemoteError::Nothing`], [`RemoteError::NoVersion`], [`RemoteError::Forgotten`];
-/// [`RemoteError::Damaged`] when an object is not what the version says; what the store says; and what
-/// [`Fetching::begin`] says of the folder.
+/// [`RemoteError::Damaged`] when an object is not what the version says; what the store says; and
+/// what [`Fetching::begin`] says of the folder.
 pub async fn fetch(
     remote: &Remote,
     version: Option<u64>,

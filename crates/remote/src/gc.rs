@@ -2,31 +2,36 @@
 //!
 //! # Beside publishers
 //!
-//! Nothing that a version names is ever deleted, but of versions that are forgotten, in whatever order the
-//! requests of any number of publishers and collections reach the store, however long one of them pauses, and
-//! whatever their clocks say. It stands on this:
+//! Nothing that a version names is ever deleted, but of versions that are forgotten, in whatever
+//! order the requests of any number of publishers and collections reach the store, however long one
+//! of them pauses, and whatever their clocks say. It stands on this:
 //!
-//! 1. A name is written by one attempt only: segments and lists bear the random name that it drew when it began.
-//!    So a request to delete one, which may arrive late or twice, never meets what another attempt sent.
-//! 2. A publisher looks up the greatest number *h* that was taken (*R*). Then it decides where each file of its
-//!    version lies: where the newest version has it, in an object that a publication left which was cut short,
-//!    or in one that it sends itself. Then it takes *h* + 1 by a conditional put, or begins again.
-//! 3. It counts on what was left only if, by the store's clock, it was younger than a day and a half at a moment
-//!    after *R*: when its list was written.
-//! 4. A collection lists the objects (*L*), then reads all versions (*V*), of which *h* is the greatest number.
-//!    Then it takes *h* + 1 itself, with a manifest of no version (*F*), or begins again. It deletes, after *F*,
-//!    what no version that it keeps named at *V*, and what was older than [`AGE_MIN`] at *F*, by the store's clock.
+//! 1. A name is written by one attempt only: segments and lists bear the random name that it drew
+//!    when it began. So a request to delete one, which may arrive late or twice, never meets what
+//!    another attempt sent.
+//! 2. A publisher looks up the greatest number *h* that was taken (*R*). Then it decides where each
+//!    file of its version lies: where the newest version has it, in an object that a publication
+//!    left which was cut short, or in one that it sends itself. Then it takes *h* + 1 by a
+//!    conditional put, or begins again.
+//! 3. It counts on what was left only if, by the store's clock, it was younger than a day and a
+//!    half at a moment after *R*: when its list was written.
+//! 4. A collection lists the objects (*L*), then reads all versions (*V*), of which *h* is the
+//!    greatest number. Then it takes *h* + 1 itself, with a manifest of no version (*F*), or begins
+//!    again. It deletes, after *F*, what no version that it keeps named at *V*, and what was older
+//!    than [`AGE_MIN`] at *F*, by the store's clock.
 //!
-//! Let a collection delete *x*. Versions up to *h* were read at *V*: those that it keeps do not name *x*. *h* + 1
-//! is none. A version from *h* + 2 on was made by an attempt that saw *h* + 1, so that its *R* came after *F*. It
-//! did not send *x* itself, which was there at *L* already, before it began (1). It did not count on *x* as left,
-//! which was too old (3, 4). And it has *x* from no newest version: that one either is from *h* + 2 on, for which
-//! the same holds, or is the newest that the collection knew, which it keeps. Had that one been passed over as
-//! damaged, nothing would have been taken from the one before it: see [`publish`](crate::publish). So it does not
+//! Let a collection delete *x*. Versions up to *h* were read at *V*: those that it keeps do not
+//! name *x*. *h* + 1 is none. A version from *h* + 2 on was made by an attempt that saw *h* + 1, so
+//! that its *R* came after *F*. It did not send *x* itself, which was there at *L* already, before
+//! it began (1). It did not count on *x* as left, which was too old (3, 4). And it has *x* from no
+//! newest version: that one either is from *h* + 2 on, for which the same holds, or is the newest
+//! that the collection knew, which it keeps. Had that one been passed over as damaged, nothing
+//! would have been taken from the one before it: see [`publish`](crate::publish). So it does not
 //! name *x*.
 //!
-//! What this asks of a store: what was written is seen by every later request, lists too; a conditional put is
-//! heeded, which each publication tries out; and its clock goes forward, to within half a day.
+//! What this asks of a store: what was written is seen by every later request, lists too; a
+//! conditional put is heeded, which each publication tries out; and its clock goes forward, to
+//! within half a day.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
@@ -39,8 +44,8 @@ use crate::publish::TRIES_MAX;
 use crate::remote::{Remote, list_name, manifest_name, random_name};
 use crate::version::Manifest;
 
-/// How old an object has to be that no version names, before it goes. A publication that takes longer sends
-/// again what it sent first.
+/// How old an object has to be that no version names, before it goes. A publication that takes
+/// longer sends again what it sent first.
 pub const AGE: Duration = Duration::from_hours(7 * 24);
 
 /// The least that this can be: longer than publications count on what one left that was cut short.
@@ -59,16 +64,17 @@ pub struct Collected {
     pub young: u64,
 }
 
-/// Forgets all versions but the `keep` newest, and deletes the objects older than `age`, which is at least
-/// [`AGE_MIN`], that no version names. The newest version always stays, and numbers are not given again: where
-/// something is deleted, that takes a number too.
+/// Forgets all versions but the `keep` newest, and deletes the objects older than `age`, which is
+/// at least [`AGE_MIN`], that no version names. The newest version always stays, and numbers are
+/// not given again: where something is deleted, that takes a number too.
 ///
-/// Killed in between, some of it is done; the rest goes the next time. Whoever fetches a version that is
-/// forgotten meanwhile is told so.
+/// Killed in between, some of it is done; the rest goes the next time. Whoever fetches a version
+/// that is forgotten meanwhile is told so.
 ///
 /// # Errors
 ///
-/// What the store says. Where a version that is kept cannot be read, nothing is deleted: it could name anything.
+/// What the store says. Where a version that is kept cannot be read, nothing is deleted: it could
+/// name anything.
 pub async fn gc(
     remote: &Remote,
     keep: Option<NonZeroU64>,

@@ -9,22 +9,23 @@
 //!
 //! # What is durable when
 //!
-//! Everything that a version names is there before the version is: segments first, then the list, then the
-//! manifest, each acknowledged by the store before the next is begun. So a version is there whole or not at
-//! all. Killed at any moment, a publication leaves objects that no version names, and nothing else.
+//! Everything that a version names is there before the version is: segments first, then the list,
+//! then the manifest, each acknowledged by the store before the next is begun. So a version is
+//! there whole or not at all. Killed at any moment, a publication leaves objects that no version
+//! names, and nothing else.
 //!
 //! # What a reader sees
 //!
-//! Objects are named by their content and by who sent them, and never changed. A version is what it is until it
-//! is forgotten; whoever fetches it then is told so.
+//! Objects are named by their content and by who sent them, and never changed. A version is what it
+//! is until it is forgotten; whoever fetches it then is told so.
 //!
 //! # Two publishers
 //!
-//! Both read the newest version N and make N+1. The store lets one of them, and the other begins again with
-//! what is newest then: it finds that nothing of its own is missing there, or goes on from it, or is told that
-//! each has what the other lacks. Numbers are not given again: a forgotten version leaves its manifest behind.
-//! [`gc`] takes a number too, before it deletes: a publication that was under way begins again then, and counts on
-//! nothing that may go.
+//! Both read the newest version N and make N+1. The store lets one of them, and the other begins
+//! again with what is newest then: it finds that nothing of its own is missing there, or goes on
+//! from it, or is told that each has what the other lacks. Numbers are not given again: a forgotten
+//! version leaves its manifest behind. [`gc`] takes a number too, before it deletes: a publication
+//! that was under way begins again then, and counts on nothing that may go.
 
 // Where a lake is published: a store and a prefix, and the reading and writing of its objects.
 pub mod remote;

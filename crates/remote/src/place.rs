@@ -16,7 +16,8 @@ use crate::version::{Objects, content_of, segment_object};
 
 /// How old, by this machine's clock, an object that no version names may be to be counted on.
 const TRUSTED: Duration = Duration::from_hours(24);
-/// How old, by the store's clock, it may be just before the version is made: half a day less than [`AGE_MIN`].
+/// How old, by the store's clock, it may be just before the version is made: half a day less than
+/// [`AGE_MIN`].
 const HOLDS: Duration = Duration::from_hours(36);
 
 /// Where the files of a version lie.
@@ -44,12 +45,13 @@ fn ms_of(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Finds a place for each file of `wanted`: where the newest version has it; with `left`, in what a publication
-/// left a short while ago that was cut short; or in an object of this attempt, which is called `name`. Of the files
-/// in `here` it is looked up whether they are whole there, where it is asked for.
+/// Finds a place for each file of `wanted`: where the newest version has it; with `left`, in what a
+/// publication left a short while ago that was cut short; or in an object of this attempt, which is
+/// called `name`. Of the files in `here` it is looked up whether they are whole there, where it is
+/// asked for.
 ///
-/// Where the newest version is not the newest that was made, but those after it are damaged, it is not counted on:
-/// a collection that could read them may be about to delete what only it has.
+/// Where the newest version is not the newest that was made, but those after it are damaged, it is
+/// not counted on: a collection that could read them may be about to delete what only it has.
 pub(crate) async fn place(
     remote: &Remote,
     here: &Inventory,

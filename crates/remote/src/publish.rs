@@ -21,7 +21,8 @@ use crate::version::{FORMAT, Manifest, list_to_json};
 const PART_BYTES: u64 = 16 << 20;
 /// How many other versions may come between before a publication gives up.
 pub(crate) const TRIES_MAX: u32 = 16;
-/// How often what it counted on may turn out to be too old, before a publication sends everything itself.
+/// How often what it counted on may turn out to be too old, before a publication sends everything
+/// itself.
 const STALE_MAX: u32 = 2;
 
 /// How a publication goes about it.
@@ -29,13 +30,14 @@ const STALE_MAX: u32 = 2;
 pub struct Settings {
     /// Files that are sent at a time.
     pub parallel: usize,
-    /// Whether a version that has what the lake lacks is merged with it. The lake itself stays as it is.
+    /// Whether a version that has what the lake lacks is merged with it. The lake itself stays as
+    /// it is.
     pub merge: bool,
-    /// Whether every file is read back and compared, those that were there as well: what is damaged or missing
-    /// there is sent again, and a new version has it.
+    /// Whether every file is read back and compared, those that were there as well: what is damaged
+    /// or missing there is sent again, and a new version has it.
     pub read_back: bool,
-    /// Whether the newest version that can be read counts as the newest, where the manifest or the list of the
-    /// newest is damaged: what only that one had is not in the version that is made.
+    /// Whether the newest version that can be read counts as the newest, where the manifest or the
+    /// list of the newest is damaged: what only that one had is not in the version that is made.
     pub replace_damaged: bool,
     /// The bytes of a request; a file with more is sent in parts. S3 wants 5 MiB at least.
     pub part_bytes: u64,
@@ -111,7 +113,8 @@ impl Candidate {
         let has = |digest: &str| self.inventory.files.iter().any(|row| row.digest == digest);
         match relation(&self.inventory, &self.known, &there.inventory) {
             Relation::Neither(_) if self.merged.contains(&there.list) => Relation::Contains,
-            // Where newer ones are damaged, nothing is taken over from it: all of it has to be here.
+            // Where newer ones are damaged, nothing is taken over from it: all of it has to be
+            // here.
             Relation::Contained
                 if standing.passed_damage
                     && !there.inventory.files.iter().all(|row| has(&row.digest)) =>
@@ -123,22 +126,24 @@ impl Candidate {
     }
 }
 
-/// Publishes what is sealed of a lake as a new version, unless one is there that has all of it. The lake is
-/// only read.
+/// Publishes what is sealed of a lake as a new version, unless one is there that has all of it. The
+/// lake is only read.
 ///
-/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. Killed, or after an
-/// `Err`, what is there is what was there before, and objects that no version names, which
-/// [`gc`](crate::gc::gc) removes after a while and the next publication finds. Only where the store's answer to the
-/// last request was lost for good ([`RemoteError::Store`]), the version may be there: whole, as ever. The next
-/// publication finds it.
+/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. Killed,
+/// or after an `Err`, what is there is what was there before, and objects that no version names,
+/// which [`gc`](crate::gc::gc) removes after a while and the next publication finds. Only where the
+/// store's answer to the last request was lost for good ([`RemoteError::Store`]), the version may
+/// be there: whole, as ever. The next publication finds it.
 ///
 /// No name is ever written twice, so that a collection beside this deletes nothing of it:
-/// [`gc`](crate::gc) says why. What is found damaged is sent under another name, and named by a new version.
+/// [`gc`](crate::gc) says why. What is found damaged is sent under another name, and named by a new
+/// version.
 ///
 /// # Errors
 ///
-/// [`RemoteError::Diverged`] when the newest version has what the lake lacks, and they are not to be merged;
-/// [`RemoteError::OtherIdentity`]; [`RemoteError::Unconditional`]; what the store and the lake say.
+/// [`RemoteError::Diverged`] when the newest version has what the lake lacks, and they are not to
+/// be merged; [`RemoteError::OtherIdentity`]; [`RemoteError::Unconditional`]; what the store and
+/// the lake say.
 pub async fn publish(
     remote: &Remote,
     lake: &Lake,
@@ -212,8 +217,8 @@ enum Ended {
 }
 
 impl Attempt<'_> {
-    /// Sends what is missing, and makes a version of it. Where the newest version contains the lake, that is
-    /// the newest one again, if something of it is damaged.
+    /// Sends what is missing, and makes a version of it. Where the newest version contains the
+    /// lake, that is the newest one again, if something of it is damaged.
     async fn go(&self, contained: bool, left: bool) -> Result<Ended, RemoteError> {
         let &Self { remote, candidate, standing, settings, bar } = self;
         let there = standing.newest.as_ref().filter(|_| contained);
@@ -285,8 +290,8 @@ fn demand_identity(remote: &Remote, lake: &Lake, there: &Published) -> Result<()
     }
 }
 
-/// The lake and a published version as one, in a folder of its own: everything that either has, but what one
-/// of them retracted. Where the lake alone is that, it is the lake.
+/// The lake and a published version as one, in a folder of its own: everything that either has, but
+/// what one of them retracted. Where the lake alone is that, it is the lake.
 async fn merged(
     remote: &Remote,
     lake: &Lake,

@@ -16,11 +16,11 @@ pub enum Relation {
     Neither(String),
 }
 
-/// Compares `lake` with the version `there`. `known` are the digests of all files that the lake has or had, as
-/// [`Lake::known_files`](steplake::store::Lake::known_files) gives them.
+/// Compares `lake` with the version `there`. `known` are the digests of all files that the lake has
+/// or had, as [`Lake::known_files`](steplake::store::Lake::known_files) gives them.
 ///
-/// What is compared is files, by digest. Rows that were put into other files are not recognised: a lake that
-/// was merged says nothing here about those that it came from.
+/// What is compared is files, by digest. Rows that were put into other files are not recognised: a
+/// lake that was merged says nothing here about those that it came from.
 pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> Relation {
     let (ours, theirs) = (recorded(lake), recorded(there));
     let (our_runs, their_runs) = (runs(lake), runs(there));

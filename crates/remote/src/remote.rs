@@ -89,21 +89,22 @@ impl Remote {
         Self { store, prefix, address, clock: Arc::new(now_ms) }
     }
 
-    /// The same with another clock than this machine's. Nothing that is published hangs on it: a clock that is
-    /// wrong costs time and room.
+    /// The same with another clock than this machine's. Nothing that is published hangs on it: a
+    /// clock that is wrong costs time and room.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// What the clock says: Unix time in milliseconds, for people, and to tell objects that are likely old from
-    /// young ones.
+    /// What the clock says: Unix time in milliseconds, for people, and to tell objects that are
+    /// likely old from young ones.
     pub fn now_ms(&self) -> i64 {
         (self.clock)()
     }
 
-    /// The place called `address`: `s3://bucket/prefix`, or `file:///folder`. What an S3 store wants to know
-    /// besides is taken from the variables that AWS's tools read (`AWS_ACCESS_KEY_ID`, `AWS_REGION` …).
+    /// The place called `address`: `s3://bucket/prefix`, or `file:///folder`. What an S3 store
+    /// wants to know besides is taken from the variables that AWS's tools read
+    /// (`AWS_ACCESS_KEY_ID`, `AWS_REGION` …).
     ///
     /// # Errors
     ///
@@ -276,7 +277,8 @@ impl Remote {
         Ok(self.standing(false).await?.newest)
     }
 
-    /// The newest version, or with `pass_damage` the newest that can be read, and the greatest number.
+    /// The newest version, or with `pass_damage` the newest that can be read, and the greatest
+    /// number.
     pub(crate) async fn standing(&self, pass_damage: bool) -> Result<Standing, RemoteError> {
         for _ in 1..LOOKS_MAX {
             match self.look(pass_damage).await {
@@ -311,8 +313,8 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// [`RemoteError::NoVersion`], [`RemoteError::Forgotten`], [`RemoteError::Damaged`], and what the store
-    /// says.
+    /// [`RemoteError::NoVersion`], [`RemoteError::Forgotten`], [`RemoteError::Damaged`], and what
+    /// the store says.
     pub async fn version(&self, number: u64) -> Result<Published, RemoteError> {
         let address = self.address.clone();
         let manifest = self
@@ -343,8 +345,8 @@ impl Remote {
         Ok(Published { manifest, list, inventory, objects })
     }
 
-    /// Refuses a store that overwrites what it was asked to leave: that each number is given once stands on
-    /// this. It is tried on an object that is there with this content.
+    /// Refuses a store that overwrites what it was asked to leave: that each number is given once
+    /// stands on this. It is tried on an object that is there with this content.
     pub(crate) async fn demand_conditions(
         &self,
         object: &str,
@@ -363,9 +365,10 @@ impl Remote {
         Err(RemoteError::Unconditional { address: self.address.clone() })
     }
 
-    /// Takes a number with a manifest, where it is not taken yet; says whether it did. Where the store's answer
-    /// was lost and the request was sent twice, the manifest that is there tells. Where the store only says
-    /// that others are writing it and nothing is there, the number is free still: `false`, and it is tried again.
+    /// Takes a number with a manifest, where it is not taken yet; says whether it did. Where the
+    /// store's answer was lost and the request was sent twice, the manifest that is there tells.
+    /// Where the store only says that others are writing it and nothing is there, the number is
+    /// free still: `false`, and it is tried again.
     pub(crate) async fn announce(&self, manifest: &Manifest) -> Result<bool, RemoteError> {
         let object = manifest_name(manifest.version);
         let payload = PutPayload::from(manifest.to_json());

@@ -110,8 +110,8 @@ async fn send_in_parts(
     upload.complete().await.map(drop).map_err(failed())
 }
 
-/// Refuses to go on where the store does not have what it acknowledged. Says when it was written, by the store's
-/// clock: Unix time in milliseconds.
+/// Refuses to go on where the store does not have what it acknowledged. Says when it was written,
+/// by the store's clock: Unix time in milliseconds.
 pub(crate) async fn demand_arrival(
     remote: &Remote,
     object: &str,

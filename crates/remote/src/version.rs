@@ -1,5 +1,5 @@
-//! What is written of a version: the manifest, which is small and says which list it is, and the list of all
-//! that the version holds. Both are JSON; the list is named by its content.
+//! What is written of a version: the manifest, which is small and says which list it is, and the
+//! list of all that the version holds. Both are JSON; the list is named by its content.
 
 use std::collections::HashMap;
 
@@ -22,8 +22,8 @@ pub struct Manifest {
     pub format: u32,
     /// Its number.
     pub version: u64,
-    /// The digest of the list, hex; none once the version is forgotten, and where [`gc`](crate::gc) took the
-    /// number.
+    /// The digest of the list, hex; none once the version is forgotten, and where [`gc`](crate::gc)
+    /// took the number.
     pub list: Option<String>,
     /// A random name of what made it: it tells one's own manifest from another's.
     pub publication: String,
@@ -196,7 +196,8 @@ pub(crate) type Objects = HashMap<String, String>;
 /// How many hexadecimal digits the name of a publication has.
 const NAME_DIGITS: usize = 32;
 
-/// Where the publication called `name` sends a file: no other one ever writes an object of this name.
+/// Where the publication called `name` sends a file: no other one ever writes an object of this
+/// name.
 pub(crate) fn segment_object(row: &FileRow, name: &str) -> String {
     debug_assert!(is_hex(name, NAME_DIGITS));
     format!("segments/{}/{}-{name}.parquet", row.table, row.digest)

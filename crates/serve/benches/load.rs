@@ -1,5 +1,5 @@
-//! Thirty-two clients for a minute, while the lake grows and readers leave: no error, and no more memory at the end
-//! than in the middle.
+//! Thirty-two clients for a minute, while the lake grows and readers leave: no error, and no more
+//! memory at the end than in the middle.
 //!
 //! `STEPLAKE_BENCH_SECONDS` is another time, `STEPLAKE_BENCH_CLIENTS` another number.
 

@@ -15,8 +15,8 @@ use crate::token::Token;
 
 /// Serve the lake to Arrow clients over Flight SQL, for reading only.
 ///
-/// A statement reads what the lake holds when it is asked, also what is not sealed yet; a lake that grows is
-/// served as it grows. docs/SERVING.md shows how to connect.
+/// A statement reads what the lake holds when it is asked, also what is not sealed yet; a lake that
+/// grows is served as it grows. docs/SERVING.md shows how to connect.
 #[derive(Debug, Parser)]
 #[command(
     name = "steplake serve",
@@ -34,8 +34,8 @@ pub(crate) struct Arguments {
     #[arg(long, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
     pub(crate) lake: PathBuf,
 
-    /// The address to listen on; port 0 takes a free one. Other than this machine can reach it only with a
-    /// token and TLS, or with --insecure.
+    /// The address to listen on; port 0 takes a free one. Other than this machine can reach it only
+    /// with a token and TLS, or with --insecure.
     #[arg(long, default_value = "127.0.0.1:31337", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
 
@@ -71,12 +71,13 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "5m", value_name = "TIME")]
     pub(crate) query_timeout: Limit<Span>,
 
-    /// The memory that sorts, joins and groups of one query may have before they spill to temporary files:
-    /// 512MiB, 1GiB, or `none`.
+    /// The memory that sorts, joins and groups of one query may have before they spill to temporary
+    /// files: 512MiB, 1GiB, or `none`.
     #[arg(long, default_value = "1GiB", value_name = "BYTES")]
     pub(crate) query_memory: Limit<Bytes>,
 
-    /// The memory that the transition graph may have, which is kept from one query to the next: 4GiB, or `none`.
+    /// The memory that the transition graph may have, which is kept from one query to the next:
+    /// 4GiB, or `none`.
     #[arg(long, default_value = "4GiB", value_name = "BYTES")]
     pub(crate) graph_memory: Limit<Bytes>,
 

@@ -7,7 +7,8 @@ use steplake::cli::messages::line;
 use steplake::query::QueryError;
 use steplake::store::StoreError;
 
-/// Whose turn it is to do something about a failure. The numbers are documented in `steplake --help`.
+/// Whose turn it is to do something about a failure. The numbers are documented in
+/// `steplake --help`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
     /// Something did not work.

@@ -1,4 +1,5 @@
-//! Flight itself, for the little that is not in Flight SQL: the columns of an answer without asking for it.
+//! Flight itself, for the little that is not in Flight SQL: the columns of an answer without asking
+//! for it.
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{

@@ -35,7 +35,8 @@ async fn health(State(queries): State<Queries>) -> impl IntoResponse {
                 queries.running()
             ),
         ),
-        // The reasons are texts of this program: nothing in them is to be escaped, and nothing tells of the lake.
+        // The reasons are texts of this program: nothing in them is to be escaped, and nothing
+        // tells of the lake.
         Err(why) => (
             StatusCode::SERVICE_UNAVAILABLE,
             format!("{{\"status\":\"failing\",\"why\":\"{why}\"}}\n"),

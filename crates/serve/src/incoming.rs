@@ -13,8 +13,8 @@ use crate::lingering::Lingering;
 /// Connections at once. One more waits until another one is closed.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// How long is waited where the system has no more room for a connection: it stays ready to be taken, and would
-/// be tried for again and again.
+/// How long is waited where the system has no more room for a connection: it stays ready to be
+/// taken, and would be tried for again and again.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// The connections that clients make. It does not end, and does not fail.

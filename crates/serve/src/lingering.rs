@@ -1,4 +1,5 @@
-//! Connections that end without cutting off what is still on its way, and that do not wait for ever.
+//! Connections that end without cutting off what is still on its way, and that do not wait for
+//! ever.
 
 use std::io;
 use std::pin::Pin;
@@ -18,13 +19,13 @@ const LINGER_MAX: Duration = Duration::from_secs(1);
 const GREETING_MAX: Duration = Duration::from_secs(10);
 const GREETING_BYTES: usize = 24;
 
-/// How long a client may say nothing. One that is there answers when it is asked whether it is, which is more
-/// often than this.
+/// How long a client may say nothing. One that is there answers when it is asked whether it is,
+/// which is more often than this.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
-/// A connection that is closed only when the client has closed its side, too. A socket that is closed while
-/// something lies in it unread, be it a window update, is reset, and takes with it what the client has not
-/// received yet.
+/// A connection that is closed only when the client has closed its side, too. A socket that is
+/// closed while something lies in it unread, be it a window update, is reset, and takes with it
+/// what the client has not received yet.
 pub(crate) struct Lingering {
     stream: TcpStream,
     /// Among the connections that there may be.

@@ -32,7 +32,8 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    // The IR of states that are not stored is rebuilt in processes that are this program, executed again.
+    // The IR of states that are not stored is rebuilt in processes that are this program, executed
+    // again.
     if let Some(code) = steplake::cli::ir::be_a_worker() {
         return code;
     }

@@ -1,4 +1,5 @@
-//! The lake as it is now: an engine for each state of the lake, shared by all queries that ask about it.
+//! The lake as it is now: an engine for each state of the lake, shared by all queries that ask
+//! about it.
 
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
@@ -22,7 +23,8 @@ const CATALOG_FILES: [&str; 2] = ["hot.sqlite", "hot.sqlite-wal"];
 /// Two changes closer to each other than this may leave the same time on a file.
 const CLOCK_TICK: Duration = Duration::from_millis(50);
 
-/// How long the newest engine is kept when nobody asks. While it is kept, `steplake gc` deletes nothing.
+/// How long the newest engine is kept when nobody asks. While it is kept, `steplake gc` deletes
+/// nothing.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
 /// An engine about one state of the lake.
@@ -57,7 +59,8 @@ struct Current {
     read_at: Instant,
 }
 
-/// Gives out engines. A query keeps the one that it began with; a newer one does not change its answer.
+/// Gives out engines. A query keeps the one that it began with; a newer one does not change its
+/// answer.
 #[derive(Debug)]
 pub(crate) struct Newest {
     lake: Lake,
@@ -71,9 +74,9 @@ pub(crate) struct Newest {
 }
 
 impl Newest {
-    /// Opens the lake, which must be there, and the snapshot if there is to be one for good. The transition
-    /// graphs of all engines share so many bytes of memory. The catalog is read on the blocking threads of
-    /// `beside`.
+    /// Opens the lake, which must be there, and the snapshot if there is to be one for good. The
+    /// transition graphs of all engines share so many bytes of memory. The catalog is read on the
+    /// blocking threads of `beside`.
     ///
     /// # Errors
     ///
@@ -114,12 +117,13 @@ impl Newest {
         served
     }
 
-    /// Whether the lake could be read when somebody last asked, and is still there: the number of the
-    /// snapshot that was the newest then. It computes nothing and waits for nobody.
+    /// Whether the lake could be read when somebody last asked, and is still there: the number of
+    /// the snapshot that was the newest then. It computes nothing and waits for nobody.
     ///
     /// # Errors
     ///
-    /// What is wrong, for everybody to see: where the lake lies and what the system said is in the log.
+    /// What is wrong, for everybody to see: where the lake lies and what the system said is in the
+    /// log.
     pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         let place = self.lake.path();
         fs::metadata(place.join(CATALOG_FILES[0])).map_err(|error| {
@@ -142,7 +146,8 @@ impl Newest {
         {
             return Ok(Arc::clone(&current.served));
         }
-        // A change in the same tick as the stamp would not show in it: such a stamp is not relied upon.
+        // A change in the same tick as the stamp would not show in it: such a stamp is not relied
+        // upon.
         let settled = current.as_ref().is_some_and(|current| {
             current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
         });

@@ -8,8 +8,8 @@ use futures::Stream;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// Messages on their way: what is sent into the first comes out of the last, in its order, and the second can
-/// end that. The reader is waited for while `waiting_max` messages wait.
+/// Messages on their way: what is sent into the first comes out of the last, in its order, and the
+/// second can end that. The reader is waited for while `waiting_max` messages wait.
 pub(crate) fn outbox<T>(waiting_max: usize) -> (mpsc::Sender<T>, Ending<T>, Reading<T>) {
     let (sender, receiver) = mpsc::channel(waiting_max);
     let waiting = Waiting { messages: Some(receiver), why: None, reader: None };
@@ -33,8 +33,8 @@ fn lock<T>(waiting: &Mutex<Waiting<T>>) -> MutexGuard<'_, Waiting<T>> {
 pub(crate) struct Ending<T>(Arc<Mutex<Waiting<T>>>);
 
 impl<T> Ending<T> {
-    /// What waits is let go at once, whether or not anybody reads it, nothing more can be sent, and the reader
-    /// is told why.
+    /// What waits is let go at once, whether or not anybody reads it, nothing more can be sent, and
+    /// the reader is told why.
     pub(crate) fn end(self, why: Status) {
         let mut waiting = lock(&self.0);
         waiting.messages = None;

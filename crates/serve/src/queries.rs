@@ -22,10 +22,12 @@ use crate::outbox::{Reading, outbox};
 use crate::tickets::Asked;
 use crate::{status, wire};
 
-/// Messages of about 2 MB that wait for the reader of a stream. When it is slow, the query stands still.
+/// Messages of about 2 MB that wait for the reader of a stream. When it is slow, the query stands
+/// still.
 const MESSAGES_WAITING_MAX: usize = 4;
 
-/// How long a query waits for a place where there is none. Work that was ended may take a moment to be gone.
+/// How long a query waits for a place where there is none. Work that was ended may take a moment to
+/// be gone.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What one query may use.
@@ -57,7 +59,8 @@ pub(crate) struct Queries {
     limits: Limits,
     /// One for each query, from its beginning until its answer is read and all of its work is gone.
     places: Arc<Semaphore>,
-    /// One for each statement that is planned: planning does not let go of its thread before it is done.
+    /// One for each statement that is planned: planning does not let go of its thread before it is
+    /// done.
     planners: Arc<Semaphore>,
     counters: Arc<Counters>,
     stop: watch::Receiver<bool>,
@@ -116,7 +119,8 @@ impl Queries {
         self.apart(async move { newest.get().await?.engine.describe(&statement).await }).await
     }
 
-    /// Begins to answer a statement. The answer comes as fast as it is read, and ends when it is dropped.
+    /// Begins to answer a statement. The answer comes as fast as it is read, and ends when it is
+    /// dropped.
     ///
     /// # Errors
     ///
@@ -166,8 +170,8 @@ impl Queries {
         Ok(Statement { text: asked.text.clone(), values, memory_bytes_max, kept: None })
     }
 
-    /// Plans something where queries are worked on, in as much time as a query may take. It may go on when that
-    /// has passed: it is not ended in the middle of a step.
+    /// Plans something where queries are worked on, in as much time as a query may take. It may go
+    /// on when that has passed: it is not ended in the middle of a step.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, QueryError>> + Send + 'static,
@@ -190,7 +194,8 @@ impl Queries {
         }
     }
 
-    /// Sends the answer, and ends when it is read. Fails with nothing to be said where nobody reads it any more.
+    /// Sends the answer, and ends when it is read. Fails with nothing to be said where nobody reads
+    /// it any more.
     async fn send(
         self,
         statement: Statement,
@@ -219,14 +224,15 @@ impl Queries {
             self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sender.send(message).await.map_err(|_gone| None)?;
         }
-        // What waits takes up memory, and counts as a query that runs: there is room for all when all is taken.
+        // What waits takes up memory, and counts as a query that runs: there is room for all when
+        // all is taken.
         sender.reserve_many(MESSAGES_WAITING_MAX).await.map_err(|_gone| None)?;
         Ok(())
     }
 }
 
-/// Sees to it that work on `threads` ends: by itself, with its reader or with the server. It is told to end when
-/// this does, and is gone when it next lets go of its thread.
+/// Sees to it that work on `threads` ends: by itself, with its reader or with the server. It is
+/// told to end when this does, and is gone when it next lets go of its thread.
 async fn supervise<T>(
     work: impl Future<Output = Result<(), Option<Status>>> + Send + 'static,
     threads: &Handle,
@@ -306,7 +312,8 @@ mod tests {
         assert!(status.message().contains("not all"), "{}", status.message());
     }
 
-    /// Planning, say, is one step: nobody can end it, and who waits for it is told in time all the same.
+    /// Planning, say, is one step: nobody can end it, and who waits for it is told in time all the
+    /// same.
     #[test]
     fn work_that_does_not_let_go_of_its_thread_is_not_waited_for() {
         let threads =

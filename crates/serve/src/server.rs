@@ -36,14 +36,15 @@ const TALKING_THREADS: usize = 2;
 /// Threads of queries that wait for the disk, or walk the graph, at most.
 const READING_THREADS_MAX: usize = 256;
 
-/// What one client may ask for at once on one connection; more waits. Some MB of each may lie in the connection.
+/// What one client may ask for at once on one connection; more waits. Some MB of each may lie in
+/// the connection.
 const STREAMS_MAX: u32 = 128;
 
 /// How long is waited for what was told to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
-/// How long a connection may be silent before its client is asked whether it is there, and how long that has
-/// to answer. A client that is only slow to read answers.
+/// How long a connection may be silent before its client is asked whether it is there, and how long
+/// that has to answer. A client that is only slow to read answers.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
 /// Serves until SIGINT or SIGTERM.
@@ -63,7 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
     builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
     let working = runtime("query", builder.thread_stack_size(STACK_BYTES))?;
     let served = talking.block_on(serve(arguments, token, lake, &working, planners));
-    // Queries that did not end by themselves have had their time; their temporary files go with them.
+    // Queries that did not end by themselves have had their time; their temporary files go with
+    // them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
     served

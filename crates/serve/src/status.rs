@@ -23,7 +23,8 @@ pub(crate) fn of(error: &QueryError) -> Status {
     Status::new(code, line(error))
 }
 
-/// Clients ask again by themselves where something is unavailable: only what may pass by itself is that.
+/// Clients ask again by themselves where something is unavailable: only what may pass by itself is
+/// that.
 fn of_store(error: &StoreError) -> Code {
     match error {
         StoreError::Corrupt { .. }

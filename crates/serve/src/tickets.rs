@@ -1,5 +1,5 @@
-//! Tickets: what a client holds between asking and fetching. All that is needed to answer is in the ticket,
-//! so the server keeps nothing for clients that never come back.
+//! Tickets: what a client holds between asking and fetching. All that is needed to answer is in the
+//! ticket, so the server keeps nothing for clients that never come back.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ const GOOD_FOR: Duration = Duration::from_mins(10);
 
 const SEAL_BYTES: usize = blake3::OUT_LEN;
 
-/// A statement with the values of its parameters, as they came from a client: an Arrow stream of one row, or
-/// nothing.
+/// A statement with the values of its parameters, as they came from a client: an Arrow stream of
+/// one row, or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) text: String,
@@ -35,7 +35,8 @@ impl Office {
         Ok(Self { key, opened_at: Instant::now() })
     }
 
-    /// A ticket for a statement: a seal, then the time, the length of the text, the text, the values.
+    /// A ticket for a statement: a seal, then the time, the length of the text, the text, the
+    /// values.
     pub(crate) fn sell(&self, asked: &Asked) -> Vec<u8> {
         let second = self.opened_at.elapsed().as_secs();
         let mut ticket = vec![0; SEAL_BYTES];

@@ -10,16 +10,16 @@ use tonic::{Request, Status};
 pub(crate) struct Token(blake3::Hash);
 
 impl Token {
-    /// The token in a text, between spaces and line ends; `None` where there is none, or where it could not
-    /// stand in a header.
+    /// The token in a text, between spaces and line ends; `None` where there is none, or where it
+    /// could not stand in a header.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let token = text.trim();
         let visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         visible.then(|| Self(blake3::hash(token.as_bytes())))
     }
 
-    /// Whether a request has it. The comparison takes as long for every token: that of digests is constant
-    /// in time.
+    /// Whether a request has it. The comparison takes as long for every token: that of digests is
+    /// constant in time.
     fn is_in(&self, headers: &MetadataMap) -> bool {
         let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
         let sent = sent.and_then(|value| value.split_once(' '));

@@ -13,8 +13,8 @@ use tonic::Status;
 
 use crate::tickets::Asked;
 
-/// The columns of an answer on their way to a client. Every one may be null: whether one can be is known for
-/// sure only when the answer is worked out, and a client is told before that.
+/// The columns of an answer on their way to a client. Every one may be null: whether one can be is
+/// known for sure only when the answer is worked out, and a client is told before that.
 pub(crate) fn schema(columns: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> = columns.fields().iter().map(plain_field).collect();
     Arc::new(Schema::new(fields))

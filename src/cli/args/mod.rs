@@ -58,15 +58,16 @@ pub(super) enum Command {
     Dedup(DedupArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
     ///
-    /// Bytes are checked without a compiler. State ids, and the baselines of a few programs, are recomputed
-    /// where this machine has the lake's own compiler; where it has not, the summary says so.
+    /// Bytes are checked without a compiler. State ids, and the baselines of a few programs, are
+    /// recomputed where this machine has the lake's own compiler; where it has not, the summary
+    /// says so.
     Verify(VerifyArgs),
     Snapshots(SnapshotsArgs),
     Expire(ExpireArgs),
     /// Delete the files that no snapshot has any more, and what a crash left.
     ///
-    /// Nothing of any snapshot that `steplake snapshots` lists is touched: `steplake expire` comes first.
-    /// While somebody reads the lake, nothing is deleted.
+    /// Nothing of any snapshot that `steplake snapshots` lists is touched: `steplake expire` comes
+    /// first. While somebody reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
     Retract(RetractArgs),
@@ -123,8 +124,8 @@ pub(super) struct CompanionArgs {
 
 /// Play episodes in a live environment and record them.
 ///
-/// Episode E is about the (E mod B)-th of the B benchmarks. What is recorded depends on the arguments
-/// and the seed, never on --jobs or on timing.
+/// Episode E is about the (E mod B)-th of the B benchmarks. What is recorded depends on the
+/// arguments and the seed, never on --jobs or on timing.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("stop").required(true))]
 pub(super) struct GenerateArgs {
@@ -165,8 +166,8 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(super) seed: i64,
 
-    /// Play shard I of N, from 0/N to (N-1)/N, each on a machine of its own: `steplake merge` makes of them
-    /// what one machine would have recorded. Wants --episodes.
+    /// Play shard I of N, from 0/N to (N-1)/N, each on a machine of its own: `steplake merge` makes
+    /// of them what one machine would have recorded. Wants --episodes.
     #[arg(long, value_name = "I/N")]
     pub(super) shard: Option<Shard>,
 
@@ -174,13 +175,14 @@ pub(super) struct GenerateArgs {
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<std::num::NonZeroUsize>,
 
-    /// Keep the IR of `all` states, of `none`, or by `keyframes=K`: of the first state of an episode and of
-    /// every K-th change of state along it; the IR of the others is rebuilt when it is asked for.
+    /// Keep the IR of `all` states, of `none`, or by `keyframes=K`: of the first state of an
+    /// episode and of every K-th change of state along it; the IR of the others is rebuilt when it
+    /// is asked for.
     #[arg(long, default_value_t = Ir(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
     pub(super) ir: Ir,
 
-    /// The observation spaces to record, when this run makes the lake: a comma-separated list. All that
-    /// can be columns by default.
+    /// The observation spaces to record, when this run makes the lake: a comma-separated list. All
+    /// that can be columns by default.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) observe: Option<Vec<String>>,
 
@@ -193,8 +195,9 @@ pub(super) struct GenerateArgs {
     #[arg(long)]
     pub(super) resume: bool,
 
-    /// The CPU seconds that a step may take before it counts as a failure; the start of a program may take five
-    /// times as many, and what sleeps six times as many on the clock, ten seconds at least.
+    /// The CPU seconds that a step may take before it counts as a failure; the start of a program
+    /// may take five times as many, and what sleeps six times as many on the clock, ten seconds at
+    /// least.
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) step_cpu_seconds: u64,
 
@@ -237,8 +240,8 @@ impl fmt::Display for Ir {
 
 /// List the lake's snapshots: every seal, dedup, retraction, repair and merge makes one.
 ///
-/// `--snapshot N` of info, sql, query and verify reads one of them. The files that only older ones have
-/// lie in `retired/` in the lake, until `steplake expire` and `steplake gc`.
+/// `--snapshot N` of info, sql, query and verify reads one of them. The files that only older ones
+/// have lie in `retired/` in the lake, until `steplake expire` and `steplake gc`.
 #[derive(Debug, Args)]
 pub(super) struct SnapshotsArgs {
     #[command(flatten)]
@@ -247,7 +250,8 @@ pub(super) struct SnapshotsArgs {
 
 /// Forget old snapshots, so that `gc` can delete what only they have.
 ///
-/// The newest snapshot always stays. No file is deleted yet: who reads a forgotten snapshot reads on.
+/// The newest snapshot always stays. No file is deleted yet: who reads a forgotten snapshot reads
+/// on.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct ExpireArgs {
@@ -262,15 +266,16 @@ pub(super) struct ExpireArgs {
 
 /// Derive state transitions, conflicts and failures from the steps.
 ///
-/// What costs time is steps that are new since the last time. While another process records, what it has
-/// sealed is counted. Before the first dedup, questions about these tables are refused.
+/// What costs time is steps that are new since the last time. While another process records, what
+/// it has sealed is counted. Before the first dedup, questions about these tables are refused.
 #[derive(Debug, Args)]
 pub(super) struct DedupArgs {
     /// Make all of it anew from all steps.
     #[arg(long)]
     pub(super) full: bool,
 
-    /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
+    /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the
+    /// lake.
     #[arg(long, default_value = "1G", conflicts_with = "engine", value_name = "BYTES")]
     pub(super) memory: super::dedup::Bytes,
     #[command(flatten)]
@@ -279,9 +284,9 @@ pub(super) struct DedupArgs {
 
 /// Merge lakes into a new one.
 ///
-/// The lakes are of one environment, and are only read. A run that several of them have is taken once;
-/// runs are numbered anew. Episodes that are not over are left out. The new lake is deduplicated, and
-/// what it has by way of conflicts that none of the lakes has alone is reported.
+/// The lakes are of one environment, and are only read. A run that several of them have is taken
+/// once; runs are numbered anew. Episodes that are not over are left out. The new lake is
+/// deduplicated, and what it has by way of conflicts that none of the lakes has alone is reported.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
     /// The folders of the lakes.
@@ -299,13 +304,14 @@ pub(super) struct MergeArgs {
 
 /// Take a benchmark, a run or an action back, and say why.
 ///
-/// The rows of a benchmark or a run go, in a new snapshot; those of an action stay, but its transitions go.
-/// Older snapshots have them still, until `steplake expire` and `steplake gc`. No number is given again.
+/// The rows of a benchmark or a run go, in a new snapshot; those of an action stay, but its
+/// transitions go. Older snapshots have them still, until `steplake expire` and `steplake gc`. No
+/// number is given again.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub(super) struct RetractArgs {
-    /// A benchmark URI, or a range or glob as `generate` takes it, of what the lake has: its row goes, and all
-    /// episodes about it. May be repeated.
+    /// A benchmark URI, or a range or glob as `generate` takes it, of what the lake has: its row
+    /// goes, and all episodes about it. May be repeated.
     #[arg(long = "benchmark", group = "subject", value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
@@ -331,12 +337,14 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "N")]
     pub(super) replay: Option<usize>,
 
-    /// What the choice of transitions, and of programs whose baselines are recomputed, is drawn from.
+    /// What the choice of transitions, and of programs whose baselines are recomputed, is drawn
+    /// from.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
 
-    /// Drop what is damaged, say what, and make the derived tables anew; then check. Nobody may record
-    /// meanwhile. Try to restore damaged files from a copy first: what is dropped does not come back.
+    /// Drop what is damaged, say what, and make the derived tables anew; then check. Nobody may
+    /// record meanwhile. Try to restore damaged files from a copy first: what is dropped does not
+    /// come back.
     #[arg(long, conflicts_with_all = ["snapshot", "replay"])]
     pub(super) repair: bool,
 }
@@ -392,8 +400,9 @@ pub(super) enum EnvCommand {
         #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
         format: InfoFormat,
     },
-    /// Run every action over many states of LLVM under other heap layouts, from re-read modules and in
-    /// other processes; print what was found, and write the flags of the action spaces on request.
+    /// Run every action over many states of LLVM under other heap layouts, from re-read modules and
+    /// in other processes; print what was found, and write the flags of the action spaces on
+    /// request.
     Probe(ProbeArgs),
 }
 
@@ -403,7 +412,8 @@ pub(super) struct ProbeArgs {
     #[arg(long = "benchmark", short, required = true, value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
-    /// The folder of action tables whose flags are written: `src/env/llvm/actions` of a source tree.
+    /// The folder of action tables whose flags are written: `src/env/llvm/actions` of a source
+    /// tree.
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) output: Option<PathBuf>,
 

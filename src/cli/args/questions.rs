@@ -1,5 +1,5 @@
-//! The arguments of `sql` and `query`, and what other commands that print rows share with them. Those that are
-//! public are also read by a program that answers elsewhere.
+//! The arguments of `sql` and `query`, and what other commands that print rows share with them.
+//! Those that are public are also read by a program that answers elsewhere.
 
 use std::path::PathBuf;
 
@@ -10,8 +10,8 @@ use crate::cli::elsewhere::EngineArgs;
 /// Which snapshot a command reads.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct SnapshotArgs {
-    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything is
-    /// read that is there now, also what is not sealed yet.
+    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything
+    /// is read that is there now, also what is not sealed yet.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub snapshot: Option<i64>,
 }
@@ -88,9 +88,10 @@ pub struct SqlArgs {
 
 /// Ask the lake in SQL: one question, a file of them, or a shell.
 ///
-/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab, shows long
-/// answers in a pager, and Ctrl-C ends a question and not the shell. `\?` lists its commands. When standard
-/// input is no terminal, the statements there are answered one after another, up to the first that fails.
+/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab,
+/// shows long answers in a pager, and Ctrl-C ends a question and not the shell. `\?` lists its
+/// commands. When standard input is no terminal, the statements there are answered one after
+/// another, up to the first that fails.
 #[derive(Debug, Args)]
 #[command(after_help = SQL_HELP)]
 pub(in crate::cli) struct SqlCommand {

@@ -115,8 +115,8 @@ fn is_of_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// What the word that ends at byte `cursor` of `line` may go on to, best first, and where it begins.
-/// `before` are the lines of the statement above this one.
+/// What the word that ends at byte `cursor` of `line` may go on to, best first, and where it
+/// begins. `before` are the lines of the statement above this one.
 pub(super) fn complete(
     names: &Names,
     before: &str,

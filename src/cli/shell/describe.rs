@@ -12,8 +12,8 @@ const LAST_WIDTH_MIN: usize = 24;
 /// Characters of another column at most; what is longer has the rest of its line below it.
 const WIDTH_MAX: usize = 34;
 
-/// Lines of cells, each column as wide as its widest cell; the last goes on below where it does not fit into
-/// `width`.
+/// Lines of cells, each column as wide as its widest cell; the last goes on below where it does not
+/// fit into `width`.
 fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> String {
     let letters = |cell: &String| cell.chars().count();
     let widest = |column: usize| {

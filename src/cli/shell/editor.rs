@@ -21,7 +21,8 @@ use crate::cli::failure::{Code, Failed};
 /// Entries that the history keeps.
 const HISTORY_MAX: usize = 10_000;
 
-/// Reads lines and does what they ask for, until somebody leaves. What fails is said, and the shell goes on.
+/// Reads lines and does what they ask for, until somebody leaves. What fails is said, and the shell
+/// goes on.
 pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
     let mut lines = Lines::new()?;
     let mut statements = Statements::default();

@@ -1,4 +1,5 @@
-//! `sql` without a question: a shell on a terminal, else the statements of a file or of standard input.
+//! `sql` without a question: a shell on a terminal, else the statements of a file or of standard
+//! input.
 //!
 //! - `statements` finds where a statement ends, `commands` reads what begins with a backslash.
 //! - `session` answers both, and holds the snapshot and the settings between them.
@@ -21,8 +22,8 @@ use super::args::SqlArgs;
 use super::failure::Failed;
 use super::rows::Asking;
 
-/// Answers statements until there are no more, or somebody leaves. A script ends with the first that fails,
-/// a shell goes on.
+/// Answers statements until there are no more, or somebody leaves. A script ends with the first
+/// that fails, a shell goes on.
 pub(super) fn run(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
     if let Some(path) = &args.file
         && path.as_os_str() != "-"

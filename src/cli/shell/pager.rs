@@ -17,8 +17,8 @@ pub(super) struct Screen {
 /// Lines that are left for the prompt and the time.
 const ROWS_LEFT: usize = 3;
 
-/// Writes to standard output what fits on the screen, and what does not to a pager: `$PAGER`, or less. Where
-/// there is none, or `$PAGER` is empty, all goes to standard output.
+/// Writes to standard output what fits on the screen, and what does not to a pager: `$PAGER`, or
+/// less. Where there is none, or `$PAGER` is empty, all goes to standard output.
 #[derive(Debug)]
 pub(super) struct Paged {
     screen: Screen,
@@ -72,8 +72,8 @@ impl Paged {
         }
     }
 
-    /// Begins the pager with what is held. Less leaves by itself where all fits on one screen, but what is
-    /// wide is to be looked at.
+    /// Begins the pager with what is held. Less leaves by itself where all fits on one screen, but
+    /// what is wide is to be looked at.
     fn turn(&mut self, wide: bool) -> io::Result<()> {
         let held = std::mem::take(&mut self.held);
         if let Some(mut stdin) = self.pager.begin(wide) {

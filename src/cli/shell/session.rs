@@ -274,7 +274,8 @@ impl<'a> Session<'a> {
         unless_left(shown).map_err(Failed::from)
     }
 
-    /// Answers a question, and says how long that took. A script whose reader has left is at its end.
+    /// Answers a question, and says how long that took. A script whose reader has left is at its
+    /// end.
     fn ask(&mut self, question: Question) -> Result<Flow, AskError> {
         let format = self.format();
         let limits = match &self.output {

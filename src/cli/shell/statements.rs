@@ -25,16 +25,16 @@ pub(super) enum PieceKind {
     Command,
 }
 
-/// Takes lines and gives statements, each up to its semicolon, and commands, which begin with a backslash
-/// where a statement could and end with the line.
+/// Takes lines and gives statements, each up to its semicolon, and commands, which begin with a
+/// backslash where a statement could and end with the line.
 #[derive(Debug)]
 pub(super) struct Statements {
     /// What was taken and not given yet.
     waiting: String,
     /// Where that begins in the whole text.
     at: Position,
-    /// So many bytes of it were read: they end between two tokens and end no piece, so that no line is read
-    /// again for each that follows.
+    /// So many bytes of it were read: they end between two tokens and end no piece, so that no line
+    /// is read again for each that follows.
     read: usize,
     /// Where in them a statement begins.
     begin: Option<usize>,
@@ -181,8 +181,8 @@ fn read(text: &str) -> Read {
     Read { tokens, ending }
 }
 
-/// The tokens of a text that say something, up to where it is no SQL; and whether it ends in a string, a
-/// quoted name or a comment.
+/// The tokens of a text that say something, up to where it is no SQL; and whether it ends in a
+/// string, a quoted name or a comment.
 pub(super) fn words(text: &str) -> (Vec<TokenWithSpan>, bool) {
     let Read { mut tokens, ending } = read(text);
     tokens.retain(|token| !is_space(token));

@@ -77,8 +77,9 @@ impl Apt {
         Self { cache, system: system.to_owned(), root, records, settled }
     }
 
-    /// The newest version of a source package that can be had: an index and its repository are not always of one
-    /// moment, and what the index names last may be gone. `is_here` says which versions need not be fetched.
+    /// The newest version of a source package that can be had: an index and its repository are not
+    /// always of one moment, and what the index names last may be gone. `is_here` says which
+    /// versions need not be fetched.
     pub(super) fn newest(
         &self,
         package: &str,
@@ -298,7 +299,8 @@ fn age(path: &Path) -> Option<Duration> {
     modified.ok().and_then(|time| time.elapsed().ok())
 }
 
-/// Whether apt says that a repository lacks a file: one of the network, or one on this machine's disk.
+/// Whether apt says that a repository lacks a file: one of the network, or one on this machine's
+/// disk.
 fn is_withdrawal(detail: &str) -> bool {
     detail.contains(" 404 ") || detail.contains("File not found")
 }

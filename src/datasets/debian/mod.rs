@@ -229,8 +229,8 @@ impl Debian {
         })
     }
 
-    /// What becomes of every C file of a package. While the compiler is stopped over one of them, that is
-    /// asked again in every call.
+    /// What becomes of every C file of a package. While the compiler is stopped over one of them,
+    /// that is asked again in every call.
     fn index(&self, package: &Package) -> Result<Index, DatasetError> {
         let flags = all_flags();
         let mut for_this_call = None;
@@ -243,8 +243,8 @@ impl Debian {
         for_this_call.map_or(lasting, Ok)
     }
 
-    /// Compiles every C file of a package, on every core; and the last error that only says that the
-    /// compiler was stopped.
+    /// Compiles every C file of a package, on every core; and the last error that only says that
+    /// the compiler was stopped.
     fn compile_all(
         &self,
         package: &Package,

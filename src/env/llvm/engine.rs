@@ -13,13 +13,13 @@ use inkwell::targets::{
 use super::ffi::{self, RawEngine};
 use super::program::Program;
 
-/// The target that all programs are compiled for: any x86-64, so that the states do not depend on the
-/// machine they were made on.
+/// The target that all programs are compiled for: any x86-64, so that the states do not depend on
+/// the machine they were made on.
 pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 const CPU: &str = "x86-64";
 
-/// Runs pass pipelines. Every run begins without any analysis results, so that a step depends on the
-/// module alone.
+/// Runs pass pipelines. Every run begins without any analysis results, so that a step depends on
+/// the module alone.
 #[derive(Debug)]
 pub(super) struct Engine {
     engine: NonNull<RawEngine>,
@@ -40,7 +40,8 @@ pub(super) enum Change {
 }
 
 impl Engine {
-    /// Sets LLVM up for [`TARGET`]. The error is LLVM's, or that another LLVM was loaded than linked.
+    /// Sets LLVM up for [`TARGET`]. The error is LLVM's, or that another LLVM was loaded than
+    /// linked.
     pub(super) fn new() -> Result<Self, String> {
         let (major, minor, patch) = inkwell::support::get_llvm_version();
         let (loaded, linked) = (format!("{major}.{minor}.{patch}"), env!("STEPLAKE_LLVM_VERSION"));
@@ -66,10 +67,10 @@ impl Engine {
         Ok(Self { engine, machine })
     }
 
-    /// Forgets all that earlier runs left behind. Between programs it is not enough to clear the results of
-    /// analyses: LLVM's library information stays that of the first target triple, and the target machine
-    /// keeps options of the first function that asked it for costs. Between the steps of one
-    /// program it is; the shim says why.
+    /// Forgets all that earlier runs left behind. Between programs it is not enough to clear the
+    /// results of analyses: LLVM's library information stays that of the first target triple, and
+    /// the target machine keeps options of the first function that asked it for costs. Between the
+    /// steps of one program it is; the shim says why.
     pub(super) fn renew(&mut self) {
         *self = Self::new().expect("what could be set up once can be again");
     }

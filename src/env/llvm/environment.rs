@@ -11,15 +11,15 @@ use crate::model::EnvironmentSpec;
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
 
-/// The LLVM that is part of this program, as the build script found it: one binary has the same compiler on
-/// every machine.
+/// The LLVM that is part of this program, as the build script found it: one binary has the same
+/// compiler on every machine.
 #[cfg(not(feature = "llvm-dynamic"))]
 fn compiler() -> String {
     env!("STEPLAKE_LLVM_NAME").to_owned()
 }
 
-/// The LLVM that was loaded, with the distribution's build where the package database has it: builds of one
-/// version carry different patches, and this program runs with any of them.
+/// The LLVM that was loaded, with the distribution's build where the package database has it:
+/// builds of one version carry different patches, and this program runs with any of them.
 #[cfg(feature = "llvm-dynamic")]
 fn compiler() -> String {
     let (major, minor, patch) = inkwell::support::get_llvm_version();
@@ -44,8 +44,8 @@ fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
 
 /// LLVM's optimiser: the state is a module, an action is a pass pipeline.
 ///
-/// Its sessions run LLVM in the caller's process, where a crash of LLVM's is the end of that process: put
-/// them into worker processes.
+/// Its sessions run LLVM in the caller's process, where a crash of LLVM's is the end of that
+/// process: put them into worker processes.
 #[derive(Debug, Clone)]
 pub struct LlvmEnvironment {
     spec: Arc<EnvironmentSpec>,

@@ -1,8 +1,9 @@
 //! The two feature vectors, by CompilerGym's names and in its order.
 //!
-//! `InstCount` counts opcodes in LLVM 10's order: where LLVM 22 numbers them otherwise, the name decides.
-//! LLVM 22's new opcode `PtrToAddr` has no place of its own and counts in `TotalInsts` only. `Autophase`
-//! counts the case values of a `switch` among the constants, as LLVM 10 did when they were operands.
+//! `InstCount` counts opcodes in LLVM 10's order: where LLVM 22 numbers them otherwise, the name
+//! decides. LLVM 22's new opcode `PtrToAddr` has no place of its own and counts in `TotalInsts`
+//! only. `Autophase` counts the case values of a `switch` among the constants, as LLVM 10 did when
+//! they were operands.
 
 /// Length of `InstCount`.
 pub(super) const INST_COUNT_LEN: usize = 70;

@@ -1,17 +1,19 @@
 //! The functions with which LLVM folds calls of `pow`, `sin` and others, in place of the host's.
 //!
-//! LLVM folds `pow(2.5, x)` by calling `pow`. A C library rounds such functions as it likes, and glibc selects
-//! another implementation by the CPU, so a state would depend on the machine. The symbols below come first in the
-//! search of the linker, static and dynamic, and always compute the same: the crate `libm` in plain arithmetic,
-//! which every CPU rounds alike.
+//! LLVM folds `pow(2.5, x)` by calling `pow`. A C library rounds such functions as it likes, and
+//! glibc selects another implementation by the CPU, so a state would depend on the machine. The
+//! symbols below come first in the search of the linker, static and dynamic, and always compute the
+//! same: the crate `libm` in plain arithmetic, which every CPU rounds alike.
 //!
-//! Only functions that need not be exact stand here. `fmod`, `floor`, `ldexp`, `sqrt` and the like have one
-//! correct result; `exp2` and `exp10` LLVM folds by `pow`. `logl` remains: two sanitizers call it for the number
-//! of bits of a random number, which is a whole number.
+//! Only functions that need not be exact stand here. `fmod`, `floor`, `ldexp`, `sqrt` and the like
+//! have one correct result; `exp2` and `exp10` LLVM folds by `pow`. `logl` remains: two sanitizers
+//! call it for the number of bits of a random number, which is a whole number.
 //!
-//! `qsort` is the host's no more either (`shim/sort.cpp`): in which order it leaves what is equal is up to the host.
+//! `qsort` is the host's no more either (`shim/sort.cpp`): in which order it leaves what is equal
+//! is up to the host.
 //!
-//! The rest of the program gets these functions too, and with them answers that do not depend on the CPU.
+//! The rest of the program gets these functions too, and with them answers that do not depend on
+//! the CPU.
 
 #![expect(unsafe_code, reason = "defines and calls functions of C's by their names")]
 
@@ -65,9 +67,10 @@ extern "C" fn log2f(x: f32) -> f32 {
 
 /// Ends a call as C wants it, and the same on every machine.
 ///
-/// LLVM folds a call if it reports no error: neither in `errno` nor as a floating-point exception. Which
-/// exceptions `libm` raises is up to its compiler, so it raises none here, and `errno` follows from the
-/// values: EDOM where no number is the result, ERANGE for overflow, poles and underflow.
+/// LLVM folds a call if it reports no error: neither in `errno` nor as a floating-point exception.
+/// Which exceptions `libm` raises is up to its compiler, so it raises none here, and `errno`
+/// follows from the values: EDOM where no number is the result, ERANGE for overflow, poles and
+/// underflow.
 fn settle(result: f64, arguments: &[f64]) -> f64 {
     // SAFETY: the C library's function, which takes any number.
     unsafe { feclearexcept(FE_ALL_EXCEPT) };
@@ -140,7 +143,8 @@ mod tests {
         (result, Errno::last_raw() == 0)
     }
 
-    /// What the functions of a module return, where that is a number. LLVM writes one in decimal or by its bits.
+    /// What the functions of a module return, where that is a number. LLVM writes one in decimal or
+    /// by its bits.
     fn constants(text: &str) -> Vec<Option<f64>> {
         let returned = text.lines().filter_map(|line| line.trim().strip_prefix("ret double "));
         let number = |text: &str| match text.strip_prefix("0x") {
@@ -179,7 +183,8 @@ mod tests {
             let mut folded = 0;
             for (constant, (x, y)) in constants.iter().zip(&pairs) {
                 let (result, is_fine) = call(function, **x, **y);
-                // LLVM leaves some calls alone before it asks, but folds none that reports an error.
+                // LLVM leaves some calls alone before it asks, but folds none that reports an
+                // error.
                 if let Some(constant) = constant {
                     assert!(is_fine, "{name}({x:e}, {y:e})");
                     assert_eq!(constant.to_bits(), result.to_bits(), "{name}({x:e}, {y:e})");

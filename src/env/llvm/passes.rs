@@ -3,8 +3,8 @@
 use super::engine::Engine;
 use super::program::{LocalNames, Program, ProgramError};
 
-/// Runs pipelines over one program after another and does nothing else: no states, no rewards. This is
-/// the floor that benchmarks measure recorded steps against.
+/// Runs pipelines over one program after another and does nothing else: no states, no rewards. This
+/// is the floor that benchmarks measure recorded steps against.
 #[derive(Debug)]
 pub struct PassRunner {
     engine: Engine,

@@ -33,8 +33,8 @@ pub(super) enum LocalNames {
     Keep,
 }
 
-/// A module in a context of its own. Nothing of it is shared with any other program, so that what one
-/// leaves behind in a context (names, metadata kinds, constants) cannot show in another.
+/// A module in a context of its own. Nothing of it is shared with any other program, so that what
+/// one leaves behind in a context (names, metadata kinds, constants) cannot show in another.
 #[derive(Debug)]
 pub(super) struct Program {
     module: NonNull<RawModule>,
@@ -42,8 +42,8 @@ pub(super) struct Program {
     _context: Context,
 }
 
-// SAFETY: the module and its context are reached through this handle alone and have no ties to the thread
-// that made them.
+// SAFETY: the module and its context are reached through this handle alone and have no ties to the
+// thread that made them.
 unsafe impl Send for Program {}
 
 impl Program {
@@ -100,7 +100,8 @@ impl Program {
         unsafe { ffi::steplake_llvm_module_canonicalise(self.raw()) };
     }
 
-    /// Verifies what runs have changed since the last verification. The error is the verifier's message.
+    /// Verifies what runs have changed since the last verification. The error is the verifier's
+    /// message.
     pub(super) fn verify_changes(&mut self) -> Result<(), String> {
         // SAFETY: the handle is alive.
         let valid = unsafe { ffi::steplake_llvm_module_verify_changes(self.raw()) };
@@ -179,7 +180,8 @@ impl Program {
 
 #[cfg(test)]
 impl Program {
-    /// Changes one field, behind the back of everything else; its name, or none when all have had their turn.
+    /// Changes one field, behind the back of everything else; its name, or none when all have had
+    /// their turn.
     pub(super) fn mutate(&mut self, index: usize) -> Option<String> {
         // SAFETY: the handle is alive.
         let name = unsafe { ffi::steplake_llvm_mutate(self.raw(), index) };
@@ -197,8 +199,8 @@ impl Program {
         unsafe { ffi::steplake_llvm_break_constant(self.raw()) };
     }
 
-    /// Gives the module a table of so many dimensions, filled with the function `first`, and as many times the
-    /// double of its address.
+    /// Gives the module a table of so many dimensions, filled with the function `first`, and as
+    /// many times the double of its address.
     pub(super) fn nest_constants(&mut self, depth: usize) {
         // SAFETY: the handle is alive.
         unsafe { ffi::steplake_llvm_nest_constants(self.raw(), depth) };
@@ -227,6 +229,7 @@ unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
     if bytes.size == 0 {
         return &[];
     }
-    // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for how long they live.
+    // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for how long they
+    // live.
     unsafe { std::slice::from_raw_parts(bytes.data.cast(), bytes.size) }
 }

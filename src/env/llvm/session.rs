@@ -16,8 +16,9 @@ use crate::model::{
     RewardTracker, StateId, Step, Value,
 };
 
-/// The bytes of initial states that a session keeps, so that the next episode of a program need not find its
-/// own out again. Runs go round their programs, so a cache that is too small for them never hits.
+/// The bytes of initial states that a session keeps, so that the next episode of a program need not
+/// find its own out again. Runs go round their programs, so a cache that is too small for them
+/// never hits.
 const ROOT_BYTES_MAX: usize = 64 << 20;
 
 /// A session of the LLVM environment.
@@ -225,8 +226,8 @@ impl Episode {
         Ok(self.step(changed, rewards, wall_time))
     }
 
-    /// Compares the id that was kept up to date from step to step with the one that follows from nothing but the
-    /// state's bitcode.
+    /// Compares the id that was kept up to date from step to step with the one that follows from
+    /// nothing but the state's bitcode.
     fn audit(&mut self, state: StateId) -> Result<(), SessionError> {
         let afresh = Program::revive(self.program.write()).map(|mut program| program.state_id());
         if afresh.as_ref() == Ok(&state) {
@@ -293,8 +294,9 @@ pub(super) fn sha1(bytes: &[u8]) -> [u8; 20] {
 
 /// The state that episodes of a program begin in.
 ///
-/// What a program from outside holds beyond what bitcode can is lost by writing and reading it once, so
-/// that the initial state is, like all others, one that comes back the same from its bitcode.
+/// What a program from outside holds beyond what bitcode can is lost by writing and reading it
+/// once, so that the initial state is, like all others, one that comes back the same from its
+/// bitcode.
 pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, ProgramError> {
     let mut outside = Program::parse(program, LocalNames::Drop)?;
     outside.adopt(engine)?;
@@ -307,8 +309,8 @@ pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, Pr
 
 const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")];
 
-/// What [`measure_baselines`] depends on beside compiler, target and program. The number changes with how a program
-/// is prepared, counted, or given to the compiler.
+/// What [`measure_baselines`] depends on beside compiler, target and program. The number changes
+/// with how a program is prepared, counted, or given to the compiler.
 pub(super) const BASELINES: &str = "1: default<O3>, default<Oz>";
 
 /// What the compiler's own pipelines make of a program.

@@ -5,8 +5,8 @@ use crate::model::{
     ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueKind,
 };
 
-/// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are what a
-/// [probe](super::probe) found; the rows and their order are fixed for a version of a space.
+/// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are
+/// what a [probe](super::probe) found; the rows and their order are fixed for a version of a space.
 pub(super) const ACTION_SPACES: [(&str, &str); 3] = [
     ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
     ("llvm22-all-v0", include_str!("actions/llvm22-all-v0.csv")),

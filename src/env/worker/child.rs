@@ -44,8 +44,8 @@ impl Sent {
         self.keyframes.clear();
     }
 
-    /// The spaces in which a state is to be observed that were not sent before: the watched ones, and of a
-    /// keyframe (`whole`) the one that serialises it.
+    /// The spaces in which a state is to be observed that were not sent before: the watched ones,
+    /// and of a keyframe (`whole`) the one that serialises it.
     pub(super) fn lacks(
         &self,
         served: &Served,

@@ -65,7 +65,8 @@ impl Episode {
         Self { count: KeyframeCount::default(), ..self.clone() }
     }
 
-    /// Takes a step into account, with the values of its state that came along; none once it is over.
+    /// Takes a step into account, with the values of its state that came along; none once it is
+    /// over.
     pub(super) fn after(
         mut self,
         action: ActionIndex,

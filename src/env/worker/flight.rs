@@ -84,8 +84,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Makes the page, in a file without a name: whoever is killed when, none is left behind. Keep the
-    /// file until the worker has opened it by its [path](Self::path).
+    /// Makes the page, in a file without a name: whoever is killed when, none is left behind. Keep
+    /// the file until the worker has opened it by its [path](Self::path).
     pub(super) fn create() -> io::Result<(Self, File)> {
         let in_memory = tempfile::tempfile_in("/dev/shm").and_then(with_room);
         let file = in_memory.or_else(|_| tempfile::tempfile().and_then(with_room));

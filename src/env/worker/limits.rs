@@ -1,7 +1,9 @@
-//! What a worker may take of the machine: CPU time, time on the clock, stack, disk, the length of a message.
+//! What a worker may take of the machine: CPU time, time on the clock, stack, disk, the length of a
+//! message.
 //!
-//! CPU time is counted by the worker itself, with a timer on its own CPU clock that is set anew before each
-//! action: so all of a step counts, whoever waits for it or does not. The timer's signal ends the worker.
+//! CPU time is counted by the worker itself, with a timer on its own CPU clock that is set anew
+//! before each action: so all of a step counts, whoever waits for it or does not. The timer's
+//! signal ends the worker.
 
 use std::io;
 use std::time::Duration;
@@ -13,25 +15,27 @@ use nix::time::ClockId;
 
 use super::flight::Flight;
 
-/// How many times the CPU time of a step the start of a program may take: to read it, and to run the
-/// compiler's own pipelines for the baselines.
+/// How many times the CPU time of a step the start of a program may take: to read it, and to run
+/// the compiler's own pipelines for the baselines.
 const START_STEPS: u32 = 5;
 
-/// How many times its CPU time something may take on the clock. What comes so far sleeps, or waits for a
-/// machine that does not get on.
+/// How many times its CPU time something may take on the clock. What comes so far sleeps, or waits
+/// for a machine that does not get on.
 const WALL_PER_CPU: u32 = 6;
 
 /// The time on the clock that anything may take.
 const WALL_MIN: Duration = Duration::from_secs(10);
 
-/// The stack of the thread that a worker's sessions live on. Fixed, so that what the user's limits say
-/// (`ulimit -s`) does not decide how deep a compiler may recurse.
+/// The stack of the thread that a worker's sessions live on. Fixed, so that what the user's limits
+/// say (`ulimit -s`) does not decide how deep a compiler may recurse.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
-/// What a worker may print between two starts: its output is kept in a file for the reason of its death.
+/// What a worker may print between two starts: its output is kept in a file for the reason of its
+/// death.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest message between a worker and its supervisor: far above any program in a worker's memory.
+/// The longest message between a worker and its supervisor: far above any program in a worker's
+/// memory.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
 /// The signal of the timer. Nothing else sends it: SIGXCPU may come of the user's own limits.
@@ -93,14 +97,16 @@ impl Alarm {
         self.begin(self.step_cpu_max, flight);
     }
 
-    /// From now on a step may take its time, and its verification as much. So what gets through in a window,
-    /// where each has its own, gets through here as well; what does not was over the one or the other.
+    /// From now on a step may take its time, and its verification as much. So what gets through in
+    /// a window, where each has its own, gets through here as well; what does not was over the one
+    /// or the other.
     pub(super) fn begin_verified_step(&mut self, flight: &Flight) {
         flight.allow(self.step_cpu_max);
         self.set(self.step_cpu_max * 2);
     }
 
-    /// From now on a start may take its time, or a step that was confirmed before and is played again.
+    /// From now on a start may take its time, or a step that was confirmed before and is played
+    /// again.
     pub(super) fn begin_start(&mut self, flight: &Flight) {
         self.begin(start_cpu(self.step_cpu_max), flight);
     }

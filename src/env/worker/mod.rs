@@ -1,18 +1,19 @@
-//! Sessions in child processes: a compiler that crashes, hangs or eats memory takes nothing else with it.
+//! Sessions in child processes: a compiler that crashes, hangs or eats memory takes nothing else
+//! with it.
 //!
-//! [`WorkerEnvironment`] has the spec of the environment that it wraps; each session that it opens has a
-//! worker of its own (this program, executed again as `steplake worker …`), which forks of the session
-//! share.
+//! [`WorkerEnvironment`] has the spec of the environment that it wraps; each session that it opens
+//! has a worker of its own (this program, executed again as `steplake worker …`), which forks of
+//! the session share.
 //!
 //! # Who is at fault
 //!
-//! A worker that dies, runs past a limit or breaks its module may do so because of the compiler, because of what
-//! it did before, or because of the machine. *A failure is the compiler's only if a fresh worker, in which the
-//! confirmed actions were played again, shows it once more, under the same limits.* Then it is an
-//! [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason that the fresh worker gives; over a
-//! program, before there is a state, a [`SessionError::StartFailed`]. Where the fresh worker gets on, what it
-//! comes to is handed on as if nothing had happened, and is counted
-//! ([`Environment::repeated_windows`]).
+//! A worker that dies, runs past a limit or breaks its module may do so because of the compiler,
+//! because of what it did before, or because of the machine. *A failure is the compiler's only if a
+//! fresh worker, in which the confirmed actions were played again, shows it once more, under the
+//! same limits.* Then it is an [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason
+//! that the fresh worker gives; over a program, before there is a state, a
+//! [`SessionError::StartFailed`]. Where the fresh worker gets on, what it comes to is handed on as
+//! if nothing had happened, and is counted ([`Environment::repeated_windows`]).
 //!
 //! Where an action came before that is not a pure function of the state, playing the actions again
 //! may lead elsewhere. So from such an action on, each state is sent along whole, and the fresh
@@ -21,27 +22,28 @@
 //!
 //! A worker that panics has a defect of ours: [`SessionError::Defect`], and nothing is recorded.
 //!
-//! A worker that somebody else ended says nothing about the compiler. It is brought back, and its sessions with
-//! it, by playing their actions again. Where that happens too often in a row, or where a worker cannot be had at
-//! all, the machine is at fault: [`SessionError::Machine`].
+//! A worker that somebody else ended says nothing about the compiler. It is brought back, and its
+//! sessions with it, by playing their actions again. Where that happens too often in a row, or
+//! where a worker cannot be had at all, the machine is at fault: [`SessionError::Machine`].
 //!
 //! # Windows
 //!
-//! To check each step costs a quarter of its time. So the steps of a batch are made and checked by *windows*:
-//! steps of which nobody is told before one check of all that they changed has passed. A window in which
-//! anything is wrong is played again in *careful mode*: each action is checked and reported at once.
+//! To check each step costs a quarter of its time. So the steps of a batch are made and checked by
+//! *windows*: steps of which nobody is told before one check of all that they changed has passed. A
+//! window in which anything is wrong is played again in *careful mode*: each action is checked and
+//! reported at once.
 //!
 //! # Threads
 //!
-//! A session and its forks belong to one thread at a time. A batch holds their worker until its last step is
-//! visited: a visitor that waits for something that another thread does with a fork, as recorders wait for
-//! who else is writing the same state down, would wait for ever.
+//! A session and its forks belong to one thread at a time. A batch holds their worker until its
+//! last step is visited: a visitor that waits for something that another thread does with a fork,
+//! as recorders wait for who else is writing the same state down, would wait for ever.
 //!
 //! # Limits
 //!
-//! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a longer
-//! limit on wall time, which follows from it, catches what sleeps: what waits for a core does not. All of them
-//! are in `limits`.
+//! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a
+//! longer limit on wall time, which follows from it, catches what sleeps: what waits for a core
+//! does not. All of them are in `limits`.
 
 mod child;
 mod episode;
@@ -69,8 +71,8 @@ use self::wire::{Reply, Request};
 use super::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
-/// How often in a row a worker is brought back that was ended from outside. Beyond it, something on this
-/// machine ends it on purpose.
+/// How often in a row a worker is brought back that was ended from outside. Beyond it, something on
+/// this machine ends it on purpose.
 const RESTARTS_MAX: u32 = 3;
 
 /// The changes of state after which a window ends, by default.
@@ -101,7 +103,8 @@ impl WorkerConfig {
         }
     }
 
-    /// The CPU time that the start of a program may take, with the compiler's own pipelines over it.
+    /// The CPU time that the start of a program may take, with the compiler's own pipelines over
+    /// it.
     pub fn start_cpu_max(&self) -> Duration {
         limits::start_cpu(self.step_cpu_max)
     }

@@ -1,9 +1,10 @@
 //! Playing the actions of one request in a worker, window by window.
 //!
-//! The steps of a *window* are made without a check, and held back; then one check is made of all that they
-//! changed, and only when it has passed are they sent. A window ends after so many changes of state, before
-//! a state is serialised, around an action that is known to break or that cannot be counted on, after a while,
-//! and with its request. So there is nothing unchecked between two requests.
+//! The steps of a *window* are made without a check, and held back; then one check is made of all
+//! that they changed, and only when it has passed are they sent. A window ends after so many
+//! changes of state, before a state is serialised, around an action that is known to break or that
+//! cannot be counted on, after a while, and with its request. So there is nothing unchecked between
+//! two requests.
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -30,7 +31,8 @@ pub(super) struct Player<'a> {
     pub(super) alarm: &'a mut Alarm,
     pub(super) sent: &'a mut Sent,
     pub(super) out: &'a mut UnixStream,
-    /// The changes of state after which a window ends; in careful mode none, and each action is a window.
+    /// The changes of state after which a window ends; in careful mode none, and each action is a
+    /// window.
     pub(super) changes_max: Option<NonZeroU32>,
     pub(super) window: Window,
 }
@@ -46,8 +48,8 @@ pub(super) struct Window {
 }
 
 impl Player<'_> {
-    /// Plays actions that were confirmed before, to come to the state that they led to: with no check of the
-    /// way, and nothing observed on it.
+    /// Plays actions that were confirmed before, to come to the state that they led to: with no
+    /// check of the way, and nothing observed on it.
     pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
         for &action in actions {
             self.flight.act(action.0);
@@ -107,7 +109,8 @@ impl Player<'_> {
         }
         self.flight.act(action.0);
         let step = if alone {
-            // It verifies before it looks at what was made: nothing else meets a state that is broken.
+            // It verifies before it looks at what was made: nothing else meets a state that is
+            // broken.
             self.alarm.begin_verified_step(self.flight);
             self.served.session.apply(action)?
         } else {
@@ -154,9 +157,9 @@ impl Player<'_> {
         flags(self.spec, &self.served.action_space, action)
     }
 
-    /// After a change by an action that may lead elsewhere next time, a step that fails cannot be come back
-    /// to for sure: from there on each is a window of its own, so that it is known which one
-    /// failed, and each state is sent along, so that another worker can begin in it.
+    /// After a change by an action that may lead elsewhere next time, a step that fails cannot be
+    /// come back to for sure: from there on each is a window of its own, so that it is known which
+    /// one failed, and each state is sent along, so that another worker can begin in it.
     fn doubt(&mut self, outcome: &Outcome, flags: ActionFlags) {
         let changed = matches!(outcome, Outcome::State { changed: true, .. });
         self.served.is_in_doubt |= changed && !flags.replayable;

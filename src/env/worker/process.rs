@@ -26,9 +26,9 @@ const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// How much is read from a worker at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Which part of its address space a worker may fill with what earlier programs left behind, and still begin
-/// another one. The limit counts that too; a failure by it is judged by a fresh worker, and this saves the way
-/// there.
+/// Which part of its address space a worker may fill with what earlier programs left behind, and
+/// still begin another one. The limit counts that too; a failure by it is judged by a fresh worker,
+/// and this saves the way there.
 const CLUTTER_DIVISOR: u64 = 4;
 
 /// What a Rust program exits with when it panics.
@@ -134,9 +134,9 @@ impl Process {
         }
     }
 
-    /// The next reply, or how the worker died; one that does not answer within `wall_max` is killed, where the
-    /// time does not count in which it computed or waited for a core. A worker that takes too much CPU time ends
-    /// itself.
+    /// The next reply, or how the worker died; one that does not answer within `wall_max` is
+    /// killed, where the time does not count in which it computed or waited for a core. A worker
+    /// that takes too much CPU time ends itself.
     pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Death> {
         let mut chunk = std::mem::take(&mut self.chunk);
         chunk.resize(CHUNK_BYTES, 0);
@@ -186,8 +186,8 @@ impl Process {
         reply.map(Some).map_err(|error| (FailureKind::Crash, error))
     }
 
-    /// How long the worker's threads have computed, or were ready to and waited for a core; nothing where the
-    /// kernel does not say.
+    /// How long the worker's threads have computed, or were ready to and waited for a core; nothing
+    /// where the kernel does not say.
     fn awake(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         let nanoseconds = tasks.into_iter().flatten().flatten().filter_map(|task| {

@@ -84,8 +84,8 @@ impl WorkerSession {
         )))
     }
 
-    /// Asks about the present state; once more in a fresh worker where the first one dies of it, and again
-    /// where it was ended from outside.
+    /// Asks about the present state; once more in a fresh worker where the first one dies of it,
+    /// and again where it was ended from outside.
     fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
         let mut failed = false;
         loop {
@@ -117,8 +117,8 @@ impl WorkerSession {
         }
     }
 
-    /// Plays the first `count` of the pending actions, again from where it stood when the worker was ended
-    /// from outside.
+    /// Plays the first `count` of the pending actions, again from where it stood when the worker
+    /// was ended from outside.
     fn play(
         &mut self,
         pending: &mut VecDeque<u16>,
@@ -137,8 +137,8 @@ impl WorkerSession {
         }
     }
 
-    /// Sends pending actions and hands the steps to `visit` as they come. Those that were visited are
-    /// confirmed, and pending no more.
+    /// Sends pending actions and hands the steps to `visit` as they come. Those that were visited
+    /// are confirmed, and pending no more.
     fn batch(
         &mut self,
         pending: &mut VecDeque<u16>,
@@ -201,8 +201,8 @@ impl WorkerSession {
         Ok(failed)
     }
 
-    /// Finds out whose fault a failure is, in fresh workers and careful mode: the step that failed, or none
-    /// where the suspects get on this time; then they are visited.
+    /// Finds out whose fault a failure is, in fresh workers and careful mode: the step that failed,
+    /// or none where the suspects get on this time; then they are visited.
     fn judge(
         &mut self,
         pending: &mut VecDeque<u16>,
@@ -221,7 +221,8 @@ impl WorkerSession {
         let rewards = self.spec.reward_spaces.len();
         let failed =
             |failure| ControlFlow::Break(Some(Step::failed(failure, rewards, Duration::ZERO)));
-        // The suspects that did not get on yet, and whether the failure is that of the first of them.
+        // The suspects that did not get on yet, and whether the failure is that of the first of
+        // them.
         let (mut left, mut is_first) = (suspects.count, suspects.count == 1);
         while left > 0 {
             match self.try_bring_back()? {
@@ -426,8 +427,8 @@ impl Drop for WorkerSession {
     }
 }
 
-/// How many of the actions of a request, of which so many were visited, may have failed where so many were
-/// begun.
+/// How many of the actions of a request, of which so many were visited, may have failed where so
+/// many were begun.
 fn suspects(begun: u64, visited: usize, count: usize) -> usize {
     let begun = usize::try_from(begun).unwrap_or(usize::MAX);
     begun.clamp((visited + 1).min(count), count) - visited

@@ -63,8 +63,8 @@ impl WorkerSession {
         }
     }
 
-    /// Plays the episode again, unless the worker that is alive has it. An `Err` of a death is one from
-    /// outside.
+    /// Plays the episode again, unless the worker that is alive has it. An `Err` of a death is one
+    /// from outside.
     fn play_again(&mut self) -> Result<Again, WorkerTrouble> {
         let environment = self.spec.name;
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;

@@ -25,9 +25,9 @@ pub(super) enum Request {
         session: u32,
         start: WireStart,
     },
-    /// `changes` is how many changes of state there were since the last keyframe; without it, the actions are
-    /// ones that were confirmed before, and nothing is checked or observed. `window` is after how many
-    /// changes a window ends; without it, each action is checked and sent at once.
+    /// `changes` is how many changes of state there were since the last keyframe; without it, the
+    /// actions are ones that were confirmed before, and nothing is checked or observed. `window` is
+    /// after how many changes a window ends; without it, each action is checked and sent at once.
     Steps {
         session: u32,
         actions: Vec<u16>,
@@ -93,8 +93,8 @@ impl WireStart {
     }
 }
 
-/// What a worker answers. A `Steps` request is answered by one `Step` an action, then `Done` or `Broken`;
-/// every other request by one frame.
+/// What a worker answers. A `Steps` request is answered by one `Step` an action, then `Done` or
+/// `Broken`; every other request by one frame.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
     /// The worker is up: the first frame that it sends.
@@ -291,7 +291,8 @@ pub(super) fn append(frames: &mut Vec<u8>, message: &impl Serialize) -> io::Resu
 /// The bytes that say how long a frame's body is.
 pub(super) const LENGTH_BYTES: usize = 4;
 
-/// How long the body of a frame is that begins with these bytes; an error where nobody sends so much.
+/// How long the body of a frame is that begins with these bytes; an error where nobody sends so
+/// much.
 pub(super) fn length(bytes: [u8; LENGTH_BYTES]) -> io::Result<usize> {
     let length = u32::from_le_bytes(bytes) as usize;
     if length > MESSAGE_BYTES_MAX {

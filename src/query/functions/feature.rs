@@ -52,8 +52,8 @@ impl Feature {
     }
 }
 
-/// The observation spaces that vectors of this length may be of: those that columns are called after, or else all
-/// of this length.
+/// The observation spaces that vectors of this length may be of: those that columns are called
+/// after, or else all of this length.
 pub(super) fn spaces<'a>(
     identity: &'a Identity,
     width: i32,

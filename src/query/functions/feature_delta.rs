@@ -33,8 +33,8 @@ impl FeatureDelta {
         &self.identity
     }
 
-    /// The observation space of both vectors: that of a column's name, or else the only one of their
-    /// length.
+    /// The observation space of both vectors: that of a column's name, or else the only one of
+    /// their length.
     fn space(&self, vectors: &[FieldRef]) -> Result<&RecordedObservation> {
         let [before, after] = vectors else {
             return plan_err!("feature_delta() wants two observation vectors");

@@ -55,8 +55,8 @@ pub(super) fn register(
     Ok(())
 }
 
-/// The functions of the field that ask for no lake: only for what it is a lake of, or not even that. They
-/// work in any process.
+/// The functions of the field that ask for no lake: only for what it is a lake of, or not even
+/// that. They work in any process.
 #[derive(Debug)]
 pub struct FieldFunctions {
     /// Those of values.

@@ -1,4 +1,5 @@
-//! `algebra(['REWARD SPACE'])`: laws about actions, each with the states that speak for it and against it.
+//! `algebra(['REWARD SPACE'])`: laws about actions, each with the states that speak for it and
+//! against it.
 
 use std::sync::Arc;
 
@@ -14,8 +15,9 @@ use super::index::Node;
 use super::source::GraphSource;
 use super::walk::NONE;
 
-/// What may be true of an action, or of two. A law is tested in the states in which the transitions are
-/// known that it speaks of, and in which it says something: not where the action leaves the state as it is.
+/// What may be true of an action, or of two. A law is tested in the states in which the transitions
+/// are known that it speaks of, and in which it says something: not where the action leaves the
+/// state as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Law {
     /// Doing it again changes nothing.

@@ -81,7 +81,8 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| self.wrong(error))
     }
 
-    /// A whole number that is not negative, if it is given. One above [`u32::MAX`] is as good as that.
+    /// A whole number that is not negative, if it is given. One above [`u32::MAX`] is as good as
+    /// that.
     pub(super) fn count(&self, place: usize) -> Result<Option<u32>> {
         let Some(value) = self.constant(place)? else { return Ok(None) };
         let number = match (value, value.cast_to(&arrow::datatypes::DataType::Int64)) {

@@ -6,8 +6,9 @@ use datafusion::common::{DataFusionError, exec_datafusion_err};
 
 use crate::query::QueryError;
 
-/// Whoever waits for an answer. The thread that works on one cannot be stopped from outside: so every loop that
-/// may be long asks whether anybody still waits, node by node or batch by batch. That costs a look at memory.
+/// Whoever waits for an answer. The thread that works on one cannot be stopped from outside: so
+/// every loop that may be long asks whether anybody still waits, node by node or batch by batch.
+/// That costs a look at memory.
 #[derive(Clone, Copy)]
 pub(super) struct Asker<'a> {
     has_left: &'a (dyn Fn() -> bool + Sync),
@@ -90,7 +91,8 @@ mod tests {
         }
     }
 
-    /// Does some work for somebody who leaves at the `stays`-th look; what became of it, and the looks.
+    /// Does some work for somebody who leaves at the `stays`-th look; what became of it, and the
+    /// looks.
     fn ask<T>(stays: usize, work: &dyn Fn(Asker<'_>) -> T) -> (T, usize) {
         let looks = AtomicUsize::new(0);
         let has_left = || looks.fetch_add(1, Ordering::Relaxed) >= stays;
@@ -98,7 +100,8 @@ mod tests {
         (made, looks.into_inner())
     }
 
-    /// The work looks at each node at least, and does nothing more after the look that found nobody.
+    /// The work looks at each node at least, and does nothing more after the look that found
+    /// nobody.
     #[track_caller]
     fn assert_looks(work: &dyn Fn(Asker<'_>) -> Result<(), Gone>) {
         let (made, looks) = ask(usize::MAX, work);

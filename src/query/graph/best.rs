@@ -15,8 +15,8 @@ pub(super) struct Ways {
 }
 
 impl Ways {
-    /// The ways of these lengths: the first step goes along the first edge that leads to a node which is
-    /// one step nearer and that `takes` holds true for.
+    /// The ways of these lengths: the first step goes along the first edge that leads to a node
+    /// which is one step nearer and that `takes` holds true for.
     pub(super) fn new(
         graph: &Graph,
         asker: Asker<'_>,
@@ -86,8 +86,8 @@ pub(super) const LOWEST_NODE_BYTES: usize = size_of::<(i64, Node)>()
     + size_of::<Edge>()
     + size_of::<Node>();
 
-/// The lowest cost that each node reaches, itself included, and the shortest way to a node that has it; none
-/// where no cost of what it reaches is known.
+/// The lowest cost that each node reaches, itself included, and the shortest way to a node that has
+/// it; none where no cost of what it reaches is known.
 pub(super) fn lowest(
     graph: &Graph,
     asker: Asker<'_>,

@@ -33,7 +33,8 @@ struct Piece {
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too large; [`Gone`].
+/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too
+/// large; [`Gone`].
 pub(super) fn build(
     snapshot: &Snapshot,
     threads: NonZeroUsize,
@@ -134,8 +135,8 @@ impl Piece {
         Ok(whole)
     }
 
-    /// The states that are not left, in order: of those that edges lead to, that the compiler failed over and that
-    /// benchmarks begin with.
+    /// The states that are not left, in order: of those that edges lead to, that the compiler
+    /// failed over and that benchmarks begin with.
     fn others(
         &self,
         failures: &[(StateId, i16)],

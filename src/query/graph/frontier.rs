@@ -13,9 +13,10 @@ use super::function::{BATCH_ROWS, Question, Rows};
 use super::index::Node;
 use super::source::GraphSource;
 
-/// For each state the most promising of the actions that were not tried in it. What an action promises is
-/// the mean of its rewards over all transitions, each counted once; an action that no state has a
-/// transition of promises nothing that is known, and comes last. Actions that were retracted are left out.
+/// For each state the most promising of the actions that were not tried in it. What an action
+/// promises is the mean of its rewards over all transitions, each counted once; an action that no
+/// state has a transition of promises nothing that is known, and comes last. Actions that were
+/// retracted are left out.
 #[derive(Debug)]
 struct Frontier {
     space: String,

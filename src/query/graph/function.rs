@@ -30,8 +30,8 @@ use crate::store::Table;
 const WAITING_BATCHES_MAX: usize = 2;
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8192;
-/// Actions in the lists of a batch, but for those of its last row: the ways of thousands of rows may be thousands
-/// of steps long each.
+/// Actions in the lists of a batch, but for those of its last row: the ways of thousands of rows
+/// may be thousands of steps long each.
 pub(super) const LIST_ITEMS_MAX: usize = 1 << 20;
 
 /// A question to the graph, with its arguments.
@@ -48,7 +48,8 @@ pub(super) trait Question: fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Those of the source, of [`Rows::send`], what keeps this question from having an answer, and [`Gone`].
+    /// Those of the source, of [`Rows::send`], what keeps this question from having an answer, and
+    /// [`Gone`].
     fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()>;
 }
 
@@ -338,9 +339,9 @@ impl PartitionStream for Work {
             let (asker, keys) = (Asker::new(&has_left), keys.as_ref());
             let answered =
                 question.answer(&source, &Rows { schema, batches: &batches, asker, keys, memory });
-            // A thread goes on for a while after its stream was dropped. Who has to know when it is free, as a
-            // server that counts what runs, puts something shared into the session's extensions: the context has
-            // them, and is held until here.
+            // A thread goes on for a while after its stream was dropped. Who has to know when it is
+            // free, as a server that counts what runs, puts something shared into the session's
+            // extensions: the context has them, and is held until here.
             drop(context);
             answered
         });

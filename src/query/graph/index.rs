@@ -14,8 +14,8 @@ pub(super) fn place(state: &StateId) -> (u64, StateId) {
 
 /// The ids of all states in the order of tables; the place of an id is its node.
 ///
-/// Ids are hashes, and so evenly spread: a table over their first bits leads to a run of about one of them.
-/// Memory: 20 bytes a state, and at most 4 more.
+/// Ids are hashes, and so evenly spread: a table over their first bits leads to a run of about one
+/// of them. Memory: 20 bytes a state, and at most 4 more.
 #[derive(Debug, Default)]
 pub(super) struct StateIndex {
     ids: Vec<StateId>,

@@ -17,8 +17,8 @@ use super::walk::{NONE, SPREAD_NODE_BYTES, Search, descend, distances_to};
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 
-/// `reachable('STATE' [, steps])`: the states that can be reached in at most so many steps, the state
-/// itself with 0, each with the last step of the shortest way.
+/// `reachable('STATE' [, steps])`: the states that can be reached in at most so many steps, the
+/// state itself with 0, each with the last step of the shortest way.
 #[derive(Debug)]
 struct Reachable {
     from: StateId,
@@ -66,8 +66,8 @@ impl Question for Reachable {
     }
 }
 
-/// `shortest_path('FROM', 'TO')`: the steps of the shortest way, the first row without an action; no rows
-/// where there is no way.
+/// `shortest_path('FROM', 'TO')`: the steps of the shortest way, the first row without an action;
+/// no rows where there is no way.
 #[derive(Debug)]
 struct ShortestPath {
     from: StateId,
@@ -112,8 +112,8 @@ impl Question for ShortestPath {
     }
 }
 
-/// `sequence_to('STATE')`: for each benchmark from which the state can be reached, the shortest sequence to
-/// it.
+/// `sequence_to('STATE')`: for each benchmark from which the state can be reached, the shortest
+/// sequence to it.
 #[derive(Debug)]
 struct SequenceTo {
     to: StateId,
@@ -153,8 +153,8 @@ impl Question for SequenceTo {
     }
 }
 
-/// `sequences([steps])`: for each benchmark and each state that can be reached from it in at most so many
-/// steps, the shortest sequence.
+/// `sequences([steps])`: for each benchmark and each state that can be reached from it in at most
+/// so many steps, the shortest sequence.
 #[derive(Debug)]
 struct Sequences {
     steps_max: u32,

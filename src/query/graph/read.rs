@@ -20,8 +20,9 @@ enum Share {
     Range(KeyRange),
 }
 
-/// Calls `work` for consecutive stretches of `table`, several at once; what it made of them, in their order.
-/// Of the batches that it is given, each has the columns called `columns`, or all of them.
+/// Calls `work` for consecutive stretches of `table`, several at once; what it made of them, in
+/// their order. Of the batches that it is given, each has the columns called `columns`, or all of
+/// them.
 ///
 /// # Errors
 ///

@@ -16,10 +16,10 @@ use crate::store::{ScanColumns, StoreError, Table};
 /// Steps that are added up at most, where not all are.
 const STEPS_MAX: u32 = 1000;
 
-/// For each step with an action its reward and its return: its own reward, and those of the steps after it
-/// in the episode, each discounted once more than the one before; of so many steps together, or to the end
-/// of the episode. A missing reward counts as 0. It reads steps, not the graph: hot ones and those of open
-/// episodes too.
+/// For each step with an action its reward and its return: its own reward, and those of the steps
+/// after it in the episode, each discounted once more than the one before; of so many steps
+/// together, or to the end of the episode. A missing reward counts as 0. It reads steps, not the
+/// graph: hot ones and those of open episodes too.
 #[derive(Debug)]
 struct Returns {
     space: String,
@@ -93,7 +93,8 @@ impl Gathered<'_> {
     }
 }
 
-/// The steps with an action of a batch: its columns are the episode, the index, the action and the reward.
+/// The steps with an action of a batch: its columns are the episode, the index, the action and the
+/// reward.
 fn steps(batch: &RecordBatch) -> Vec<Taken> {
     let episodes = batch.column(0).as_primitive::<Int64Type>().values();
     let indices = batch.column(1).as_primitive::<Int32Type>().values();

@@ -71,11 +71,13 @@ impl<T> Held<T> {
     }
 }
 
-/// The memory for what is kept. No question's own: what one leaves to the next ones is not held against it.
+/// The memory for what is kept. No question's own: what one leaves to the next ones is not held
+/// against it.
 struct Room(Arc<dyn MemoryPool>);
 
 impl Room {
-    /// Counts memory for `what`. Where there is not enough, spaces that no question works with are let go.
+    /// Counts memory for `what`. Where there is not enough, spaces that no question works with are
+    /// let go.
     fn reserve(&self, kept: &mut Kept, what: &str, bytes: usize) -> Result<MemoryReservation> {
         let memory = MemoryConsumer::new(what).register(&self.0);
         if memory.try_grow(bytes).is_err() {
@@ -108,7 +110,8 @@ impl GraphSource {
         Self { snapshot, identity, counted, threads, room, kept: Mutex::default() }
     }
 
-    /// What is kept. Who asks while another makes something waits for that, or until nobody waits for him.
+    /// What is kept. Who asks while another makes something waits for that, or until nobody waits
+    /// for him.
     fn kept(&self, rows: &Rows<'_>) -> Result<MutexGuard<'_, Kept>> {
         if let Ok(kept) = self.kept.try_lock() {
             return Ok(kept);

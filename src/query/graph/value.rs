@@ -1,9 +1,9 @@
 //! Best-known values: what the recorded transitions are known to bring from a state on.
 //!
-//! `V(s) = max(0, max over a of Q(s, a))` and `Q(s, a) = r(s, a) + gamma * V(s')`: one may stop anywhere,
-//! and what was never tried is worth nothing. Where rewards are differences of a cost, as those of
-//! CompilerGym's spaces are, `V` without discount is the cost of the state less the lowest one that it
-//! reaches.
+//! `V(s) = max(0, max over a of Q(s, a))` and `Q(s, a) = r(s, a) + gamma * V(s')`: one may stop
+//! anywhere, and what was never tried is worth nothing. Where rewards are differences of a cost, as
+//! those of CompilerGym's spaces are, `V` without discount is the cost of the state less the lowest
+//! one that it reaches.
 
 use super::asker::{Asker, Gone};
 use super::best::Ways;
@@ -53,10 +53,10 @@ pub(super) const VALUES_NODE_BYTES: usize = 3 * size_of::<f64>()
 
 /// The best-known values for `rewards`, one an edge, NaN where there is none.
 ///
-/// Each value is what a policy earns, but for rounding, and no edge improves on it. It falls short of the best
-/// by at most (1e-12 + 1e-15 / (1 - gamma)) / (1 - gamma) of the largest reward of what is connected with it, well
-/// below a billionth up to a gamma of 0.99; without a discount, by at most a trillionth for each step of the best
-/// way.
+/// Each value is what a policy earns, but for rounding, and no edge improves on it. It falls short
+/// of the best by at most (1e-12 + 1e-15 / (1 - gamma)) / (1 - gamma) of the largest reward of what
+/// is connected with it, well below a billionth up to a gamma of 0.99; without a discount, by at
+/// most a trillionth for each step of the best way.
 pub(super) fn values(
     graph: &Graph,
     asker: Asker<'_>,
@@ -85,9 +85,9 @@ pub(super) fn values(
     Ok(Values { values, ways })
 }
 
-/// For each node the largest reward, without its sign, among all nodes that edges connect with it, whichever way
-/// they lead. Programs that share no state are measured apart: where rewards are scaled program by program, those
-/// of one may be a billion times those of another.
+/// For each node the largest reward, without its sign, among all nodes that edges connect with it,
+/// whichever way they lead. Programs that share no state are measured apart: where rewards are
+/// scaled program by program, those of one may be a billion times those of another.
 fn scales(graph: &Graph, asker: Asker<'_>, rewards: &[f64]) -> Result<Vec<f64>, Gone> {
     // Not known yet.
     let mut scales = vec![f64::NAN; graph.nodes()];
@@ -121,13 +121,14 @@ fn scales(graph: &Graph, asker: Asker<'_>, rewards: &[f64]) -> Result<Vec<f64>, 
     Ok(scales)
 }
 
-/// Policy iteration. Nodes choose better edges, those first that others lead to; then all choices are followed,
-/// which gives each node what they earn from there on, also where they go round in a circle for ever. That
-/// ends when no node has a better edge: after one round in a graph without cycles, after some dozens at most in
-/// graphs of millions of edges that were tried, random ones among them.
+/// Policy iteration. Nodes choose better edges, those first that others lead to; then all choices
+/// are followed, which gives each node what they earn from there on, also where they go round in a
+/// circle for ever. That ends when no node has a better edge: after one round in a graph without
+/// cycles, after some dozens at most in graphs of millions of edges that were tried, random ones
+/// among them.
 ///
-/// Values only ever rise, and are at most what the choices earn. So chosen edges close a cycle only where
-/// that pays: around it each value rests on the next one's, and one of them rose since.
+/// Values only ever rise, and are at most what the choices earn. So chosen edges close a cycle only
+/// where that pays: around it each value rests on the next one's, and one of them rose since.
 struct Policy<'a> {
     graph: &'a Graph,
     asker: Asker<'a>,
@@ -225,8 +226,8 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// Gives each node what the choices earn: those of a cycle what going round for ever is worth, then those
-    /// that lead there.
+    /// Gives each node what the choices earn: those of a cycle what going round for ever is worth,
+    /// then those that lead there.
     fn evaluate(&mut self, order: &[Node]) -> Result<(), NoValues> {
         self.walks.fill(NONE);
         let mut path = Vec::new();
@@ -281,7 +282,8 @@ impl<'a> Policy<'a> {
     }
 }
 
-/// All nodes in an order in which those that a node leads to come before it, as far as cycles allow that.
+/// All nodes in an order in which those that a node leads to come before it, as far as cycles allow
+/// that.
 fn last_first(graph: &Graph, asker: Asker<'_>) -> Result<Vec<Node>, Gone> {
     let mut order = Vec::with_capacity(graph.nodes());
     let mut seen = vec![false; graph.nodes()];

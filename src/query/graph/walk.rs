@@ -7,7 +7,8 @@ use super::index::{Node, node};
 /// No place, no distance.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A search from one node on, which can be begun again from another one at the cost of what it reaches.
+/// A search from one node on, which can be begun again from another one at the cost of what it
+/// reaches.
 #[derive(Debug)]
 pub(super) struct Search {
     /// Where each node stands in `reached`.
@@ -33,8 +34,9 @@ impl Search {
         Self { places: vec![NONE; graph.nodes()], reached: Vec::new() }
     }
 
-    /// Reaches what can be reached from `start` in at most `steps_max` steps, or until `goal` is reached.
-    /// Nodes are reached in the order of their sequences: the shorter, then the one whose actions come first.
+    /// Reaches what can be reached from `start` in at most `steps_max` steps, or until `goal` is
+    /// reached. Nodes are reached in the order of their sequences: the shorter, then the one whose
+    /// actions come first.
     pub(super) fn begin(
         &mut self,
         graph: &Graph,
@@ -103,9 +105,9 @@ pub(super) fn distances_to(graph: &Graph, asker: Asker<'_>, goal: Node) -> Resul
     Ok(distances)
 }
 
-/// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes without a
-/// distance, over the edges that `takes` holds true for; all nodes that have one then, in the order of
-/// their distances.
+/// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes
+/// without a distance, over the edges that `takes` holds true for; all nodes that have one then, in
+/// the order of their distances.
 pub(super) fn spread(
     graph: &Graph,
     asker: Asker<'_>,

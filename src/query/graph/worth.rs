@@ -1,4 +1,5 @@
-//! Questions about worth: the best that is known from each state on, and what an action is worth there.
+//! Questions about worth: the best that is known from each state on, and what an action is worth
+//! there.
 
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ use super::value::{NoValues, VALUES_NODE_BYTES, Values, values};
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 
-/// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the shortest way
-/// there.
+/// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the
+/// shortest way there.
 #[derive(Debug)]
 struct BestCost {
     space: String,
@@ -109,8 +110,8 @@ impl Question for BestCost {
     }
 }
 
-/// `best_sequences('OBSERVATION SPACE')`: for each benchmark the lowest cost that is known, and the shortest
-/// sequence to it.
+/// `best_sequences('OBSERVATION SPACE')`: for each benchmark the lowest cost that is known, and the
+/// shortest sequence to it.
 #[derive(Debug)]
 struct BestSequences {
     space: String,
@@ -153,8 +154,8 @@ impl Question for BestSequences {
     }
 }
 
-/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way that
-/// earns it.
+/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way
+/// that earns it.
 #[derive(Debug)]
 struct BestKnown {
     discounted: Discounted,
@@ -223,8 +224,8 @@ impl Question for BestKnown {
     }
 }
 
-/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how much more
-/// than the best known and than the mean of what was done there.
+/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how
+/// much more than the best known and than the mean of what was done there.
 #[derive(Debug)]
 struct Advantage {
     discounted: Discounted,

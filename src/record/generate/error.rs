@@ -14,12 +14,12 @@ pub enum GenerateError {
     /// A session failed in a way that is not the compiler's.
     #[error(transparent)]
     Session(SessionError),
-    /// This machine keeps sessions from going on. A run that is taken up goes on with the episodes that are not
-    /// settled.
+    /// This machine keeps sessions from going on. A run that is taken up goes on with the episodes
+    /// that are not settled.
     #[error("{0}; when that is over, the same command with --resume goes on")]
     Machine(SessionError),
-    /// The start of a program failed that had started before in this run: for want of memory, or of time
-    /// for its worker. A run that is taken up goes on with this episode.
+    /// The start of a program failed that had started before in this run: for want of memory, or of
+    /// time for its worker. A run that is taken up goes on with this episode.
     #[error(
         "the start of {uri}, which started before in this run, failed twice ({}: {}): this machine may be \
          short of memory or too busy; when that is over, the same command with --resume goes on",

@@ -1,7 +1,7 @@
 //! Generating: playing the episodes of a [`Plan`] on many workers and recording them.
 //!
-//! What a run leaves in the lake depends on its plan, less the number of jobs; see `schedule` for how,
-//! and [`Past`] for how an interrupted run is taken up.
+//! What a run leaves in the lake depends on its plan, less the number of jobs; see `schedule` for
+//! how, and [`Past`] for how an interrupted run is taken up.
 
 mod error;
 mod past;
@@ -73,8 +73,8 @@ impl Plan {
     }
 }
 
-/// Why a program cannot be had, in one line for the user: what it is, why, and what to do. Whoever gives
-/// the programs knows the type, and can take it out of a [`GenerateError::Program`] again.
+/// Why a program cannot be had, in one line for the user: what it is, why, and what to do. Whoever
+/// gives the programs knows the type, and can take it out of a [`GenerateError::Program`] again.
 pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Where programs come from.
@@ -120,11 +120,12 @@ pub enum Ending {
     Interrupted,
 }
 
-/// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until `interrupt`.
+/// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until
+/// `interrupt`.
 ///
-/// A program whose first start in this run fails gives an episode without steps, and so do all its later
-/// episodes: the compiler is not asked again. Where a program has started before, a start that fails is
-/// tried once more in a fresh worker, and then ends the run.
+/// A program whose first start in this run fails gives an episode without steps, and so do all its
+/// later episodes: the compiler is not asked again. Where a program has started before, a start
+/// that fails is tried once more in a fresh worker, and then ends the run.
 ///
 /// # Errors
 ///
@@ -262,7 +263,8 @@ impl Campaign<'_> {
         let mut board = lock(&self.board);
         let rows = board.schedule.take(played);
         self.progress.episodes.store(board.schedule.settled().into(), Ordering::Relaxed);
-        // The rows are pushed under the lock: what is durable of them is always a prefix of the run.
+        // The rows are pushed under the lock: what is durable of them is always a prefix of the
+        // run.
         self.recording.shared().settle(rows)?;
         drop(board);
         self.settled.notify_all();
@@ -303,8 +305,8 @@ impl Campaign<'_> {
         Ok(recorder.finish()?.map(|row| Played { row, states }))
     }
 
-    /// Starts an episode of the program called `uri`, unless its first start failed: the first state, or how
-    /// the compiler failed.
+    /// Starts an episode of the program called `uri`, unless its first start failed: the first
+    /// state, or how the compiler failed.
     fn start(
         &self,
         recorder: &mut Recorder,

@@ -13,19 +13,21 @@ use crate::store::{ScanColumns, StoreError, Table, Writer};
 
 /// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
 ///
-/// Settled episodes are a prefix of the run's shard, since they are settled and committed in order. Episodes
-/// beyond it may have left steps. Those are thrown away, and the episodes are played afresh: an action
-/// that is no pure function of the state may lead elsewhere this time, and no episode is to be put
-/// together from two.
+/// Settled episodes are a prefix of the run's shard, since they are settled and committed in order.
+/// Episodes beyond it may have left steps. Those are thrown away, and the episodes are played
+/// afresh: an action that is no pure function of the state may lead elsewhere this time, and no
+/// episode is to be put together from two.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) settled: u32,
     pub(super) steps: u64,
-    /// The distinct states of the settled episodes; kept only where the plan's stop is about states.
+    /// The distinct states of the settled episodes; kept only where the plan's stop is about
+    /// states.
     pub(super) states: HashSet<StateId>,
     /// What the settled episodes tried; kept only for the policy that looks at it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// All settled episodes from the one at this place on are failed starts of programs that never started.
+    /// All settled episodes from the one at this place on are failed starts of programs that never
+    /// started.
     pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
     pub(super) starts: HashMap<BenchmarkUri, First>,
@@ -45,14 +47,14 @@ impl Past {
         self.settled
     }
 
-    /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones did.
-    /// A [`Recording`](crate::record::Recording) of the run begins after this, since it reads what the
-    /// lake knows.
+    /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones
+    /// did. A [`Recording`](crate::record::Recording) of the run begins after this, since it reads
+    /// what the lake knows.
     ///
     /// # Errors
     ///
-    /// [`StoreError::RunHasGaps`] when episodes of the run were taken back, or lost in a repair; what the
-    /// store says about files that cannot be read, or written.
+    /// [`StoreError::RunHasGaps`] when episodes of the run were taken back, or lost in a repair;
+    /// what the store says about files that cannot be read, or written.
     pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, StoreError> {
         demand_all_there(writer, run, plan)?;
         writer.discard_open(run)?;
@@ -120,7 +122,8 @@ impl Past {
         self.failed_starts_from = self.failed_starts_from.max(after);
     }
 
-    /// Takes the steps of a batch into account; for the policy that looks back, they go to `visited`.
+    /// Takes the steps of a batch into account; for the policy that looks back, they go to
+    /// `visited`.
     fn read_steps(
         &mut self,
         batch: &RecordBatch,
@@ -152,8 +155,9 @@ impl Past {
         }
     }
 
-    /// Notes which action was tried in which state. The rows of an episode come in any order: what a seal
-    /// or [`Writer::discard_open`] leaves of a frame stands behind what was appended after it.
+    /// Notes which action was tried in which state. The rows of an episode come in any order: what
+    /// a seal or [`Writer::discard_open`] leaves of a frame stands behind what was appended after
+    /// it.
     fn note_tries(&mut self, mut visited: Vec<Visited>, plan: &Plan, actions: u16) {
         visited.sort_unstable_by_key(|step| (step.ordinal, step.index));
         for pair in visited.windows(2) {

@@ -1,5 +1,5 @@
-//! How actions are chosen. Every choice is a function of the run's seed, the episode's ordinal and, for
-//! `explore`, of what earlier episodes of the same benchmark tried.
+//! How actions are chosen. Every choice is a function of the run's seed, the episode's ordinal and,
+//! for `explore`, of what earlier episodes of the same benchmark tried.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,8 @@ use crate::model::{ActionIndex, StateId};
 pub enum Policy {
     /// Each action with equal chance.
     Random,
-    /// Each action that was not yet tried in the present state with equal chance; when all were, each.
+    /// Each action that was not yet tried in the present state with equal chance; when all were,
+    /// each.
     Explore,
 }
 
@@ -45,7 +46,8 @@ impl FromStr for Policy {
     }
 }
 
-/// The source of an episode's choices. `ChaCha` gives the same stream on every machine and in every version.
+/// The source of an episode's choices. `ChaCha` gives the same stream on every machine and in every
+/// version.
 #[derive(Debug)]
 pub(in crate::record) struct Dice(ChaCha8Rng);
 

@@ -1,8 +1,8 @@
 //! Which episode is played next, and when a run is over. Pure: no sessions, no clock, no threads.
 //!
-//! Episodes are numbered; episode `e` is about benchmark `e mod B`. They are played in any order that
-//! the workers manage, but *settled* in the order of their numbers, and the run stops at the first
-//! settled episode that fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
+//! Episodes are numbered; episode `e` is about benchmark `e mod B`. They are played in any order
+//! that the workers manage, but *settled* in the order of their numbers, and the run stops at the
+//! first settled episode that fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
 //!
 //! Where a run has several shards, the episodes of this one count: each has a *place* among them.
 
@@ -135,8 +135,8 @@ impl Schedule {
             })
     }
 
-    /// How long the episode may be, or `None` while that depends on episodes that are being played. A run of
-    /// so many steps ends with an episode that is cut to fit.
+    /// How long the episode may be, or `None` while that depends on episodes that are being played.
+    /// A run of so many steps ends with an episode that is cut to fit.
     fn steps_max(&self, place: u32) -> Option<u32> {
         let Stop::Steps(steps) = self.stop else { return Some(self.episode_length) };
         let full = u64::from(self.episode_length);
@@ -203,7 +203,8 @@ mod tests {
         }
     }
 
-    /// An episode that ends early when its ordinal says so, and comes to states that others come to.
+    /// An episode that ends early when its ordinal says so, and comes to states that others come
+    /// to.
     fn play(ordinal: u32, steps_max: u32) -> Played {
         let steps = if ordinal % 4 == 1 { steps_max.min(3) } else { steps_max };
         let state = |step: u32| {

@@ -7,10 +7,10 @@ use super::{Plan, Policy};
 
 /// The part of a run that one machine plays.
 ///
-/// Of `count` shards, number `index` has the episodes whose number is `index` modulo `count`. For a policy
-/// that looks at earlier episodes of the same benchmark, the number of the benchmark takes the place of the
-/// episode's: such episodes stay together. So the shards of a run have no episode in common, and together
-/// they have all of them.
+/// Of `count` shards, number `index` has the episodes whose number is `index` modulo `count`. For a
+/// policy that looks at earlier episodes of the same benchmark, the number of the benchmark takes
+/// the place of the episode's: such episodes stay together. So the shards of a run have no episode
+/// in common, and together they have all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -111,8 +111,8 @@ impl Places {
         }
     }
 
-    /// After so many places each of the shard's benchmarks has come; where the shard goes by benchmark, each
-    /// has come once.
+    /// After so many places each of the shard's benchmarks has come; where the shard goes by
+    /// benchmark, each has come once.
     pub(super) fn round(&self) -> u32 {
         u32::try_from(self.own.unwrap_or(self.benchmarks)).unwrap_or(u32::MAX)
     }

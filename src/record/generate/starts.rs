@@ -15,8 +15,8 @@ pub(super) enum First {
     Failed(Failure),
 }
 
-/// What is known of one program. Whoever starts it for the first time holds the lock meanwhile, so that
-/// others wait for what comes of it.
+/// What is known of one program. Whoever starts it for the first time holds the lock meanwhile, so
+/// that others wait for what comes of it.
 pub(super) type Known = Arc<Mutex<Option<First>>>;
 
 /// What is known of the programs of a run.

@@ -2,8 +2,8 @@
 //!
 //! A *layer* is what one dedup pass made of some of the steps: segments of `state_transitions`,
 //! `conflicts` and `failures`, each table sorted by its key. It holds all that is known of its
-//! *edges* (a state, an action, and the state after it or none): how many steps there were, the time
-//! that they took together, and the first of them with its rewards. So two layers can be taken
+//! *edges* (a state, an action, and the state after it or none): how many steps there were, the
+//! time that they took together, and the first of them with its rewards. So two layers can be taken
 //! together, and what comes out is, row for row, what one pass over all steps gives.
 //!
 //! The tables of a lake are all its layers, taken together. [`LayeredTable`] reads one of them.

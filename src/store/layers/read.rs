@@ -72,8 +72,8 @@ impl LayeredTable {
         }
     }
 
-    /// How many row groups it has opened so far, and how many of their rows they were decoded with: whole
-    /// pages, of all layers.
+    /// How many row groups it has opened so far, and how many of their rows they were decoded with:
+    /// whole pages, of all layers.
     pub fn read(&self) -> (u64, u64) {
         self.ranges.read()
     }

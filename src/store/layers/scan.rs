@@ -26,8 +26,8 @@ const BATCH_ROWS: usize = 4096;
 /// A range of state keys.
 pub type KeyRange = RangeInclusive<i64>;
 
-/// The ranges of keys that are wanted, in their order and apart from each other, and what has been read for
-/// them in all files so far.
+/// The ranges of keys that are wanted, in their order and apart from each other, and what has been
+/// read for them in all files so far.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranges {
     keys: Arc<[KeyRange]>,
@@ -124,8 +124,8 @@ impl RangeScan {
         })
     }
 
-    /// The row groups that may hold wanted keys, and of their rows, numbered from the first of these row
-    /// groups on, those that lie in such pages.
+    /// The row groups that may hold wanted keys, and of their rows, numbered from the first of
+    /// these row groups on, those that lie in such pages.
     fn wanted(&self, footer: &ParquetMetaData) -> (Vec<usize>, Vec<Range<usize>>) {
         let column = self.schema.index_of("state_key").expect("a derived table has state keys");
         let (mut groups, mut rows, mut before) = (Vec::new(), Vec::new(), 0);
@@ -156,7 +156,8 @@ fn rows_of(footer: &ParquetMetaData, group: usize) -> usize {
     usize::try_from(footer.row_group(group).num_rows()).unwrap_or(0)
 }
 
-/// The pages of a column of a row group: least and greatest value, and rows. Without an index it is one page.
+/// The pages of a column of a row group: least and greatest value, and rows. Without an index it is
+/// one page.
 fn pages(
     footer: &ParquetMetaData,
     group: usize,

@@ -13,8 +13,8 @@ use crate::store::{Lake, ScanColumns, Table};
 /// A (state, action) that led to different states.
 pub type Conflict = (StateId, ActionIndex);
 
-/// The conflicts of a merged lake, whose derived tables are made, that none of the lakes it was made from
-/// has alone. Their steps are read once more, where there are conflicts at all.
+/// The conflicts of a merged lake, whose derived tables are made, that none of the lakes it was
+/// made from has alone. Their steps are read once more, where there are conflicts at all.
 ///
 /// # Errors
 ///

@@ -113,8 +113,8 @@ impl Episodes {
         Ok(keep.into())
     }
 
-    /// Writes the steps of the episodes, each from the lake that it is taken from, and compares those of
-    /// the others.
+    /// Writes the steps of the episodes, each from the lake that it is taken from, and compares
+    /// those of the others.
     pub(super) fn write_steps(
         &mut self,
         lake: &Lake,
@@ -254,8 +254,8 @@ struct Program {
     whole: Vec<u8>,
 }
 
-/// Takes a program's row where there is none yet. Where it comes from may be told in several ways: then
-/// the least row is taken.
+/// Takes a program's row where there is none yet. Where it comes from may be told in several ways:
+/// then the least row is taken.
 fn take_program(
     chosen: &mut BTreeMap<String, Program>,
     uri: &str,

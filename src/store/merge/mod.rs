@@ -1,26 +1,29 @@
 //! Several lakes into a new one.
 //!
-//! States are named by their content and runs by a random uid, so that bringing lakes together is a union:
+//! States are named by their content and runs by a random uid, so that bringing lakes together is a
+//! union:
 //!
-//! - Runs are told by their uid and numbered anew by (`started_at_ms`, uid). An unfinished run stays
-//!   unfinished.
-//! - Episodes are told by their run and ordinal. One that several lakes have is the same recording, and has
-//!   to be equal in all of them, to the wall times of its steps.
-//! - States are told by their id: their observations have to be equal, and of their IR, which unpacks to
-//!   the same bytes, the lesser packing is taken.
+//! - Runs are told by their uid and numbered anew by (`started_at_ms`, uid). An unfinished run
+//!   stays unfinished.
+//! - Episodes are told by their run and ordinal. One that several lakes have is the same recording,
+//!   and has to be equal in all of them, to the wall times of its steps.
+//! - States are told by their id: their observations have to be equal, and of their IR, which
+//!   unpacks to the same bytes, the lesser packing is taken.
 //! - Benchmarks are told by their URI, and have to stand for the same program.
-//! - What one of the lakes retracted comes from none. Action flags, which say what a probe found out, are
-//!   taken together.
+//! - What one of the lakes retracted comes from none. Action flags, which say what a probe found
+//!   out, are taken together.
 //!
-//! So the contents of the new lake do not depend on the order of the lakes, nor on whether they were
-//! merged all at once or one after another; and a lake merged with itself or with an older copy of itself
-//! stays as it was. Open episodes are left out. The lakes that are merged are only read.
+//! So the contents of the new lake do not depend on the order of the lakes, nor on whether they
+//! were merged all at once or one after another; and a lake merged with itself or with an older
+//! copy of itself stays as it was. Open episodes are left out. The lakes that are merged are only
+//! read.
 //!
 //! # What is durable when
 //!
-//! The new lake is there once [`merge`] has returned `Ok`, and before that it is none: its `lake.json` is
-//! written last. After an `Err` the folder is as it was before. Killed, it leaves a folder with a file
-//! `merge.unfinished` and without `lake.json`; another merge into it begins anew.
+//! The new lake is there once [`merge`] has returned `Ok`, and before that it is none: its
+//! `lake.json` is written last. After an `Err` the folder is as it was before. Killed, it leaves a
+//! folder with a file `merge.unfinished` and without `lake.json`; another merge into it begins
+//! anew.
 
 mod conflicts;
 mod episodes;
@@ -50,10 +53,12 @@ pub(super) use self::folder::UNFINISHED;
 /// How a merge goes about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Files of states that are read at a time: where there are more, some are taken together first.
-    /// The memory that a merge takes grows with it. It changes nothing of what the merge comes to.
+    /// Files of states that are read at a time: where there are more, some are taken together
+    /// first. The memory that a merge takes grows with it. It changes nothing of what the merge
+    /// comes to.
     pub files_at_once: usize,
-    /// Whether the hot rows of finished episodes are left out: the new lake has what is sealed, no more.
+    /// Whether the hot rows of finished episodes are left out: the new lake has what is sealed, no
+    /// more.
     pub sealed_only: bool,
 }
 
@@ -239,8 +244,8 @@ impl Source {
         sorted_batches(table, &of_table.collect::<Vec<_>>())
     }
 
-    /// Hands over the sealed and the closed hot rows of a table. Within a part they are sorted by the
-    /// table's key; the steps of an episode are in one part.
+    /// Hands over the sealed and the closed hot rows of a table. Within a part they are sorted by
+    /// the table's key; the steps of an episode are in one part.
     fn visit(
         &self,
         table: Table,
@@ -274,14 +279,14 @@ impl Source {
     }
 }
 
-/// Merges lakes into a new one, in a folder that is empty or not there yet. Its derived tables are left
-/// to dedup. `progress` is told how many rows of how many are read.
+/// Merges lakes into a new one, in a folder that is empty or not there yet. Its derived tables are
+/// left to dedup. `progress` is told how many rows of how many are read.
 ///
 /// # Errors
 ///
-/// [`MergeError`] says what keeps the lakes from being merged. [`StoreError::NotALake`] when the folder
-/// holds something, be it a lake. The folder is then as before, or, where the disk did not let it be
-/// cleared, as a kill leaves it.
+/// [`MergeError`] says what keeps the lakes from being merged. [`StoreError::NotALake`] when the
+/// folder holds something, be it a lake. The folder is then as before, or, where the disk did not
+/// let it be cleared, as a kill leaves it.
 pub fn merge(
     disk: Disk,
     lakes: &[Lake],
@@ -371,8 +376,8 @@ fn write(
     Ok((segments, episodes))
 }
 
-/// The identity that all of the lakes have. What probes found out about actions is taken together: a flag
-/// that warns stays, one that promises stays where all have it.
+/// The identity that all of the lakes have. What probes found out about actions is taken together:
+/// a flag that warns stays, one that promises stays where all have it.
 fn common_identity(lakes: &[Lake]) -> Result<Identity, MergeError> {
     let (first, others) = lakes.split_first().expect("there is a lake to be merged");
     let mut common = first.identity().clone();

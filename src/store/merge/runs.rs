@@ -26,8 +26,8 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Brings the runs of the lakes together. A run is told by its uid; numbers go by the time at which
-    /// a run was begun, and then by the uid.
+    /// Brings the runs of the lakes together. A run is told by its uid; numbers go by the time at
+    /// which a run was begun, and then by the uid.
     pub(super) fn of(sources: &[Source]) -> Result<Self, MergeError> {
         let mut by_uid: BTreeMap<&str, (RunRow, usize)> = BTreeMap::new();
         for (place, source) in sources.iter().enumerate() {
@@ -109,8 +109,8 @@ impl Runs {
         })
     }
 
-    /// Whether the episodes about a benchmark in this run, by its new number, were retracted in one of
-    /// the lakes: then they come from none.
+    /// Whether the episodes about a benchmark in this run, by its new number, were retracted in one
+    /// of the lakes: then they come from none.
     pub(super) fn is_retracted(&self, run: RunId, benchmark: &str) -> bool {
         let of_benchmark = || self.gone_of.get(benchmark).is_some_and(|runs| runs.contains(&run));
         self.gone.contains(&run) || of_benchmark()

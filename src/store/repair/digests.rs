@@ -1,8 +1,9 @@
-//! The manifest's digests of the blocks of a file, made anew where they are damaged and the file is not.
+//! The manifest's digests of the blocks of a file, made anew where they are damaged and the file is
+//! not.
 //!
-//! `content` does not hold these lists, since they grow as the lake; it holds a digest of each. So damage to a
-//! list says nothing about the file that it is of: whatever the file's own digest and that of the list agree
-//! on was written.
+//! `content` does not hold these lists, since they grow as the lake; it holds a digest of each. So
+//! damage to a list says nothing about the file that it is of: whatever the file's own digest and
+//! that of the list agree on was written.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -46,11 +47,11 @@ impl Content {
 }
 
 impl Maintenance {
-    /// Mends the lists that are damaged of files that are not, whichever snapshots have them. Says which files
-    /// these are. The caller has the right to write too.
+    /// Mends the lists that are damaged of files that are not, whichever snapshots have them. Says
+    /// which files these are. The caller has the right to write too.
     ///
-    /// One transaction, durable on return, and no new snapshot: no row of any comes or goes. Until it is
-    /// committed readers are refused the files, as before.
+    /// One transaction, durable on return, and no new snapshot: no row of any comes or goes. Until
+    /// it is committed readers are refused the files, as before.
     pub(super) fn mend_digests(&mut self) -> Result<Vec<PathBuf>, StoreError> {
         let all = self.catalog.reading(|log| manifest::readable(log, &self.lake))?;
         let mut mended = BTreeMap::new();

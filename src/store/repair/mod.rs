@@ -1,12 +1,13 @@
 //! Cutting damage out of a lake, so that the rest can be read, verified and gone on with.
 //!
-//! What goes: files and frames whose content is not what was written; episodes whose steps went with
-//! them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as far as steps
-//! tell them, and the manifest's digests of the blocks of files that are sound. What stays as it is:
-//! everything else. States may then lack their observations or IR: a state that is visited again is observed
-//! again.
+//! What goes: files and frames whose content is not what was written; episodes whose steps went
+//! with them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as
+//! far as steps tell them, and the manifest's digests of the blocks of files that are sound. What
+//! stays as it is: everything else. States may then lack their observations or IR: a state that is
+//! visited again is observed again.
 //!
-//! Rows that contradict each other though every digest is right are a defect and no damage: they stay.
+//! Rows that contradict each other though every digest is right are a defect and no damage: they
+//! stay.
 
 mod chains;
 mod digests;
@@ -43,9 +44,11 @@ pub struct Repaired {
     pub older: Vec<PathBuf>,
     /// Damaged files of the derived tables, which dedup makes anew.
     pub derived: Vec<PathBuf>,
-    /// Files that are sound, and of which the manifest's digests were damaged: these were made anew.
+    /// Files that are sound, and of which the manifest's digests were damaged: these were made
+    /// anew.
     pub mended: Vec<PathBuf>,
-    /// Programs whose rows were made up: name, dataset and initial state are all that is known of them.
+    /// Programs whose rows were made up: name, dataset and initial state are all that is known of
+    /// them.
     pub benchmarks: Vec<String>,
     /// States of steps that have no observations now.
     pub unobserved: u64,
@@ -64,8 +67,8 @@ pub struct Relisted {
     pub left_out: Vec<PathBuf>,
     /// Whether rows that were not sealed could be taken over. Else they are lost.
     pub hot_rows: bool,
-    /// What is lost with the old one, or was taken over from it though nothing vouches for it, one line each.
-    /// The lake's losses have the same lines.
+    /// What is lost with the old one, or was taken over from it though nothing vouches for it, one
+    /// line each. The lake's losses have the same lines.
     pub remarks: Vec<String>,
 }
 
@@ -78,18 +81,18 @@ impl Repaired {
 }
 
 impl Lake {
-    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. Before that the
-    /// digests of blocks are made anew that are damaged in the manifest while their file is sound, in a
-    /// transaction that is durable on its own. A database
-    /// that is gone or malformed is made anew before, from the sealed files; what was not sealed is taken
-    /// over where it can be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with
-    /// it: dedup makes them anew. The files that are dropped are moved to the retired ones; the snapshots that
-    /// have them can be read no more, and say so.
+    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. Before
+    /// that the digests of blocks are made anew that are damaged in the manifest while their file
+    /// is sound, in a transaction that is durable on its own. A database that is gone or malformed
+    /// is made anew before, from the sealed files; what was not sealed is taken over where it can
+    /// be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with it: dedup
+    /// makes them anew. The files that are dropped are moved to the retired ones; the snapshots
+    /// that have them can be read no more, and say so.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Busy`] or [`StoreError::BeingMaintained`] while somebody else is at work; what a disk
-    /// does. The lake is then as before, or with a new database, and can be repaired again.
+    /// [`StoreError::Busy`] or [`StoreError::BeingMaintained`] while somebody else is at work; what
+    /// a disk does. The lake is then as before, or with a new database, and can be repaired again.
     pub fn repair(&self) -> Result<Repaired, StoreError> {
         let relisted = relist::relist(self)?;
         let mut maintenance = self.maintenance()?;
@@ -103,8 +106,8 @@ impl Lake {
 }
 
 impl Maintenance {
-    /// The caller has the right to write too. Where files were listed anew, be it by a repair that was
-    /// killed after that, nothing is known of what is damaged, and all is checked.
+    /// The caller has the right to write too. Where files were listed anew, be it by a repair that
+    /// was killed after that, nothing is known of what is damaged, and all is checked.
     fn drop_damage(&mut self) -> Result<Repaired, StoreError> {
         let newest = self.catalog.reading(manifest::snapshots)?.pop();
         let all = newest.as_ref().is_some_and(is_relisted);
@@ -390,8 +393,9 @@ fn other_half(table: Table) -> String {
     }
 }
 
-/// What is wrong with a file, where it is not what was written. That it cannot be read for another reason
-/// is no damage, but for a disk that gives an error. A disk may fail for a moment, so it is looked at twice.
+/// What is wrong with a file, where it is not what was written. That it cannot be read for another
+/// reason is no damage, but for a disk that gives an error. A disk may fail for a moment, so it is
+/// looked at twice.
 fn is_damaged(segment: &Segment) -> Result<Option<String>, StoreError> {
     let look =
         || segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
@@ -403,7 +407,8 @@ fn demand_disk(lake: &Lake) -> Result<(), StoreError> {
     Identity::read(&lake.path, &lake.disk).map(drop)
 }
 
-/// Says whether a snapshot is what a relisting found, before a repair cut out of it what was damaged.
+/// Says whether a snapshot is what a relisting found, before a repair cut out of it what was
+/// damaged.
 pub(super) fn is_unfinished(snapshot: &SnapshotRow, next: Option<&SnapshotRow>) -> bool {
     is_relisted(snapshot) && next.is_some_and(|row| row.kind == SnapshotKind::Repair)
 }

@@ -31,14 +31,15 @@ const LEFT_OUT: &str = ".left-out";
 /// How the line about the first snapshot of a new database begins.
 pub(super) const RELISTED: &str = "hot.sqlite was lost";
 
-/// Makes the database anew where it is gone or cannot be read. Older snapshots are lost: which files they had
-/// is not vouched for. What can still be read of the list of runs, of the retractions and of the rows that
-/// were not sealed is taken over.
+/// Makes the database anew where it is gone or cannot be read. Older snapshots are lost: which
+/// files they had is not vouched for. What can still be read of the list of runs, of the
+/// retractions and of the rows that were not sealed is taken over.
 ///
-/// The old database is kept beside the new one, as `hot.sqlite.damaged`. Files that are damaged, that the
-/// old database calls retired, or that hold rows which another file holds too, get `.left-out` behind their
-/// names. Killed in between, it is done from the beginning by the next repair, which finds the old database
-/// under either name; there is no lake to read or write to before the new one has its place.
+/// The old database is kept beside the new one, as `hot.sqlite.damaged`. Files that are damaged,
+/// that the old database calls retired, or that hold rows which another file holds too, get
+/// `.left-out` behind their names. Killed in between, it is done from the beginning by the next
+/// repair, which finds the old database under either name; there is no lake to read or write to
+/// before the new one has its place.
 pub(super) fn relist(lake: &Lake) -> Result<Option<Relisted>, StoreError> {
     let Some(why) = destroyed(lake)? else { return Ok(None) };
     let _maintain = Lock::take(&lake.path, Right::Maintain)?;
@@ -84,8 +85,8 @@ fn exchange(lake: &Lake) -> Result<(), StoreError> {
     lake.disk.rename(&new_database(lake), &database)
 }
 
-/// What is wrong with the database, where it cannot be read. A disk may fail for a moment, so it is looked at
-/// twice.
+/// What is wrong with the database, where it cannot be read. A disk may fail for a moment, so it is
+/// looked at twice.
 fn destroyed(lake: &Lake) -> Result<Option<String>, StoreError> {
     if damage_of_database(lake)?.is_none() { Ok(None) } else { damage_of_database(lake) }
 }
@@ -122,8 +123,8 @@ fn damage_of_database(lake: &Lake) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Says whether an error is about what a database holds: a table that it lacks, a value that is none. Others
-/// are about getting at it.
+/// Says whether an error is about what a database holds: a table that it lacks, a value that is
+/// none. Others are about getting at it.
 pub(super) fn is_about_content(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), None | Some(rusqlite::ErrorCode::Unknown))
 }
@@ -139,7 +140,8 @@ pub(super) fn damaged_database(lake: &Lake) -> PathBuf {
     with_end(&lake.path.join(catalog::FILE_NAME), ".damaged")
 }
 
-/// Where a new database waits for its place. It is there from its completion to the end of the relisting.
+/// Where a new database waits for its place. It is there from its completion to the end of the
+/// relisting.
 pub(super) fn new_database(lake: &Lake) -> PathBuf {
     with_end(&lake.path.join(catalog::FILE_NAME), ".new")
 }
@@ -183,8 +185,8 @@ impl Listing {
                 }
             }
         }
-        // The file that was part of the lake goes before one that is made of it, or that it was made of. Where
-        // nobody knows: what a crash left beside a file holds less than the file.
+        // The file that was part of the lake goes before one that is made of it, or that it was
+        // made of. Where nobody knows: what a crash left beside a file holds less than the file.
         let order = |segment: &Segment| (!old.is_listed(&segment.path), Reverse(segment.rows));
         sound.sort_by(|a, b| (order(a), &a.path).cmp(&(order(b), &b.path)));
         let mut known = HashSet::new();
@@ -302,7 +304,8 @@ fn publish(
     let Lake { identity, disk, .. } = lake;
     let mut catalog = Catalog::create_at(path.clone(), &lake.path, identity, disk)?;
     let now_ms = disk.now_ms();
-    // A run whose row is gone keeps its number. Nobody can go on with it: its arguments are unknown.
+    // A run whose row is gone keeps its number. Nobody can go on with it: its arguments are
+    // unknown.
     let is_known = |number: &i32| old.runs.iter().any(|row| row.id.0 == *number);
     let unknown = listing.runs.iter().filter(|number| !is_known(number));
     let unknown = unknown.map(|&number| Ok((number, random_uid()?)));

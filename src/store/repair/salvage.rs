@@ -1,8 +1,9 @@
 //! What can still be read of a database that is damaged.
 //!
-//! A database whose tables match their digest is believed. Of another one each table is taken that can be
-//! read, and each frame: frames have digests of their own. Its word on files counts where the row proves
-//! itself: a sound file is not left out on the word of a flipped bit. What that leaves unsaid is listed as a loss.
+//! A database whose tables match their digest is believed. Of another one each table is taken that
+//! can be read, and each frame: frames have digests of their own. Its word on files counts where
+//! the row proves itself: a sound file is not left out on the word of a flipped bit. What that
+//! leaves unsaid is listed as a loss.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -69,8 +70,8 @@ pub(super) struct Old {
     pub(super) losses: Vec<LossRow>,
     /// The greatest number of a snapshot; 0 where none is known.
     pub(super) newest: i64,
-    /// The files that the newest snapshot had, and those that only older ones had. A row that is not what was
-    /// written tells neither.
+    /// The files that the newest snapshot had, and those that only older ones had. A row that is
+    /// not what was written tells neither.
     listed: HashSet<PathBuf>,
     retired: HashSet<PathBuf>,
     /// None where nothing of the hot log can be read.
@@ -92,8 +93,8 @@ struct HotFrame {
 }
 
 impl Old {
-    /// Reads the old database where it lies: a relisting that was killed has put it aside. Without such a
-    /// relisting, what lies aside is of an earlier time.
+    /// Reads the old database where it lies: a relisting that was killed has put it aside. Without
+    /// such a relisting, what lies aside is of an earlier time.
     pub(super) fn read(lake: &Lake) -> Result<Self, StoreError> {
         let database = lake.path.join(catalog::FILE_NAME);
         let is_current = database.exists() || new_database(lake).exists();
@@ -190,11 +191,12 @@ impl Old {
         self.hot_keys.contains(&(table, *key))
     }
 
-    /// The frames to be taken over, without rows that `sealed` says are in the files that were `found`. A
-    /// damaged one is among them, to be dropped as any other is.
+    /// The frames to be taken over, without rows that `sealed` says are in the files that were
+    /// `found`. A damaged one is among them, to be dropped as any other is.
     ///
-    /// None where the database is older than the files are, as far as can be told: whatever was hot then
-    /// and is not sealed now, was taken back. One that is not vouched for may have a name wrong.
+    /// None where the database is older than the files are, as far as can be told: whatever was hot
+    /// then and is not sealed now, was taken back. One that is not vouched for may have a name
+    /// wrong.
     pub(super) fn frames<'a>(
         &self,
         mut found: impl Iterator<Item = &'a Path>,
@@ -226,8 +228,8 @@ impl Old {
         self.unread.contains(&"frames")
     }
 
-    /// What is lost with the old database, or taken over from it though nothing vouches for it, one line
-    /// each.
+    /// What is lost with the old database, or taken over from it though nothing vouches for it, one
+    /// line each.
     pub(super) fn remarks(&self, segments: &[Segment], hot_rows: bool) -> Vec<String> {
         let mut remarks = Vec::new();
         if !hot_rows {
@@ -265,7 +267,8 @@ struct ListedFile {
 }
 
 fn files(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<ListedFile>> {
-    // With its last column, SQLite sees to it that a row is as long as it says. A bit makes a 0 of a null.
+    // With its last column, SQLite sees to it that a row is as long as it says. A bit makes a 0 of
+    // a null.
     let sql =
         "SELECT path, coalesce(retired_in <= added_in, 1), lost, digest, blocks, blocks_digest
                FROM segments NOT INDEXED";
@@ -279,9 +282,9 @@ fn files(connection: &Connection, lake: &Path) -> rusqlite::Result<Vec<ListedFil
     rows.collect()
 }
 
-/// Says whether a row of [`files`] names its file by the digest, and digests its blocks. A bit in the head of a
-/// row may take two columns for one, and each after them for the one before: the number of the snapshot that
-/// counts a file would be that of the one that has it no more.
+/// Says whether a row of [`files`] names its file by the digest, and digests its blocks. A bit in
+/// the head of a row may take two columns for one, and each after them for the one before: the
+/// number of the snapshot that counts a file would be that of the one that has it no more.
 fn proves_itself(row: &rusqlite::Row<'_>, path: &str) -> bool {
     let is_named = |digest: String| {
         digest.get(..16).is_some_and(|start| path.ends_with(&format!("-{start}.parquet")))
@@ -308,8 +311,9 @@ fn newest(connection: &Connection) -> i64 {
     numbers.into_iter().filter_map(number).max().unwrap_or(0).max(0)
 }
 
-/// The frames that can be read, and whether that is all. A page that cannot be read ends the reading, so it is
-/// begun from either end. A flipped bit may give a frame the number of another: both are taken.
+/// The frames that can be read, and whether that is all. A page that cannot be read ends the
+/// reading, so it is begun from either end. A flipped bit may give a frame the number of another:
+/// both are taken.
 fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
     let (mut found, mut are_all) = (BTreeMap::new(), true);
     for order in ["ASC", "DESC"] {

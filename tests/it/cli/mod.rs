@@ -1,4 +1,5 @@
-//! The command line as its users meet it: what goes where, exit codes, and one clear line for bad input.
+//! The command line as its users meet it: what goes where, exit codes, and one clear line for bad
+//! input.
 
 mod output;
 

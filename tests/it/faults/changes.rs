@@ -1,5 +1,5 @@
-//! Faults in what the store changes: power cuts, errors, full disks and short writes, at every operation of
-//! every act.
+//! Faults in what the store changes: power cuts, errors, full disks and short writes, at every
+//! operation of every act.
 
 use std::io::{Error, ErrorKind};
 

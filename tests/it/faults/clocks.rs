@@ -12,7 +12,8 @@ use crate::sql::engine;
 use crate::store_faults::scratch;
 use crate::toy_lake::{Author, identity, read, sorted};
 
-/// Now, years back, before the epoch, years ahead, and the last moment that a kernel's clock can show.
+/// Now, years back, before the epoch, years ahead, and the last moment that a kernel's clock can
+/// show.
 const TIMES: [i64; 8] = [
     1_700_000_000_000,
     1_000_000_000_000,

@@ -183,8 +183,8 @@ fn a_flipped_bit_in_the_database_is_noticed_and_no_writer_builds_on_it() {
     writers.report("damage to the database under writers", 120);
 }
 
-/// A lake as a power cut leaves it: what was appended since the last seal is in SQLite's log. Beside it what
-/// the lake held after each act that was acknowledged.
+/// A lake as a power cut leaves it: what was appended since the last seal is in SQLite's log.
+/// Beside it what the lake held after each act that was acknowledged.
 fn interrupted() -> (Image, Vec<Model>) {
     let folder = scratch();
     let path = folder.path().join("lake");

@@ -1,5 +1,5 @@
-//! Faults of the disk of every kind at every place. Whatever happens, an answer is right or an error that
-//! names a file, and nothing that was acknowledged is lost.
+//! Faults of the disk of every kind at every place. Whatever happens, an answer is right or an
+//! error that names a file, and nothing that was acknowledged is lost.
 
 mod changes;
 mod clocks;
@@ -196,7 +196,8 @@ impl Tally {
         self.refused += 1;
     }
 
-    /// Says that so many of a hundred cases were refused at least: damage that is looked for is found.
+    /// Says that so many of a hundred cases were refused at least: damage that is looked for is
+    /// found.
     fn demand_refused(&self, percent: u32) {
         let cases = self.right + self.refused;
         assert!(self.refused * 100 >= cases * percent, "{} of {cases} refused", self.refused);

@@ -15,7 +15,8 @@ use crate::toy_lake::uri;
 
 type Truths = BTreeMap<SnapshotId, Vec<String>>;
 
-/// A lake that has retired files of every table that can have some, and what each of its snapshots says.
+/// A lake that has retired files of every table that can have some, and what each of its snapshots
+/// says.
 fn retracted() -> (Image, Vec<String>, Truths) {
     let folder = scratch();
     let path = folder.path().join("lake");

@@ -19,8 +19,8 @@ const FAULTS: [Fault; 3] = [
     }),
 ];
 
-/// Does something with a lake on a disk whose `n`-th reading fails, for every `n`. What it says may be as
-/// without a fault, or an error.
+/// Does something with a lake on a disk whose `n`-th reading fails, for every `n`. What it says may
+/// be as without a fault, or an error.
 fn try_all(
     kind: &str,
     image: &Image,

@@ -1,6 +1,6 @@
-//! Faults under what changes sealed data: merge, retract, repair, expire and gc, each with the dedup that the
-//! command does after it. Whatever happens, the lake says what it said before or what it is to say after, and
-//! a second try ends as an undisturbed one.
+//! Faults under what changes sealed data: merge, retract, repair, expire and gc, each with the
+//! dedup that the command does after it. Whatever happens, the lake says what it said before or
+//! what it is to say after, and a second try ends as an undisturbed one.
 //!
 //! `STEPLAKE_FAULTS=all` breaks every operation; else it is every k-th, some dozens of each kind.
 
@@ -25,7 +25,8 @@ const CASES_MAX: usize = 6;
 
 type Work = Box<dyn Fn(Disk, &Path) -> Result<(), StoreError>>;
 
-/// Something that is done in a folder with lakes, and that can be gone on with when it was cut short.
+/// Something that is done in a folder with lakes, and that can be gone on with when it was cut
+/// short.
 struct Job {
     name: &'static str,
     before: Image,
@@ -317,7 +318,8 @@ fn judge_done(case: &str, lake: &Path, after: &Rows) {
 fn break_all(fault_numbers: std::ops::Range<usize>) {
     for job in Job::all() {
         let (folder, lake) = job.lay();
-        // Of a repair, what there was before the damage is not known here: only what stays of it counts.
+        // Of a repair, what there was before the damage is not known here: only what stays of it
+        // counts.
         let before = Rows::of(&lake).unwrap_or_default();
         (job.work)(Disk::default(), folder.path()).unwrap();
         let after = Rows::of(&lake).unwrap();

@@ -146,8 +146,8 @@ async fn named(engine: &Engine, name: &str) -> Vec<Vec<String>> {
     rows.iter().flat_map(shown).collect()
 }
 
-/// From 9 action 1 leads to 5 twice and once to 3, where a longer way leads, too; from 8 once to 2, where none
-/// does. Action 4 stays at 7 twice, and once leads away.
+/// From 9 action 1 leads to 5 twice and once to 3, where a longer way leads, too; from 8 once to 2,
+/// where none does. Action 4 stays at 7 twice, and once leads away.
 fn conflicting() -> Vec<Vec<Played>> {
     vec![vec![
         (9, vec![(1, Some(5))]),
@@ -168,7 +168,8 @@ async fn episodes_keep_what_the_rarer_result_of_a_conflict_gave_them() {
     let folder = tempfile::tempdir().unwrap();
     let lake = record(&folder.path().join("lake"), &conflicting());
     let engine = engine(&lake).await;
-    // The number of the episode; its steps, those of the shortest sequence, what that saves, and the sequence.
+    // The number of the episode; its steps, those of the shortest sequence, what that saves, and
+    // the sequence.
     let minimised = named(&engine, "minimised").await;
     let row = |ordinal: u32| {
         let id = EpisodeId::new(RunId(1), ordinal).0.to_string();

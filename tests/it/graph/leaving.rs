@@ -1,4 +1,5 @@
-//! Somebody asks and leaves: the thread that worked on the answer is free soon, and leaves nothing behind.
+//! Somebody asks and leaves: the thread that worked on the answer is free soon, and leaves nothing
+//! behind.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,5 +1,5 @@
-//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation until
-//! nothing changes, and plain SQL.
+//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation
+//! until nothing changes, and plain SQL.
 
 mod known;
 mod leaving;
@@ -48,8 +48,8 @@ fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
     proptest::collection::vec(proptest::collection::vec(episode, 1..8), 1..4)
 }
 
-/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size is its
-/// number; the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
+/// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size
+/// is its number; the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
 fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
@@ -263,8 +263,8 @@ async fn assert_best(engine: &Engine, model: &Model) {
     }
 }
 
-/// Values and advantages at a discount. After four thousand rounds less than the tolerance is still to come,
-/// also where a cycle pays.
+/// Values and advantages at a discount. After four thousand rounds less than the tolerance is still
+/// to come, also where a cycle pays.
 async fn assert_discounted(engine: &Engine, model: &Model, gamma: f64) {
     for (reward, space) in ["Size", "SizeNorm"].into_iter().enumerate() {
         let values = model.values(reward, gamma, 4000);

@@ -35,8 +35,8 @@ async fn whatever_can_be_asked_about_is_described() {
     }
 }
 
-/// A join of two batches makes thousands without waiting for either side. Were it not to give way, nobody
-/// could stop it.
+/// A join of two batches makes thousands without waiting for either side. Were it not to give way,
+/// nobody could stop it.
 #[tokio::test]
 async fn a_join_gives_way_while_it_makes_rows() {
     let folder = tempfile::tempdir().unwrap();

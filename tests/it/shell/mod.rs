@@ -250,7 +250,8 @@ fn a_question_that_failed_leaves_its_file_to_the_next() {
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
 }
 
-/// Runs `sql` with these arguments and `script` as its standard input: exit code, output and messages.
+/// Runs `sql` with these arguments and `script` as its standard input: exit code, output and
+/// messages.
 fn pipe(lake: &Path, arguments: &[&str], script: &str) -> (Option<i32>, String, String) {
     let mut command = steplake(lake);
     command.arg("sql").args(arguments).stdin(Stdio::piped());

@@ -11,8 +11,8 @@ use steplake::store::{Lake, ScanColumns, SnapshotKind, Table};
 use crate::lakes::{APART, count, in_layers};
 use crate::processes::{Cluster, texts};
 
-/// Jobs of a dedup, each of which is a query: the steps, then the three tables. Once the third has begun, all
-/// rows of the first table have come and were written.
+/// Jobs of a dedup, each of which is a query: the steps, then the three tables. Once the third has
+/// begun, all rows of the first table have come and were written.
 const CONFLICTS: usize = 3;
 
 fn derived(lake: &Lake) -> Vec<(Table, Vec<Vec<String>>)> {
@@ -59,7 +59,8 @@ fn begun(cluster: &Cluster, number: usize) -> usize {
     }
 }
 
-/// All files of a folder with their sizes, but for those of the database, which are written to by readers too.
+/// All files of a folder with their sizes, but for those of the database, which are written to by
+/// readers too.
 fn files(folder: &Path) -> BTreeSet<(PathBuf, u64)> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {

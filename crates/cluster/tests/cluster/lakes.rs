@@ -27,8 +27,8 @@ pub(crate) fn count(lake: &Lake, settings: Settings) -> steplake::dedup::Report 
     dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
 }
 
-/// A lake of so many segments of steps and layers, with conflicts and failures within layers and between
-/// them; what is hot is an open episode.
+/// A lake of so many segments of steps and layers, with conflicts and failures within layers and
+/// between them; what is hot is an open episode.
 pub(crate) fn in_layers(path: &Path, layers: u32) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();

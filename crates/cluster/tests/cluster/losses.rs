@@ -12,8 +12,8 @@ use crate::processes::{Cluster, rows, texts};
 const QUESTION: &str = "SELECT action, count(*) AS steps, sum(wall_time_us) AS time, min(reward_Size) AS least \
                         FROM steps GROUP BY action ORDER BY action";
 
-/// The lake as executors see it: links to its files, but for one segment of steps, which is a pipe. Whoever
-/// opens that waits until somebody writes to it, which nobody does.
+/// The lake as executors see it: links to its files, but for one segment of steps, which is a pipe.
+/// Whoever opens that waits until somebody writes to it, which nobody does.
 fn mount(lake: &Lake, there: &Path) -> Held {
     let snapshot = lake.snapshot().unwrap();
     for table in Table::ALL {

@@ -32,7 +32,8 @@ enum Next {
     Pass(Duration),
 }
 
-/// Lets parties go on by one operation at a time, in turns that `order` says, and then one after the other.
+/// Lets parties go on by one operation at a time, in turns that `order` says, and then one after
+/// the other.
 fn interleave<T>(
     parties: Vec<Pin<Box<dyn Future<Output = T> + '_>>>,
     order: impl IntoIterator<Item = Next>,

@@ -210,11 +210,11 @@ pub(crate) enum Fault {
     Refuse,
     /// It is done, and fails all the same: the answer was lost.
     Forget,
-    /// It is done twice, since the first answer was lost: a conditional write finds its own object. Else as
-    /// [`Fault::Refuse`].
+    /// It is done twice, since the first answer was lost: a conditional write finds its own object.
+    /// Else as [`Fault::Refuse`].
     Twice,
-    /// A conditional write is not done, and the store says that others are writing, and nobody is. Else as
-    /// [`Fault::Refuse`].
+    /// A conditional write is not done, and the store says that others are writing, and nobody is.
+    /// Else as [`Fault::Refuse`].
     Conflict,
 }
 

@@ -1,4 +1,5 @@
-//! Statements: the same answers as an engine in one's own process gives, and errors that say what is wrong.
+//! Statements: the same answers as an engine in one's own process gives, and errors that say what
+//! is wrong.
 
 use arrow::datatypes::DataType;
 use arrow_flight::sql::{CommandStatementQuery, ProstMessageExt as _};

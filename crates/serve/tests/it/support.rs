@@ -39,8 +39,8 @@ impl Programs for ToyPrograms {
     }
 }
 
-/// Records a run of the toy environment, seals it, and derives its tables. Of every seventh change of state
-/// the IR is kept.
+/// Records a run of the toy environment, seals it, and derives its tables. Of every seventh change
+/// of state the IR is kept.
 pub(crate) fn record(path: &Path, seed: i64) {
     record_hot(path, seed);
     let lake = Lake::open(path).unwrap();
@@ -258,8 +258,8 @@ const CROWD: [&str; 7] = [
     "SELECT law, count(*) FROM algebra() GROUP BY 1",
 ];
 
-/// Has so many clients each begin an answer that is larger than all that waits for readers, read a batch of it,
-/// and leave. Gives their number.
+/// Has so many clients each begin an answer that is larger than all that waits for readers, read a
+/// batch of it, and leave. Gives their number.
 pub(crate) async fn leave(server: &Server, clients: u64) -> u64 {
     let large = "SELECT s.*, value FROM steps s CROSS JOIN generate_series(1, 5000)";
     let mut slow = Vec::new();
@@ -276,8 +276,8 @@ pub(crate) async fn leave(server: &Server, clients: u64) -> u64 {
     clients
 }
 
-/// Has as many clients as there are numbers ask that many statements each, half of them prepared. An error of
-/// any fails.
+/// Has as many clients as there are numbers ask that many statements each, half of them prepared.
+/// An error of any fails.
 pub(crate) async fn load(server: &Server, rounds: &[usize]) {
     let mut clients = Vec::new();
     for (number, rounds) in rounds.iter().enumerate() {

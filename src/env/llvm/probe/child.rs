@@ -1,8 +1,9 @@
-//! The process that runs the actions. Its supervisor learns from the last line it wrote what killed it.
+//! The process that runs the actions. Its supervisor learns from the last line it wrote what killed
+//! it.
 //!
-//! One task a line comes in: the path of a program's bitcode, a number to shuffle the heap by, and the
-//! places of pipelines in [`pipelines`](super::pipelines). For each of them a line [`Line`] goes out before and
-//! after, and one at the end.
+//! One task a line comes in: the path of a program's bitcode, a number to shuffle the heap by, and
+//! the places of pipelines in [`pipelines`](super::pipelines). For each of them a line [`Line`]
+//! goes out before and after, and one at the end.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -188,8 +189,8 @@ fn step(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Option<Ch
     Some(change)
 }
 
-/// Fills the heap with holes of many sizes, so that what is allocated next lies in no particular order.
-/// What is returned keeps the holes apart.
+/// Fills the heap with holes of many sizes, so that what is allocated next lies in no particular
+/// order. What is returned keeps the holes apart.
 fn shuffle_heap(seed: u64) -> Vec<Vec<u8>> {
     const BLOCKS: usize = 20_000;
     let mut random = ChaCha8Rng::seed_from_u64(seed);

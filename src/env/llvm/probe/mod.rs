@@ -1,13 +1,14 @@
-//! Finding out which actions are pure functions of the state, and which crash, are slow, or do nothing.
+//! Finding out which actions are pure functions of the state, and which crash, are slow, or do
+//! nothing.
 //!
-//! For every program and seed all pipelines are put into a random order and cut into walks. Each walk is run
-//! under several conditions: in processes with other settings of the allocator, on what the C library takes for an
-//! older CPU, with and without address randomisation, and with heaps whose holes lie in another order each time. Every step is
-//! also run from the stored bitcode of the state before. Wherever two of these differ, the action is not
-//! replayable.
+//! For every program and seed all pipelines are put into a random order and cut into walks. Each
+//! walk is run under several conditions: in processes with other settings of the allocator, on what
+//! the C library takes for an older CPU, with and without address randomisation, and with heaps
+//! whose holes lie in another order each time. Every step is also run from the stored bitcode of
+//! the state before. Wherever two of these differ, the action is not replayable.
 //!
-//! Each condition has a child process, since some actions kill theirs: the caller's own binary, executed
-//! again, which is to call [`probe_child`].
+//! Each condition has a child process, since some actions kill theirs: the caller's own binary,
+//! executed again, which is to call [`probe_child`].
 
 mod child;
 mod process;
@@ -33,12 +34,12 @@ use crate::model::Benchmark;
 
 /// The CPU time that a step may take; what takes longer is killed and counts as slow.
 const STEP_CPU_MAX: Duration = Duration::from_secs(10);
-/// Steps of a walk: far enough for states that no single action leads to, near enough to programs that
-/// something is left of.
+/// Steps of a walk: far enough for states that no single action leads to, near enough to programs
+/// that something is left of.
 const WALK_STEPS: usize = 40;
 
-/// How a child is run: the environment variables for its allocator and for what the C library takes the CPU to
-/// be, and whether addresses are random.
+/// How a child is run: the environment variables for its allocator and for what the C library takes
+/// the CPU to be, and whether addresses are random.
 #[derive(Debug, Clone, Copy)]
 struct Condition {
     variables: &'static [(&'static str, &'static str)],
@@ -227,7 +228,8 @@ impl<'a> Prober<'a> {
                         *count += 1;
                         finding.point_out(what, &place);
                     });
-                    // What the conditions before saw of this walk went past the action that is gone.
+                    // What the conditions before saw of this walk went past the action that is
+                    // gone.
                     first = None;
                     condition = 0;
                 }

@@ -49,7 +49,8 @@ impl Child {
         Ok(Self { process, tasks, lines })
     }
 
-    /// Runs a task: the trials, or which step killed the child and how. A dead child is of no further use.
+    /// Runs a task: the trials, or which step killed the child and how. A dead child is of no
+    /// further use.
     pub(super) fn run(
         &mut self,
         program: &Path,

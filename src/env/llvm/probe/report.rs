@@ -89,9 +89,9 @@ pub struct ProbeReport {
 }
 
 impl ProbeReport {
-    /// The table of an action space with the flags that were found. Rows and order stay: they are fixed for
-    /// a version of a space. An action that was not run keeps its flags; one that does nothing on purpose
-    /// never changes anything.
+    /// The table of an action space with the flags that were found. Rows and order stay: they are
+    /// fixed for a version of a space. An action that was not run keeps its flags; one that does
+    /// nothing on purpose never changes anything.
     ///
     /// # Errors
     ///

@@ -12,8 +12,8 @@ using namespace llvm;
 
 namespace steplake {
 
-/// Version 1 of the list: what LLVM 22's transform passes register by name, and what clang does. Part of
-/// every state's bitcode: a name added or moved makes every state another one.
+/// Version 1 of the list: what LLVM 22's transform passes register by name, and what clang does.
+/// Part of every state's bitcode: a name added or moved makes every state another one.
 static const char *const MetadataKinds[] = {
     "loop_constrainer.loop.clone", // irce
     "is_base_value",               // rewrite-statepoints-for-gc
@@ -89,8 +89,8 @@ void resetUniqueNames(Module &M) { lastUnique(M.getValueSymbolTable()) = 0; }
 
 namespace {
 
-/// Rebuilds use-lists in linear time: a use that is set anew goes to the head of its list, so visiting all
-/// uses from the last to the first leaves every list ascending.
+/// Rebuilds use-lists in linear time: a use that is set anew goes to the head of its list, so
+/// visiting all uses from the last to the first leaves every list ascending.
 class UseLists {
   SmallPtrSet<Constant *, 32> Seen;
   SmallVector<Constant *, 32> Constants;
@@ -108,8 +108,8 @@ class UseLists {
   }
 
 public:
-  /// Moves the uses that `U` makes to the heads of their lists; those of values that belong to a function
-  /// only if `Locals`.
+  /// Moves the uses that `U` makes to the heads of their lists; those of values that belong to a
+  /// function only if `Locals`.
   void raise(User &U, bool Locals) {
     for (unsigned N = U.getNumOperands(); N-- > 0;)
       raise(U.getOperandUse(N), Locals);
@@ -131,8 +131,8 @@ public:
     raise(static_cast<User &>(F), false);
   }
 
-  /// The same for all uses outside of functions, and then for all constants that were met on the way: they
-  /// come before all other users.
+  /// The same for all uses outside of functions, and then for all constants that were met on the
+  /// way: they come before all other users.
   void raiseRest(Module &M) {
     for (GlobalIFunc &G : reverse(M.ifuncs()))
       raise(G, true);

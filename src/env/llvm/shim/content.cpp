@@ -16,8 +16,8 @@ namespace steplake {
 
 namespace {
 
-/// What begins every text that names a state. The number is that of the scheme: a change of what is hashed, or
-/// how, makes every state another one.
+/// What begins every text that names a state. The number is that of the scheme: a change of what is
+/// hashed, or how, makes every state another one.
 constexpr char Scheme[] = "steplake llvm state 1\n";
 
 /// What a mention of something begins with, where it is mentioned first.
@@ -29,8 +29,8 @@ enum Tag : uint32_t {
   TagForeign,
 };
 
-/// Hashes one part of a module. Everything it mentions gets a number: values of its own in their order, all
-/// else in the order of mention, and is described where it is mentioned first.
+/// Hashes one part of a module. Everything it mentions gets a number: values of its own in their
+/// order, all else in the order of mention, and is described where it is mentioned first.
 class PartHasher {
   KnownHasher Known;
   bool NeedsBitcode = false;
@@ -337,8 +337,8 @@ public:
   }
 };
 
-/// Settles what is shared between parts: globals by their places, blocks by their function and number, distinct
-/// nodes and nameless types by the order in which the module mentions them.
+/// Settles what is shared between parts: globals by their places, blocks by their function and
+/// number, distinct nodes and nameless types by the order in which the module mentions them.
 class Binder {
   enum Kind : uint32_t { MentionsGlobal = 1, MentionsBlock, MentionsOther };
 
@@ -359,7 +359,8 @@ public:
     Place(M.ifuncs());
   }
 
-  /// The place of a global, counted from 1; 0 for what is not in the module, which the verifier rejects.
+  /// The place of a global, counted from 1; 0 for what is not in the module, which the verifier
+  /// rejects.
   uint32_t place(const GlobalValue *G) const {
     auto Found = Places.find(G);
     return Found == Places.end() ? 0 : 1 + Found->second;

@@ -1,8 +1,8 @@
 /// Naming a module by its content, function by function.
 ///
-/// The name of a state (see `ContentIds::summary`) is made of hashes that depend on no address, so that equal
-/// modules have equal names in every process, and of which only those of changed functions are taken anew. It
-/// says exactly what canonical bitcode says, without writing it.
+/// The name of a state (see `ContentIds::summary`) is made of hashes that depend on no address, so
+/// that equal modules have equal names in every process, and of which only those of changed
+/// functions are taken anew. It says exactly what canonical bitcode says, without writing it.
 #pragma once
 
 #include "feature_counts.h"
@@ -27,14 +27,15 @@ namespace steplake {
 
 using Hash128 = llvm::XXH128_hash_t;
 
-/// A thing that a part of a module mentions and that other parts may mention too, so that its identity is
-/// settled for the whole module: a global, a block whose address is taken, a distinct metadata node, a structure
-/// without a name that is no literal.
+/// A thing that a part of a module mentions and that other parts may mention too, so that its
+/// identity is settled for the whole module: a global, a block whose address is taken, a distinct
+/// metadata node, a structure without a name that is no literal.
 using Shared = llvm::PointerUnion<const llvm::GlobalValue *,
                                   const llvm::BasicBlock *,
                                   const llvm::MDNode *, const llvm::StructType *>;
 
-/// A function, or what belongs to none, by itself: what it mentions is numbered in the order of mention.
+/// A function, or what belongs to none, by itself: what it mentions is numbered in the order of
+/// mention.
 struct PartContent {
   Hash128 Hash = {0, 0};
   std::vector<Shared> Mentions;
@@ -42,8 +43,8 @@ struct PartContent {
   bool NeedsBitcode = false;
 };
 
-/// Hashes of what belongs to the context, stays as it is while the context lives, and mentions nothing that is
-/// shared.
+/// Hashes of what belongs to the context, stays as it is while the context lives, and mentions
+/// nothing that is shared.
 struct KnownContent {
   /// Takes in the types that are mentioned: the fingerprint tells when one gets another name.
   KnownTypes &Named;
@@ -79,8 +80,8 @@ public:
   /// Forgets what was found out about that which belongs to no function.
   void forgetRest() { Rest.reset(); }
 
-  /// Writes the text whose SHA-1 names the state to `Out`. Block numbers must be canonical. False: the module
-  /// holds something that has no hash here; its bitcode names it.
+  /// Writes the text whose SHA-1 names the state to `Out`. Block numbers must be canonical. False:
+  /// the module holds something that has no hash here; its bitcode names it.
   bool summary(llvm::Module &M, llvm::SmallVectorImpl<char> &Out);
 
   /// What features count in a function of a canonical module.

@@ -27,8 +27,8 @@ struct SteplakeEngine {
     Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
   }
 
-  /// Forgets all results. Kept over steps they would make passes take other decisions than on a module
-  /// that was just read.
+  /// Forgets all results. Kept over steps they would make passes take other decisions than on a
+  /// module that was just read.
   ///
   /// What else outlives a step, in LLVM 22, shows in no later step of the same program:
   /// - The target machine keeps the subtargets that functions asked for, by all that goes into one:
@@ -49,7 +49,8 @@ struct SteplakeEngine {
 extern "C" {
 
 SteplakeEngine *steplake_llvm_engine_create(LLVMTargetMachineRef Machine) {
-  // Nothing here can go on without memory: LLVM says so and ends, where `operator new` would throw through it.
+  // Nothing here can go on without memory: LLVM says so and ends, where `operator new` would throw
+  // through it.
   static bool Installed = (install_out_of_memory_new_handler(), true);
   (void)Installed;
   return new SteplakeEngine(*reinterpret_cast<TargetMachine *>(Machine));

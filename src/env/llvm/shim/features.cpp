@@ -16,8 +16,8 @@ using namespace steplake;
 
 namespace {
 
-/// InstCount's opcodes from position 3 on, in LLVM 10's order. LLVM 22 numbers opcodes otherwise, and what
-/// it has more (`PtrToAddr`) counts in the totals only.
+/// InstCount's opcodes from position 3 on, in LLVM 10's order. LLVM 22 numbers opcodes otherwise,
+/// and what it has more (`PtrToAddr`) counts in the totals only.
 const unsigned InstCountOpcodes[] = {
     Instruction::Ret,           Instruction::Br,
     Instruction::Switch,        Instruction::IndirectBr,

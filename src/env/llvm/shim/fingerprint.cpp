@@ -163,8 +163,8 @@ bool isLocal(const Value *V) {
   return isa_and_nonnull<Instruction, Argument, BasicBlock>(V);
 }
 
-/// The links of all uses give the order of the lists. Lists of what belongs to no function run through many;
-/// those that anyone looks at are taken in one place for all.
+/// The links of all uses give the order of the lists. Lists of what belongs to no function run
+/// through many; those that anyone looks at are taken in one place for all.
 uint64_t hashLocalUses(const Function &F) {
   Hasher Order;
   for (const BasicBlock &B : F)
@@ -342,8 +342,8 @@ class GlobalUses {
   ExpressionHashes &Expressions;
   Hasher Order;
 
-  /// Constants are told apart by their own operands alone where these are few, as those of expressions are;
-  /// each operand of an aggregate that matters comes by here as a use of its own.
+  /// Constants are told apart by their own operands alone where these are few, as those of
+  /// expressions are; each operand of an aggregate that matters comes by here as a use of its own.
   uint64_t constant(const Constant &C, const Use &Operand) {
     Hasher H;
     H.pointer(&C);

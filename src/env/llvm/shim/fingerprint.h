@@ -14,8 +14,8 @@
 
 namespace steplake {
 
-/// A hash over a function's content (identities of instructions, operands, types, attributes, metadata and
-/// every field that is none of these) and one over the order of its local use-lists.
+/// A hash over a function's content (identities of instructions, operands, types, attributes,
+/// metadata and every field that is none of these) and one over the order of its local use-lists.
 struct FunctionPrint {
   const llvm::Function *Function = nullptr;
   uint64_t Content = 0;
@@ -23,12 +23,14 @@ struct FunctionPrint {
   uint64_t Instructions = 0;
   /// Some attribute of it or of its calls gives an alignment.
   bool HasAlignment = false;
-  /// Where its part of `Fingerprint::Shared` ends; it begins where that of the function before ends.
+  /// Where its part of `Fingerprint::Shared` ends; it begins where that of the function before
+  /// ends.
   size_t SharedEnd = 0;
 };
 
-/// Hashes of things that belong to the context, by their addresses. They can be rewritten in place, and one can
-/// die and leave its address to another: while address and users stay, the content is another.
+/// Hashes of things that belong to the context, by their addresses. They can be rewritten in place,
+/// and one can die and leave its address to another: while address and users stay, the content is
+/// another.
 template <typename T> class InPlace {
   llvm::DenseMap<const T *, uint64_t> Hashes;
   uint64_t Sum = 0;
@@ -62,8 +64,8 @@ public:
   bool contains(const T *Thing) const { return Hashes.contains(Thing); }
 };
 
-/// A module's fingerprint. It rests on addresses: two are comparable only if they were taken of the same
-/// module object, within one process.
+/// A module's fingerprint. It rests on addresses: two are comparable only if they were taken of the
+/// same module object, within one process.
 struct Fingerprint {
   /// Globals, aliases, module-level metadata and text.
   uint64_t Content = 0;
@@ -80,7 +82,8 @@ struct Fingerprint {
   /// The order of the use-lists of globals, and of constants that use globals.
   uint64_t Order = 0;
   std::vector<FunctionPrint> Functions;
-  /// The uses that instructions make of values that belong to no function, function by function, in order.
+  /// The uses that instructions make of values that belong to no function, function by function, in
+  /// order.
   std::vector<llvm::Use *> Shared;
 
   /// Those of the function at `Index`.
@@ -92,8 +95,8 @@ struct Fingerprint {
   uint64_t instructions() const;
 };
 
-/// The named types that a module has been seen to use. They belong to the context, where a pass can rename
-/// them without touching the module.
+/// The named types that a module has been seen to use. They belong to the context, where a pass can
+/// rename them without touching the module.
 class KnownTypes {
   llvm::DenseSet<const llvm::Type *> Seen;
   std::vector<const llvm::StructType *> Named;
@@ -116,8 +119,8 @@ private:
 struct Difference {
   /// Globals or module-level content.
   bool Module = false;
-  /// Names of types, nodes of metadata that were rewritten in place, or aggregates that use globals no more: it is
-  /// not known who mentions them.
+  /// Names of types, nodes of metadata that were rewritten in place, or aggregates that use globals
+  /// no more: it is not known who mentions them.
   bool Everywhere = false;
   /// Metadata nodes: some are gone, new, or rewritten.
   bool Nodes = false;
@@ -129,8 +132,8 @@ struct Difference {
   llvm::SmallVector<llvm::Function *, 8> Functions;
   /// Those of them that have attributes which give alignments.
   llvm::SmallVector<llvm::Function *, 8> Aligned;
-  /// Functions whose local use-lists may be out of order: those, and those where nothing but the order is
-  /// another.
+  /// Functions whose local use-lists may be out of order: those, and those where nothing but the
+  /// order is another.
   llvm::SmallPtrSet<const llvm::Function *, 8> Unordered;
 
   bool order() const { return Order || !Unordered.empty(); }
@@ -142,11 +145,12 @@ struct Difference {
 /// A hash over the names of types.
 uint64_t hashTypeNames(const KnownTypes &Types);
 
-/// Takes the fingerprint of `M` into `Print`, whose storage is used again, and the types of `M` into `Types`.
+/// Takes the fingerprint of `M` into `Print`, whose storage is used again, and the types of `M`
+/// into `Types`.
 void takeFingerprint(llvm::Module &M, KnownTypes &Types, Fingerprint &Print);
 
-/// Takes the part of the fingerprint that use-lists tell anew: all of the module's, and those of the
-/// functions that were out of order.
+/// Takes the part of the fingerprint that use-lists tell anew: all of the module's, and those of
+/// the functions that were out of order.
 void takeOrder(llvm::Module &M, const Difference &Changed, Fingerprint &Print);
 
 /// Compares the fingerprints of `M` before and after.

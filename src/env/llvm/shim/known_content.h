@@ -34,8 +34,8 @@ void addConstantFields(Words &Out, const llvm::Constant &C);
 /// The type that a constant mentions beside its own.
 const llvm::Type *sourceType(const llvm::Constant &C);
 
-/// Finds out the hashes of `KnownContent`. Each gives none for what mentions something that is shared, or can die and
-/// leave its address to another.
+/// Finds out the hashes of `KnownContent`. Each gives none for what mentions something that is
+/// shared, or can die and leave its address to another.
 class KnownHasher {
   KnownContent &Known;
   /// Nodes under way: those that are not distinct can lead back to themselves as well.

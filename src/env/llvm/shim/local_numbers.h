@@ -12,14 +12,15 @@
 
 namespace steplake {
 
-/// The numbers of a function's own values: its arguments, then block by block the block and its instructions.
+/// The numbers of a function's own values: its arguments, then block by block the block and its
+/// instructions.
 class LocalNumbers {
   const llvm::Function *Owner = nullptr;
   llvm::SmallVector<uint32_t, 0> Blocks;
 
 public:
-  /// Numbers the values of `F`, whose block numbers are canonical, and gives their count. Instructions are numbered
-  /// within their blocks by LLVM itself, which saves a table of them.
+  /// Numbers the values of `F`, whose block numbers are canonical, and gives their count.
+  /// Instructions are numbered within their blocks by LLVM itself, which saves a table of them.
   uint32_t take(llvm::Function &F) {
     Owner = &F;
     Blocks.resize(F.getMaxBlockNumber());

@@ -19,8 +19,8 @@ using namespace steplake;
 
 namespace {
 
-/// Takes every diagnostic and says nothing: the standard streams belong to the program around, and LLVM's
-/// own handler ends the process on an error.
+/// Takes every diagnostic and says nothing: the standard streams belong to the program around, and
+/// LLVM's own handler ends the process on an error.
 struct SilentHandler final : DiagnosticHandler {
   bool handleDiagnostics(const DiagnosticInfo &) override { return true; }
 };
@@ -32,7 +32,8 @@ std::string firstLine(StringRef Text) {
   return Text.trim().split('\n').first.str();
 }
 
-/// Drops the module flags that only say in which format debug info was, so that `-g` makes no difference.
+/// Drops the module flags that only say in which format debug info was, so that `-g` makes no
+/// difference.
 void dropDebugInfoFlags(Module &M) {
   NamedMDNode *Flags = M.getModuleFlagsMetadata();
   if (!Flags)
@@ -167,7 +168,8 @@ void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
   takeFingerprint(*Module->IR, Module->Types, Module->Print);
   Module->IsWritten = false;
   Module->Ids.forget();
-  // From now on it is known which types are mentioned anywhere, so that one that gets another name is seen.
+  // From now on it is known which types are mentioned anywhere, so that one that gets another name
+  // is seen.
   hashContent(*Module);
 }
 

@@ -56,32 +56,33 @@ struct SteplakeModule {
 
 namespace steplake {
 
-/// Gives the declarations of intrinsics the attributes that reading bitcode gives them. Passes may infer
-/// more; that would be lost on the next read.
+/// Gives the declarations of intrinsics the attributes that reading bitcode gives them. Passes may
+/// infer more; that would be lost on the next read.
 void canonicaliseIntrinsics(SteplakeModule &Module);
 
-/// Destroys constants that nothing uses any more. They live on in the context, as users of the globals that
-/// they mention.
+/// Destroys constants that nothing uses any more. They live on in the context, as users of the
+/// globals that they mention.
 void dropDeadConstants(llvm::Module &M);
 
-/// Puts every use-list into an order that follows from the module's content: ascending by the place of the
-/// user. Optimisers see use-lists, and bitcode does not hold their order.
-/// Dead constants must be gone: they are users too.
+/// Puts every use-list into an order that follows from the module's content: ascending by the place
+/// of the user. Optimisers see use-lists, and bitcode does not hold their order. Dead constants
+/// must be gone: they are users too.
 void canonicaliseUseLists(llvm::Module &M);
 
-/// The same for a module that was canonical before `Changed` came about, and whose content `Print` is of.
+/// The same for a module that was canonical before `Changed` came about, and whose content `Print`
+/// is of.
 void canonicaliseUseLists(llvm::Module &M, const Difference &Changed,
                           const Fingerprint &Print);
 
-/// Drops attributes of `F` and of its calls that bitcode can hold but its reader does not take: alignments
-/// of 2^32, which inference arrives at for unreachable code. True if there were any.
+/// Drops attributes of `F` and of its calls that bitcode can hold but its reader does not take:
+/// alignments of 2^32, which inference arrives at for unreachable code. True if there were any.
 bool dropUnreadable(llvm::Function &F);
 
 /// Starts the numbers that LLVM appends to clashing global names from 1 again, as after a read.
 void resetUniqueNames(llvm::Module &M);
 
-/// Registers a fixed list of metadata kinds and bundle tags: bitcode lists every registered one, so a pass
-/// that registers its own on first use would make equal modules differ.
+/// Registers a fixed list of metadata kinds and bundle tags: bitcode lists every registered one, so
+/// a pass that registers its own on first use would make equal modules differ.
 void registerFixedNames(llvm::LLVMContext &Context);
 
 } // namespace steplake

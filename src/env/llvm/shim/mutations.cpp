@@ -1,5 +1,5 @@
-/// Changes one field of a module at a time, for the test that the fingerprint sees every field. Nothing but
-/// that test refers to this file, so it is not linked into the program.
+/// Changes one field of a module at a time, for the test that the fingerprint sees every field.
+/// Nothing but that test refers to this file, so it is not linked into the program.
 #include "module.h"
 #include "steplake_llvm.h"
 
@@ -379,8 +379,8 @@ extern "C" void steplake_llvm_break_constant(SteplakeModule *Module) {
   First->replaceAllUsesWith(ConstantPointerNull::get(First->getType()));
 }
 
-/// Gives the module a table of `Depth` dimensions, each of two equal elements: as many ways lead to the function
-/// `first` as the table has elements, over as many constants as it has dimensions.
+/// Gives the module a table of `Depth` dimensions, each of two equal elements: as many ways lead to
+/// the function `first` as the table has elements, over as many constants as it has dimensions.
 extern "C" void steplake_llvm_nest_constants(SteplakeModule *Module, size_t Depth) {
   Constant *Table = Module->IR->getFunction("first");
   Constant *Sum = ConstantExpr::getPtrToInt(

@@ -1,8 +1,9 @@
 /// The C interface of the shim: what neither inkwell nor LLVM's own C API reaches.
 ///
-/// Two handles. A *module* holds one program in a context of its own; an *engine* holds what it takes to
-/// run passes over modules. Neither may be used by two threads at once; both may move between threads.
-/// Texts and bytes that come back are borrowed: they are good until the next call on the same handle.
+/// Two handles. A *module* holds one program in a context of its own; an *engine* holds what it
+/// takes to run passes over modules. Neither may be used by two threads at once; both may move
+/// between threads. Texts and bytes that come back are borrowed: they are good until the next call
+/// on the same handle.
 #pragma once
 
 #include "llvm-c/TargetMachine.h"
@@ -36,9 +37,9 @@ typedef enum {
 /// Sizes of the feature vectors.
 enum { SteplakeInstCountSize = 70, SteplakeAutophaseSize = 56 };
 
-/// Prepares a fresh context: registers what the bitcode of every state lists (metadata kinds, bundle
-/// tags), and keeps diagnostics off the standard streams. `DiscardNames` drops the names of local values;
-/// textual IR can be read only without.
+/// Prepares a fresh context: registers what the bitcode of every state lists (metadata kinds,
+/// bundle tags), and keeps diagnostics off the standard streams. `DiscardNames` drops the names of
+/// local values; textual IR can be read only without.
 void steplake_llvm_context_prepare(LLVMContextRef Context, int DiscardNames);
 
 /// An empty handle for a program in `Context`, which must outlive it.
@@ -56,26 +57,30 @@ int steplake_llvm_module_verify(SteplakeModule *Module);
 /// Why the last call failed.
 SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module);
 
-/// Makes a program that comes from outside one of this environment: without debug info and names that
-/// only tell where it was compiled, for `Machine`'s target where it names none. False: it is for another
-/// target; the message says so.
+/// Makes a program that comes from outside one of this environment: without debug info and names
+/// that only tell where it was compiled, for `Machine`'s target where it names none. False: it is
+/// for another target; the message says so.
 int steplake_llvm_module_adopt(SteplakeModule *Module,
                                LLVMTargetMachineRef Machine);
 
-/// Brings what bitcode does not hold (the order of use-lists, the attributes of intrinsics, block numbers)
-/// into a form that depends on the content alone, and takes the fingerprint that changes are told by.
+/// Brings what bitcode does not hold (the order of use-lists, the attributes of intrinsics, block
+/// numbers) into a form that depends on the content alone, and takes the fingerprint that changes
+/// are told by.
 void steplake_llvm_module_canonicalise(SteplakeModule *Module);
 
-/// Verifies what runs have changed since the last verification. False: the message says what is broken.
+/// Verifies what runs have changed since the last verification. False: the message says what is
+/// broken.
 int steplake_llvm_module_verify_changes(SteplakeModule *Module);
 
 /// Canonicalises what the last run changed.
 void steplake_llvm_module_settle(SteplakeModule *Module);
 
-/// The text whose SHA-1 names the state: equal for two canonical modules exactly when their bitcode is.
+/// The text whose SHA-1 names the state: equal for two canonical modules exactly when their bitcode
+/// is.
 SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module);
 
-/// The module as plain bitcode: no use-list order, no symbol table for linkers. Kept until the module changes.
+/// The module as plain bitcode: no use-list order, no symbol table for linkers. Kept until the
+/// module changes.
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module);
 
 /// Says what `steplake_llvm_module_write` gives, where that is known.
@@ -85,15 +90,17 @@ void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
 /// The module as text.
 SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module);
 
-/// Instructions, as `Module::getInstructionCount` counts them. The module must have been canonicalised.
+/// Instructions, as `Module::getInstructionCount` counts them. The module must have been
+/// canonicalised.
 uint64_t steplake_llvm_module_instructions(const SteplakeModule *Module);
 
 /// InstCount and Autophase. The module must be canonical.
 void steplake_llvm_module_features(SteplakeModule *Module, int32_t *InstCount,
                                    int32_t *Autophase);
 
-/// The names that the context has registered beyond those of every fresh context, one a line: metadata
-/// kinds, bundle tags, synchronisation scopes. Passes that register more make equal modules differ.
+/// The names that the context has registered beyond those of every fresh context, one a line:
+/// metadata kinds, bundle tags, synchronisation scopes. Passes that register more make equal
+/// modules differ.
 SteplakeBytes steplake_llvm_module_registered(SteplakeModule *Module);
 
 /// `Machine` must outlive the engine.
@@ -105,8 +112,8 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
                                            SteplakeModule *Module,
                                            const char *Pipeline, size_t Size);
 
-/// Runs a pass pipeline and nothing else: the floor that steps are measured against. False: the pipeline's
-/// text is not one; the message says why.
+/// Runs a pass pipeline and nothing else: the floor that steps are measured against. False: the
+/// pipeline's text is not one; the message says why.
 int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size);

@@ -57,7 +57,8 @@ fn the_id_changes_with_every_field() {
     }
 }
 
-/// A global and a block of a function, by their numbers, could be taken for a block of another and a global.
+/// A global and a block of a function, by their numbers, could be taken for a block of another and
+/// a global.
 #[test]
 fn mentions_of_globals_and_of_blocks_are_told_apart() {
     let program = |first: &str, second: &str| {
