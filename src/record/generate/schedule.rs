@@ -13,9 +13,12 @@ use crate::model::StateId;
 use crate::store::EpisodeRow;
 
 /// How far ahead of the oldest unsettled episode others may be played, for each job. What is played
-/// beyond the stop of a run is thrown away, so the window is small where the stop is not known.
-const WINDOW_PER_JOB: u32 = 4;
-const WINDOW_PER_JOB_SURE: u32 = 64;
+/// beyond the stop of a run is thrown away, so few are where the stop may come before them. Of
+/// those that the run is sure to need there are enough to keep the other jobs busy for the minute
+/// that it may take to find out whose fault a failure is; but not more, since a resumed run plays
+/// what did not settle again.
+const AHEAD_PER_JOB: u32 = 4;
+const AHEAD_PER_JOB_SURE: u32 = 256;
 
 /// An episode that was played.
 #[derive(Debug)]
@@ -46,7 +49,7 @@ pub(super) struct Schedule {
     round: u32,
     /// Episodes of one benchmark wait for each other.
     serial: bool,
-    window: u32,
+    jobs: u32,
     /// All places below are settled.
     settled: u32,
     /// The places that are being played or wait to be settled.
@@ -62,11 +65,6 @@ pub(super) struct Schedule {
 impl Schedule {
     /// The schedule of what is left of `plan` after its `past`.
     pub(super) fn new(plan: &Plan, past: Past) -> Self {
-        let jobs = u32::try_from(plan.jobs).unwrap_or(u32::MAX);
-        let per_job = match plan.stop {
-            Stop::States(_) => WINDOW_PER_JOB,
-            Stop::Steps(_) | Stop::Episodes(_) => WINDOW_PER_JOB_SURE,
-        };
         let places = Places::new(plan);
         let mut schedule = Self {
             places,
@@ -77,7 +75,7 @@ impl Schedule {
             episode_length: plan.episode_length,
             round: places.round(),
             serial: plan.policy == Policy::Explore,
-            window: jobs.saturating_mul(per_job),
+            jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
             settled: past.settled,
             given: BTreeSet::new(),
             played: BTreeMap::new(),
@@ -113,8 +111,7 @@ impl Schedule {
         if self.over {
             return Next::Finished;
         }
-        let end = self.settled.saturating_add(self.window);
-        for place in self.settled..end {
+        for place in self.settled..self.settled.saturating_add(self.ahead()) {
             if matches!(self.stop, Stop::Episodes(episodes) if u64::from(place) >= episodes) {
                 break;
             }
@@ -126,6 +123,17 @@ impl Schedule {
             return Next::Play { ordinal: self.places.ordinal(place), steps_max };
         }
         Next::Wait
+    }
+
+    /// How many places from the oldest unsettled one on may be played.
+    fn ahead(&self) -> u32 {
+        let most = self.jobs.saturating_mul(AHEAD_PER_JOB_SURE);
+        let Stop::States(states) = self.stop else { return most };
+        let missing = states.saturating_sub(self.states.len() as u64);
+        // No episode comes to more states than its steps and one.
+        let sure = missing.div_ceil(u64::from(self.episode_length) + 1);
+        let least = self.jobs.saturating_mul(AHEAD_PER_JOB);
+        u32::try_from(sure).unwrap_or(u32::MAX).clamp(least, most)
     }
 
     fn waits_for_its_benchmark(&self, place: u32) -> bool {
@@ -274,6 +282,22 @@ mod tests {
         let plan = plan(Stop::Episodes(2), Policy::Random, 2);
         let past = Past { settled: 2, steps: 20, failed_starts_from: 2, ..Past::default() };
         assert_eq!(Schedule::new(&plan, past).next(), Next::Finished);
+    }
+
+    #[test]
+    fn jobs_play_all_that_is_sure_to_be_needed_while_one_episode_lasts() {
+        // An episode comes to at most 11 states.
+        for (states, ahead) in [(11 * 100, 100), (11 * 100 + 1, 101), (1, 8), (1 << 40, 512)] {
+            let mut schedule =
+                Schedule::new(&plan(Stop::States(states), Policy::Random, 2), Past::default());
+            for ordinal in 0..ahead {
+                assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
+                if ordinal > 0 {
+                    assert!(schedule.take(play(ordinal, 10)).is_empty());
+                }
+            }
+            assert_eq!(schedule.next(), Next::Wait, "{states} states");
+        }
     }
 
     #[test]
