@@ -203,51 +203,51 @@ impl WorkerSession {
 
     /// Finds out whose fault a failure is, in fresh workers and careful mode: the step that failed,
     /// or none where the suspects get on this time; then they are visited.
+    ///
+    /// A failure is believed when a fresh worker fails at the action that the worker before it was
+    /// at. Where it fails at an earlier one, that action is the suspect of another fresh worker.
     fn judge(
         &mut self,
         pending: &mut VecDeque<u16>,
         mut suspects: Suspects,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<Option<Step>>, SessionError> {
-        if suspects.count == 0 {
-            // It died after the last of them was confirmed.
-            return Ok(ControlFlow::Continue(()));
-        }
-        tracing::debug!(
-            suspects = suspects.count,
-            detail = suspects.failure.detail,
-            "something failed, and is played again in a fresh worker"
-        );
         let rewards = self.spec.reward_spaces.len();
         let failed =
             |failure| ControlFlow::Break(Some(Step::failed(failure, rewards, Duration::ZERO)));
-        // The suspects that did not get on yet, and whether the failure is that of the first of
-        // them.
-        let (mut left, mut is_first) = (suspects.count, suspects.count == 1);
-        while left > 0 {
+        // With no suspects, it died after the last of them was confirmed.
+        let is_after_all = suspects.count == 0;
+        while suspects.count > 0 {
+            tracing::debug!(
+                suspects = suspects.count,
+                detail = suspects.failure.detail,
+                "something failed, and is played again in a fresh worker"
+            );
             match self.try_bring_back()? {
                 Again::There => {}
                 // An action on the way depends on more than the state.
-                _ if is_first && self.is_in_doubt() => {
+                _ if suspects.count == 1 && self.is_in_doubt() => {
                     let action = pending.front().copied().unwrap_or(u16::MAX);
                     return self.judge_in_state(action, &suspects.failure).map(failed);
                 }
                 again => again.demand_there()?,
             }
             let before = pending.len();
-            match self.play(pending, left, None, visit)? {
+            match self.play(pending, suspects.count, None, visit)? {
                 Batch::Stopped => return Ok(ControlFlow::Break(None)),
                 Batch::Failed(again) => {
                     let got_on = before - pending.len();
-                    if got_on == 0 && is_first {
+                    if got_on + 1 == suspects.count {
                         return Ok(failed(again.failure));
                     }
-                    (left, is_first, suspects) = (left - got_on, true, again);
+                    suspects = again;
                 }
                 Batch::Done | Batch::Ended(_) => break,
             }
         }
-        self.note_repeated(&suspects.failure);
+        if !is_after_all {
+            self.note_repeated(&suspects.failure);
+        }
         Ok(ControlFlow::Continue(()))
     }
 
