@@ -5,7 +5,8 @@
 //! walk is run under several conditions: in processes with other settings of the allocator, on what
 //! the C library takes for an older CPU, with and without address randomisation, and with heaps
 //! whose holes lie in another order each time. Every step is also run from the stored bitcode of
-//! the state before. Wherever two of these differ, the action is not replayable.
+//! the state before. Wherever two of these differ, be it in whether the process dies, the action is
+//! not replayable.
 //!
 //! Each condition has a child process, since some actions kill theirs: the caller's own binary,
 //! executed again, which is to call [`probe_child`].
@@ -220,12 +221,15 @@ impl<'a> Prober<'a> {
                 Err((step, death)) => {
                     let action = walk.actions.remove(step);
                     let place = self.place(&walk, step);
+                    // Under the conditions before, the whole walk got past it.
+                    let differs = first.is_some() && matches!(death, Death::Crash);
                     note(&self.pipelines[action], &|finding| {
                         let (count, what) = match death {
                             Death::TimeOut => (&mut finding.time_outs, "time-out"),
                             Death::Crash => (&mut finding.crashes, "crash"),
                         };
                         *count += 1;
+                        finding.process_differs += u64::from(differs);
                         finding.point_out(what, &place);
                     });
                     // What the conditions before saw of this walk went past the action that is
