@@ -9,10 +9,14 @@ use crate::model::{
 /// What it takes to play an episode again, and to go on with it.
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
+    /// Its program is a state further on, where the way back begins there.
     pub(super) benchmark: Benchmark,
+    /// The steps before the way back.
+    pub(super) steps_before: u64,
     pub(super) action_space: String,
     pub(super) baselines: Baselines,
     pub(super) watch: Watch,
+    /// The way back.
     pub(super) actions: Vec<u16>,
     pub(super) state: StateId,
     /// Of the keyframes since the start, or since this session was forked.
@@ -22,7 +26,8 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    /// Asks a worker to start it.
+    /// Asks a worker to begin it where its actions begin. Rewards go on from there: they depend on
+    /// the baselines of the program and on the cost of the state alone.
     pub(super) fn start_request(&self, session: u32) -> Request {
         let start = Start {
             benchmark: &self.benchmark,
@@ -30,32 +35,27 @@ impl Episode {
             baselines: Some(&self.baselines),
             watch: &self.watch,
         };
-        Request::Start { session, start: WireStart::new(&start) }
+        let mut start = WireStart::new(&start);
+        start.steps = self.steps_before;
+        Request::Start { session, start }
     }
 
-    /// Asks a worker to start in its present state, if that came along. What an action comes to
-    /// there is what it comes to in the episode, but for rewards.
-    pub(super) fn start_in_state_request(
-        &self,
-        session: u32,
-        spec: &EnvironmentSpec,
-    ) -> Option<Request> {
+    /// Lets the way back begin in the present state, where an action on the way may lead elsewhere
+    /// next time. From such an action on, states come along.
+    pub(super) fn shorten_way_back(&mut self, spec: &EnvironmentSpec) {
         let itself = spec.state_index();
-        let (_, value) = self.observed.iter().find(|(space, _)| *space == itself)?;
-        let Value::Bytes(state) = value else { return None };
-        let start = Start {
-            benchmark: &Benchmark { program: state.as_slice().into(), ..self.benchmark.clone() },
-            action_space: &self.action_space,
-            baselines: Some(&self.baselines),
-            watch: &Watch::default(),
-        };
-        let mut start = WireStart::new(&start);
-        start.steps = self.actions.len() as u64;
-        Some(Request::Start { session, start })
+        let state = self.observed.iter().find(|(space, _)| *space == itself);
+        if self.is_in_doubt(spec)
+            && let Some((_, Value::Bytes(state))) = state
+        {
+            self.benchmark.program = state.as_slice().into();
+            self.steps_before += self.actions.len() as u64;
+            self.actions.clear();
+        }
     }
 
     /// Whether an action was taken that may lead elsewhere next time.
-    pub(super) fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
+    fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
         let is_sure = |&action| flags(spec, &self.action_space, ActionIndex(action)).replayable;
         !self.actions.iter().all(is_sure)
     }

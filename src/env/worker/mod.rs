@@ -16,9 +16,8 @@
 //! if nothing had happened, and is counted ([`Environment::repeated_windows`]).
 //!
 //! Where an action came before that is not a pure function of the state, playing the actions again
-//! may lead elsewhere. So from such an action on, each state is sent along whole, and the fresh
-//! worker begins in the one in which the next action failed. It has no rewards to go on with: where
-//! it gets on, that is [`SessionError::Machine`].
+//! may lead elsewhere. So from such an action on, each state is sent along whole, and a fresh
+//! worker begins in the last one.
 //!
 //! A worker that panics has a defect of ours: [`SessionError::Defect`], and nothing is recorded.
 //!

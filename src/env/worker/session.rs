@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use super::episode::Episode;
 use super::process::Death;
-use super::way_back::{Again, InState};
 use super::wire::{self, Reply, Request, WireStart, WireValue};
 use super::{RESTARTS_MAX, Worker, WorkerTrouble};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
@@ -223,15 +222,6 @@ impl WorkerSession {
                 detail = suspects.failure.detail,
                 "something failed, and is played again in a fresh worker"
             );
-            match self.try_bring_back()? {
-                Again::There => {}
-                // An action on the way depends on more than the state.
-                _ if suspects.count == 1 && self.is_in_doubt() => {
-                    let action = pending.front().copied().unwrap_or(u16::MAX);
-                    return self.judge_in_state(action, &suspects.failure).map(failed);
-                }
-                again => again.demand_there()?,
-            }
             let before = pending.len();
             match self.play(pending, suspects.count, None, visit)? {
                 Batch::Stopped => return Ok(ControlFlow::Break(None)),
@@ -254,32 +244,6 @@ impl WorkerSession {
     fn note_repeated(&self, failure: &Failure) {
         lock(&self.worker).repeated_windows.fetch_add(1, Ordering::Relaxed);
         tracing::info!(detail = failure.detail, "a failure did not repeat in a fresh worker");
-    }
-
-    /// Finds out whose fault the failure of an action is where nothing leads back to its state: how
-    /// it failed in a fresh worker that began there. Where it did not, the episode cannot go on,
-    /// since it has no rewards there.
-    fn judge_in_state(&mut self, action: u16, failure: &Failure) -> Result<Failure, SessionError> {
-        let said = match self.fail_in_state(action)? {
-            InState::Failed(again) => return Ok(again),
-            InState::GotOn => {
-                self.note_repeated(failure);
-                "did not fail in a fresh one that began in the same state".to_owned()
-            }
-            InState::Unreachable(why) => {
-                format!("a fresh one did not come to the state that it failed in: {why}")
-            }
-        };
-        Err(SessionError::Machine(format!(
-            "an action failed in one worker ({}) and {said}; what came before it cannot be played \
-             again, since it depends on more than the program",
-            failure.detail
-        )))
-    }
-
-    /// Whether the episode came by an action that may lead elsewhere next time.
-    fn is_in_doubt(&self) -> bool {
-        self.episode.as_ref().is_some_and(|episode| episode.is_in_doubt(&self.spec))
     }
 
     /// Starts an episode in the worker at hand; after a failure once more, in a fresh one.
@@ -326,6 +290,7 @@ impl Session for WorkerSession {
         let (state, baselines) = (StateId(state), Baselines(baselines));
         self.episode = Some(Episode {
             benchmark: start.benchmark.clone(),
+            steps_before: 0,
             action_space: start.action_space.to_owned(),
             baselines: baselines.clone(),
             watch: start.watch.clone(),

@@ -7,7 +7,7 @@ use crate::env::SessionError;
 use crate::model::{Failure, StateId, Step};
 
 /// What playing the actions of an episode again came to.
-pub(super) enum Again {
+enum Again {
     /// The episode's state.
     There,
     /// Another one.
@@ -16,16 +16,8 @@ pub(super) enum Again {
     Failed(Failure),
 }
 
-/// What an action came to in a fresh worker that began in the episode's state.
-pub(super) enum InState {
-    Failed(Failure),
-    GotOn,
-    /// The worker did not begin in that state, for this reason.
-    Unreachable(String),
-}
-
 impl Again {
-    pub(super) fn demand_there(self) -> Result<(), SessionError> {
+    fn demand_there(self) -> Result<(), SessionError> {
         let said = match self {
             Self::There => return Ok(()),
             Self::Elsewhere(state) => format!("this time they led to {state}"),
@@ -39,21 +31,16 @@ impl Again {
 }
 
 impl WorkerSession {
-    /// Makes sure that a living worker holds this session's state.
+    /// Makes sure that a living worker holds this session's state, in several workers if need be.
     pub(super) fn bring_back(&mut self) -> Result<(), SessionError> {
-        self.try_bring_back()?.demand_there()
-    }
-
-    /// Brings the session's state back where its worker is gone, in several workers if need be.
-    pub(super) fn try_bring_back(&mut self) -> Result<Again, SessionError> {
         let mut attempts = 0;
         loop {
             match self.play_again() {
-                Ok(Again::There) => return Ok(Again::There),
+                Ok(Again::There) => return Ok(()),
                 Ok(other) => {
                     lock(&self.worker).renew();
                     if attempts == RESTARTS_MAX {
-                        return Ok(other);
+                        return other.demand_there();
                     }
                     attempts += 1;
                 }
@@ -67,12 +54,13 @@ impl WorkerSession {
     /// from outside.
     fn play_again(&mut self) -> Result<Again, WorkerTrouble> {
         let environment = self.spec.name;
-        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
+        let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let mut worker = lock(&self.worker);
         worker.process(environment)?;
         if self.generation == worker.generation {
             return Ok(Again::There);
         }
+        episode.shorten_way_back(&self.spec);
         let wall_max = worker.config.start_wall_max();
         let mut state = match worker.ask(environment, &episode.start_request(self.number), wall_max)
         {
@@ -108,63 +96,6 @@ impl WorkerSession {
         }
         self.generation = worker.generation;
         Ok(Again::There)
-    }
-
-    /// Begins in the episode's state in a fresh worker, without the actions that led there, and
-    /// takes one more.
-    pub(super) fn fail_in_state(&mut self, action: u16) -> Result<InState, SessionError> {
-        loop {
-            let tried = self.try_in_state(action);
-            lock(&self.worker).renew();
-            match tried {
-                Ok(found) => return Ok(found),
-                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
-                    self.note_end(&death)?;
-                }
-                Err(WorkerTrouble::Death(death)) => return Ok(InState::Failed(death.failure)),
-                Err(WorkerTrouble::Error(error)) => return Err(error),
-            }
-        }
-    }
-
-    /// An `Err` of a death is one from outside, or of the action.
-    fn try_in_state(&self, action: u16) -> Result<InState, WorkerTrouble> {
-        let (environment, session) = (self.spec.name, self.number);
-        let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
-        let Some(start) = episode.start_in_state_request(session, &self.spec) else {
-            return Ok(InState::Unreachable("it did not come along".to_owned()));
-        };
-        let mut worker = lock(&self.worker);
-        worker.renew();
-        let wall_max = worker.config.start_wall_max();
-        match worker.ask(environment, &start, wall_max) {
-            Ok(Reply::Started { state, .. }) if StateId(state) == episode.state => {}
-            Ok(Reply::Started { state, .. }) => {
-                return Ok(InState::Unreachable(format!("it is {} there", StateId(state))));
-            }
-            Ok(other) => return Err(unexpected(&other).into()),
-            Err(WorkerTrouble::Death(death)) if !death.is_from_outside() => {
-                return Ok(InState::Unreachable(death.failure.detail));
-            }
-            Err(WorkerTrouble::Error(SessionError::BadProgram { detail, .. })) => {
-                return Ok(InState::Unreachable(detail));
-            }
-            Err(other) => return Err(other),
-        }
-        let wall_max = worker.config.step_wall_max();
-        let process = worker.last_process(environment)?;
-        let actions = vec![action];
-        process.send(&Request::Steps { session, actions, changes: Some(0), window: None });
-        let mut reply = process.receive(wall_max)?;
-        if let Reply::Step { .. } = reply {
-            reply = process.receive(wall_max)?;
-        }
-        match reply {
-            Reply::Done => Ok(InState::GotOn),
-            Reply::Broken { kind, detail } => Ok(InState::Failed(wire::failure(&kind, detail))),
-            Reply::Error(error) => Err(error.into_session_error(environment).into()),
-            other => Err(unexpected(&other).into()),
-        }
     }
 }
 
