@@ -240,7 +240,8 @@ impl<'a> Prover<'a> {
             .iter()
             .take_while(|action| self.actions[usize::from(action.0)].flags.replayable);
         let sure = sure.count();
-        let (steps, careful) = (up_to(&steps, sure), up_to(careful, sure));
+        steps.truncate(sure);
+        let careful = &careful[..careful.len().min(sure)];
         if steps != careful {
             let same = steps.iter().zip(careful).take_while(|(one, other)| one == other).count();
             let (one, other) = (careful.get(same), steps.get(same));
@@ -252,11 +253,6 @@ impl<'a> Prover<'a> {
         }
         Ok(())
     }
-}
-
-/// The first `count` steps, or all that there are.
-fn up_to<T>(steps: &[T], count: usize) -> &[T] {
-    &steps[..steps.len().min(count)]
 }
 
 /// Rewards that can be compared: those of a failed step are no numbers.
@@ -332,10 +328,14 @@ fn prove(options: &Options, programs: &[Benchmark], findings: &SharedFindings) -
         let benchmark = &programs[place];
         let result = if options.files.is_some() {
             // LLVM's own tests are for other machines too, and not all of them are sound.
-            let Ok(id) = prover.start(benchmark) else {
-                return with(findings, |findings| findings.unread += 1);
-            };
-            prover.look(id, &benchmark.uri.to_string()).map(|()| 1)
+            match prover.start(benchmark) {
+                Err(SessionError::BadProgram { .. } | SessionError::StartFailed { .. }) => {
+                    return with(findings, |findings| findings.unread += 1);
+                }
+                started => {
+                    started.and_then(|id| prover.look(id, &benchmark.uri.to_string())).map(|()| 1)
+                }
+            }
         } else {
             prover.episode(benchmark, options.seed << 32 | number)
         };

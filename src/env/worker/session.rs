@@ -214,8 +214,10 @@ impl WorkerSession {
         let rewards = self.spec.reward_spaces.len();
         let failed =
             |failure| ControlFlow::Break(Some(Step::failed(failure, rewards, Duration::ZERO)));
-        // With no suspects, it died after the last of them was confirmed.
-        let is_after_all = suspects.count == 0;
+        if suspects.count == 0 {
+            // It died after the last of them was confirmed.
+            return Ok(ControlFlow::Continue(()));
+        }
         while suspects.count > 0 {
             tracing::debug!(
                 suspects = suspects.count,
@@ -235,9 +237,7 @@ impl WorkerSession {
                 Batch::Done | Batch::Ended(_) => break,
             }
         }
-        if !is_after_all {
-            self.note_repeated(&suspects.failure);
-        }
+        self.note_repeated(&suspects.failure);
         Ok(ControlFlow::Continue(()))
     }
 

@@ -14,6 +14,8 @@ enum Again {
     Elsewhere(StateId),
     /// Actions that got through before did not this time.
     Failed(Failure),
+    /// The worker did not take what it was to begin with, for this reason.
+    Refused(String),
 }
 
 impl Again {
@@ -22,6 +24,7 @@ impl Again {
             Self::There => return Ok(()),
             Self::Elsewhere(state) => format!("this time they led to {state}"),
             Self::Failed(failure) => format!("this time they failed ({})", failure.detail),
+            Self::Refused(detail) => format!("a fresh worker could not begin ({detail})"),
         };
         Err(SessionError::Machine(format!(
             "a worker that is lost cannot be replaced, since the actions of its episode do not lead to the same \
@@ -66,6 +69,9 @@ impl WorkerSession {
         {
             Ok(Reply::Started { state, .. }) => StateId(state),
             Ok(other) => return Err(unexpected(&other).into()),
+            Err(WorkerTrouble::Error(SessionError::BadProgram { detail, .. })) => {
+                return Ok(Again::Refused(detail));
+            }
             Err(trouble) => return failed_again(trouble),
         };
         let process = worker.last_process(environment)?;

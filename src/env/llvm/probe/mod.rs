@@ -5,8 +5,8 @@
 //! walk is run under several conditions: in processes with other settings of the allocator, on what
 //! the C library takes for an older CPU, with and without address randomisation, and with heaps
 //! whose holes lie in another order each time. Every step is also run from the stored bitcode of
-//! the state before. Wherever two of these differ, be it in whether the process dies, the action is
-//! not replayable.
+//! the state before. Wherever two of these differ, the action is not replayable. That goes for
+//! deaths as well, but for those under the first condition: such an action is left out of the walk.
 //!
 //! Each condition has a child process, since some actions kill theirs: the caller's own binary,
 //! executed again, which is to call [`probe_child`].
