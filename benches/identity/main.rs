@@ -3,9 +3,10 @@
 //!
 //! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode
 //! alone, in a session that has seen nothing of the steps before; two ids have to be equal exactly
-//! when the bitcode is; and states of one id have to have the same features. The steps of each
-//! episode, which were made and verified one by one, are then played in one batch, which is
-//! verified in windows: its steps have to be the same, failures too.
+//! when the bitcode is; and states of one id have to have the same features. A step that changed
+//! nothing has to leave the bitcode as it was. The steps of each episode, which were made and
+//! verified one by one, are then played in one batch, which is verified in windows: its steps have
+//! to be the same, failures too.
 //!
 //! Episodes are numbered, from `--first` on: a problem names the one it came up in.
 //!
@@ -168,9 +169,7 @@ impl<'a> Prover<'a> {
 
     /// Holds the present state, which was called `id`, against its bitcode.
     fn look(&mut self, id: StateId, place: &str) -> Result<(), SessionError> {
-        let Value::Bytes(bytes) = self.session.observe(self.bitcode)? else {
-            unreachable!("bitcode is bytes")
-        };
+        let bytes = self.bitcode()?;
         let afresh = self.afresh.identify(&bytes)?;
         let mut features = Sha1::new();
         for space in self.features {
@@ -188,6 +187,25 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
+    /// Holds the present state, which is said to be still `id`, against the bitcode of `id`.
+    fn look_again(&mut self, id: StateId, place: &str) -> Result<(), SessionError> {
+        let bitcode: [u8; 20] = Sha1::digest(self.bitcode()?).into();
+        with(self.findings, |findings| {
+            findings.repeated += 1;
+            if findings.states.get(&id).is_none_or(|known| known.0 != bitcode) {
+                findings.problem(format!("a change of {id} was missed: {place}"));
+            }
+        });
+        Ok(())
+    }
+
+    fn bitcode(&mut self) -> Result<Vec<u8>, SessionError> {
+        let Value::Bytes(bytes) = self.session.observe(self.bitcode)? else {
+            unreachable!("bitcode is bytes")
+        };
+        Ok(bytes)
+    }
+
     /// Plays an episode, and gives the steps that were made.
     fn episode(&mut self, benchmark: &Benchmark, seed: u64) -> Result<u64, SessionError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -203,7 +221,7 @@ impl<'a> Prover<'a> {
             steps.push((outcome.clone(), bits(&rewards)));
             match outcome {
                 Outcome::State { id, .. } if id == state => {
-                    with(self.findings, |findings| findings.repeated += 1);
+                    self.look_again(id, &place(actions.len()))?;
                 }
                 Outcome::State { id, .. } => {
                     state = id;

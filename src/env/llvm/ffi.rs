@@ -42,11 +42,6 @@ unsafe extern "C" {
         size: usize,
     ) -> c_int;
     pub(super) fn steplake_llvm_module_verify(module: *mut RawModule) -> c_int;
-    pub(super) fn steplake_llvm_module_set_written(
-        module: *mut RawModule,
-        data: *const c_char,
-        size: usize,
-    );
     pub(super) fn steplake_llvm_module_message(module: *const RawModule) -> RawBytes;
     pub(super) fn steplake_llvm_module_adopt(
         module: *mut RawModule,

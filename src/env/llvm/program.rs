@@ -55,13 +55,10 @@ impl Program {
         if valid == 0 { Err(ProgramError::Unreadable(program.message())) } else { Ok(program) }
     }
 
-    /// Brings a state back from its bitcode: canonical, and with the bitcode at hand as written.
+    /// Brings a state back from its bitcode, in canonical form.
     pub(super) fn revive(bitcode: &[u8]) -> Result<Self, ProgramError> {
         let mut program = Self::parse_trusted(bitcode, LocalNames::Drop)?;
         program.canonicalise();
-        let (data, size) = (bitcode.as_ptr().cast(), bitcode.len());
-        // SAFETY: the handle is alive, and the bytes are those of a slice; the shim copies them.
-        unsafe { ffi::steplake_llvm_module_set_written(program.raw(), data, size) };
         Ok(program)
     }
 
@@ -114,7 +111,7 @@ impl Program {
         unsafe { ffi::steplake_llvm_module_settle(self.raw()) };
     }
 
-    /// The program as plain bitcode. Kept until the program changes.
+    /// Writes the program as plain bitcode, from what it is now in LLVM's memory.
     pub(super) fn write(&mut self) -> &[u8] {
         // SAFETY: the handle is alive.
         let bytes = unsafe { ffi::steplake_llvm_module_write(self.raw()) };

@@ -21,6 +21,9 @@ use crate::model::{
 /// never hits.
 const ROOT_BYTES_MAX: usize = 64 << 20;
 
+/// One state of so many has its id found out a second time.
+const AUDIT_PERIOD: i64 = 1000;
+
 /// A session of the LLVM environment.
 #[derive(Debug)]
 pub struct LlvmSession {
@@ -184,7 +187,7 @@ impl LlvmSession {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let spec = env::action(&self.spec.action_spaces[episode.space], action)?;
         if spec.pipeline.is_empty() {
-            return Ok(episode.rest(Duration::ZERO));
+            return episode.rest(Duration::ZERO);
         }
         let begin = Instant::now();
         let change = self
@@ -193,7 +196,7 @@ impl LlvmSession {
             .unwrap_or_else(|error| panic!("action `{}` has a bad pipeline: {error}", spec.name));
         let wall_time = begin.elapsed();
         if change == Change::None {
-            return Ok(episode.rest(wall_time));
+            return episode.rest(wall_time);
         }
         if when == Verification::AtOnce
             && let Some(failure) = self.check()?
@@ -206,8 +209,9 @@ impl LlvmSession {
 
 impl Episode {
     /// A step that changed nothing.
-    fn rest(&self, wall_time: Duration) -> Step {
-        self.step(false, self.tracker.rest(), wall_time)
+    fn rest(&mut self, wall_time: Duration) -> Result<Step, SessionError> {
+        self.audit(self.state)?;
+        Ok(self.step(false, self.tracker.rest(), wall_time))
     }
 
     /// A step to what the last run has made of the program.
@@ -217,18 +221,22 @@ impl Episode {
         let changed = state != self.state;
         if changed {
             self.features = None;
-            if is_audited(state) {
-                self.audit(state)?;
-            }
         }
+        self.audit(state)?;
         self.state = state;
         let rewards = self.tracker.advance(self.program.instructions());
         Ok(self.step(changed, rewards, wall_time))
     }
 
-    /// Compares the id that was kept up to date from step to step with the one that follows from
-    /// nothing but the state's bitcode.
+    /// [Proves](Self::prove) one state of a thousand, after each step that led there or stayed
+    /// there. So a change that was missed is found as well.
     fn audit(&mut self, state: StateId) -> Result<(), SessionError> {
+        if state.key().rem_euclid(AUDIT_PERIOD) == 0 { self.prove(state) } else { Ok(()) }
+    }
+
+    /// Compares the id that was kept up to date from step to step with the one that follows from
+    /// nothing but the bitcode of the program as it is.
+    fn prove(&mut self, state: StateId) -> Result<(), SessionError> {
         let afresh = Program::revive(self.program.write()).map(|mut program| program.state_id());
         if afresh.as_ref() == Ok(&state) {
             return Ok(());
@@ -283,11 +291,6 @@ impl Episode {
     }
 }
 
-/// Whether a state is one of the thousandth part whose ids are found out a second time.
-fn is_audited(state: StateId) -> bool {
-    state.key().rem_euclid(1000) == 0
-}
-
 pub(super) fn sha1(bytes: &[u8]) -> [u8; 20] {
     Sha1::digest(bytes).into()
 }
@@ -329,4 +332,32 @@ fn measure_baselines(
         baselines.push((name.to_owned(), program.instructions()));
     }
     Ok(Baselines(baselines))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::llvm::{LlvmEnvironment, assemble};
+    use crate::env::{Environment, Watch};
+    use crate::model::{Benchmark, Provenance};
+
+    #[test]
+    fn a_state_whose_program_changed_unnoticed_is_a_defect() {
+        let program = assemble(include_bytes!("tests/everything.ll")).unwrap().into();
+        let uri = "file:///everything.ll".parse().unwrap();
+        let benchmark = Benchmark { uri, program, provenance: Provenance::default() };
+        let environment = LlvmEnvironment::new();
+        let mut session = LlvmSession::new(Arc::new(environment.spec().clone())).unwrap();
+        let names = [COUNT_O0, COUNT_O3, COUNT_OZ];
+        let baselines = Baselines(names.map(|name| (name.to_owned(), 1)).into());
+        let (baselines, watch) = (Some(&baselines), Watch::default());
+        let action_space = "llvm22-v0";
+        let start = Start { benchmark: &benchmark, action_space, baselines, watch: &watch };
+        let state = session.start(&start).unwrap().state;
+        let episode = session.episode.as_mut().unwrap();
+        episode.prove(state).unwrap();
+        episode.program.mutate(0).unwrap();
+        let error = episode.prove(state).unwrap_err();
+        assert!(matches!(&error, SessionError::Defect(_)), "{error}");
+    }
 }

@@ -85,7 +85,6 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
   compare(M, Module->Print, Module->Next, Module->Changes);
   if (Module->Changes.content()) {
     Module->Unverified.add(Module->Changes);
-    Module->IsWritten = false;
     return SteplakeChanged;
   }
   // The content is the same, so canonical order is the order from before.

@@ -130,12 +130,6 @@ int steplake_llvm_module_verify(SteplakeModule *Module) {
   return !IsBroken;
 }
 
-void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
-                                      size_t Size) {
-  Module->Bitcode.assign(Data, Data + Size);
-  Module->IsWritten = true;
-}
-
 SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module) {
   return borrow(Module->Message);
 }
@@ -157,7 +151,6 @@ int steplake_llvm_module_adopt(SteplakeModule *Module,
   dropDebugInfoFlags(M);
   M.setModuleIdentifier("-");
   M.setSourceFileName("-");
-  Module->IsWritten = false;
   return true;
 }
 
@@ -166,7 +159,6 @@ void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
   dropDeadConstants(*Module->IR);
   canonicaliseUseLists(*Module->IR);
   takeFingerprint(*Module->IR, Module->Types, Module->Print);
-  Module->IsWritten = false;
   Module->Ids.forget();
   // From now on it is known which types are mentioned anywhere, so that one that gets another name
   // is seen.
@@ -227,14 +219,11 @@ SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module) {
 
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module) {
   SmallVectorImpl<char> &Bitcode = Module->Bitcode;
-  if (Module->IsWritten)
-    return {Bitcode.data(), Bitcode.size()};
   Bitcode.clear();
   // The symbol table for linkers would be a good part of the work, and no state needs one.
   BitcodeWriter Writer(Bitcode);
   Writer.writeModule(*Module->IR, /*ShouldPreserveUseListOrder=*/false);
   Writer.writeStrtab();
-  Module->IsWritten = true;
   return {Bitcode.data(), Bitcode.size()};
 }
 

@@ -46,9 +46,8 @@ struct SteplakeModule {
   /// The attributes that declarations of intrinsics have after a read.
   llvm::DenseMap<std::pair<unsigned, llvm::FunctionType *>, llvm::AttributeList>
       IntrinsicAttributes;
+  /// What was written last: storage, for nothing says whether the module is still like that.
   llvm::SmallVector<char, 0> Bitcode;
-  /// `Bitcode` is that of the module as it is.
-  bool IsWritten = false;
   /// The text that names the state.
   llvm::SmallVector<char, 0> Summary;
   std::string Text;

@@ -79,13 +79,9 @@ void steplake_llvm_module_settle(SteplakeModule *Module);
 /// is.
 SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module);
 
-/// The module as plain bitcode: no use-list order, no symbol table for linkers. Kept until the
-/// module changes.
+/// Writes the module, as it is now, as plain bitcode: no use-list order, no symbol table for
+/// linkers.
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module);
-
-/// Says what `steplake_llvm_module_write` gives, where that is known.
-void steplake_llvm_module_set_written(SteplakeModule *Module, const char *Data,
-                                      size_t Size);
 
 /// The module as text.
 SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module);

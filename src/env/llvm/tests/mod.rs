@@ -261,7 +261,6 @@ fn walk_in(space: usize, seed: u64, steps: usize, check: &mut Check<'_>) {
                 program.verify_changes().unwrap();
                 program.settle();
             }
-            program.write();
             check(pipeline, &before, change, &mut program);
         }
     }
