@@ -1,11 +1,15 @@
 //! What the commands name: environments, action spaces, benchmarks.
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
 use crate::env::toy;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment};
 use crate::model::{ActionSpace, Baselines, Benchmark, BenchmarkUri, EnvironmentSpec};
 use crate::record::generate::{ProgramError, Programs};
+use crate::store::RunRow;
 
 use super::failure::Failed;
 
@@ -16,10 +20,31 @@ pub(super) fn environment(name: &str) -> Result<Box<dyn Environment>, Failed> {
     })
 }
 
-/// The same environment with its sessions in worker processes of this program.
-pub(super) fn workers(environment: &dyn Environment) -> Result<WorkerEnvironment, Failed> {
-    let config = WorkerConfig::new(std::env::current_exe()?);
-    Ok(WorkerEnvironment::new(environment.spec().clone(), config))
+/// The usual limits for worker processes of this program.
+///
+/// The program is the very file that this process runs, also after a build or an upgrade has put
+/// another one in its place: that could know other actions, and name states in another way.
+pub(super) fn worker_config() -> WorkerConfig {
+    WorkerConfig::new(PathBuf::from("/proc/self/exe"))
+}
+
+/// The same environment with its sessions in worker processes, to play again what `runs` recorded.
+pub(super) fn workers(environment: &dyn Environment, runs: &[RunRow]) -> WorkerEnvironment {
+    WorkerEnvironment::new(environment.spec().clone(), widest_config(runs))
+}
+
+/// The widest of the limits of `runs`, so that nothing fails that did not fail then.
+fn widest_config(runs: &[RunRow]) -> WorkerConfig {
+    let mut config = worker_config();
+    for run in runs {
+        let arguments = serde_json::from_str::<serde_json::Value>(&run.arguments);
+        let number = |name: &str| arguments.as_ref().ok()?.get(name)?.as_u64();
+        let seconds = number("step_cpu_seconds").map_or(Duration::ZERO, Duration::from_secs);
+        let bytes = number("worker_memory_mib").map_or(0, |mib| mib << 20);
+        config.step_cpu_max = config.step_cpu_max.max(seconds);
+        config.memory_bytes_max = config.memory_bytes_max.max(bytes);
+    }
+    config
 }
 
 /// The action space called `name`, or the environment's first one.
@@ -52,12 +77,13 @@ pub(super) enum Catalogue {
 }
 
 impl Catalogue {
-    pub(super) fn new(spec: &EnvironmentSpec) -> Result<Self, Failed> {
+    /// `config` is of the workers that find out what is not known.
+    pub(super) fn new(spec: &EnvironmentSpec, config: &WorkerConfig) -> Result<Self, Failed> {
         if spec.name == toy::NAME {
             return Ok(Self::Toy);
         }
         let settings = Settings::from_environment()?;
-        let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec);
+        let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec, &config.limits());
         Ok(Self::Datasets(Datasets::new(&settings), baselines))
     }
 
@@ -134,5 +160,35 @@ impl Programs for Catalogue {
                 benchmark.uri
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RunId;
+
+    #[test]
+    fn what_runs_recorded_is_played_under_the_widest_of_their_limits() {
+        let run = |arguments: &str| RunRow {
+            id: RunId(1),
+            uid: String::new(),
+            arguments: arguments.to_owned(),
+            started_at_ms: 0,
+            finished: true,
+            repeated_windows: 0,
+        };
+        let limits = |runs: &[RunRow]| widest_config(runs).limits();
+        let usual = worker_config().limits();
+        assert_eq!(limits(&[]), usual);
+        assert_eq!(limits(&[run("{}"), run("not json")]), usual);
+        let less = run(r#"{"step_cpu_seconds": 1, "worker_memory_mib": 256}"#);
+        assert_eq!(limits(std::slice::from_ref(&less)), usual);
+        let slow = run(r#"{"step_cpu_seconds": 100, "worker_memory_mib": 4096}"#);
+        let large = run(r#"{"step_cpu_seconds": 20, "worker_memory_mib": 8192}"#);
+        assert_eq!(
+            limits(&[slow, less, large]),
+            format!("100000 ms of CPU time, {} bytes", 8_u64 << 30)
+        );
     }
 }

@@ -45,8 +45,9 @@ struct Live {
 }
 
 impl Live {
-    fn open(&self) -> Result<Rebuilder, Failed> {
-        Ok(Rebuilder::new(Box::new(workers(environment(&self.environment)?.as_ref())?)))
+    fn open(&self, snapshot: &Snapshot) -> Result<Rebuilder, Failed> {
+        let environment = environment(&self.environment)?;
+        Ok(Rebuilder::new(Box::new(workers(environment.as_ref(), snapshot.runs()))))
     }
 }
 
@@ -56,7 +57,8 @@ impl IrRebuilder for Live {
         snapshot: &Snapshot,
         states: &[StateId],
     ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
-        let opened = self.rebuilder.get_or_init(|| self.open().map_err(|error| error.to_string()));
+        let opened =
+            self.rebuilder.get_or_init(|| self.open(snapshot).map_err(|error| error.to_string()));
         let rebuilder = opened.as_ref().map_err(|said| QueryError::NotRebuilt(said.clone()))?;
         rebuilder.rebuild(snapshot, states).map_err(|error| match error {
             RebuildError::Store(error) => QueryError::Store(error),

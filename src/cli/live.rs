@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde_json::json;
 
 use super::args::{Cli, InfoFormat, ProbeArgs, ReplayArgs};
-use super::benchmarks::{Catalogue, action_space, environment, workers};
+use super::benchmarks::{Catalogue, action_space, environment, worker_config, workers};
 use super::failure::{Code, Failed};
 use super::{print, progress};
 use crate::datasets::did_you_mean;
@@ -23,10 +23,10 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions =
         args.actions.iter().map(|text| action(&space, text)).collect::<Result<Vec<_>, _>>()?;
-    let catalogue = Catalogue::new(environment.spec())?;
+    let catalogue = Catalogue::new(environment.spec(), &worker_config())?;
     let uri = catalogue.one(&args.benchmark)?;
     let benchmark = catalogue.load(&uri)?;
-    let mut session = workers(environment.as_ref())?.session()?;
+    let mut session = workers(environment.as_ref(), &[]).session()?;
     let started = session.start(&Start {
         benchmark: &benchmark,
         action_space: &space.name,
@@ -188,7 +188,7 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
 }
 
 pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
-    let catalogue = Catalogue::new(environment(llvm::NAME)?.spec())?;
+    let catalogue = Catalogue::new(environment(llvm::NAME)?.spec(), &worker_config())?;
     let uris = catalogue.expand(&args.benchmarks)?;
     let load = |uri| catalogue.load(uri).map_err(Failed::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -16,7 +16,8 @@ use crate::model::{ActionSpace, Outcome};
 use crate::record::recompute::{self, BaselineReport, Ids};
 use crate::record::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
 use crate::store::{
-    Identity, Lake, Relisted, Repaired, Snapshot, SnapshotId, StoredState, Table, VerifyReport,
+    Identity, Lake, Relisted, Repaired, RunRow, Snapshot, SnapshotId, StoredState, Table,
+    VerifyReport,
 };
 
 /// Programs whose baselines are recomputed.
@@ -27,7 +28,9 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     if args.repair {
         repair(cli, &lake)?;
     }
-    let compiler = compiler(lake.identity());
+    // What is damaged may not be readable.
+    let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
+    let compiler = compiler(lake.identity(), &runs);
     let (report, mut ids) = check(cli, &lake, args, compiler.as_ref().ok())?;
     print(&findings(&report, &ids))?;
     let mut found = !report.is_sound() || !ids.findings.is_empty();
@@ -49,10 +52,10 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
 }
 
 /// The lake's own compiler, in worker processes, or why it cannot be had.
-fn compiler(lake: &Identity) -> Result<WorkerEnvironment, String> {
+fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, String> {
     let environment = environment(&lake.environment).map_err(|error| error.to_string())?;
     match demand_same(environment.as_ref(), lake) {
-        Ok(()) => workers(environment.as_ref()).map_err(|error| error.to_string()),
+        Ok(()) => Ok(workers(environment.as_ref(), runs)),
         Err(ReplayError::OtherEnvironment { lake, here }) => {
             Err(format!("the lake was recorded with {lake}, and what is here is {here}"))
         }
@@ -232,7 +235,7 @@ fn findings(report: &VerifyReport, ids: &Ids) -> String {
 /// Replays `count` transitions; true when all agree whose action is not flagged.
 fn replay_some(cli: &Cli, snapshot: &Snapshot, count: usize, seed: i64) -> Result<bool, Failed> {
     let environment = environment(&snapshot.identity().environment)?;
-    let workers = workers(environment.as_ref())?;
+    let workers = workers(environment.as_ref(), snapshot.runs());
     let edges = draw(snapshot, count, seed)?;
     if edges.is_empty() {
         print("replay: there are no state transitions yet: run `steplake dedup` first\n")?;

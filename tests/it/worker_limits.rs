@@ -251,6 +251,16 @@ fn a_worker_that_prints_without_end_is_a_failure() {
 }
 
 #[test]
+fn signals_that_whoever_started_it_ignores_end_a_worker_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = script(folder.path(), "trap '' XFSZ VTALRM || exit 1");
+    for harm in [Harm::Prints, Harm::Hangs] {
+        let usual = failure(config(), harm);
+        assert_eq!(failure(WorkerConfig { program: program.clone(), ..config() }, harm), usual);
+    }
+}
+
+#[test]
 fn a_message_that_is_too_long_is_refused_before_it_has_come() {
     let folder = tempfile::tempdir().unwrap();
     let program = script(folder.path(), "printf '\\377\\377\\377\\377' >&0");

@@ -198,7 +198,7 @@ pub(super) struct GenerateArgs {
     /// The CPU seconds that a step may take before it counts as a failure; the start of a program
     /// may take five times as many, and what sleeps six times as many on the clock, ten seconds at
     /// least.
-    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(super) step_cpu_seconds: u64,
 
     /// The address space, in MiB, that a worker may have.

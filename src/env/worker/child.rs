@@ -103,6 +103,8 @@ pub fn serve(
     step_cpu_max: Duration,
     memory_bytes_max: u64,
 ) -> io::Result<()> {
+    // Lists of processes would call it by the link that it was started by.
+    nix::sys::prctl::set_name(c"steplake-worker")?;
     limits::confine(memory_bytes_max)?;
     let flight = Flight::open(flight)?;
     let out = stream.try_clone()?;
@@ -224,6 +226,9 @@ impl Worker<'_> {
             watch: &watch,
         })?;
         let (state, whole) = (started.state, watch.keyframes.is_some());
+        if start.is_observed {
+            return Ok(Reply::started(started, Vec::new()));
+        }
         let spaces = self.sent.lacks(served, state, whole, self.environment.spec());
         let observed = look(&self.flight, served, &spaces)?;
         self.sent.note(state, whole, &spaces);

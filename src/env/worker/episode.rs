@@ -37,6 +37,7 @@ impl Episode {
         };
         let mut start = WireStart::new(&start);
         start.steps = self.steps_before;
+        start.is_observed = true;
         Request::Start { session, start }
     }
 

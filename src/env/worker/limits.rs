@@ -5,11 +5,13 @@
 //! before each action: so all of a step counts, whoever waits for it or does not. The timer's
 //! signal ends the worker.
 
+#![expect(unsafe_code, reason = "sets what signals do")]
+
 use std::io;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::sys::signal::{SigEvent, SigevNotify, Signal};
+use nix::sys::signal::{SigEvent, SigHandler, SigevNotify, Signal, signal};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 
@@ -54,6 +56,12 @@ pub(super) fn wall(cpu: Duration) -> Duration {
 /// Limits this process for good. What a compiler could run into and is the user's alone is an
 /// error: failures would be taken for the compiler's.
 pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
+    // Whoever started the supervisor may have ignored them, as Python does with SIGXFSZ; then no
+    // limit would end this process.
+    for limit in [CPU_SIGNAL, Signal::SIGXFSZ] {
+        // SAFETY: no handler is installed, so none can do what a handler must not.
+        unsafe { signal(limit, SigHandler::SigDfl) }?;
+    }
     let memory = ": raise it, or give workers less by --worker-memory-mib";
     limit(Resource::RLIMIT_AS, memory_bytes_max, "address space (`ulimit -v`)", memory)?;
     // Part of the address space, so that ours on that comes first.

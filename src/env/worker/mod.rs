@@ -102,6 +102,11 @@ impl WorkerConfig {
         }
     }
 
+    /// The limits that decide whether a program can be started, as text.
+    pub fn limits(&self) -> String {
+        format!("{} ms of CPU time, {} bytes", self.step_cpu_max.as_millis(), self.memory_bytes_max)
+    }
+
     /// The CPU time that the start of a program may take, with the compiler's own pipelines over
     /// it.
     pub fn start_cpu_max(&self) -> Duration {

@@ -48,8 +48,9 @@ pub(super) struct Window {
 }
 
 impl Player<'_> {
-    /// Plays actions that were confirmed before, to come to the state that they led to: with no
-    /// check of the way, and nothing observed on it.
+    /// Plays actions that were confirmed before, to come to the state that they led to: with
+    /// nothing observed on the way, and one check at its end, so that the next action answers for
+    /// its own change alone.
     pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
         for &action in actions {
             self.flight.act(action.0);
@@ -62,7 +63,9 @@ impl Player<'_> {
             let reply = Reply::Step { step: step.into(), observed: Vec::new() };
             wire::send(self.out, &reply).map_err(|error| unsent(&error))?;
         }
-        Ok(Reply::Done)
+        self.alarm.begin_start(self.flight);
+        let broken = self.served.session.check()?;
+        Ok(broken.map_or(Reply::Done, Reply::broken))
     }
 
     /// Plays actions until they are used up or the episode ends; `count` is that of the keyframes.

@@ -66,6 +66,8 @@ pub(super) struct WireStart {
     pub(super) asker: u64,
     /// The actions that led to the program, where it is the state of an episode.
     pub(super) steps: u64,
+    /// The supervisor has the observations of the first state, and does not want them again.
+    pub(super) is_observed: bool,
 }
 
 impl WireStart {
@@ -79,6 +81,7 @@ impl WireStart {
             keyframes: start.watch.keyframes,
             asker: start.watch.asker,
             steps: 0,
+            is_observed: false,
         }
     }
 
@@ -384,6 +387,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         keyframes: NonZeroU32::new(4),
         asker: 4,
         steps: 0,
+        is_observed: false,
     };
     let requests = [
         Request::Start { session: 0, start },
