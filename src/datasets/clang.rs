@@ -132,8 +132,8 @@ fn compile_by<'a>(
     find(tool)?;
     let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
     let (program, opened) = (out.path().join("program.bc"), out.path().join("opened"));
-    // A file called `-x.c` is a file.
-    let file = if source.file.starts_with('-') {
+    // A file called `-x.c` is a file, and so is `@x.c`, which the compiler would read options from.
+    let file = if source.file.starts_with(['-', '@']) {
         format!("./{}", source.file)
     } else {
         source.file.to_owned()
@@ -268,6 +268,20 @@ mod tests {
             let is_refused = matches!(error, DatasetError::Refused { .. });
             assert!(is_refused, "{program}: {error}");
             assert!(error.to_string().contains("it takes in "), "{error}");
+        }
+    }
+
+    /// `@a.c` on the command line would be the options in `a.c`.
+    #[test]
+    fn a_name_that_looks_like_an_option_is_that_of_a_file() {
+        let place = place("--version\n");
+        let folder = place.path().join("own");
+        for file in ["@a.c", "-a.c"] {
+            fs::write(folder.join(file), "int mine(void) { return 1; }\n").unwrap();
+            let (uri, language) = ("file:///a.c", Language::C);
+            let source = Source { uri, language, folder: &folder, file, flags: &[] };
+            let compiled = compile_by(&source, Run::unconfined).unwrap();
+            assert!(compiled.bitcode.windows(4).any(|name| name == b"mine"), "{file}");
         }
     }
 

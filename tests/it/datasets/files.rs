@@ -101,6 +101,22 @@ fn what_cannot_be_read_is_one_clear_line() {
     }
 }
 
+/// A comment may stand anywhere in a text, and shift what looks like the end of a string.
+#[test]
+fn assembler_text_behind_comments_is_found() {
+    let fixture = Fixture::new();
+    let folder = folder_of_programs(&fixture);
+    for text in [
+        "module asm /* x */ \".incbin \\22/etc/hostname\\22\"",
+        "/* \" */ module asm \".incbin \\22/etc/hostname\\22\"",
+    ] {
+        fs::write(folder.join("asm.ll"), text).unwrap();
+        let path = folder.join("asm.ll");
+        let error = benchmark(&fixture, path.to_str().unwrap()).unwrap_err();
+        assert!(matches!(error, DatasetError::Refused { .. }), "{text}: {error}");
+    }
+}
+
 #[test]
 fn what_is_not_there_is_answered_with_what_is() {
     let fixture = Fixture::new();
