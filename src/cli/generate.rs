@@ -8,7 +8,7 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::args::{Cli, GenerateArgs};
-use super::benchmarks::{Catalogue, action_space, environment};
+use super::benchmarks::{Catalogue, action_space, environment, worker_config};
 use super::failure::{Code, Failed};
 use super::progress::RunBar;
 use super::{counted, print};
@@ -38,7 +38,12 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
     let space = action_space(&spec, wanted_space)?;
     let identity = identity(&spec, &space, args, there)?;
-    let catalogue = Catalogue::new(&spec)?;
+    let config = WorkerConfig {
+        step_cpu_max: Duration::from_secs(args.step_cpu_seconds),
+        memory_bytes_max: args.worker_memory_mib << 20,
+        ..worker_config()
+    };
+    let catalogue = Catalogue::new(&spec, &config)?;
     let plan = plan(args, &space, &catalogue)?;
     match lake_there {
         Ok(_) => {}
@@ -56,7 +61,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let options = RecordingOptions { keyframes: args.ir.0, ..RecordingOptions::default() };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
-    let environment = live(&spec, args)?;
+    let environment = live(&spec, config);
     let result = show_while(cli, &plan, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
@@ -229,16 +234,11 @@ fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
 }
 
 /// The environment that the run plays in: real compilers in worker processes.
-fn live(spec: &EnvironmentSpec, args: &GenerateArgs) -> Result<Box<dyn Environment>, Failed> {
+fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
     if spec.name == toy::NAME {
-        return Ok(Box::new(ToyEnvironment::default()));
+        return Box::new(ToyEnvironment::default());
     }
-    let config = WorkerConfig {
-        step_cpu_max: Duration::from_secs(args.step_cpu_seconds),
-        memory_bytes_max: args.worker_memory_mib << 20,
-        ..WorkerConfig::new(std::env::current_exe()?)
-    };
-    Ok(Box::new(WorkerEnvironment::new(spec.clone(), config)))
+    Box::new(WorkerEnvironment::new(spec.clone(), config))
 }
 
 /// Shows `progress` while `work` goes on.

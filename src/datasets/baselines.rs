@@ -8,20 +8,22 @@ const FORMAT: &str = "1";
 /// What programs cost after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
 /// finding it out can cost more than an episode.
 ///
-/// An entry is found by the environment, its compiler and target, what it makes baselines by, and
-/// the digest of the program: whichever of them is another, the baselines are found out anew.
+/// An entry is found by the environment, its compiler and target, what it makes baselines by, the
+/// limits of the workers that run the compiler, and the digest of the program: whichever of them is
+/// another, the baselines are found out anew. The limits count since they decide whether there are
+/// any.
 #[derive(Debug)]
 pub struct KnownBaselines {
     cache: Cache,
-    key: [String; 4],
+    key: [String; 5],
     names: Vec<&'static str>,
 }
 
 impl KnownBaselines {
-    /// The baselines that an environment of this spec finds.
-    pub fn new(cache: Cache, spec: &EnvironmentSpec) -> Self {
+    /// The baselines that an environment of this spec finds within these limits.
+    pub fn new(cache: Cache, spec: &EnvironmentSpec, limits: &str) -> Self {
         let (name, baselines) = (spec.name.to_owned(), spec.baselines.to_owned());
-        let key = [name, spec.compiler.clone(), spec.target.clone(), baselines];
+        let key = [name, spec.compiler.clone(), spec.target.clone(), baselines, limits.to_owned()];
         let spaces = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
         Self { cache, key, names: spaces.map(|space| space.name).collect() }
     }
@@ -54,8 +56,10 @@ impl KnownBaselines {
 
     fn key_of(&self, program: &[u8]) -> Key {
         let digest = blake3::hash(program).to_hex();
-        let [name, compiler, target, baselines] = self.key.each_ref().map(String::as_str);
-        Key::of("baselines", &[FORMAT, name, compiler, target, baselines, digest.as_str()])
+        let mut parts = vec![FORMAT];
+        parts.extend(self.key.iter().map(String::as_str));
+        parts.push(digest.as_str());
+        Key::of("baselines", &parts)
     }
 }
 
@@ -86,7 +90,10 @@ mod tests {
     #[test]
     fn baselines_are_known_by_all_that_they_depend_on() {
         let folder = tempfile::tempdir().unwrap();
-        let known = |spec: &EnvironmentSpec| KnownBaselines::new(Cache::new(folder.path()), spec);
+        let within = |spec: &EnvironmentSpec, limits| {
+            KnownBaselines::new(Cache::new(folder.path()), spec, limits)
+        };
+        let known = |spec: &EnvironmentSpec| within(spec, "1 s");
         let here = known(&spec());
         assert_eq!(here.read(b"program"), None);
         here.write(b"program", &baselines(7)).unwrap();
@@ -101,12 +108,13 @@ mod tests {
         ] {
             assert_eq!(known(&other).read(b"program"), None);
         }
+        assert_eq!(within(&spec(), "2 s").read(b"program"), None);
     }
 
     #[test]
     fn what_is_damaged_or_lacks_something_is_not_known_and_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
-        let known = KnownBaselines::new(Cache::new(folder.path()), &spec());
+        let known = KnownBaselines::new(Cache::new(folder.path()), &spec(), "1 s");
         known.write(b"program", &Baselines(vec![("Other".into(), 7)])).unwrap();
         assert_eq!(known.read(b"program"), None);
         known.write(b"program", &baselines(7)).unwrap();

@@ -12,7 +12,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::env::SessionError;
 use crate::model::StateId;
-use crate::store;
+use crate::store::{self, KnownBenchmark, REPORT};
 
 /// What is known and claimed, for all recorders of a run.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ pub(super) struct Claims {
 struct Known {
     observed: HashSet<StateId>,
     ir: HashSet<StateId>,
-    /// Digests by URI.
-    benchmarks: HashMap<String, String>,
+    /// By URI.
+    benchmarks: HashMap<String, KnownBenchmark>,
     /// States that somebody is observing just now.
     claimed: HashSet<StateId>,
     /// Benchmarks whose row somebody is making just now.
@@ -51,7 +51,7 @@ pub(super) struct Claim<'a> {
 pub(super) struct BenchmarkClaim<'a> {
     claims: &'a Claims,
     uri: String,
-    digest: String,
+    found: KnownBenchmark,
     met: bool,
 }
 
@@ -99,41 +99,68 @@ impl Claims {
         Claim { claims: self, state, observations, ir, met: false }
     }
 
-    /// Claims the row of a benchmark that the lake does not have yet. Waits while another holds
-    /// that claim.
+    /// What the lake knows of a benchmark.
+    pub(super) fn known_benchmark(&self, uri: &str) -> Option<KnownBenchmark> {
+        self.known().benchmarks.get(uri).cloned()
+    }
+
+    /// Claims the row of a benchmark that the lake does not have yet, and that was `found` so just
+    /// now. Waits while another holds that claim.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Visit`] when another program has its name.
+    /// [`SessionError::Visit`] when the lake says something else of it: another program, another
+    /// first state, other baselines.
     pub(super) fn benchmark(
         &self,
         uri: &str,
-        digest: &str,
+        found: &KnownBenchmark,
     ) -> Result<Option<BenchmarkClaim<'_>>, SessionError> {
         let mut known = self.known();
         while known.benchmarks_claimed.contains(uri) {
             known = self.wait(known);
         }
-        match known.benchmarks.get(uri) {
-            None => {
-                known.benchmarks_claimed.insert(uri.to_owned());
-                let (uri, digest) = (uri.to_owned(), digest.to_owned());
-                Ok(Some(BenchmarkClaim { claims: self, uri, digest, met: false }))
-            }
-            // A repair that lost the row knows the name alone.
-            Some(there) if there == digest || there.is_empty() => Ok(None),
-            Some(there) => Err(SessionError::Visit(format!(
-                "{uri} is another program than the one that the lake knows by this name ({} instead \
-                 of {}): record it under another name or into another lake",
-                short(digest),
-                short(there),
-            ))),
+        let Some(there) = known.benchmarks.get(uri) else {
+            known.benchmarks_claimed.insert(uri.to_owned());
+            let (uri, found) = (uri.to_owned(), found.clone());
+            return Ok(Some(BenchmarkClaim { claims: self, uri, found, met: false }));
+        };
+        match difference(there, found) {
+            None => Ok(None),
+            Some(difference) => Err(SessionError::Visit(format!("{uri} {difference}"))),
         }
     }
 }
 
-fn short(digest: &str) -> &str {
-    digest.get(..12).unwrap_or(digest)
+/// How a benchmark is not what the lake says of it. What a repair lost is not compared.
+fn difference(there: &KnownBenchmark, found: &KnownBenchmark) -> Option<String> {
+    if there.program_digest.is_empty() {
+        return None;
+    }
+    if there.program_digest != found.program_digest {
+        let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+        return Some(format!(
+            "is another program than the one that the lake knows by this name ({} instead of {}): \
+             record it under another name or into another lake",
+            short(&found.program_digest),
+            short(&there.program_digest),
+        ));
+    }
+    if let (Some(there), Some(found)) = (there.initial_state, found.initial_state)
+        && there != found
+    {
+        return Some(format!("begins in state {found} here, and in {there} in the lake: {REPORT}"));
+    }
+    let differs = |(name, there): &(String, i64)| {
+        let found = found.baselines.get(name)?;
+        (found != *there).then(|| {
+            format!(
+                "has {name} {found} here, and {there} in the lake, whose rewards go by it: run the \
+                 same command again with --resume, which takes the lake's"
+            )
+        })
+    };
+    there.baselines.0.iter().find_map(differs)
 }
 
 impl Claim<'_> {
@@ -178,9 +205,7 @@ impl Drop for BenchmarkClaim<'_> {
         let mut known = self.claims.known();
         known.benchmarks_claimed.remove(&self.uri);
         if self.met {
-            known
-                .benchmarks
-                .insert(std::mem::take(&mut self.uri), std::mem::take(&mut self.digest));
+            known.benchmarks.insert(std::mem::take(&mut self.uri), std::mem::take(&mut self.found));
         }
         drop(known);
         self.claims.settled.notify_all();
@@ -193,12 +218,41 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::model::Baselines;
 
     const STATE: StateId = StateId([7; 20]);
     const URI: &str = "generator://toy-v0/1";
 
     fn claims() -> Claims {
         Claims::new(store::Known::default())
+    }
+
+    fn program(digest: &str) -> KnownBenchmark {
+        let baselines = Baselines(vec![("Size".to_owned(), 7)]);
+        KnownBenchmark { program_digest: digest.into(), initial_state: Some(STATE), baselines }
+    }
+
+    #[test]
+    fn a_benchmark_stays_what_it_was_found_to_be() {
+        let claims = claims();
+        claims.benchmark(URI, &program("a")).unwrap().unwrap().meet();
+        assert_eq!(claims.known_benchmark(URI), Some(program("a")));
+        let baselines = Baselines(vec![("Size".to_owned(), 8)]);
+        let initial_state = Some(StateId([8; 20]));
+        for (other, word) in [
+            (program("b"), "another program"),
+            (KnownBenchmark { initial_state, ..program("a") }, "begins in state 0808"),
+            (KnownBenchmark { baselines, ..program("a") }, "Size 8 here, and 7 in the lake"),
+        ] {
+            let error = claims.benchmark(URI, &other).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        // A lake may have no column for a baseline, and a repair may have lost the row.
+        let fewer = KnownBenchmark { baselines: Baselines::default(), ..program("a") };
+        assert!(claims.benchmark(URI, &fewer).unwrap().is_none());
+        let lost = HashMap::from([(URI.to_owned(), KnownBenchmark::default())]);
+        let claims = Claims::new(store::Known { benchmarks: lost, ..Default::default() });
+        assert!(claims.benchmark(URI, &program("a")).unwrap().is_none());
     }
 
     fn some_are_held(claims: &Claims) -> bool {
@@ -210,7 +264,7 @@ mod tests {
     fn a_claim_is_given_back_by_a_panic_too() {
         let claims = claims();
         let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _benchmark = claims.benchmark(URI, "a").unwrap().unwrap();
+            let _benchmark = claims.benchmark(URI, &program("a")).unwrap().unwrap();
             let _state = claims.state(STATE, true);
             assert!(!some_are_held(&claims), "two are held, so this panics");
         }));
@@ -220,7 +274,7 @@ mod tests {
         // written.
         let claim = claims.state(STATE, true);
         assert!(claim.observations && claim.ir);
-        assert!(claims.benchmark(URI, "b").unwrap().is_some());
+        assert!(claims.benchmark(URI, &program("b")).unwrap().is_some());
         assert_eq!(claims.states_new(), 0);
     }
 
@@ -228,14 +282,14 @@ mod tests {
     fn what_was_met_is_claimed_once() {
         let claims = claims();
         claims.state(STATE, true).meet();
-        claims.benchmark(URI, "a").unwrap().unwrap().meet();
+        claims.benchmark(URI, &program("a")).unwrap().unwrap().meet();
         for _ in 0..2 {
             // A claim of nothing gives nothing back.
             let again = claims.state(STATE, true);
             assert!(!again.observations && !again.ir);
         }
-        assert!(claims.benchmark(URI, "a").unwrap().is_none());
-        assert!(claims.benchmark(URI, "b").is_err());
+        assert!(claims.benchmark(URI, &program("a")).unwrap().is_none());
+        assert!(claims.benchmark(URI, &program("b")).is_err());
         assert_eq!(claims.states_new(), 1);
         assert!(!some_are_held(&claims));
     }
@@ -265,10 +319,10 @@ mod tests {
         for _ in 0..50 {
             let (claims, pushed) = (claims(), AtomicBool::new(false));
             let (benchmark, state) =
-                (claims.benchmark(URI, "a").unwrap().unwrap(), claims.state(STATE, true));
+                (claims.benchmark(URI, &program("a")).unwrap().unwrap(), claims.state(STATE, true));
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    assert!(claims.benchmark(URI, "a").unwrap().is_none());
+                    assert!(claims.benchmark(URI, &program("a")).unwrap().is_none());
                     assert!(pushed.load(Ordering::Relaxed), "the benchmark's row comes first");
                 });
                 scope.spawn(|| {

@@ -4,13 +4,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::claims::Claim;
-use super::recording::Shared;
+use super::recording::{Shared, program_digest};
 use crate::env::{KeyframeCount, Observe, Session, SessionError, Start, Started, Visit};
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
     Outcome, StateId, Step, Value,
 };
-use crate::store::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow, bitcode_sha1};
+use crate::store::{
+    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, Rows, StepRow, bitcode_sha1,
+};
 
 /// The level at which states are compressed. On bitcode, 3 saves a tenth of the bytes of level 1
 /// for half a percent of a step's time; higher ones save little more and cost several times as
@@ -159,9 +161,14 @@ impl Recorder {
         parent: Option<(EpisodeId, u32)>,
     ) -> Result<(), SessionError> {
         let id = self.next_id();
-        let digest = blake3::hash(&benchmark.program).to_hex().to_string();
+        let digest = program_digest(benchmark);
         let shared = Arc::clone(&self.shared);
-        let claim = shared.claims.benchmark(benchmark.uri.as_str(), &digest)?;
+        let found = KnownBenchmark {
+            program_digest: digest.clone(),
+            initial_state: Some(started.state),
+            baselines: started.baselines.clone(),
+        };
+        let claim = shared.claims.benchmark(benchmark.uri.as_str(), &found)?;
         let row = claim.is_some().then(|| BenchmarkRow {
             uri: benchmark.uri.clone(),
             program_digest: digest,

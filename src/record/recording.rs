@@ -11,7 +11,8 @@ use super::claims::Claims;
 use super::recorder::Recorder;
 use crate::env::{KeyframeCount, Session, SessionError, Watch};
 use crate::model::{
-    ActionFlags, ActionIndex, EnvironmentSpec, EpisodeId, ObservationIndex, Outcome, RunId,
+    ActionFlags, ActionIndex, Baselines, Benchmark, EnvironmentSpec, EpisodeId, ObservationIndex,
+    Outcome, RunId,
 };
 use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
 
@@ -79,6 +80,8 @@ pub(super) struct Shared {
     pub(super) state_space: ObservationIndex,
     /// What is known of each action.
     flags: Vec<ActionFlags>,
+    /// The names of the environment's baselines.
+    baselines: Vec<&'static str>,
     pub(super) claims: Claims,
     ordinal_next: AtomicU32,
     asker: u64,
@@ -116,6 +119,8 @@ impl Recording {
         let space = spec.action_space(&identity.action_space.name);
         let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
         let flags = space.actions.iter().map(|action| action.flags).collect();
+        let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
+        let baselines = baselines.map(|space| space.name).collect();
         let known = writer.known_states()?;
         let shared = Arc::new(Shared {
             run,
@@ -125,6 +130,7 @@ impl Recording {
             keyframes: options.keyframes,
             state_space: spec.state_index(),
             flags,
+            baselines,
             claims: Claims::new(known),
             ordinal_next: AtomicU32::new(0),
             asker: ASKERS.fetch_add(1, Ordering::Relaxed),
@@ -152,6 +158,16 @@ impl Recording {
     /// The run that is recorded.
     pub fn run(&self) -> RunId {
         self.shared.run
+    }
+
+    /// The baselines that the lake has of a program, where it has all of them. Episodes of the
+    /// program begin with these: what a compiler makes of a program now and then differs, and the
+    /// rewards of a lake are to go by one row.
+    pub fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
+        let known = self.shared.claims.known_benchmark(benchmark.uri.as_str())?;
+        let is_same = known.program_digest == program_digest(benchmark);
+        let has = |name: &&str| known.baselines.get(name).is_some();
+        (is_same && self.shared.baselines.iter().all(has)).then_some(known.baselines)
     }
 
     /// How many states this recording was the first to observe.
@@ -236,6 +252,11 @@ impl Shared {
         let flags = flags.unwrap_or(ActionFlags::UNREMARKABLE);
         self.keyframes.is_some_and(|every| count.step(every, changed, flags))
     }
+}
+
+/// BLAKE3 of a program's bytes, hex.
+pub(super) fn program_digest(benchmark: &Benchmark) -> String {
+    blake3::hash(&benchmark.program).to_hex().to_string()
 }
 
 /// Lets nobody wait for a writer thread that is gone, however it went.

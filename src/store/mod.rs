@@ -107,7 +107,9 @@ pub use repair::{Relisted, Repaired};
 pub use retired::{Removed, retired_place};
 pub use retract::{Retracted, Subject};
 pub use retractions::{RetractionKind, RetractionRow};
-pub use rows::{BenchmarkRow, EpisodeRow, IrRow, Known, ObservationRow, Rows, RunRow, StepRow};
+pub use rows::{
+    BenchmarkRow, EpisodeRow, IrRow, Known, KnownBenchmark, ObservationRow, Rows, RunRow, StepRow,
+};
 pub use scan::{Scan, ScanColumns};
 pub(crate) use scratch::{Scratch, Stretch};
 pub use seal::{Prepared, SealReport, Sealer};

@@ -144,6 +144,17 @@ pub struct Known {
     pub observed: HashSet<StateId>,
     /// States with a row in `ir`.
     pub ir: HashSet<StateId>,
-    /// Programs with a row in `benchmarks`: their digests by name.
-    pub benchmarks: HashMap<String, String>,
+    /// Programs with a row in `benchmarks`, by name.
+    pub benchmarks: HashMap<String, KnownBenchmark>,
+}
+
+/// What a lake says of a program.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownBenchmark {
+    /// BLAKE3 of the program's bytes, hex; empty where a repair lost the row.
+    pub program_digest: String,
+    /// The state that it starts in.
+    pub initial_state: Option<StateId>,
+    /// Those that the lake has columns for.
+    pub baselines: Baselines,
 }

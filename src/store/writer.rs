@@ -14,10 +14,10 @@ use super::frame::Frame;
 use super::lock::{Lock, Right};
 use super::seal::{self, Prepared, SealReport, Sealer};
 use super::{
-    Identity, Known, Lake, Rows, RunRow, ScanColumns, SnapshotKind, StoreError, Table, manifest,
-    retired,
+    Identity, Known, KnownBenchmark, Lake, Rows, RunRow, ScanColumns, SnapshotKind, StoreError,
+    Table, manifest, retired,
 };
-use crate::model::{EpisodeId, RunId, StateId};
+use crate::model::{Baselines, EpisodeId, RunId, StateId};
 
 /// New bytes in the hot log after which a seal is worth its file.
 const SEAL_BYTES: u64 = 64 << 20;
@@ -281,11 +281,8 @@ impl Writer {
             Ok(known)
         };
         let mut benchmarks = HashMap::new();
-        let columns = ScanColumns::Named(&["benchmark_uri", "program_digest"]);
-        for batch in snapshot.scan(Table::Benchmarks, columns) {
-            let batch = batch?;
-            let text = |name| batch[name].as_string::<i32>().iter().flatten().map(str::to_owned);
-            benchmarks.extend(text("benchmark_uri").zip(text("program_digest")));
+        for batch in snapshot.scan(Table::Benchmarks, ScanColumns::All) {
+            benchmarks.extend(known_benchmarks(&batch?, &self.lake.identity().baselines));
         }
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
@@ -397,6 +394,22 @@ pub(super) fn state_ids<'a>(
 /// The state in a row, which is not null.
 pub(super) fn state_id(ids: &FixedSizeBinaryArray, row: usize) -> StateId {
     StateId(ids.value(row).try_into().expect("the column holds 20 bytes a row"))
+}
+
+/// The programs of some rows of `benchmarks`, by name.
+fn known_benchmarks(batch: &RecordBatch, names: &[String]) -> Vec<(String, KnownBenchmark)> {
+    let text = |name, row| batch[name].as_string::<i32>().value(row).to_owned();
+    let states: Vec<Option<StateId>> = state_ids(batch, "initial_state_id").collect();
+    let known = |(row, initial_state)| {
+        let baseline = |name: &String| {
+            let column = batch[name.as_str()].as_primitive::<Int64Type>();
+            column.is_valid(row).then(|| (name.clone(), column.value(row)))
+        };
+        let baselines = Baselines(names.iter().filter_map(baseline).collect());
+        let program_digest = text("program_digest", row);
+        (text("benchmark_uri", row), KnownBenchmark { program_digest, initial_state, baselines })
+    };
+    states.into_iter().enumerate().map(known).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use arrow::array::RecordBatch;
 use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
 use steplake::store::{
-    Known, Lake, Rows, SealReport, StoreError, Table, VerifyReport, Writer, retired_place,
+    BenchmarkRow, Known, KnownBenchmark, Lake, Rows, SealReport, StoreError, Table, VerifyReport,
+    Writer, retired_place,
 };
 
 use crate::toy_lake::{Author, bitcode, identity, read, sorted, state, uri};
@@ -91,8 +92,10 @@ fn open_episodes_stay_hot_until_they_are_closed_or_discarded() {
     let closed = writer.closed_episodes(RUN).unwrap();
     assert_eq!(closed.into_iter().collect::<Vec<_>>(), [episode(0), episode(2)]);
     let states = (0..3).map(state).collect();
-    let digest = rows.benchmarks[0].program_digest.clone();
-    let benchmarks = [(uri(0).to_string(), digest)].into();
+    let BenchmarkRow { program_digest, initial_state, baselines, .. } = rows.benchmarks[0].clone();
+    let initial_state = Some(initial_state);
+    let known = KnownBenchmark { program_digest, initial_state, baselines };
+    let benchmarks = [(uri(0).to_string(), known)].into();
     let known = Known { observed: (0..3).map(state).collect(), ir: states, benchmarks };
     assert_eq!(writer.known_states().unwrap(), known);
 }

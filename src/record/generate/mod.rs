@@ -451,7 +451,8 @@ impl Campaign<'_> {
             }
         }
         let benchmark = self.programs.load(uri).map_err(GenerateError::Program)?;
-        let kept = self.programs.baselines(&benchmark);
+        let there = self.recording.baselines(&benchmark);
+        let kept = there.or_else(|| self.programs.baselines(&benchmark));
         let mut cache = lock(&self.cache);
         if cache.bytes >= CACHE_BYTES_MAX {
             cache.programs.clear();
