@@ -2,14 +2,15 @@ use super::cache::Key;
 use super::{Cache, DatasetError};
 use crate::model::{Baselines, EnvironmentSpec};
 
-/// A change of what is stored has another number here.
+/// Changes with the stored format.
 const FORMAT: &str = "1";
 
-/// What programs cost after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
-/// finding it out can cost more than an episode.
+/// Costs of programs after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
+/// computing them can cost more than an episode.
 ///
-/// An entry is found by the environment, its compiler and target, what it makes baselines by, and
-/// the digest of the program: whichever of them is another, the baselines are found out anew.
+/// The key of an entry consists of the environment, its compiler and target, the settings by which
+/// it computes baselines, and the digest of the program. If any of them changes, the baselines are
+/// computed anew.
 #[derive(Debug)]
 pub struct KnownBaselines {
     cache: Cache,
@@ -18,7 +19,7 @@ pub struct KnownBaselines {
 }
 
 impl KnownBaselines {
-    /// The baselines that an environment of this spec finds.
+    /// Opens the baselines that an environment with this spec computes.
     pub fn new(cache: Cache, spec: &EnvironmentSpec) -> Self {
         let (name, baselines) = (spec.name.to_owned(), spec.baselines.to_owned());
         let key = [name, spec.compiler.clone(), spec.target.clone(), baselines];
@@ -26,7 +27,7 @@ impl KnownBaselines {
         Self { cache, key, names: spaces.map(|space| space.name).collect() }
     }
 
-    /// The baselines of a program, where they are known. What cannot be read counts as not known.
+    /// Returns the baselines of a program, if known. An unreadable entry counts as not known.
     pub fn read(&self, program: &[u8]) -> Option<Baselines> {
         let bytes = match self.cache.get(self.key_of(program)) {
             Ok(bytes) => bytes?,
@@ -39,7 +40,7 @@ impl KnownBaselines {
         self.names.iter().all(|name| baselines.get(name).is_some()).then_some(baselines)
     }
 
-    /// Keeps the baselines of a program, in place of what was known.
+    /// Stores the baselines of a program and replaces what was known.
     ///
     /// # Errors
     ///
