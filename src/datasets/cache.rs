@@ -54,7 +54,7 @@ pub(super) struct Lock {
 }
 
 impl Cache {
-    /// The cache in `root`, which need not exist yet.
+    /// Uses the cache in `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A folder that holds a secret beside the folder of a program.
+    /// Makes a folder that holds a secret beside the folder of a program.
     fn place(program: &str) -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
         let own = place.path().join("own");

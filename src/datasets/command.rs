@@ -109,7 +109,7 @@ impl From<RunError> for DatasetError {
 }
 
 impl<'a> Run<'a> {
-    /// A run limited to one minute, in the current folder.
+    /// Creates a run limited to one minute, in the current folder.
     pub(super) fn new(tool: Tool, what: &'a str) -> Self {
         let (limit, output_max) = (Duration::from_mins(1), OUTPUT_MAX_BYTES);
         let (args, open) = (Vec::new(), Open::default());

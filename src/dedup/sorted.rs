@@ -205,7 +205,7 @@ impl EdgeSource for Run {
         self.rows.get(self.at..self.at + self.stride)
     }
 
-    /// A failure's text is looked up after all its steps are counted.
+    /// Returns nothing: a failure's text is looked up after all its steps are counted.
     fn text(&self) -> Option<FailureText<'_>> {
         None
     }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! s3://bucket/prefix/
-//!   manifests/00000000000000000007.json       a version: which list it is. Made by a conditional put, once
-//!   lists/<BLAKE3>.json                       what a version holds: its files, and the catalog's rows
-//!   segments/<table>/<BLAKE3>-<name>.parquet  the files. <name> is the random name of who sent it
+//!   manifests/00000000000000000007.json       a version: the name of its list. A conditional put
+//!   lists/<BLAKE3>.json                       the contents: files, and rows of the catalog
+//!   segments/<table>/<BLAKE3>-<name>.parquet  the files. <name> is the publication's random name
 //! ```
 //!
 //! # What is durable when

@@ -262,7 +262,7 @@ impl<'a> Session<'a> {
         ))
     }
 
-    /// In a shell, confirms the effect of a command.
+    /// Confirms the effect of a command, in a shell.
     fn confirm(&self, text: &str) -> Result<(), Failed> {
         if self.is_shell { self.show(&format!("{text}\n")) } else { Ok(()) }
     }

@@ -294,7 +294,7 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
     }
 }
 
-/// How long ago a file was written.
+/// Returns how long ago a file was written.
 fn age(path: &Path) -> Option<Duration> {
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
     modified.ok().and_then(|time| time.elapsed().ok())

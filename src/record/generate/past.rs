@@ -46,7 +46,7 @@ impl Past {
         self.settled
     }
 
-    /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones
+    /// Discards what the open episodes of `run` left in the lake, and reads what the settled ones
     /// did. Must precede the [`Recording`](crate::record::Recording) of the run, which reads what
     /// the lake knows.
     ///

@@ -177,12 +177,12 @@ fn each_failing_reading_leaves_the_older_copy() {
     assert_same(&here, &there);
 }
 
-/// A disk on which operation number `last` and all later ones fail, as in a power cut.
+/// Returns a disk on which operation number `last` and all later ones fail, as in a power cut.
 fn failing(last: usize) -> Disk {
     failing_of(last, Arc::default())
 }
 
-/// Like [`failing`], and counts the operations.
+/// Does the same as [`failing`], and counts the operations.
 fn failing_of(last: usize, count: Arc<AtomicUsize>) -> Disk {
     Disk::with_faults(move |operation| {
         if matches!(operation, Operation::Open(_) | Operation::Read(..)) {

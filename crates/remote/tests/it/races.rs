@@ -208,7 +208,7 @@ fn left_long_ago(folder: &Path) -> (Arc<InMemory>, Arc<Times>, Lake) {
     (store, times, here)
 }
 
-/// Two parties: the second pauses after `pause` of its operations until the first is done.
+/// Orders two parties: the second pauses after `pause` of its operations until the first is done.
 fn with_pause(pause: usize) -> impl Iterator<Item = Next> {
     let before = std::iter::repeat_n(Next::Party(1), pause);
     before.chain(std::iter::repeat_n(Next::Party(0), 400))
