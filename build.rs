@@ -1,7 +1,7 @@
-//! Builds the C++ shim around LLVM (`src/env/llvm/shim`), links LLVM, and says which LLVM that is.
+//! Builds the C++ shim around LLVM (`src/env/llvm/shim`), links LLVM, and records which LLVM it is.
 //!
-//! LLVM is linked statically, with the components that the environment needs and the C++ library:
-//! the program starts faster, and no library of the host takes part in what is recorded. The
+//! LLVM is linked statically, with the components that the environment needs and the C++ library.
+//! The program starts faster that way, and no library of the host affects what is recorded. The
 //! feature `llvm-dynamic` links `libLLVM.so` instead.
 
 use std::env;
@@ -22,9 +22,9 @@ const SOURCES: [&str; 10] = [
     "mutations.cpp",
     "sort.cpp",
 ];
-/// The variable that says where LLVM is; `.cargo/config.toml` sets it for Debian.
+/// The variable that holds LLVM's prefix; `.cargo/config.toml` sets it for Debian.
 const PREFIX_VARIABLE: &str = "LLVM_SYS_221_PREFIX";
-/// What is linked of LLVM, in the words of `llvm-config`.
+/// The components of LLVM to link, by their `llvm-config` names.
 const COMPONENTS: [&str; 7] =
     ["analysis", "asmparser", "bitreader", "bitwriter", "core", "passes", "x86"];
 
@@ -58,12 +58,12 @@ fn compile_shim(llvm: &Llvm) {
         .flag(&llvm.include)
         .flag("-fno-exceptions")
         .flag_if_supported("-fno-semantic-interposition")
-        // LLVM's headers hold code; its libraries are built without assertions, so this must be
-        // too.
+        // LLVM's headers contain code. Its libraries are built without assertions, so the shim must
+        // be too.
         .define("NDEBUG", None)
         .define("_GNU_SOURCE", None)
         .warnings(true)
-        // The shim walks whole modules on every step: an unoptimised one would be most of a step.
+        // The shim walks whole modules on every step; unoptimised, it would dominate a step.
         .opt_level(3);
     if !llvm.has_rtti {
         build.flag("-fno-rtti");
@@ -82,11 +82,11 @@ fn link_dynamically(llvm: &Llvm) {
     println!("cargo:rustc-link-lib=dylib=stdc++");
 }
 
-/// Compression comes from the crate `zstd`, which has all of that library, and from zlib. What
-/// LLVM's build names beyond these (libxml2, libffi, Z3) belongs to components that are not linked.
+/// Compression comes from the crate `zstd`, which has all of that library, and from zlib. LLVM's
+/// build also names libxml2, libffi and Z3, but these belong to components that are not linked.
 fn link_statically(llvm: &Llvm) {
     println!("cargo:rustc-link-search=native={}", llvm.libraries.display());
-    // Not bundled: a copy of the archives in the library's own file would be of no use.
+    // Not bundled: a copy of the archives in the rlib would be of no use.
     for name in library_names(llvm, "--link-static", ".a") {
         println!("cargo:rustc-link-lib=static:-bundle={name}");
     }
@@ -94,7 +94,7 @@ fn link_statically(llvm: &Llvm) {
     for name in ["z", "stdc++"] {
         let query = format!("-print-file-name=lib{name}.a");
         let path = run(compiler.path(), [query]).unwrap_or_else(|problem| panic!("{problem}"));
-        // A compiler that does not find a library gives its name back.
+        // A compiler that does not find a library prints its bare name.
         let folder = Path::new(&path).parent().filter(|folder| folder.is_absolute());
         let folder =
             folder.unwrap_or_else(|| panic!("lib{name}.a is needed to link LLVM statically"));
@@ -103,7 +103,7 @@ fn link_statically(llvm: &Llvm) {
     }
 }
 
-/// The names of LLVM's libraries, as linkers take them.
+/// Returns the names of LLVM's libraries in the form that linkers take.
 fn library_names(llvm: &Llvm, kind: &str, suffix: &str) -> Vec<String> {
     let arguments = ["--libnames", kind].into_iter().chain(COMPONENTS);
     let names = run(&llvm.tool, arguments).unwrap_or_else(|problem| panic!("{problem}"));
@@ -122,13 +122,13 @@ struct Llvm {
 }
 
 impl Llvm {
-    /// Some header, which changes with every build of the package.
+    /// Returns a header that changes with every build of the package.
     fn header(&self) -> PathBuf {
         self.include.join("llvm/Passes/PassBuilder.h")
     }
 
-    /// The version, with the distribution's build where the package database has it: builds of one
-    /// version carry different patches.
+    /// Returns the version, with the distribution's build if the package database knows it: builds
+    /// of one version carry different patches.
     fn name(&self) -> String {
         let build = || -> Option<String> {
             let header = self.header().canonicalize().ok()?;
@@ -163,7 +163,7 @@ fn find_llvm() -> Result<Llvm, String> {
     Ok(llvm)
 }
 
-/// What a program prints.
+/// Returns what a program prints.
 fn run<I>(program: impl AsRef<Path>, arguments: I) -> Result<String, String>
 where
     I: IntoIterator<Item: AsRef<OsStr>>,

@@ -1,7 +1,7 @@
--- States that no action tried in them changes
+-- States that none of the tried actions changes
 -- topic: states
 -- param tried: integer = 1 -- leave out states in which fewer actions were tried
--- An action that changed a state even once, as one in conflict did, changes it.
+-- An action that changed a state even once, as in a conflict, changes it.
 SELECT state_id, count(*) AS tried
 FROM state_transitions
 WHERE state_id NOT IN (SELECT state_id FROM conflicts)

@@ -1,8 +1,8 @@
--- Mean advantage of every action over the states that it was tried in
+-- Mean advantage of every action over the states in which it was tried
 -- topic: values
 -- param reward: reward = IrInstructionCount -- the reward space
 -- param gamma: number = 1.0 -- what a reward is worth one step later
--- param support: integer = 1 -- leave out actions that were tried in fewer states
+-- param support: integer = 1 -- leave out actions tried in fewer states
 SELECT action, action_name(action) AS name, count(*) AS states, avg(reward) AS mean_reward,
        avg(advantage) AS mean_advantage, avg(advantage_over_mean) AS mean_advantage_over_mean,
        avg(CASE WHEN advantage >= -1e-9 THEN 1.0 ELSE 0.0 END) AS best_rate

@@ -1,9 +1,9 @@
--- Laws about actions and pairs of them, with the states that speak for each
+-- Laws about actions and pairs of actions, with the number of states that support each
 -- topic: actions
--- param reward: reward = IrInstructionCount -- the reward space that says what dominates
+-- param reward: reward = IrInstructionCount -- the reward space for dominated actions
 -- param law: text = % -- idempotent, commuting, absorbed, equal, inverse or dominated; a LIKE pattern
--- param support: integer = 10 -- leave out laws that could be tested in fewer states
--- param rate: number = 1.0 -- leave out laws that hold in a smaller part of them
+-- param support: integer = 10 -- leave out laws testable in fewer states
+-- param rate: number = 1.0 -- leave out laws that hold in a smaller share of them
 -- A law is tested where its actions change something: see `algebra` in docs/GLOSSARY.md.
 SELECT law, action, action_name(action) AS name, other, action_name(other) AS other_name, support,
        holds, CAST(holds AS DOUBLE) / support AS rate

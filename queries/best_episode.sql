@@ -1,9 +1,9 @@
--- Best action sequence that an episode played, for every benchmark, by cumulative reward
+-- The best action sequence of any episode, for every benchmark, by cumulative reward
 -- topic: sequences
 -- param reward: reward = IrInstructionCountNorm -- the reward space that is added up
 -- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
--- The shortest sequence wins among equals; doing nothing has reward 0. Sums are compared to nine
--- places, so that rounding in the last bits does not choose the longer of two.
+-- Among equals the shortest sequence wins; doing nothing has reward 0. Sums are compared to nine
+-- decimal places, so that rounding in the last bits does not choose the longer of two.
 WITH scored AS (
   SELECT benchmark_uri, episode_id, step_index,
          CAST(sum(coalesce({reward}, 0.0))

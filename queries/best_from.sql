@@ -1,4 +1,4 @@
--- The lowest cost known to be reachable from a state, and the shortest sequence to it
+-- The lowest known cost reachable from a state, and the shortest sequence to it
 -- topic: sequences
 -- param state: state -- the state's id, 40 hexadecimal digits
 -- param cost: text = IrInstructionCount -- the observation space that is the cost

@@ -1,6 +1,6 @@
--- What is known of every benchmark: episodes, states, transitions, actions tried
+-- The recorded data of every benchmark: episodes, states, transitions, actions tried
 -- topic: states
--- Failed starts are episodes, too. Actions that were retracted are not asked for, and not counted as tried.
+-- Failed starts are episodes, too. Retracted actions count neither as actions nor as tried.
 WITH space AS (
   SELECT action
   FROM actions

@@ -1,10 +1,10 @@
--- The state transitions as SQL defines them, computed afresh from the steps of closed episodes
+-- The state transitions as SQL defines them, computed anew from the steps of closed episodes
 -- topic: transitions
--- This is what the table `state_transitions` is defined to hold. Of several next states the most
--- frequent one counts, among equals the one with the smallest id; `count` and the time are of the
--- steps that led to it; the rewards are those of the first of these steps. It is plain SQL over
--- `steps` and `episodes`, so that other engines can be asked the same. Actions that were retracted
--- have no transitions in the table, and have them here.
+-- This defines the contents of the table `state_transitions`. Of several next states the most
+-- frequent one counts, and of equally frequent ones the one with the smallest id. `count` and the
+-- time cover the steps that led to it; the rewards are those of the first of these steps. It is
+-- plain SQL over `steps` and `episodes`, so that other engines can run it. Retracted actions have
+-- no transitions in the table, but have them here.
 WITH taken AS (
   SELECT *
   FROM (

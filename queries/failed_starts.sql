@@ -1,4 +1,4 @@
--- Benchmarks over which the compiler failed before the first step
+-- Benchmarks on which the compiler failed before the first step
 -- topic: failures
 SELECT benchmark_uri, outcome AS kind, count(*) AS episodes,
        first_value(detail ORDER BY episode_id) AS first_detail

@@ -1,6 +1,6 @@
 -- Failures of the compiler by action and kind
 -- topic: failures
--- param tries: integer = 1 -- leave out actions that were tried less often
+-- param tries: integer = 1 -- leave out actions tried less often
 WITH tried AS (
   SELECT action, count(*) AS tries
   FROM steps

@@ -1,6 +1,6 @@
 -- States in which every action of the space was tried
 -- topic: states
--- A failure is a try. Actions that were retracted are not asked for.
+-- A failure counts as a try. Retracted actions are not required.
 WITH space AS (
   SELECT action
   FROM actions

@@ -1,7 +1,7 @@
 -- Mean reward of every action
 -- topic: actions
--- param reward: reward = IrInstructionCountNorm -- the reward space; this one compares over programs
--- param tries: integer = 1 -- leave out actions that were tried less often
+-- param reward: reward = IrInstructionCountNorm -- the reward space; the default is comparable across programs
+-- param tries: integer = 1 -- leave out actions tried less often
 SELECT action, action_name(action) AS name, count(*) AS tries, avg({reward}) AS mean_reward,
        min({reward}) AS lowest, max({reward}) AS highest,
        avg(CASE WHEN {reward} > 0 THEN 1.0 ELSE 0.0 END) AS improved_rate

@@ -1,8 +1,8 @@
--- Episodes, and the shortest sequence to the state in which each of them ended
+-- Episodes, and the shortest sequence to the state in which each ended
 -- topic: sequences
 -- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
--- The transition graph knows the most frequent result of an action alone, none of a retracted action, and no
--- step that is newer than the last dedup. Where it has no way, or a longer one, the episode's own actions stand.
+-- The transition graph has only the most frequent result of an action, no retracted action, and no
+-- step newer than the last dedup. If its path is longer, or missing, the row has the episode's own actions.
 WITH ends AS (
   SELECT CAST(benchmark_uri AS VARCHAR) AS benchmark_uri, episode_id, max(step_index) AS steps,
          last_value(state_id ORDER BY step_index) AS state_id,

@@ -1,7 +1,7 @@
--- Actions by the time that they take, the most expensive first
+-- Actions by the time that they take, most expensive first
 -- topic: actions
--- param tries: integer = 1 -- leave out actions that were tried less often
--- param limit: integer = 20 -- how many to list
+-- param tries: integer = 1 -- leave out actions tried less often
+-- param limit: integer = 20 -- the number of actions to list
 SELECT action, action_name(action) AS name, count(*) AS tries,
        avg(wall_time_us) AS mean_us, max(wall_time_us) AS max_us,
        CAST(sum(wall_time_us) AS DOUBLE) / 1e6 AS total_s,

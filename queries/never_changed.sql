@@ -1,6 +1,6 @@
 -- Actions that never changed a state, with the number of tries
 -- topic: actions
--- param tries: integer = 1 -- leave out actions that were tried less often
+-- param tries: integer = 1 -- leave out actions tried less often
 SELECT action, action_name(action) AS name, count(*) AS tries,
        count(DISTINCT state_id) AS states, count(DISTINCT benchmark_uri) AS benchmarks
 FROM transitions_taken

@@ -1,6 +1,6 @@
 -- How often every action changes nothing
 -- topic: actions
--- param tries: integer = 1 -- leave out actions that were tried less often
+-- param tries: integer = 1 -- leave out actions tried less often
 SELECT action, action_name(action) AS name, count(*) AS tries,
        sum(CASE WHEN changed THEN 0 ELSE 1 END) AS noops,
        avg(CASE WHEN changed THEN 0.0 ELSE 1.0 END) AS noop_rate

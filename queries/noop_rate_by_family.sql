@@ -1,6 +1,6 @@
 -- How often every action changes nothing, by family of programs
 -- topic: actions
--- param tries: integer = 1 -- leave out actions that were tried less often on a family
+-- param tries: integer = 1 -- leave out actions tried less often on a family
 -- param family: text = % -- a LIKE pattern for the family
 SELECT b.family, t.action, action_name(t.action) AS name, count(*) AS tries,
        sum(CASE WHEN t.changed THEN 0 ELSE 1 END) AS noops,

@@ -1,4 +1,4 @@
--- The shortest known ways to a state, one for every benchmark that leads to it
+-- The shortest recorded sequences to a state, one for every benchmark that leads to it
 -- topic: sequences
 -- param state: state -- the state's id, 40 hexadecimal digits
 WITH reached AS (

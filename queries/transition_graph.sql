@@ -1,7 +1,7 @@
--- The transition graph: every transition that is reachable from the benchmarks, once
+-- The transition graph: every transition reachable from the benchmarks, once
 -- topic: transitions
 -- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
--- `--format arrow` or `parquet` for another program; `steplake export` writes GraphML.
+-- For other programs, use `--format arrow` or `parquet`; `steplake export` writes GraphML.
 SELECT t.state_id, t.action, action_name(t.action) AS name,
        t.* EXCLUDE (state_id, state_key, action, next_state_key, first_episode_id, first_step_index)
 FROM state_transitions AS t

@@ -1,6 +1,6 @@
 -- Actions that led from one state to different next states
 -- topic: failures
--- param tries: integer = 1 -- leave out actions that were tried less often
+-- param tries: integer = 1 -- leave out actions tried less often
 WITH pairs AS (
   SELECT state_id, action, count(*) AS tries, count(DISTINCT next_state_id) AS results
   FROM transitions_taken

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# How fast a whole table comes over Flight, beside pyarrow reading the same Parquet, and 32 clients for a minute.
-#   scripts/bench-serve.sh [LAKE]      without a lake, one of the toy environment is made: ROWS steps (2,000,000)
+# Measures how fast a whole table comes over Flight, beside pyarrow reading the same Parquet, and
+# runs 32 clients for a minute.
+#   scripts/bench-serve.sh [LAKE]      without LAKE, makes one of the toy environment: ROWS steps (2,000,000)
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails when one of the large crates is in the tree at two versions: their types would not fit
-# together, and the build would take twice as long.
+# Fails if the tree contains one of the large crates in two versions: their types would be
+# incompatible, and the build would take twice as long.
 set -euo pipefail
 
 tree=$(cargo tree --locked --workspace --target all --edges normal,build --prefix none --format '{p}')

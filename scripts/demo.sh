@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A first lake, from programs to answers. Running it again goes on with the same lake.
+# A first lake, from programs to answers. Running it again continues with the same lake.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fuzzes each target for TIME seconds, or the targets that are named. With a nightly toolchain under
-# AddressSanitizer; with a stable one that is let use what is nightly (RUSTC_BOOTSTRAP) as well. SANITIZER=none
-# does without, and builds faster.
+# Fuzzes each target, or the named ones, for TIME seconds under AddressSanitizer: with a nightly
+# toolchain, or with a stable one that may use nightly features (RUSTC_BOOTSTRAP). SANITIZER=none
+# runs without it, and builds faster.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

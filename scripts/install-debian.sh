@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that building and running steplake needs, those that are missing.
-# Does nothing, and needs no network, when all are there.
+# Installs the missing Debian packages among those that building and running steplake needs. If none
+# is missing, does nothing and needs no network.
 set -euo pipefail
 
 packages=(
@@ -38,10 +38,11 @@ if [[ $EUID -ne 0 ]]; then
 fi
 
 printf 'installing %s\n' "${missing[*]}" >&2
-# A source that cannot be reached is no reason to stop while the packages come from another one.
+# A source that cannot be reached is no reason to stop if the packages come from another one.
 "${as_root[@]}" apt-get update -qq || printf 'apt-get update failed; going on with what is known\n' >&2
 for package in "${missing[@]}"; do
-    # Not `apt-cache | grep --quiet`: grep leaves at the first match, and pipefail then blames apt-cache.
+    # Not `apt-cache | grep --quiet`: grep exits at the first match, and pipefail then blames
+    # apt-cache.
     if [[ $(LC_ALL=C apt-cache policy "$package") != *"Candidate: "[^\(]* ]]; then
         hint="apt has no package $package."
         [[ $package != *22* ]] ||

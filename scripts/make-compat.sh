@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the lakes of data/compat/v<format>, with the answers that they give: run once, when a format is
-# released. `tests/it/compat.rs` opens them for ever.
+# Makes the lakes of data/compat/v<format>, with their answers: run once, when a format is released.
+# `tests/it/compat.rs` keeps opening them.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -28,19 +28,19 @@ answers() { # folder table... -- option...
     mkdir -p "$folder"
     for table in "${tables[@]}"; do
         columns='*'
-        # The SHA-1 stands for the bitcode.
+        # The SHA-1 represents the bitcode.
         if [[ $table == ir ]]; then columns='state_id, bytes, bitcode_sha1'; fi
         steplake sql "SELECT $columns FROM $(sorted "$table")" --format json "$@" > "$folder/$table.json"
     done
 }
 
-# Readers leave SQLite's files beside the database, empty.
+# Readers leave empty SQLite files beside the database.
 tidy() {
     [[ ! -s $STEPLAKE_LAKE/hot.sqlite-wal ]] || fail "$STEPLAKE_LAKE: the log is not home"
     rm -f "$STEPLAKE_LAKE"/hot.sqlite-{wal,shm}
 }
 
-# Several runs, snapshots, an action and a run taken back, keyframes, and rows that are still hot.
+# Several runs, snapshots, a retracted action and run, keyframes, and hot rows.
 export STEPLAKE_LAKE=$place/toy/lake
 mkdir -p "$place/toy"
 toy=(generate --env toy-v0 --benchmark 'generator://toy-v0/0..5')
@@ -56,7 +56,7 @@ answers "$place/toy/answers" benchmarks episodes steps observations ir state_tra
 answers "$place/toy/answers/3" episodes steps state_transitions -- --snapshot 3
 tidy
 
-# The compiler's states, half of them to be rebuilt.
+# LLVM's states, half of which have to be rebuilt.
 export STEPLAKE_LAKE=$place/llvm/lake
 mkdir -p "$place/llvm"
 steplake generate --benchmark benchmark://steplake-v0/introsort --benchmark benchmark://steplake-v0/keyed_hash \

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Probes every action over the corpus of docs/ACTIONS.md, writes the report and the flags of the action spaces.
+# Probes every action over the corpus of docs/ACTIONS.md; writes the report and the flags of the
+# action spaces.
 #   scripts/probe-actions.sh REPORT [FOLDER OF ACTION TABLES]
-# Further arguments of `steplake env probe` stand in PROBE_ARGUMENTS. It takes about ten minutes of one core.
+# PROBE_ARGUMENTS holds further arguments of `steplake env probe`. Takes about ten minutes on one
+# core.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 [[ $# -ge 1 ]] || fail "usage: scripts/probe-actions.sh REPORT [FOLDER]"
 report=$(realpath "$1") tables=${2:+$(realpath "$2")}
 
-# C++ programs: two of Debian's source packages. Their sources are fetched from the archives that apt knows.
+# C++ programs from two Debian source packages, fetched from the archives that apt knows.
 sources=$(mktemp --directory)
 trap 'rm -rf "$sources"' EXIT
 mkdir -p "$sources/parts" "$sources/lists/partial"

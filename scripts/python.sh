@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs Python with pinned packages, from a virtual environment that is made once and kept:
+# Runs Python with pinned packages, in a virtual environment that is created once and kept:
 #   scripts/python.sh [--requirements FILE] ARGUMENT…
-# The packages are those of tests/python/requirements.txt where no file is named.
+# Without a file, the packages are those of tests/python/requirements.txt.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 

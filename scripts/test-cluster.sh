@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests steplake-cluster: a scheduler and executors as processes, against the engine in one process; and that
-# `steplake` finds it. Into the same target folder as everything else: what Ballista does not change is not
-# built again.
+# Tests steplake-cluster with a scheduler and executors as processes against the engine in one
+# process, and that `steplake` finds it. Builds into the common target folder, so that only what
+# Ballista changes is built again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/paths.sh

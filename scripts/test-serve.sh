@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes a small lake, serves it, and has Arrow clients of others ask it: ADBC, pyarrow, polars, pandas, DuckDB.
+# Makes a small lake, serves it, and queries it with Arrow clients: ADBC, pyarrow, polars, pandas,
+# DuckDB.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"

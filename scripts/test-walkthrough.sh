@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Types docs/QUERYING.md and compares the answers. With --write, writes the answers into it.
+# Runs the commands in docs/QUERYING.md and compares the answers. With --write, updates the answers
+# there.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"

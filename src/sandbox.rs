@@ -1,15 +1,15 @@
-//! Walls around work that may be led astray by what it reads: compilers, and the tools beside them.
+//! Walls around work that its input may lead astray: compilers, and the tools beside them.
 //!
-//! Three mechanisms, each without any privilege:
+//! There are three mechanisms, none of which needs a privilege:
 //!
-//! - Landlock lets a thread and the processes that it starts open the named files alone, and bars
-//!   TCP, signals and abstract sockets to the outside. A kernel that lacks it, or a part of it,
-//!   leaves that part open.
+//! - Landlock lets a thread and its child processes open the named files only, and bars TCP, and
+//!   signals and abstract sockets to the outside. A kernel without Landlock, or without a part of
+//!   it, leaves that part open.
 //! - A seccomp filter refuses every new socket.
-//! - A limit of no open files refuses every new file and socket, on every kernel: for those that
-//!   need none.
+//! - A limit of zero open files refuses every new file and socket, on every kernel. It suits
+//!   processes that need none.
 //!
-//! What is open already stays usable.
+//! Whatever is already open stays usable.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,12 +23,12 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 
-/// The newest version of Landlock's interface whose effect was tested. Older kernels do what they
-/// can.
+/// The newest version of Landlock's interface that we tested. Older kernels enforce what they
+/// support.
 const LANDLOCK: ABI = ABI::V7;
 
-/// What installed programs need in order to run: themselves, their libraries, and what every Debian
-/// has.
+/// What installed programs need in order to run: themselves, their libraries, and files that every
+/// Debian has.
 const SYSTEM: [&str; 14] = [
     "/bin",
     "/dev/null",
@@ -46,25 +46,25 @@ const SYSTEM: [&str; 14] = [
     "/usr",
 ];
 
-/// Programs throw away what they need not say.
+/// Where programs discard output.
 const NULL: &str = "/dev/null";
 
-/// The files and folders that confined work may open, beside those of the system.
+/// The files and folders that confined work may open, besides those of the system.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// Read and run.
+    /// To read and execute.
     pub(crate) read: Vec<PathBuf>,
-    /// Read and changed in every way.
+    /// To read and to change in any way.
     pub(crate) write: Vec<PathBuf>,
 }
 
-/// Confines the calling thread, and every process that it starts from now on, to the files of the
-/// system (for reading) and those of `open`, and takes the network from them. There is no way back:
-/// confine a thread that is made for that.
+/// Confines the calling thread, and every process that it starts from now on, to the system's files
+/// (for reading) and those of `open`, and cuts them off from the network. This cannot be undone, so
+/// use a thread made for the purpose.
 ///
 /// # Errors
 ///
-/// When the kernel has the means and does not apply them.
+/// If the kernel supports a mechanism but fails to apply it.
 pub(crate) fn confine_thread(open: &Open) -> io::Result<()> {
     let system = SYSTEM.iter().map(Path::new);
     let read = system.chain(open.read.iter().map(PathBuf::as_path)).collect::<Vec<_>>();
@@ -74,20 +74,20 @@ pub(crate) fn confine_thread(open: &Open) -> io::Result<()> {
     refuse_sockets().map_err(io::Error::other)
 }
 
-/// Confines this process to what it has open: from now on it opens no file and no socket, starts no
-/// program, and writes no file beyond `file_bytes_max`. Call it before any other thread is started:
-/// only the caller and the threads that it starts are confined in every way.
+/// Confines this process to the files that it has open. From now on it opens no file and no socket,
+/// starts no program, and writes no file beyond `file_bytes_max`. Call this before starting any
+/// other thread: Landlock confines only the caller and the threads that it starts later.
 ///
 /// # Errors
 ///
-/// When the kernel has the means and does not apply them.
+/// If the kernel supports a mechanism but fails to apply it.
 pub(crate) fn confine_process(file_bytes_max: u64) -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_FSIZE)?;
     let most = file_bytes_max.min(hard);
     setrlimit(Resource::RLIMIT_FSIZE, most, most)?;
     restrict(&[], &[]).map_err(io::Error::other)?;
-    // Last, since Landlock is set up by way of a file. No seccomp filter: older kernels slow down
-    // whoever has one.
+    // This comes last because Landlock needs a file descriptor. There is no seccomp filter: it
+    // slows processes down on older kernels.
     setrlimit(Resource::RLIMIT_NOFILE, 0, 0)?;
     Ok(())
 }
@@ -107,7 +107,7 @@ fn restrict(read: &[&Path], write: &[&Path]) -> Result<(), RulesetError> {
     Ok(())
 }
 
-/// Lets every call for a new socket fail, also one by way of `io_uring`.
+/// Makes every call for a new socket fail, including those through `io_uring`.
 fn refuse_sockets() -> Result<(), seccompiler::Error> {
     let refused = [libc::SYS_socket, libc::SYS_io_uring_setup];
     let rules: BTreeMap<_, _> = refused.into_iter().map(|call| (call, Vec::new())).collect();
@@ -120,7 +120,7 @@ fn refuse_sockets() -> Result<(), seccompiler::Error> {
     )?;
     let program: seccompiler::BpfProgram = filter.try_into()?;
     match seccompiler::apply_filter(&program) {
-        // A kernel without filters, or a container that has taken the call away.
+        // The kernel has no filters, or a container bars the call.
         Err(error @ (seccompiler::Error::Prctl(_) | seccompiler::Error::Seccomp(_))) => {
             tracing::debug!(%error, "this kernel lacks seccomp filters");
             Ok(())
@@ -137,7 +137,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::process::Command;
 
-    /// True where the kernel has all of what is asked of Landlock.
+    /// Returns whether the kernel supports all that we ask of Landlock.
     fn has_landlock() -> bool {
         let status = std::thread::spawn(|| {
             Ruleset::default()
@@ -182,7 +182,7 @@ mod tests {
             let child = Command::new("cat").arg(&theirs).output().unwrap();
             assert_eq!(child.status.success(), !is_strict);
         });
-        // The others go on as before.
+        // Other threads are not confined.
         assert_eq!(fs::read(place("theirs/file")).unwrap(), b"theirs");
     }
 
@@ -200,7 +200,7 @@ mod tests {
         });
     }
 
-    /// Set where this program runs once more, to be confined.
+    /// Set in the child process of the test, which confines itself.
     const CHILD: &str = "STEPLAKE_TEST_CONFINED";
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(fs::metadata(folder.path().join("output")).unwrap().len(), 10);
     }
 
-    /// What a confined process can still do.
+    /// Checks what a confined process can still do.
     fn be_confined() {
         use std::io::Write;
         let folder = PathBuf::from(std::env::var_os(CHILD).unwrap());
@@ -239,7 +239,7 @@ mod tests {
         #[expect(clippy::disallowed_methods, reason = "it must fail")]
         let started = Command::new("/bin/true").status();
         assert!(started.is_err());
-        // Also where the limit is no obstacle, as it is none to who may raise it.
+        // Landlock alone must hold too: a privileged process can raise the limit.
         if setrlimit(Resource::RLIMIT_NOFILE, 64, 64).is_ok() && has_landlock() {
             let denied = ErrorKind::PermissionDenied;
             assert_eq!(File::open("/etc/hostname").unwrap_err().kind(), denied);

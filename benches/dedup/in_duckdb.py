@@ -1,6 +1,6 @@
-"""DuckDB over a lake's Parquet: what `steplake dedup` does, in SQL.
+"""Does in SQL what `steplake dedup` does, with DuckDB over a lake's Parquet.
 
-Usage: in_duckdb.py LAKE SQL_FILE OUTPUT MEMORY THREADS. Prints seconds, seconds of CPU time, peak MiB and rows.
+Usage: in_duckdb.py LAKE SQL_FILE OUTPUT MEMORY THREADS. Prints seconds, CPU seconds, peak MiB and rows.
 """
 
 import resource
@@ -20,7 +20,7 @@ for table in ("steps", "episodes"):
 connection.execute(f"COPY ({sql}) TO '{output}' (FORMAT parquet, COMPRESSION zstd)")
 seconds = time.monotonic() - began
 usage = resource.getrusage(resource.RUSAGE_SELF)
-# Its resource usage would count the memory of the process that started this one.
+# The resource usage would include the memory of the process that started this one.
 with open("/proc/self/status", encoding="utf-8") as status:
     peak_kib = next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
 rows = connection.execute(f"SELECT count(*) FROM '{output}'").fetchone()[0]

@@ -1,9 +1,10 @@
-//! What dedup costs as a lake grows, beside `DuckDB` doing the same over the same Parquet:
-//! `cargo bench --bench dedup -- [alone] [MILLIONS...]`, by default 1 and 10, and with `DuckDB`.
-//! 100 takes about 20 GB of disk in the folder for temporary files, and half an hour.
+//! The cost of dedup as a lake grows, beside `DuckDB` doing the same over the same Parquet: `cargo
+//! bench --bench dedup -- [alone] [MILLIONS...]`, by default 1 and 10, and with `DuckDB`. 100 takes
+//! about 20 GB of disk in the folder for temporary files, and half an hour.
 //!
-//! Every measurement is made in a process of its own, whose peak of memory is its own, with two
-//! threads and a limit of 1 GiB. Nothing is asserted here; `docs/PERFORMANCE.md` keeps the figures.
+//! Every measurement runs in a process of its own, to measure its peak memory alone, with two
+//! threads and a limit of 1 GiB. The bench asserts nothing; `docs/PERFORMANCE.md` records the
+//! figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::disallowed_methods, reason = "it starts processes to measure them")]
@@ -21,11 +22,11 @@ use steplake::store::Lake;
 
 use synthetic::Synthetic;
 
-/// What both engines may use.
+/// Limits of both engines.
 const MEMORY: u64 = 1 << 30;
 const THREADS: usize = 2;
 
-/// What one process took.
+/// The cost of one process.
 #[derive(Clone, Copy)]
 struct Cost {
     seconds: f64,
@@ -56,7 +57,7 @@ fn cost_of(command: &mut Command) -> Option<Cost> {
     output.status.success().then(|| Cost::parse(&String::from_utf8_lossy(&output.stdout)))?
 }
 
-/// One dedup, in this process: prints its cost.
+/// Runs one dedup in this process, and prints its cost.
 fn child(lake: &str, full: bool) {
     let began = Instant::now();
     let lake = Lake::open(Path::new(lake)).expect("the bench made it");
@@ -74,8 +75,8 @@ fn child(lake: &str, full: bool) {
     println!("{seconds} {cpu} {} {}", peak_mib(), report.transitions);
 }
 
-/// The most memory that this process had. Its resource usage would count that of the one that
-/// started it.
+/// Returns the peak memory of this process. Its resource usage would include that of the process
+/// that started it.
 fn peak_mib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
@@ -88,25 +89,26 @@ fn steplake(lake: &Path, mode: &str) -> Cost {
     cost_of(Command::new(program).arg("--child").arg(mode).arg(lake)).expect("dedup succeeds")
 }
 
-/// `DuckDB` over the lake's Parquet, writing what dedup writes.
+/// Runs `DuckDB` over the lake's Parquet; it writes what dedup writes.
 fn duckdb(lake: &Path, sql: &str, output: &Path) -> Option<Cost> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let memory = format!("{}MiB", MEMORY >> 20);
     let mut command = Command::new(root.join("scripts/python.sh"));
     command.arg(root.join("benches/dedup/in_duckdb.py")).arg(lake).arg(root.join(sql)).arg(output);
     let cost = cost_of(command.arg(memory).arg(THREADS.to_string()));
-    // What is not there cannot be removed.
+    // The file may not exist.
     let _ = std::fs::remove_file(output);
     cost
 }
 
-/// Waits until the disk has all that was written: it would go on with that beside what is measured.
+/// Waits until everything written is on disk; the writing would disturb the measurement.
 fn settle() {
     let status = Command::new("sync").status().expect("it is part of every system");
     assert!(status.success(), "sync: {status}");
 }
 
-/// The two engines over a lake of so many million steps; what the rebuild took.
+/// Measures both engines over a lake of `millions` million steps. Returns the seconds of the
+/// rebuild.
 fn measure(millions: u64, alone: bool) -> f64 {
     println!("\n{millions} million steps\n{}", "-".repeat(40));
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! Steps that look like those of a compiler, as many as wanted, in no time.
+//! Quickly makes any number of steps that resemble a compiler's.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use steplake::model::{
 };
 use steplake::store::{EpisodeRow, Identity, Lake, Rows, StepRow, StoreError, Writer};
 
-/// Actions of the space.
+/// Number of actions in the space.
 const ACTIONS: u64 = 64;
-/// Steps with an action of an episode.
+/// Number of steps with an action in an episode.
 pub(crate) const EPISODE_STEPS: u32 = 50;
-/// Of so many steps one leads to another state; the others change nothing.
+/// One step in this many leads to another state; the others change nothing.
 const CHANGES_ONE_IN: u64 = 3;
-/// Of so many (state, action) pairs one is not a function: it leads to one of two states.
+/// One (state, action) pair in this many is not a function: it leads to one of two states.
 const CONFLICTS_ONE_IN: u64 = 10_000;
-/// Of so many (state, action) pairs one kills the compiler.
+/// One (state, action) pair in this many kills the compiler.
 const FAILURES_ONE_IN: u64 = 20_000;
-/// Episodes that are appended at once, and steps that are sealed at once.
+/// Episodes appended at a time, and steps sealed at a time.
 const APPEND_EPISODES: u64 = 1000;
 const SEAL_STEPS: u64 = 4_000_000;
 const REWARDS: [&str; 4] = ["Size", "SizeNorm", "SizeO3", "SizeOz"];
 
-/// What a lake of made-up steps is a lake of.
+/// Returns the identity of a lake of synthetic steps.
 fn identity() -> Identity {
     let action = |number: u64| ActionSpec {
         name: format!("a{number}"),
@@ -52,7 +52,7 @@ fn mixed(number: u64) -> u64 {
     number ^ (number >> 31)
 }
 
-/// The id of the `number`-th state, as even as a digest.
+/// Returns the id of state `number`, distributed as evenly as a digest.
 fn state(number: u64) -> StateId {
     let mut id = [0; StateId::LEN];
     for (word, bytes) in (0..).zip(id.chunks_mut(8)) {
@@ -62,8 +62,8 @@ fn state(number: u64) -> StateId {
     StateId(id)
 }
 
-/// A lake that grows by made-up steps. Which states are visited follows Zipf's law: the first few
-/// again and again, most of them hardly ever.
+/// A lake that grows by synthetic steps. Visits of states follow Zipf's law: a few states again and
+/// again, most hardly ever.
 pub(crate) struct Synthetic {
     pub(crate) writer: Writer,
     states: u64,
@@ -72,14 +72,14 @@ pub(crate) struct Synthetic {
 }
 
 impl Synthetic {
-    /// An empty lake, for about so many steps.
+    /// Creates an empty lake for about `steps` steps.
     pub(crate) fn create(path: &Path, steps: u64) -> Result<Self, StoreError> {
         let lake = Lake::create(path, &identity())?;
         let writer = lake.writer()?;
         Ok(Self { writer, states: (steps / 2).max(100), episodes: 0, unsealed: 0 })
     }
 
-    /// Appends at least so many steps, and seals them.
+    /// Appends at least `steps` steps, and seals them.
     pub(crate) fn grow(&mut self, steps: u64) -> Result<(), StoreError> {
         let mut grown = 0;
         while grown < steps {
@@ -102,7 +102,7 @@ impl Synthetic {
         self.writer.seal().map(drop)
     }
 
-    /// A number by Zipf's law: equally many visits for each doubling of the number.
+    /// Returns a number by Zipf's law: equally many visits for each doubling of the number.
     #[expect(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! Proves on live steps that a state's id says what its bitcode says: `cargo bench --bench identity
+//! Proves on live steps that a state's id corresponds to its bitcode: `cargo bench --bench identity
 //! -- [--steps N] [--jobs N] [--seed N] [--first N] [--action-space NAME] [--files FOLDER]`.
 //!
 //! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode
@@ -8,9 +8,9 @@
 //! verified one by one, are then played in one batch, which is verified in windows: its steps have
 //! to be the same, failures too.
 //!
-//! Episodes are numbered, from `--first` on: a problem names the one it came up in.
+//! Episodes are numbered from `--first` on; a problem names its episode.
 //!
-//! With `--files` the states are the first ones of all `.ll` files below a folder instead.
+//! With `--files`, the states are the first states of all `.ll` files below a folder instead.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 
 use std::collections::HashMap;
@@ -34,10 +34,10 @@ use steplake::model::{
 };
 
 const EPISODE_STEPS: u64 = 50;
-/// The steps that are proved when nothing is said.
+/// The default number of steps.
 const STEPS: u64 = 50_000;
 
-/// The programs: those of the demo, generated ones, and ten packages of Debian.
+/// The programs: those of the demo, generated ones, and ten Debian packages.
 const PROGRAMS: [&str; 13] = [
     "benchmark://steplake-v0/*",
     "generator://csmith-v0/0..39",
@@ -84,7 +84,7 @@ impl Options {
     }
 }
 
-/// What is known of the states so far, and what was found.
+/// What is known of the states so far, and the findings.
 #[derive(Default)]
 struct Findings {
     /// SHA-1 of the bitcode and of the features.
@@ -124,10 +124,10 @@ fn with<T>(findings: &SharedFindings, look: impl FnOnce(&mut Findings) -> T) -> 
     look(&mut findings.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// One thread's sessions, and where the observations are found.
+/// One thread's sessions, and the indexes of the observations.
 struct Prover<'a> {
     session: Box<dyn Session>,
-    /// Finds ids out from bitcode, and never steps.
+    /// Identifies bitcode, and never steps.
     afresh: Box<dyn Session>,
     action_space: &'a str,
     actions: &'a [ActionSpec],
@@ -157,7 +157,7 @@ impl<'a> Prover<'a> {
     }
 
     fn start(&mut self, benchmark: &Benchmark) -> Result<StateId, SessionError> {
-        // What they are plays no part here, and measuring them costs more than the steps.
+        // The values of baselines do not matter here, and measuring them costs more than the steps.
         let baseline = |name: &str| (name.to_owned(), 1);
         let names = ["IrInstructionCountO0", "IrInstructionCountO3", "IrInstructionCountOz"];
         let baselines = Baselines(names.map(baseline).into());
@@ -167,7 +167,7 @@ impl<'a> Prover<'a> {
         Ok(self.session.start(&start)?.state)
     }
 
-    /// Holds the present state, which was called `id`, against its bitcode.
+    /// Compares the current state, which has the id `id`, with its bitcode.
     fn look(&mut self, id: StateId, place: &str) -> Result<(), SessionError> {
         let bytes = self.bitcode()?;
         let afresh = self.afresh.identify(&bytes)?;
@@ -229,7 +229,7 @@ impl<'a> Prover<'a> {
                 }
                 Outcome::Crashed(_) => {
                     with(self.findings, |findings| findings.failures += 1);
-                    // What comes after it must not be played.
+                    // The batch must not play these further actions after the failure.
                     actions.extend_from_within(..);
                     break;
                 }
@@ -239,7 +239,7 @@ impl<'a> Prover<'a> {
         Ok(steps.len() as u64)
     }
 
-    /// Plays actions in one batch, which have to come to these steps, up to the first action that
+    /// Plays actions in one batch, which must lead to the same steps, up to the first action that
     /// may lead elsewhere next time.
     fn play_in_windows(
         &mut self,
@@ -273,7 +273,7 @@ impl<'a> Prover<'a> {
     }
 }
 
-/// Rewards that can be compared: those of a failed step are no numbers.
+/// Makes rewards comparable: those of a failed step are NaN.
 fn bits(rewards: &[f64]) -> Vec<u64> {
     rewards.iter().map(|reward| reward.to_bits()).collect()
 }
@@ -297,7 +297,7 @@ fn programs() -> Vec<Benchmark> {
     programs
 }
 
-/// The `.ll` files below a folder, as far as `llvm-as` reads them: some of LLVM's tests kill their
+/// Returns the `.ll` files below a folder that `llvm-as` can read: some of LLVM's tests kill their
 /// reader.
 fn files(folder: &Path, jobs: u64) -> Vec<Benchmark> {
     let mut paths = Vec::new();
@@ -316,7 +316,7 @@ fn files(folder: &Path, jobs: u64) -> Vec<Benchmark> {
     })
 }
 
-/// The `.ll` files below a folder.
+/// Collects the `.ll` files below a folder.
 fn find(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("the folder can be read").flatten() {
         let path = entry.path();
@@ -328,7 +328,7 @@ fn find(folder: &Path, paths: &mut Vec<PathBuf>) {
     }
 }
 
-/// The bitcode of a text that is valid IR.
+/// Returns the bitcode of a text if it is valid IR.
 fn assemble(path: &Path) -> Option<Vec<u8>> {
     #[expect(clippy::disallowed_methods, reason = "a tool of LLVM's over LLVM's own tests")]
     let output = Command::new("llvm-as-22").args(["-o", "-"]).arg(path).output();
@@ -345,7 +345,7 @@ fn prove(options: &Options, programs: &[Benchmark], findings: &SharedFindings) -
         let place = usize::try_from(number).expect("64 bits") % programs.len();
         let benchmark = &programs[place];
         let result = if options.files.is_some() {
-            // LLVM's own tests are for other machines too, and not all of them are sound.
+            // LLVM's own tests are for other targets too, and not all of them are sound.
             match prover.start(benchmark) {
                 Err(SessionError::BadProgram { .. } | SessionError::StartFailed { .. }) => {
                     return with(findings, |findings| findings.unread += 1);

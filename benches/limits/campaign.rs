@@ -1,4 +1,4 @@
-//! Runs of `generate` for the benchmarks, and how one and two jobs compare.
+//! Runs of `generate` for the benchmarks, and the comparison of one and two jobs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU32;
@@ -20,7 +20,7 @@ use steplake::store::Lake;
 use crate::memory::children;
 use crate::{cpu_of, heading, line};
 
-/// 33 files of C that Debian's zlib, bzip2 and lz4 are made of.
+/// The 33 C files of Debian's zlib, bzip2 and lz4.
 pub(crate) const LIBRARY_FILES: [&str; 3] = [
     "benchmark://debian-v0/zlib/*",
     "benchmark://debian-v0/bzip2/*",
@@ -37,8 +37,8 @@ impl Programs for Loaded {
 }
 
 impl Loaded {
-    /// The programs that `patterns` name. Without a network, Debian's are replaced by the project's
-    /// own.
+    /// Loads the programs that `patterns` name. Without a network, the project's own programs
+    /// replace Debian's.
     pub(crate) fn new(patterns: &[&str]) -> Self {
         let datasets = Datasets::new(&Settings::from_environment().expect("a cache"));
         let mut programs = HashMap::new();
@@ -55,7 +55,7 @@ impl Loaded {
         Self(programs)
     }
 
-    /// 36 files for few episodes each: the library files, and three of the project's own.
+    /// Loads 36 files for few episodes each: the library files, and three of the project's own.
     pub(crate) fn many() -> Self {
         let own = ["json_reader", "pattern_matcher", "window_compressor"];
         let own = own.map(|name| format!("benchmark://steplake-v0/{name}"));
@@ -63,8 +63,8 @@ impl Loaded {
         Self::new(&patterns.collect::<Vec<_>>())
     }
 
-    /// Says where they come from: figures of other versions or of other programs cannot be
-    /// compared.
+    /// Prints the sources of the programs: figures of other versions or programs are not
+    /// comparable.
     pub(crate) fn describe(&self) {
         let mut groups: BTreeMap<String, usize> = BTreeMap::new();
         for uri in self.uris() {
@@ -74,14 +74,14 @@ impl Loaded {
         println!("  programs: {}", counted.collect::<Vec<_>>().join(", "));
     }
 
-    /// Their names, in order.
+    /// Returns the names of the programs, in order.
     pub(crate) fn uris(&self) -> Vec<BenchmarkUri> {
         let mut uris: Vec<_> = self.0.keys().cloned().collect();
         uris.sort();
         uris
     }
 
-    /// A few of the programs of each dataset and package, spread over their names.
+    /// Returns some programs of each dataset and package, spread over their names.
     pub(crate) fn some(&self, each: usize) -> Self {
         let mut groups: BTreeMap<String, Vec<BenchmarkUri>> = BTreeMap::new();
         for uri in self.uris() {
@@ -100,12 +100,12 @@ impl Loaded {
     }
 }
 
-/// Dataset and package of a program.
+/// Returns the dataset and package of a program.
 fn group(uri: &BenchmarkUri) -> String {
     uri.as_str().rsplit_once('/').map_or("", |(group, _)| group).to_owned()
 }
 
-/// What a run took.
+/// The cost of a run.
 #[derive(Clone, Copy)]
 pub(crate) struct Measured {
     pub(crate) steps: u64,
@@ -118,23 +118,23 @@ impl Measured {
         self.steps as f64 / self.cpu.as_secs_f64()
     }
 
-    /// Microseconds of CPU time a step.
+    /// Returns microseconds of CPU time per step.
     pub(crate) fn micros(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.steps as f64
     }
 }
 
-/// LLVM in worker processes.
+/// Returns LLVM in worker processes.
 pub(crate) fn workers() -> WorkerEnvironment {
     let config = WorkerConfig::new(PathBuf::from(env!("CARGO_BIN_EXE_steplake")));
     WorkerEnvironment::new(LlvmEnvironment::new().spec().clone(), config)
 }
 
-/// Which random episodes of 50 steps are recorded, and how.
+/// The random episodes of 50 steps to record, and how.
 pub(crate) struct Episodes {
     pub(crate) count: u64,
     pub(crate) jobs: usize,
-    /// After how many changes of state there is a keyframe; none at all where this is `None`.
+    /// The number of changes of state from keyframe to keyframe; `None` for no keyframes.
     pub(crate) keyframes: Option<u32>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn record(path: &Path, programs: &Loaded, episodes: u64, jobs: usize)
     record_in(&workers(), path, programs, &episodes)
 }
 
-/// Records episodes over `programs` into a new lake, sealed at its end. The actions are those of
+/// Records episodes over `programs` into a new lake, sealed at the end. The actions are those of
 /// the first action space of `environment`.
 pub(crate) fn record_in(
     environment: &dyn Environment,
@@ -187,7 +187,7 @@ pub(crate) fn record_in(
     Measured { steps: progress.steps.load(Ordering::Relaxed), cpu, wall: began.elapsed() }
 }
 
-/// One job against two, on the clock.
+/// Compares one and two jobs by wall time.
 pub(crate) fn run_jobs() {
     heading("Two cores: the same episodes with --jobs 1 and --jobs 2, on the clock");
     let programs = Loaded::new(&["benchmark://debian-v0/zlib/*", "benchmark://debian-v0/bzip2/*"]);

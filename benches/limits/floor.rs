@@ -1,7 +1,7 @@
-//! Recorded stepping against its floor: the same episodes recorded from a worker process, and by
-//! passes alone.
+//! Recorded stepping against its floor: the same episodes recorded from a worker process, and
+//! played by passes alone.
 //!
-//! What is found out once for each program is left out and has rows of its own: baselines are known
+//! What is computed once per program is excluded and has rows of its own: baselines are known
 //! beforehand, and the CPU time of finding first states is subtracted.
 
 use std::path::Path;
@@ -18,20 +18,20 @@ use crate::campaign::{Episodes, LIBRARY_FILES, Loaded, Measured, record, record_
 use crate::listed::{Known, Listed};
 use crate::{cpu_of, heading, line, spread};
 
-/// How much is measured.
+/// The size of the measurement.
 struct Size {
-    /// The episodes of each program.
+    /// Number of episodes of each program.
     episodes_each: u64,
-    /// How often the ways take turns: on a shared machine, the first of a run may get another
-    /// core's speed than the last.
+    /// How often the ways take turns: on a shared machine, the first in a run may get a core of
+    /// another speed than the last.
     rounds: usize,
     ways: &'static [Way],
 }
 
 const WHOLE: Size = Size { episodes_each: 8, rounds: 3, ways: &[KEYFRAMES, ALL_IR] };
 
-/// `--quick`: the ratio and nothing else, in less than two minutes. All runs begin with it, so that
-/// there is something to see soon.
+/// `--quick`: only the ratio, in less than two minutes. All runs begin with it, to show something
+/// early.
 const QUICK: Size = Size { episodes_each: 2, rounds: 2, ways: &[KEYFRAMES] };
 
 /// A way to record.
@@ -44,15 +44,15 @@ struct Way {
 const KEYFRAMES: Way = Way { name: "K = 16", keyframes: 16, target: "target 80%" };
 const ALL_IR: Way = Way { name: "all IR", keyframes: 1, target: "target 60%" };
 
-/// An episode that was recorded.
+/// A recorded episode.
 struct Episode {
     uri: String,
     actions: Vec<ActionIndex>,
-    /// Whether its last step failed: what kills LLVM is not run in this process.
+    /// Whether the last step failed: what kills LLVM must not run in this process.
     failed: bool,
 }
 
-/// The episodes of a lake, in order.
+/// Returns the episodes of a lake, in order.
 fn episodes(lake: &Path) -> Vec<Episode> {
     let snapshot = Lake::open(lake).and_then(|lake| lake.snapshot()).expect("it was just recorded");
     let columns =
@@ -87,7 +87,7 @@ fn episodes(lake: &Path) -> Vec<Episode> {
     episodes
 }
 
-/// Passes and nothing else.
+/// Measures passes and nothing else.
 fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) -> Measured {
     let mut runner = PassRunner::new().expect("LLVM is there");
     let mut steps = 0;
@@ -105,8 +105,8 @@ fn passes_alone(programs: &Loaded, space: &ActionSpace, episodes: &[Episode]) ->
     Measured { steps, cpu, wall: began.elapsed() }
 }
 
-/// What a new session finds out about programs that it starts, of which it knows some already.
-/// Prints a row of what that takes for each.
+/// Starts all programs in a new session, given the baselines that are already `known`. Returns
+/// their baselines and the CPU time, and prints a row with the time per program.
 fn starts(programs: &Loaded, what: &str, known: &Known) -> (Known, Duration) {
     let environment = LlvmEnvironment::new();
     let action_space = environment.spec().action_spaces[0].name.as_str();
@@ -124,7 +124,7 @@ fn starts(programs: &Loaded, what: &str, known: &Known) -> (Known, Duration) {
     (Known::new(found), cpu)
 }
 
-/// Bytes on disk of what describes states, and how many there are.
+/// Returns the bytes on disk of what describes states, and the number of states.
 fn state_bytes(lake: &Path) -> (u64, u64) {
     let snapshot = Lake::open(lake).and_then(|lake| lake.snapshot()).expect("it was just recorded");
     let bytes = |table| snapshot.segments(table).iter().map(|segment| segment.bytes).sum::<u64>();
@@ -132,7 +132,7 @@ fn state_bytes(lake: &Path) -> (u64, u64) {
     (all, snapshot.rows(Table::Observations))
 }
 
-/// One round: the floor, and the recorded ways in their order.
+/// One round: the floor, and the recorded ways in order.
 struct Round {
     alone: Measured,
     recorded: Vec<Measured>,
@@ -142,10 +142,10 @@ struct Round {
 struct Floor<'a> {
     size: &'a Size,
     programs: &'a Loaded,
-    /// CPU time of finding the first states of the programs.
+    /// CPU time to find the first states of the programs.
     first_states: Duration,
     environment: Listed,
-    /// Those that the first recording left.
+    /// The episodes of the first recording.
     episodes: Vec<Episode>,
     rounds: Vec<Round>,
 }
@@ -159,8 +159,8 @@ impl Floor<'_> {
         format!("{}, round {} of {}: {what}", self.name(), self.rounds.len() + 1, self.size.rounds)
     }
 
-    /// Records the episodes in one way, with a row at once; gives what `look` finds in the lake as
-    /// well.
+    /// Records the episodes in one way, and prints a row at once. Also returns what `look` finds in
+    /// the lake.
     fn recorded<T>(&self, way: &Way, look: impl FnOnce(&Path) -> T) -> (Measured, T) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let count = self.size.episodes_each * self.programs.uris().len() as u64;
@@ -173,7 +173,7 @@ impl Floor<'_> {
         (measured, look(&lake))
     }
 
-    /// Measures all ways once. The first of the first round finds out which steps there are.
+    /// Measures all ways once. In the first round, the first way determines the steps.
     fn round(&mut self) {
         let (first, others) = self.size.ways.split_first().expect("a way is measured");
         let read = |lake: &Path| self.rounds.is_empty().then(|| episodes(lake));
@@ -193,7 +193,7 @@ impl Floor<'_> {
         self.rounds.push(Round { alone, recorded });
     }
 
-    /// The rows of all rounds.
+    /// Prints the rows of all rounds.
     fn report(&self) {
         let failures = self.episodes.iter().filter(|episode| episode.failed).count();
         let (episodes, steps) = (self.episodes.len(), self.rounds[0].recorded[0].steps);
@@ -216,7 +216,7 @@ impl Floor<'_> {
     }
 }
 
-/// Steps per CPU second as a percentage of those of passes alone.
+/// Returns steps per CPU second as a percentage of those of passes alone.
 fn share(recorded: &Measured, alone: &Measured) -> f64 {
     100.0 * recorded.per_cpu_second() / alone.per_cpu_second()
 }
@@ -260,8 +260,8 @@ fn measure(size: &Size, programs: &Loaded, known: &Known, first_states: Duration
     }
 }
 
-/// What CompilerGym 0.2.5's shipped logger does on such programs, steps per CPU second, with and
-/// without its graph column; and what its unlogged step costs.
+/// Steps per CPU second of CompilerGym 0.2.5's shipped logger on such programs, with and without
+/// its graph column; and those without a logger.
 const PEER_STEPS: f64 = 1.0;
 const PEER_STEPS_NO_GRAPH: f64 = 67.0;
 const PEER_UNLOGGED_STEPS: f64 = 1000.0 / 2.63;

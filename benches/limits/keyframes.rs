@@ -1,4 +1,4 @@
-//! IR by keyframes: what it saves, and what it costs to have a state's IR all the same.
+//! IR by keyframes: the saving, and the cost of getting a state's IR all the same.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,12 +12,12 @@ use steplake::store::{Lake, ScanColumns, Snapshot, Table};
 use crate::campaign::{Episodes, Loaded, record_in, workers};
 use crate::{heading, line};
 
-/// Programs out of each dataset that are recorded.
+/// Number of recorded programs of each dataset.
 const PROGRAMS_EACH: usize = 3;
-/// States that are rebuilt in one go, as a query does.
+/// Number of states rebuilt at a time, as in a query.
 const BATCH: usize = 64;
 
-/// A number that `name` gives in the environment, to try this out on a small size.
+/// Returns a number from the environment variable `name`, to try this out at a small size.
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
@@ -36,12 +36,12 @@ fn states(snapshot: &Snapshot, table: Table) -> BTreeSet<StateId> {
     states
 }
 
-/// Every so-manieth state, so that about `count` come out.
+/// Returns about `count` states at equal distances.
 fn sample(states: &[StateId], count: usize) -> Vec<StateId> {
     states.iter().copied().step_by((states.len() / count.max(1)).max(1)).take(count).collect()
 }
 
-/// Bytes of Parquet for each state: in `ir`, and in all tables.
+/// Returns bytes of Parquet per state: in `ir`, and in all tables.
 fn bytes(snapshot: &Snapshot) -> (f64, f64) {
     let of = |table| snapshot.segments(table).iter().map(|segment| segment.bytes).sum::<u64>();
     let states = snapshot.rows(Table::Observations) as f64;
@@ -58,8 +58,7 @@ fn rebuilder() -> Rebuilder {
     Rebuilder::new(Box::new(workers()))
 }
 
-/// Rebuilds states one by one and in batches, and compares each with what the lake that stores all
-/// says.
+/// Rebuilds states one by one and in batches, and compares each with the lake that stores all.
 fn rebuild(every: u32, lake: &Snapshot, all: &Snapshot) {
     let stored = states(lake, Table::Ir);
     let missing: Vec<StateId> =

@@ -1,5 +1,5 @@
-//! LLVM in worker processes, with an action space out of a list of names, and with baselines that
-//! are known beforehand.
+//! LLVM in worker processes, with an action space from a list of names, and with baselines known
+//! beforehand.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use steplake::model::{
 
 use crate::campaign::workers;
 
-/// The action space that has every action, so also those of every list.
+/// The action space with every action, including those of all lists.
 const EVERYTHING: &str = "llvm22-all-v0";
 
-/// The default action space of the release against which this one is compared. What its figures are
-/// about stays the same when the default changes.
+/// The default action space of the release to compare with. Its figures keep their meaning when the
+/// default changes.
 const FIRST_DEFAULT: &str = include_str!("actions-156.txt");
 
 /// The baselines of programs.
@@ -29,13 +29,13 @@ pub(crate) type Known = Arc<HashMap<BenchmarkUri, Baselines>>;
 pub(crate) struct Listed {
     workers: WorkerEnvironment,
     spec: EnvironmentSpec,
-    /// The place in [`EVERYTHING`] of each action.
+    /// The place of each action in [`EVERYTHING`].
     places: Arc<[ActionIndex]>,
     known: Known,
 }
 
 impl Listed {
-    /// The lists that are measured: the action space of the comparison, and today's default.
+    /// Returns the lists to measure: the action space of the comparison, and today's default.
     pub(crate) fn all(known: &Known) -> [Self; 2] {
         let spec = LlvmEnvironment::new().spec().clone();
         let default = &spec.action_spaces[0];

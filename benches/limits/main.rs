@@ -1,9 +1,9 @@
-//! What steplake costs, as ratios measured in one run: `make bench`, or `cargo bench --bench limits
-//! -- [--quick] [floor] [many] [peer] [recorder] [jobs] [keyframes] [memory]
-//! [start]`. `--quick` cuts `floor` and `many` short.
+//! The costs of steplake, as ratios measured in one run: `make bench`, or `cargo bench --bench
+//! limits -- [--quick] [floor] [many] [peer] [recorder] [jobs] [keyframes] [memory] [start]`.
+//! `--quick` shortens `floor` and `many`.
 //!
-//! CPU time is user and system time of this process and of its workers. Nothing is asserted here:
-//! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` keeps the figures.
+//! CPU time is user and system time of this process and its workers. The bench asserts nothing:
+//! machines differ, and shared ones are noisy. `docs/PERFORMANCE.md` records the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::disallowed_methods, reason = "it starts the binary as its users do")]
@@ -22,7 +22,7 @@ use std::time::Duration;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-/// User and system time of this process and of the children that it has waited for.
+/// Returns user and system time of this process and of the children it has waited for.
 fn cpu_time() -> Duration {
     [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN]
         .into_iter()
@@ -35,7 +35,7 @@ fn cpu_time() -> Duration {
         .sum()
 }
 
-/// Runs `work`; what it returns and its CPU time.
+/// Runs `work`; returns its result and its CPU time.
 fn cpu_of<T>(work: impl FnOnce() -> T) -> (T, Duration) {
     let before = cpu_time();
     let result = work();
@@ -46,12 +46,12 @@ fn heading(text: &str) {
     println!("\n{text}\n{}", "-".repeat(text.len()));
 }
 
-/// One line of a table: what, the figure, the target where there is one.
+/// Prints one line of a table: the name, the figure, the target if there is one.
 fn line(what: &str, figure: &str, target: &str) {
     println!("  {what:<58} {figure:>16}   {target}");
 }
 
-/// A figure of every round: the median, the least and the greatest.
+/// Returns a figure over all rounds: the median, the least and the greatest.
 fn spread<T>(rounds: &[T], figure: impl Fn(&T) -> f64) -> [f64; 3] {
     let mut figures: Vec<f64> = rounds.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
@@ -60,7 +60,7 @@ fn spread<T>(rounds: &[T], figure: impl Fn(&T) -> f64) -> [f64; 3] {
     [median, figures[0], figures[last]]
 }
 
-/// What the figures depend on most.
+/// Describes what the figures depend on most.
 fn machine() -> String {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {

@@ -1,4 +1,4 @@
-//! Many programs, few episodes each: what is found out once for each program counts.
+//! Many programs, few episodes each: what is computed once per program matters.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -14,11 +14,11 @@ const ROUNDS: usize = 3;
 
 /// The program of the unit.
 const UNIT_PROGRAM: &str = "benchmark://steplake-v0/big_integers";
-/// How often it is compiled to take its time once.
+/// Number of compilations for one measurement of the unit.
 const UNIT_RUNS: usize = 7;
 
-/// The CPU time that LLVM's own `opt -O3` takes on one of our programs: the median of several runs.
-/// Machines and moments differ by it as they do by what is measured.
+/// Returns the CPU time of LLVM's own `opt -O3` on one of our programs: the median of several runs.
+/// It varies between machines and moments like the measured figures do.
 fn unit(program: &Path) -> Duration {
     let compile = || {
         let opt = Command::new("opt-22")
@@ -33,7 +33,7 @@ fn unit(program: &Path) -> Duration {
     times[UNIT_RUNS / 2]
 }
 
-/// A recording, and the unit before and after it.
+/// A recording, and the unit before and after.
 struct Round {
     recorded: Measured,
     units: [Duration; 2],

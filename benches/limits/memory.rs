@@ -1,4 +1,4 @@
-//! Memory over long runs of the binary, workers included.
+//! Memory in long runs of the binary, including workers.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -8,14 +8,14 @@ use crate::{heading, line};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Resident kilobytes of a process.
+/// Returns the resident kilobytes of a process.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let field = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     field.and_then(|text| text.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// The children of a process.
+/// Returns the children of a process.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let lists = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
@@ -26,7 +26,7 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
         .collect()
 }
 
-/// Resident kilobytes until the process ends: of itself, and of the largest of its workers.
+/// Samples resident kilobytes until the process ends: its own, and those of its largest worker.
 fn watch(child: &mut Child) -> Vec<(u64, u64)> {
     let mut samples = Vec::new();
     while child.try_wait().expect("it is our child").is_none() {

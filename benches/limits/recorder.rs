@@ -20,7 +20,7 @@ fn everything() -> Identity {
     identity(spec, &spec.action_spaces[0], &Choice::default()).expect("nothing is chosen")
 }
 
-/// Plays [`STEPS`] steps, call by call; `timed` takes the nanoseconds of each.
+/// Plays [`STEPS`] steps, call by call; `timed` collects the nanoseconds of each.
 fn play(session: &mut dyn Session, mut timed: Option<&mut Vec<u32>>) {
     let watch = Watch::default();
     let mut action = 1_u32;
@@ -42,7 +42,7 @@ fn play(session: &mut dyn Session, mut timed: Option<&mut Vec<u32>>) {
     }
 }
 
-/// Records them, and the time on the clock until all are durable.
+/// Records the steps. Returns the wall time until all are durable, and the CPU time.
 fn record(timed: Option<&mut Vec<u32>>) -> (f64, f64) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let lake = Lake::create(folder.path().join("lake"), &everything()).expect("an empty folder");

@@ -10,8 +10,8 @@ use crate::{heading, line};
 
 const STARTS: usize = 40;
 
-/// From nothing to the first answer of a worker: the process is started, says that it is ready,
-/// sets LLVM up for a session and names a state.
+/// Measures from nothing to the first answer of a worker: the process starts, reports that it is
+/// ready, sets up LLVM for a session and identifies a state.
 fn start(environment: &WorkerEnvironment, state: &[u8]) -> Duration {
     let began = Instant::now();
     let mut session = environment.session().expect("a session without a worker needs nothing");

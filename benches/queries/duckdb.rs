@@ -1,4 +1,4 @@
-//! The other engine, in a process of its own.
+//! The other engine, in its own process.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -26,7 +26,7 @@ impl DuckDb {
         Self { child, questions, answers }
     }
 
-    /// Asks one question; none where it fails.
+    /// Asks one question; `None` if it fails.
     pub(crate) fn ask(&mut self, sql: &str) -> Option<Run> {
         let questions = self.questions.as_mut().expect("it is open until the end");
         let line = sql.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -43,7 +43,7 @@ impl DuckDb {
 
 impl Drop for DuckDb {
     fn drop(&mut self) {
-        // The end of its input is its end.
+        // Closing its input ends the process.
         drop(self.questions.take());
         let _ = self.child.wait();
     }

@@ -1,7 +1,7 @@
-"""DuckDB over a lake's Parquet, beside the bench: one query a line of the input, one answer a line of the output.
+"""Runs DuckDB over a lake's Parquet for the bench: one query per input line, one answer per output line.
 
-Usage: in_duckdb.py LAKE MEMORY THREADS. An answer is the seconds that it took to have all rows as Arrow, the
-seconds of CPU time, how many rows there are, and the sum of all their numbers; or `failed`.
+Usage: in_duckdb.py LAKE MEMORY THREADS. An answer is the seconds until all rows existed as Arrow, the CPU
+seconds, the number of rows, and the sum of all their numbers; or `failed`.
 """
 
 import sys

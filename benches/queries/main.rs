@@ -1,12 +1,11 @@
-//! Questions to a lake of ten million steps, beside `DuckDB` over the same Parquet:
-//! `cargo bench --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` makes a smaller or larger
-//! lake.
+//! Questions to a lake of ten million steps, beside `DuckDB` over the same Parquet: `cargo bench
+//! --bench queries -- [NAME...]`. `STEPLAKE_BENCH_MILLIONS` sets the size of the lake.
 //!
-//! Half of them scan and join, half look up and follow the graph. Both engines have two threads and
-//! 1 GiB, stay open from question to question, and take turns; a time is from the SQL text to the
-//! last row as Arrow, the median of five behind one that warms both up. Answers are compared by
-//! their rows and the sum of their numbers. Nothing is asserted about times; `docs/PERFORMANCE.md`
-//! keeps the figures.
+//! Half of the questions scan and join, half look up and follow the graph. Both engines have two
+//! threads and 1 GiB, stay open from question to question, and take turns. A time covers everything
+//! from the SQL text to the last row as Arrow; it is the median of five, after one run that warms
+//! both up. Answers are compared by their rows and the sum of their numbers. The bench asserts
+//! nothing about times; `docs/PERFORMANCE.md` records the figures.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its table")]
 #![expect(clippy::cast_precision_loss, reason = "figures for people")]
 #![expect(clippy::disallowed_methods, reason = "it starts the other engine")]
@@ -36,13 +35,13 @@ use duckdb::DuckDb;
 use questions::{QUESTIONS, Question};
 use synthetic::Synthetic;
 
-/// What both engines may use.
+/// Limits of both engines.
 const MEMORY: usize = 1 << 30;
 const THREADS: usize = 2;
 /// Runs of each question that count.
 const RUNS: usize = 5;
 
-/// What one run of a question gave.
+/// The result of one run of a question.
 #[derive(Debug, Clone, Copy)]
 struct Run {
     seconds: f64,
@@ -52,7 +51,8 @@ struct Run {
 }
 
 impl Run {
-    /// Whether both are the same answer, but for the order in which fractions were added up.
+    /// Returns whether both are the same answer, apart from the order in which fractions were
+    /// added.
     fn agrees(self, other: Self) -> bool {
         let scale = self.total.abs().max(other.total.abs()).max(1.0);
         self.rows == other.rows && (self.total - other.total).abs() <= 1e-9 * scale
@@ -63,7 +63,7 @@ fn threads() -> NonZeroUsize {
     THREADS.try_into().expect("some threads")
 }
 
-/// A lake of so many steps in one layer.
+/// Makes a lake of `steps` steps in one layer.
 fn make(path: &Path, steps: u64) {
     let mut synthetic = Synthetic::create(path, steps).expect("an empty folder takes a lake");
     synthetic.grow(steps).expect("the disk takes the steps");
@@ -91,7 +91,7 @@ async fn rows(engine: &Engine, sql: &str) -> Vec<RecordBatch> {
     answer.try_collect().await.unwrap_or_else(|error| panic!("{error}\n{sql}"))
 }
 
-/// User and system time of this process.
+/// Returns user and system time of this process.
 fn cpu_seconds() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can be had");
     (usage.user_time() + usage.system_time()).num_microseconds() as f64 / 1e6
@@ -118,7 +118,7 @@ async fn ask(engine: &Engine, sql: &str) -> Run {
     }
 }
 
-/// The first column of an answer.
+/// Returns the first column of an answer.
 async fn texts(engine: &Engine, sql: &str) -> Vec<String> {
     let options = FormatOptions::default();
     let mut texts = Vec::new();
@@ -135,14 +135,14 @@ fn median(seconds: impl Iterator<Item = f64>) -> f64 {
     seconds[seconds.len() / 2]
 }
 
-/// How many times as long as `DuckDB` we take.
+/// Our times as multiples of `DuckDB`'s.
 #[derive(Debug, Clone, Copy)]
 struct Ratio {
     seconds: f64,
     cpu_seconds: f64,
 }
 
-/// Both engines in turns; none where they do not both answer the same.
+/// Runs both engines in turns; `None` if their answers differ or one is missing.
 async fn measure(engine: &Engine, duckdb: &mut DuckDb, question: &Question) -> Option<Ratio> {
     let name = question.name;
     let first = ask(engine, &question.ours).await;
@@ -214,7 +214,7 @@ fn main() {
         .worker_threads(THREADS)
         .build()
         .expect("threads can be had");
-    // A lake that is there already, for those who measure again and again.
+    // Use an existing lake, for repeated measurements.
     if let Some(lake) = std::env::var_os("STEPLAKE_BENCH_LAKE") {
         let lake = Path::new(&lake);
         if !lake.exists() {

@@ -1,14 +1,14 @@
-//! The questions, with the places of the lake that they are about.
+//! The questions, with the places in the lake that they ask about.
 
 use steplake::model::StateId;
 use steplake::query::Engine;
 
 use super::texts;
 
-/// A question's name and text; then `DuckDB`'s own text, where that is another.
+/// A question's name and text, and `DuckDB`'s text if it differs.
 pub(crate) type Entry = (&'static str, &'static str, Option<&'static str>);
 
-/// Scans and joins; then look-ups and the graph.
+/// Scans and joins, then look-ups and the graph.
 pub(crate) const QUESTIONS: [Entry; 12] = [
     ("noop_rate", include_str!("sql/noop_rate.sql"), None),
     ("mean_reward", include_str!("sql/mean_reward.sql"), None),
@@ -32,7 +32,7 @@ pub(crate) const QUESTIONS: [Entry; 12] = [
     ),
 ];
 
-/// A question as both engines are asked.
+/// A question in the text of each engine.
 pub(crate) struct Question {
     pub(crate) name: &'static str,
     pub(crate) ours: String,
@@ -44,7 +44,7 @@ pub(crate) struct Places {
     words: Vec<(&'static str, String)>,
 }
 
-/// Looks for places.
+/// Finds the places in a lake.
 pub(crate) async fn places(engine: &Engine) -> Places {
     let of = async |sql: &str| texts(engine, sql).await.join(", ");
     let episode = "SELECT episode_id FROM episodes ORDER BY episode_id LIMIT 1 OFFSET 3000";

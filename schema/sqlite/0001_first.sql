@@ -1,4 +1,4 @@
--- hot.sqlite: what is not yet sealed, and which Parquet files belong to the lake.
+-- hot.sqlite: the unsealed rows, and the list of Parquet files that belong to the lake.
 -- Applied to an empty database; PRAGMA user_version becomes 1.
 
 -- One row. Ties this database to the lake.json beside it.
@@ -7,7 +7,7 @@ CREATE TABLE lake (
   identity_digest TEXT NOT NULL              -- BLAKE3 of lake.json's content, hex
 ) STRICT;
 
--- Who wrote. `finished` changes once; `repeated_windows` grows each time when the run ends or pauses.
+-- The runs. `finished` changes once; `repeated_windows` grows each time the run ends or pauses.
 CREATE TABLE runs (
   run_id INTEGER PRIMARY KEY AUTOINCREMENT,  -- from 1, in the order in which runs were begun
   uid TEXT NOT NULL UNIQUE,                  -- 128 random bits, hex: names the run across lakes
@@ -17,8 +17,8 @@ CREATE TABLE runs (
   repeated_windows INTEGER NOT NULL DEFAULT 0  -- windows of steps that failed in one worker, and not in a fresh one
 ) STRICT;
 
--- The hot log: rows that were appended and are not sealed. A frame is never changed.
--- AUTOINCREMENT: a number that was once used never comes back.
+-- The hot log: rows that were appended and are not sealed yet. A frame is never changed.
+-- AUTOINCREMENT: a number is never reused.
 CREATE TABLE frames (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
   table_name TEXT NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE frames (
   body BLOB NOT NULL                         -- zstd of an Arrow IPC stream of one record batch
 ) STRICT;
 
--- The versions of the sealed part of the lake, from 1. Expired ones have no row any more; the newest
+-- The versions of the sealed part of the lake, from 1. Expired versions have no row; the newest
 -- always has one.
 CREATE TABLE snapshots (
   snapshot_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -37,7 +37,7 @@ CREATE TABLE snapshots (
   detail TEXT NOT NULL                       -- one line for a person
 ) STRICT;
 
--- The manifest: a Parquet file is part of the lake exactly when it stands here, and of snapshot N when
+-- The manifest: a Parquet file is part of the lake exactly when it is listed here, and of snapshot N when
 -- added_in <= N and not retired_in <= N.
 CREATE TABLE segments (
   segment_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -58,7 +58,7 @@ CREATE TABLE segments (
   UNIQUE (path, added_in)
 ) STRICT;
 
--- The newest snapshot has a file once. The same content may come back after it was retired.
+-- The newest snapshot has a file once. Retired content may come back.
 CREATE UNIQUE INDEX segments_now ON segments (path) WHERE retired_in IS NULL;
 
 -- What was taken back, and why.
@@ -70,7 +70,7 @@ CREATE TABLE retractions (
   snapshot_id INTEGER NOT NULL               -- the first one without it
 ) STRICT;
 
--- The runs that lost episodes to a retraction. None of them is gone on with: it would record them again.
+-- The runs that lost episodes to a retraction. None of them continues: it would record them again.
 CREATE TABLE retracted_runs (
   retraction_id INTEGER NOT NULL,
   run_id INTEGER NOT NULL,
@@ -93,8 +93,8 @@ CREATE TABLE derivations (
   inputs TEXT NOT NULL                       -- digest of the inputs, hex
 ) STRICT, WITHOUT ROWID;
 
--- One row: BLAKE3 of what all other tables hold, but for the bodies of frames, which have digests of their
--- own. SQLite has no checksums of its pages. Every transaction brings it up to date.
+-- One row: BLAKE3 of the contents of all other tables, except the bodies of frames and the blocks of segments,
+-- which have digests of their own. SQLite has no checksums of its pages. Every transaction updates it.
 CREATE TABLE content (
   digest BLOB NOT NULL
 ) STRICT;

@@ -1,4 +1,4 @@
-//! What the commands name: environments, action spaces, benchmarks.
+//! What commands refer to by name: environments, action spaces, benchmarks.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::store::RunRow;
 
 use super::failure::Failed;
 
-/// The environment called `name`.
+/// Returns the environment called `name`.
 pub(super) fn environment(name: &str) -> Result<Box<dyn Environment>, Failed> {
     env::open(name).ok_or_else(|| {
         Failed::usage(format!("`{name}` is no environment: {} are", env::NAMES.join(", ")))
@@ -47,7 +47,7 @@ fn widest_config(runs: &[RunRow]) -> WorkerConfig {
     config
 }
 
-/// The action space called `name`, or the environment's first one.
+/// Returns the action space called `name`, or the environment's first one.
 pub(super) fn action_space(
     spec: &EnvironmentSpec,
     name: Option<&str>,
@@ -72,7 +72,7 @@ pub(super) fn action_space(
 pub(super) enum Catalogue {
     /// Programs of the toy environment: `generator://toy-v0/<seed>`.
     Toy,
-    /// Programs for LLVM, and what is known of them.
+    /// Programs for LLVM, and their known baselines.
     Datasets(Datasets, KnownBaselines),
 }
 
@@ -87,7 +87,7 @@ impl Catalogue {
         Ok(Self::Datasets(Datasets::new(&settings), baselines))
     }
 
-    /// The canonical URIs of what `patterns` name, each once.
+    /// Returns the canonical URIs of what `patterns` name, each once.
     pub(super) fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, Failed> {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
@@ -105,7 +105,7 @@ impl Catalogue {
         }
     }
 
-    /// The canonical URI of one benchmark.
+    /// Returns the canonical URI of one benchmark.
     pub(super) fn one(&self, uri: &str) -> Result<BenchmarkUri, Failed> {
         let uri: BenchmarkUri = uri.parse().map_err(|error| Failed::usage(format!("{error}")))?;
         match self {
@@ -115,10 +115,10 @@ impl Catalogue {
     }
 }
 
-/// How many seeds a range may name.
+/// Most seeds that a range may name.
 const TOY_SEEDS_MAX: u32 = 10_000;
 
-/// The seeds of `generator://toy-v0/<seed>` or `generator://toy-v0/<first>..<last>`.
+/// Parses the seeds of `generator://toy-v0/<seed>` or `generator://toy-v0/<first>..<last>`.
 fn toy_seeds(pattern: &str) -> Result<std::ops::RangeInclusive<u32>, Failed> {
     let range = || {
         let seeds = pattern.strip_prefix("generator://toy-v0/")?;

@@ -1,4 +1,4 @@
-//! Commands that are programs of their own: what they need to be built is large, and rarely wanted.
+//! Commands in programs of their own: their dependencies are large, and few users need them.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -30,14 +30,14 @@ impl Companion {
     }
 }
 
-/// Becomes the companion: it takes this process's place, with its arguments, streams and exit code.
+/// Becomes the companion: it replaces this process, with its own arguments and the same streams.
 ///
-/// The companion is looked for in the folder of this program, then on the `PATH`. It finds the lake
-/// in `STEPLAKE_LAKE`, as if that had been set by hand.
+/// The companion is searched for in the folder of this program, then on the `PATH`. It gets the
+/// lake from `STEPLAKE_LAKE`, as if the user had set that.
 ///
 /// # Errors
 ///
-/// Always returns one: where all is well it does not return.
+/// Always: the function returns only if the companion cannot be started.
 pub(super) fn become_one(
     cli: &Cli,
     companion: Companion,
@@ -64,7 +64,8 @@ fn process(cli: &Cli, companion: Companion, command: Option<&str>, args: &[OsStr
         reason = "a part of this program, with its limits and its surroundings"
     )]
     let mut process = Command::new(place(companion));
-    // Before the arguments: these may end with what is no option, whatever it looks like.
+    // Options precede the arguments: these may end with a word that looks like an option but is
+    // none.
     if cli.verbose > 0 {
         process.arg(format!("-{}", "v".repeat(usize::from(cli.verbose))));
     }
@@ -75,7 +76,7 @@ fn process(cli: &Cli, companion: Companion, command: Option<&str>, args: &[OsStr
     process
 }
 
-/// The same, for a command that is nothing but its companion's.
+/// Becomes the companion, for a command that exists only there.
 pub(super) fn run(
     cli: &Cli,
     companion: Companion,

@@ -14,7 +14,7 @@ pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
     elsewhere::dedup(cli, &args.elsewhere)?;
     let lake = Lake::open(&cli.lake)?;
     let mut maintenance = lake.maintenance()?;
-    // Only sealed steps are counted. Where somebody records, they seal when they see fit.
+    // Dedup counts only sealed steps. If another process records, it decides when to seal.
     let waiting = match lake.writer() {
         Ok(mut writer) => {
             writer.seal()?;
@@ -55,7 +55,7 @@ pub(super) fn derive(
     Ok(report)
 }
 
-/// What was counted and found, in one line.
+/// Reports what was counted and found, in one line.
 pub fn said(report: &Report) -> String {
     let tables = [
         counted(report.transitions, "transition"),

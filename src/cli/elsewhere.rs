@@ -1,4 +1,4 @@
-//! `--engine`: queries and the dedup on a cluster, which is a program of its own.
+//! `--engine`: runs queries and the dedup on a cluster, with a program of its own.
 
 use std::ffi::OsString;
 
@@ -10,7 +10,7 @@ use super::failure::Failed;
 
 const SCHEME: &str = "ballista://";
 
-/// Where the work is done.
+/// Where a command does its work.
 #[derive(Debug, Args)]
 pub(super) struct EngineArgs {
     /// Work on a Ballista cluster instead of in this process (docs/CLUSTER.md says how to start
@@ -19,7 +19,7 @@ pub(super) struct EngineArgs {
     pub(super) engine: Option<String>,
 }
 
-/// The address of the scheduler.
+/// Returns the address of the scheduler.
 fn scheduler(url: &str) -> Result<String, String> {
     match url.strip_prefix(SCHEME) {
         Some(address) if address.contains(':') => Ok(address.to_owned()),
@@ -27,7 +27,7 @@ fn scheduler(url: &str) -> Result<String, String> {
     }
 }
 
-/// Becomes the program that asks a cluster; returns where no cluster is wanted.
+/// Becomes the program that asks a cluster; returns if no cluster is wanted.
 pub(super) fn sql(cli: &Cli, command: &SqlCommand) -> Result<(), Failed> {
     let asked = &command.asked;
     let mut options = output(&asked.output, asked.snapshot);
@@ -37,7 +37,7 @@ pub(super) fn sql(cli: &Cli, command: &SqlCommand) -> Result<(), Failed> {
     ask(cli, &command.elsewhere, "sql", &options, asked.sql.as_deref())
 }
 
-/// The same, for a named query.
+/// Does the same as [`sql`] for a named query.
 pub(super) fn query(cli: &Cli, command: &QueryCommand) -> Result<(), Failed> {
     let asked = &command.asked;
     let mut options = output(&asked.output, asked.snapshot);
@@ -50,12 +50,12 @@ pub(super) fn query(cli: &Cli, command: &QueryCommand) -> Result<(), Failed> {
     ask(cli, &command.elsewhere, "query", &options, asked.name.as_deref())
 }
 
-/// The same, for a dedup.
+/// Does the same as [`sql`] for a dedup.
 pub(super) fn dedup(cli: &Cli, engine: &EngineArgs) -> Result<(), Failed> {
     ask(cli, engine, "dedup", &[], None)
 }
 
-/// What is asked comes last.
+/// Becomes the program with these options; the question comes last.
 fn ask(
     cli: &Cli,
     engine: &EngineArgs,
@@ -67,13 +67,13 @@ fn ask(
     let mut arguments: Vec<OsString> = vec!["--scheduler".into(), scheduler.into()];
     arguments.extend_from_slice(options);
     if let Some(asked) = asked {
-        // It may begin with a hyphen.
+        // The question may begin with a hyphen.
         arguments.extend(["--".into(), asked.into()]);
     }
     Err(become_one(cli, Companion::Cluster, Some(command), &arguments))
 }
 
-/// How the answer is wanted, as the other program reads it; it also says where that makes no sense.
+/// Passes on the output options; the other program also rejects senseless ones.
 fn output(output: &OutputArgs, snapshot: SnapshotArgs) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = Vec::new();
     if let Some(format) = output.format.to_possible_value() {

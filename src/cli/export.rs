@@ -15,9 +15,9 @@ use crate::store::Lake;
 
 /// Write the transition graph for another program.
 ///
-/// Every state that can be reached from the benchmarks is a node, with what was observed of it, and
-/// every transition a directed edge, with its action, rewards and count. networkx reads it with
-/// `networkx.read_graphml(FILE, force_multigraph=True)`. For tables, ask the query
+/// Every state that can be reached from the benchmarks becomes a node with its observations, and
+/// every transition a directed edge with its action, rewards and count. networkx reads the file
+/// with `networkx.read_graphml(FILE, force_multigraph=True)`. For tables, use the query
 /// `transition_graph`.
 #[derive(Debug, Args)]
 pub(super) struct ExportArgs {
@@ -25,20 +25,20 @@ pub(super) struct ExportArgs {
     #[arg(long, value_enum, default_value_t = GraphFormat::Graphml)]
     format: GraphFormat,
 
-    /// A LIKE pattern for the URIs of the benchmarks, e.g. `benchmark://debian-v0/zlib/%`. All by
-    /// default.
+    /// A LIKE pattern for the URIs of the benchmarks, e.g. `benchmark://debian-v0/zlib/%`. By
+    /// default all.
     #[arg(long, short, default_value = "%", value_name = "PATTERN")]
     benchmark: String,
 
     #[command(flatten)]
     snapshot: SnapshotArgs,
 
-    /// The file to write instead of standard output.
+    /// The file to write, instead of standard output.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
 }
 
-/// How a graph is written.
+/// Output formats of a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum GraphFormat {
     /// XML that networkx, Gephi and Cytoscape read.

@@ -1,4 +1,4 @@
-//! How a command fails: one line on standard error and an exit code.
+//! Failures of commands: one line on standard error and an exit code.
 
 use std::fmt;
 use std::io::Write;
@@ -16,10 +16,11 @@ use crate::record::{ChoiceError, RecordError};
 use crate::store::StoreError;
 use crate::store::merge::MergeError;
 
-/// Whose turn it is to do something about a failure. The numbers are documented in `--help`.
+/// Exit codes; each tells the user who can do something about the failure. `--help` documents the
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// Something did not work.
+    /// An operation failed.
     Failed = 1,
     /// The command line, a benchmark or a query is wrong.
     Usage = 2,
@@ -27,9 +28,9 @@ pub enum Code {
     Lake = 3,
     /// A check found something.
     Found = 4,
-    /// The network is needed, and what is wanted cannot be fetched over it.
+    /// The network is needed, and what was wanted cannot be fetched.
     Offline = 5,
-    /// Somebody stopped it.
+    /// A signal stopped the command.
     Interrupted = 130,
 }
 
@@ -41,23 +42,23 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// A failure with its message, which is one line.
+    /// Creates a failure with a message of one line.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// The same of what comes after something that is done and stays: making the derived tables.
+    /// Rewords a failure to make the derived tables: `done` says what succeeded before.
     pub(super) fn after(self, done: &str) -> Self {
         let message = format!("{done} ({}): run `steplake dedup` on it", self.message);
         Self { message, ..self }
     }
 
-    /// The same, with the place where what failed is written.
+    /// Prefixes the message with the place of the failed text.
     pub(super) fn at(self, place: &str) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// The command line, a benchmark or a query is wrong.
+    /// Creates a failure for a wrong command line, benchmark or query.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Code::Usage, message)
     }
@@ -66,10 +67,10 @@ impl Failed {
         Self { code, message: line(error) }
     }
 
-    /// Says what happened and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
-            // Nobody may be left to read it; the exit code says it all the same.
+            // Standard error may be closed; the exit code still tells.
             let _ = writeln!(std::io::stderr(), "steplake: {}", self.message);
         }
         ExitCode::from(self.code as u8)

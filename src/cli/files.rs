@@ -1,9 +1,9 @@
-//! How many files and connections a program may have open.
+//! The limit on open files and connections.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-/// Lets this process have as many open as its user may ask for. The number that most systems begin
-/// with is made for programs that open few. Where it cannot be raised, it stays what it is.
+/// Raises this process's limit on open files as far as its user may. Most systems start with a
+/// limit meant for programs that open few files. If raising fails, the limit stays.
 pub fn raise_limit() {
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(_, most)| {
         setrlimit(Resource::RLIMIT_NOFILE, most, most)?;

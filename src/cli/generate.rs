@@ -22,7 +22,7 @@ use crate::record::generate::{
 use crate::record::{self, Choice, Recording, RecordingOptions};
 use crate::store::{Identity, Lake, StoreError, Writer};
 
-/// How often the progress is shown.
+/// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
 
 pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
@@ -30,8 +30,8 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let here = environment(&args.env)?;
     let spec = here.spec().clone();
     let lake_there = Lake::open(&cli.lake);
-    // The lake's own choices are the defaults, unless it is of another environment, and refused
-    // below.
+    // The lake's own choices are the defaults, unless it has another environment; then it is
+    // refused below.
     let there = lake_there.as_ref().ok().map(Lake::identity);
     let there = there.filter(|there| there.environment == spec.name);
     let wanted_space =
@@ -65,7 +65,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let result = show_while(cli, &plan, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
-    // Whatever came of it: what was recorded is committed first.
+    // First commit what was recorded, whatever the result.
     let closed = recording.close();
     if let (Err(error), Ok(_)) = (&result, &closed) {
         tracing::debug!(%error, "the run stopped");
@@ -86,7 +86,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     }
 }
 
-/// What the lake is to be a lake of: as it is, if it is there, else as the arguments say.
+/// Returns the lake's identity: of the existing lake if there is one, else from the arguments.
 fn identity(
     spec: &EnvironmentSpec,
     space: &ActionSpace,
@@ -144,7 +144,7 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
     Ok(plan)
 }
 
-/// Loads the first program that each pattern names: where one cannot be had, no empty lake is left.
+/// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
 fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
     for pattern in &args.benchmarks {
         if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
@@ -154,7 +154,7 @@ fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What makes two runs the same: everything that decides what is recorded.
+/// Returns what identifies a run: everything that decides what is recorded.
 fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
     let mut uris = blake3::Hasher::new();
     for uri in &plan.benchmarks {
@@ -178,14 +178,14 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
         "step_cpu_seconds": args.step_cpu_seconds,
         "worker_memory_mib": args.worker_memory_mib,
     });
-    // A run in one piece is written as it was before there were shards.
+    // A whole run is written as before shards existed.
     if let Some(shard) = args.shard {
         arguments["shard"] = json!(shard.to_string());
     }
     arguments.to_string()
 }
 
-/// The run to go on with and where it stands, a new one, or nothing when it is complete.
+/// Returns the run to continue and how far it came, or a new run, or nothing if it is complete.
 fn take_up(
     writer: &mut Writer,
     args: &GenerateArgs,
@@ -223,7 +223,8 @@ fn now_ms() -> i64 {
     since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
 }
 
-/// Raised by Ctrl-C or a request to terminate; a second one ends the process at once.
+/// Returns a flag that Ctrl-C or a request to terminate sets; a second one ends the process at
+/// once.
 fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
@@ -241,7 +242,7 @@ fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
     Box::new(WorkerEnvironment::new(spec.clone(), config))
 }
 
-/// Shows `progress` while `work` goes on.
+/// Shows `progress` while `work` runs.
 fn show_while<T: Send>(
     cli: &Cli,
     plan: &Plan,
@@ -266,7 +267,7 @@ fn show_while<T: Send>(
     })
 }
 
-/// What this process has recorded.
+/// Summarises what this process has recorded.
 fn summary(progress: &Progress, episodes_before: u32, cli: &Cli) -> String {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(

@@ -1,5 +1,5 @@
-//! What turns the states of a lake into text for an [`Engine`](crate::query::Engine): the query
-//! layer knows no compiler, so whoever opens one hands these in.
+//! Turns the states of a lake into text for an [`Engine`](crate::query::Engine): the query layer
+//! knows no compiler, so whoever opens an engine passes these functions in.
 
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
@@ -11,7 +11,7 @@ use crate::query::{IrRebuilder, IrRenderer, QueryError};
 use crate::record::rebuild::{RebuildError, Rebuilder};
 use crate::store::Snapshot;
 
-/// How the states of an environment are shown as text.
+/// Returns the function that shows the states of an environment as text.
 pub fn renderer(environment: &str) -> IrRenderer {
     if environment == crate::env::llvm::NAME {
         return Arc::new(|bitcode| {
@@ -21,18 +21,17 @@ pub fn renderer(environment: &str) -> IrRenderer {
     Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Rebuilds the states of an environment that a lake does not store, in worker processes. The
-/// environment is opened when the first of them is asked for; where that fails, every such query
-/// says why.
+/// Returns what rebuilds the states that a lake does not store, in worker processes. The
+/// environment is opened on the first request; if that fails, every such query reports the reason.
 ///
-/// A worker is this program, executed again: a program other than `steplake` calls [`be_a_worker`]
-/// first.
+/// A worker is this program, executed again: a program other than `steplake` must first call
+/// [`be_a_worker`].
 pub fn rebuilder(environment: &str) -> Arc<dyn IrRebuilder> {
     Arc::new(Live { environment: environment.to_owned(), rebuilder: OnceLock::new() })
 }
 
-/// Serves as a worker, where this process was started as one; `None` where it was not. Programs
-/// that use [`rebuilder`] call it before they look at their arguments.
+/// Serves as a worker if this process was started as one, else returns `None`. Programs that use
+/// [`rebuilder`] call this before they parse their arguments.
 pub fn be_a_worker() -> Option<ExitCode> {
     let asked = std::env::args_os().nth(1).is_some_and(|argument| argument == "worker");
     asked.then(super::main)

@@ -146,7 +146,7 @@ fn info_text(snapshot: &Snapshot) -> String {
     text + &history(snapshot)
 }
 
-/// The layers of the derived tables, and what they do not count.
+/// Describes the layers of the derived tables, and the steps that these do not count.
 fn layers(snapshot: &Snapshot) -> String {
     let mut text = match snapshot.layers().len() {
         layers @ 0..=1 => layers.to_string(),
@@ -160,12 +160,12 @@ fn layers(snapshot: &Snapshot) -> String {
     text
 }
 
-/// Runs that `info` lists.
+/// Most runs that `info` lists.
 const RUNS_LISTED: usize = 20;
-/// Characters of a run's arguments that it shows; `--format json` has all.
+/// Most characters of a run's arguments that `info` shows; `--format json` shows all.
 const ARGUMENTS_SHOWN: usize = 100;
 
-/// The runs, what was taken back, and what was lost.
+/// Lists runs, retractions and losses.
 fn history(snapshot: &Snapshot) -> String {
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");

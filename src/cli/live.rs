@@ -69,7 +69,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     }
 }
 
-/// An action by its name, or by its number.
+/// Returns an action by its name or its number.
 fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Failed> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
@@ -93,7 +93,7 @@ pub(super) fn describe(name: &str, format: InfoFormat) -> Result<(), Failed> {
     }
 }
 
-/// The flags that are worth a word, as words.
+/// Returns words for the flags worth mentioning.
 fn flag_words(flags: ActionFlags) -> Vec<&'static str> {
     let words = [
         (!flags.replayable, "not-replayable"),

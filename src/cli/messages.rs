@@ -1,4 +1,4 @@
-//! What is said on standard error, beside progress: by this program and by those beside it.
+//! Messages on standard error other than progress, from this program and its companions.
 
 use std::error::Error;
 use std::fmt;
@@ -10,13 +10,13 @@ use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
-/// Sends the log of the library, and of `program` beside it, to standard error: warnings where
-/// `verbose` is 0, everything from 3 on, or what `STEPLAKE_LOG` says. To those who asked for
-/// nothing, warnings are said as failures are.
+/// Sends the log of the library, and of the companion `program`, to standard error: warnings only
+/// at `verbose` 0, everything from 3 on, or what `STEPLAKE_LOG` selects. By default, warnings look
+/// like failures.
 ///
 /// # Panics
 ///
-/// When it is called twice.
+/// If called twice.
 pub fn begin(verbose: u8, program: Option<&str>) {
     let level = match verbose {
         0 => "warn",
@@ -38,13 +38,13 @@ pub fn begin(verbose: u8, program: Option<&str>) {
     if plain { log.event_format(Plain).init() } else { log.init() }
 }
 
-/// An error and all its causes, in one line. What a cause repeats is said once.
+/// Formats an error and all its causes in one line, without repetitions.
 pub fn line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
         let said = cause.to_string();
-        // Some say what their cause said.
+        // Some errors repeat the message of their cause.
         if !line.contains(&said) {
             line.push_str(": ");
             line.push_str(&said);
@@ -57,7 +57,7 @@ pub fn line(error: &dyn Error) -> String {
     line
 }
 
-/// One line, without the time and the place in the program.
+/// Formats an event as one line, without the time and the place in the program.
 struct Plain;
 
 impl<S, N> FormatEvent<S, N> for Plain

@@ -1,6 +1,6 @@
 //! The binary's commands: parse, run, exit code.
 //!
-//! What a program reads goes to standard output; progress, messages and logs go to standard error.
+//! Results go to standard output; progress, messages and logs go to standard error.
 
 mod args;
 mod benchmarks;
@@ -83,7 +83,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Fetch(args) => companions::run(cli, Companion::Remote, Some("fetch"), args),
         Command::Cluster(args) => companions::run(cli, Companion::Cluster, None, args),
         Command::Completions { shell } => {
-            // Not to standard output itself: clap panics where it cannot write.
+            // clap panics if it cannot write, so it does not get standard output itself.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut script);
             print(&String::from_utf8_lossy(&script))
@@ -95,7 +95,7 @@ fn run(cli: &Cli) -> Result<(), Failed> {
     }
 }
 
-/// Questions that are answered in this process.
+/// Sets up answers to questions in this process.
 fn here(cli: &Cli) -> Asking<'_> {
     Asking {
         lake: &cli.lake,
@@ -104,8 +104,8 @@ fn here(cli: &Cli) -> Asking<'_> {
     }
 }
 
-/// Works on a thread with the stack that it takes to plan statements: that of the first thread is
-/// as large as the user's limits say.
+/// Runs `work` on a thread with enough stack to plan statements: the stack of the first thread
+/// depends on the user's limits.
 fn deeply(work: impl FnOnce() -> Result<(), Failed> + Send) -> Result<(), Failed> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(crate::query::STACK_BYTES);
@@ -116,13 +116,13 @@ fn deeply(work: impl FnOnce() -> Result<(), Failed> + Send) -> Result<(), Failed
     })
 }
 
-/// The threads of a program that plans and answers statements.
+/// Creates the runtime of a program that plans and answers statements.
 fn threads() -> std::io::Result<tokio::runtime::Runtime> {
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     threads.enable_all().thread_stack_size(crate::query::STACK_BYTES).build()
 }
 
-/// Serves sessions over standard input, which a supervisor has made a socket.
+/// Serves sessions over standard input, which the supervisor has made a socket.
 fn worker(
     environment: &str,
     flight: &Path,
@@ -136,7 +136,7 @@ fn worker(
     Ok(crate::env::worker::serve(environment, stream, flight, step_cpu_max, memory_bytes_max)?)
 }
 
-/// Writes a text to standard output. A reader that has seen enough and closed it is no failure.
+/// Writes a text to standard output. It is no failure if the reader closes the pipe early.
 fn print(text: &str) -> Result<(), Failed> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -145,7 +145,7 @@ fn print(text: &str) -> Result<(), Failed> {
     }
 }
 
-/// What a reading command reads.
+/// Returns the snapshot that a command reads.
 fn snapshot(lake: &Lake, args: SnapshotArgs) -> Result<Snapshot, Failed> {
     Ok(match args.snapshot {
         Some(number) => lake.snapshot_at(SnapshotId(number))?,
@@ -153,7 +153,7 @@ fn snapshot(lake: &Lake, args: SnapshotArgs) -> Result<Snapshot, Failed> {
     })
 }
 
-/// A number with its noun: `1 file`, `1,200 files`.
+/// Formats a number with its noun: `1 file`, `1,200 files`.
 fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }

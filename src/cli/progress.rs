@@ -8,10 +8,11 @@ use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::args::Cli;
 use crate::record::generate::{Progress, Stop};
 
-/// How often a progress bar is drawn anew.
+/// The interval at which a progress bar is redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A bar of `length`, where standard error is a terminal and nobody asked for quiet.
+/// Returns a bar of `length`, shown if standard error is a terminal and the user did not ask for
+/// quiet.
 pub(super) fn bar(cli: &Cli, length: u64, template: &str) -> ProgressBar {
     let target =
         if cli.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
@@ -22,7 +23,7 @@ pub(super) fn bar(cli: &Cli, length: u64, template: &str) -> ProgressBar {
     bar
 }
 
-/// The bar of a run.
+/// The progress bar of a run.
 #[derive(Debug)]
 pub(super) struct RunBar {
     bar: ProgressBar,
@@ -42,7 +43,7 @@ impl RunBar {
         Self { bar: bar(cli, length, &template), stop }
     }
 
-    /// Shows where the run stands.
+    /// Shows the progress of the run.
     pub(super) fn show(&self, progress: &Progress) {
         let [steps, states, failures, episodes] =
             [&progress.steps, &progress.states, &progress.failures, &progress.episodes]

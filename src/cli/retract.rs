@@ -13,7 +13,7 @@ use crate::dedup;
 use crate::model::{BenchmarkUri, RunId};
 use crate::store::{Lake, Subject};
 
-/// Benchmarks that are listed when they are taken back.
+/// Most retracted benchmarks that are listed.
 const LISTED_MAX: usize = 20;
 
 pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
@@ -47,7 +47,7 @@ pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
     derived.map(drop).map_err(|failed| failed.after(stands))
 }
 
-/// What is to be taken back with its rows; none where it is an action.
+/// Returns what to retract together with its rows; `None` for an action.
 fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, Failed> {
     if args.benchmarks.is_empty() {
         return Ok(args.run.map(|run| Subject::Run(RunId(run))));
@@ -57,7 +57,7 @@ fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, Failed> {
     for pattern in &args.benchmarks {
         match (among(pattern, &known), pattern.parse::<BenchmarkUri>()) {
             (Ok(found), _) => uris.extend(found),
-            // It may have been there: the store knows what became of it.
+            // The lake may have had it once: the store knows.
             (Err(DatasetError::NoMatch { .. }), Ok(uri)) if !is_pattern(pattern) => {
                 uris.insert(uri);
             }
@@ -71,7 +71,7 @@ fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{']) || text.contains("..")
 }
 
-/// The benchmarks, where there are several.
+/// Lists the benchmarks if there are several.
 fn listed(subject: &Subject) -> String {
     match subject {
         Subject::Benchmarks(uris) if uris.len() > 1 => {

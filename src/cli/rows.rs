@@ -1,4 +1,4 @@
-//! `sql` and `query`, whatever engine answers.
+//! `sql` and `query`, for any engine.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -23,14 +23,14 @@ pub type Opening = BoxFuture<'static, Result<Engine, QueryError>>;
 /// Opens an engine over a snapshot.
 pub type OpenEngine = dyn Fn(Snapshot) -> Opening + Send + Sync;
 
-/// What questions are put to.
+/// The target of questions.
 #[derive(Clone, Copy)]
 pub struct Asking<'a> {
     /// The folder of the lake.
     pub lake: &'a Path,
-    /// Whether no progress is shown.
+    /// Whether to show no progress.
     pub is_quiet: bool,
-    /// What answers, over the snapshots of the lake.
+    /// Opens an engine over a snapshot of the lake.
     pub open: &'a OpenEngine,
 }
 
@@ -40,13 +40,13 @@ impl fmt::Debug for Asking<'_> {
     }
 }
 
-/// `sql`: answers a question, else a file of them or those of standard input; on a terminal, it is
-/// a shell.
+/// `sql`: answers a question, else the statements of a file or of standard input; on a terminal,
+/// opens a shell.
 ///
 /// # Errors
 ///
-/// What keeps a question from being answered, or its answer from being written. An `--output` file
-/// is then as it was before, or has the answers up to the first that failed.
+/// Whatever prevents an answer, or its output. An `--output` file is then unchanged, or has the
+/// answers before the first failure.
 pub fn sql(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
     super::deeply(|| {
         let Some(sql) = &args.sql else { return shell::run(asking, args) };
@@ -54,11 +54,11 @@ pub fn sql(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
     })
 }
 
-/// `query`: answers a named query, or lists them.
+/// `query`: answers a named query, or lists the queries.
 ///
 /// # Errors
 ///
-/// As [`sql`] does.
+/// Those of [`sql`].
 pub fn query(asking: &Asking<'_>, args: &QueryArgs) -> Result<(), Failed> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
     let mut values = Vec::new();
@@ -75,7 +75,7 @@ pub fn query(asking: &Asking<'_>, args: &QueryArgs) -> Result<(), Failed> {
     })
 }
 
-/// The queries by topic, each with what it takes.
+/// Lists the queries by topic, each with its parameters.
 fn list() -> String {
     let mut text = String::new();
     for topic in Topic::ALL {
@@ -92,7 +92,7 @@ fn list() -> String {
     text
 }
 
-/// Asks and writes the answer where it belongs.
+/// Asks a question and writes the answer to its destination.
 pub(super) fn answer(
     asking: &Asking<'_>,
     output: &OutputArgs,
@@ -137,7 +137,7 @@ pub(super) fn answer(
     })
 }
 
-/// An engine over a snapshot, which shows and rebuilds states of the lake's environment.
+/// Opens an engine over a snapshot, which shows and rebuilds states of the lake's environment.
 pub(super) async fn engine(snapshot: Snapshot) -> Result<Engine, QueryError> {
     let environment = &snapshot.identity().environment;
     let renderer = ir::renderer(environment);
@@ -159,7 +159,7 @@ impl From<RowFormat> for Format {
     }
 }
 
-/// What a table shows: on a screen what one can look through, in a file all.
+/// Returns the limits of a table: on a screen what a person can look through, in a file none.
 pub(super) fn limits(output: &OutputArgs) -> Result<TableLimits, Failed> {
     if output.rows.is_some() && !Format::from(output.format).is_for_people() {
         return Err(Failed::usage("--rows is for tables: the other formats hold all rows"));

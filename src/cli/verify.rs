@@ -20,7 +20,7 @@ use crate::store::{
     VerifyReport,
 };
 
-/// Programs whose baselines are recomputed.
+/// Number of programs whose baselines are recomputed.
 const BASELINES_SAMPLE: usize = 8;
 
 pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
@@ -36,7 +36,7 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     let mut found = !report.is_sound() || !ids.findings.is_empty();
     match compiler.and_then(|workers| ids.unavailable.take().map_or(Ok(workers), Err)) {
         Err(why) => print(&bytes_only(&why, ids.compared))?,
-        // What is damaged may not be readable.
+        // A damaged lake may not be readable.
         Ok(_) if !report.is_sound() => {}
         Ok(workers) => {
             found |= !compare_baselines(&workers, &snapshot(&lake, args.snapshot)?, args.seed)?;
@@ -63,7 +63,7 @@ fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, Strin
     }
 }
 
-/// Checks the bytes, and the ids where there is a compiler.
+/// Checks the bytes, and the ids if there is a compiler.
 fn check(
     cli: &Cli,
     lake: &Lake,
@@ -91,12 +91,12 @@ fn check(
     Ok((report?, ids))
 }
 
-/// Sessions that work at once.
+/// Returns the number of concurrent sessions.
 fn jobs() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Says what was not done without the compiler.
+/// Reports what was not done without the compiler.
 fn bytes_only(why: &str, compared: u64) -> String {
     let ids = match compared {
         0 => "ids and baselines are not recomputed".to_owned(),
@@ -105,7 +105,7 @@ fn bytes_only(why: &str, compared: u64) -> String {
     format!("verify: bytes only: {ids}, since the compiler cannot be had: {why}\n")
 }
 
-/// Recomputes the baselines of some programs; true when all agree.
+/// Recomputes the baselines of some programs; returns whether all agree.
 fn compare_baselines(
     workers: &WorkerEnvironment,
     snapshot: &Snapshot,
@@ -136,12 +136,12 @@ fn described(report: &BaselineReport) -> String {
     text
 }
 
-/// Drops what is damaged and says what.
+/// Drops what is damaged and reports it.
 fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
     let repaired = lake.repair()?;
     print(&dropped(&repaired))?;
     let sealed = lake.sealed()?;
-    // A repair that was killed may have left them empty.
+    // A repair that was killed may have left the derived tables empty.
     let is_derived = sealed.rows(Table::Steps) == 0 || sealed.dedup_inputs().is_some();
     drop(sealed);
     if !repaired.is_nothing() || !is_derived {
@@ -232,7 +232,7 @@ fn findings(report: &VerifyReport, ids: &Ids) -> String {
     text
 }
 
-/// Replays `count` transitions; true when all agree whose action is not flagged.
+/// Replays `count` transitions; returns whether all agree whose action is not flagged.
 fn replay_some(cli: &Cli, snapshot: &Snapshot, count: usize, seed: i64) -> Result<bool, Failed> {
     let environment = environment(&snapshot.identity().environment)?;
     let workers = workers(environment.as_ref(), snapshot.runs());

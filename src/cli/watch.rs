@@ -1,4 +1,4 @@
-//! Shows that a question is being worked on, once that takes long.
+//! Shows that work on a question continues, if it takes long.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -11,13 +11,13 @@ use indicatif::{
 
 use crate::query::QueryProgress;
 
-/// For so long nothing is shown: most questions are answered by then.
+/// The time before the line appears: most questions are answered by then.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// How often the line is drawn anew.
+/// The interval at which the line is redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A line on standard error, where that is a terminal and nobody asked for quiet, from a second
-/// after it began until it ends or is dropped.
+/// A progress line on standard error, if that is a terminal and the user did not ask for quiet. It
+/// is shown from a second after the start until the watch ends or is dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Watch {
     shown: Arc<Mutex<Shown>>,
@@ -39,7 +39,7 @@ impl Drop for Shown {
 }
 
 impl Watch {
-    /// Begins to wait; within a runtime.
+    /// Starts the wait; requires a runtime.
     pub(super) fn begin(is_quiet: bool) -> Self {
         let watch = Self { shown: Arc::default() };
         let target = ProgressDrawTarget::stderr();
@@ -55,17 +55,17 @@ impl Watch {
         watch
     }
 
-    /// One that shows nothing.
+    /// Returns a watch that shows nothing.
     pub(super) fn idle() -> Self {
         Self { shown: Arc::default() }
     }
 
-    /// Says what there is to read.
+    /// Sets the progress to show.
     pub(super) fn of(&self, progress: QueryProgress) {
         self.lock().progress = Some(progress);
     }
 
-    /// Ends it and clears its line.
+    /// Ends the watch and clears its line.
     pub(super) fn end(&self) {
         let bar = {
             let mut shown = self.lock();
@@ -73,7 +73,7 @@ impl Watch {
             shown.progress = None;
             shown.bar.take()
         };
-        // Not under the lock: the bar may be drawing, and that takes it.
+        // The lock must be free here: the bar may be drawing, and drawing takes the lock.
         if let Some(bar) = bar {
             bar.finish_and_clear();
         }
@@ -86,7 +86,7 @@ impl Watch {
             let progress = shown.and_then(|shown| lock(&shown).progress.clone());
             if let Some(progress) = progress {
                 let (rows, bytes) = (HumanCount(progress.rows()), HumanBytes(progress.bytes()));
-                // A line of progress that cannot be written is none.
+                // A progress line that cannot be written is not missed.
                 let _ = write!(out, "{rows} rows, {bytes} read");
             }
         };
@@ -113,7 +113,7 @@ fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where an answer goes that is read on the terminal where the line stands: the first byte ends the
+/// A writer whose output appears on the same terminal as the progress line: its first byte ends the
 /// watch.
 #[derive(Debug)]
 pub(super) struct Watched<W> {

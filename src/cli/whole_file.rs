@@ -9,10 +9,10 @@ use tempfile::NamedTempFile;
 
 use super::failure::Failed;
 
-/// A file that is there whole or not at all. It is written under another name beside its place, and
-/// takes it with [`finish`](Self::finish). Dropped before, it leaves what was there; killed, it
-/// also leaves a hidden file beside it. What is no plain file, as a pipe is, cannot be replaced and
-/// is written to as it is.
+/// A file that appears complete or not at all. It is written beside its place under another name,
+/// and takes its place in [`finish`](Self::finish). If it is dropped earlier, the old file stays;
+/// if the process is killed, a hidden file stays beside it too. A place that is not a regular file,
+/// such as a pipe, cannot be replaced and is written directly.
 #[derive(Debug)]
 pub(super) struct WholeFile {
     path: PathBuf,
@@ -28,18 +28,18 @@ enum Out {
 impl WholeFile {
     /// # Errors
     ///
-    /// When the place cannot be written to.
+    /// If the place cannot be written.
     pub(super) fn create(path: &Path) -> Result<Self, Failed> {
         let out = Out::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(Self { path: path.to_owned(), out: BufWriter::new(out) })
     }
 
-    /// Brings everything to its place, and then to the disk: whoever looks finds what was there
-    /// before or all of this, after a power cut too.
+    /// Puts the file in its place and on the disk: every reader sees the old content or all of the
+    /// new, even after a power cut.
     ///
     /// # Errors
     ///
-    /// What a disk does. What was there before is there still.
+    /// Disk errors. The old content is then still there.
     pub(super) fn finish(self) -> Result<(), Failed> {
         let Self { path, out } = self;
         let out = out.into_inner().map_err(io::IntoInnerError::into_error);
@@ -49,13 +49,13 @@ impl WholeFile {
 
 impl Out {
     fn create(path: &Path) -> io::Result<Self> {
-        // Through links, so that these stay what they are.
+        // Links are followed, so that they stay links.
         let place = path.canonicalize().unwrap_or_else(|_not_there| path.to_owned());
         let there = fs::metadata(&place).ok();
         let permissions = match there {
             Some(other) if !other.is_file() => return File::create(place).map(Self::Itself),
             Some(file) => {
-                // Who may not write to the file is not to replace it.
+                // Only a user who may write to the file may replace it.
                 OpenOptions::new().write(true).open(&place)?;
                 Some(file.permissions())
             }
@@ -63,7 +63,7 @@ impl Out {
         };
         let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut named = tempfile::Builder::new();
-        // As any new file: less what the umask takes.
+        // Like any new file, subject to the umask.
         let file =
             named.prefix(".").suffix(".unfinished").permissions(Permissions::from_mode(0o666));
         let file = file.tempfile_in(folder.unwrap_or(Path::new(".")))?;
@@ -104,10 +104,10 @@ impl Write for WholeFile {
     }
 }
 
-/// A file that cannot be written, and why.
+/// Returns the failure for a file that cannot be written.
 pub(super) fn unwritable(path: &Path, error: &io::Error) -> Failed {
     let text = error.to_string();
-    // What the system said, without the name that was to be taken for a while.
+    // Cut the temporary name from the system's message.
     let cause = text.split_once(" at path ").map_or(text.as_str(), |(cause, _)| cause);
     Failed::usage(format!("{} cannot be written: {cause}", path.display()))
 }

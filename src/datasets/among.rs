@@ -1,4 +1,4 @@
-//! What a pattern names among benchmarks that are known: nothing is looked up or fetched.
+//! Matches a pattern against known benchmarks, without looking anything up or fetching anything.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use super::DatasetError;
 use super::pattern::{is_glob, matcher, range};
 use crate::model::{BenchmarkUri, BenchmarkUriError};
 
-/// How a pattern's path is compared.
+/// How to match the path of a pattern.
 enum Paths<'a> {
     All,
     Range(u64, u64),
     Glob(GlobMatcher),
-    /// One benchmark, or all in a folder.
+    /// One benchmark, or everything in a folder.
     Name(&'a str),
 }
 
@@ -33,20 +33,20 @@ impl Paths<'_> {
     }
 }
 
-/// A path without the version of its package: `zlib/adler32.c` for `zlib@1.3/adler32.c`.
+/// Returns a path without the version of its package: `zlib/adler32.c` for `zlib@1.3/adler32.c`.
 fn short(path: &str) -> Option<String> {
     let (package, file) = path.split_once('/')?;
     let (name, _version) = package.split_once('@')?;
     Some(format!("{name}/{file}"))
 }
 
-/// The `known` benchmarks that a [pattern](super) names, in their order: a URI, a folder, a
-/// package, a whole dataset, a range or a glob. The version of a package may be left out where only
-/// one is known.
+/// Returns the `known` benchmarks that a [pattern](super) names, in their order. The pattern is a
+/// URI, a folder, a package, a whole dataset, a range or a glob. It may leave out the version of a
+/// package if only one version is known.
 ///
 /// # Errors
 ///
-/// [`DatasetError::BadPattern`], also where a version is left out and several are known;
+/// [`DatasetError::BadPattern`], also if the pattern leaves out a version and several are known;
 /// [`DatasetError::NoMatch`].
 pub fn among(
     pattern: &str,

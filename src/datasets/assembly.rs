@@ -1,17 +1,17 @@
-//! What a program's assembler text would read if it were assembled.
+//! Finds assembler text in a program that would read files when assembled.
 //!
-//! Bitcode holds the text as it is, so no file's content is in it yet. It would be in what anybody
-//! makes of it later, so a program whose text names a directive that reads a file is refused. The
-//! text may compose such a name in ways that only an assembler sees through: what assembles a
-//! program has to be confined besides.
+//! Bitcode holds the text unchanged, so it does not contain any file's content yet. But whatever is
+//! later made from the bitcode would contain it, so a program whose text names a directive that
+//! reads a file is refused. The text may compose such a name in ways that only an assembler sees
+//! through; therefore whatever assembles a program has to be confined as well.
 
-/// Words of LLVM's text form that stand before an assembler text.
+/// Words that precede an assembler text in LLVM's text form.
 const BEFORE: [&[u8]; 5] = [b"asm", b"sideeffect", b"alignstack", b"inteldialect", b"unwind"];
 
-/// Directives that read a file, and those by which another directive's name can be composed.
+/// Directives that read a file, and those that can compose another directive's name.
 const DIRECTIVES: [&str; 5] = ["incbin", ".include", ".macro", ".irp", ".altmacro"];
 
-/// The first such directive in a program in LLVM's text form.
+/// Returns the first such directive in a program in LLVM's text form.
 pub(super) fn reading_directive(program: &[u8]) -> Option<&'static str> {
     texts(program).find_map(|text| {
         let variants = [0, 1].map(|variant| of_dialect(&text, variant).to_ascii_lowercase());
@@ -19,7 +19,7 @@ pub(super) fn reading_directive(program: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// The assembler texts of a program, of the module and of calls.
+/// Returns the assembler texts of a program, those of the module and those of calls.
 fn texts(program: &[u8]) -> impl Iterator<Item = String> {
     let mut rest = program;
     let mut word: &[u8] = &[];
@@ -54,7 +54,7 @@ fn texts(program: &[u8]) -> impl Iterator<Item = String> {
     })
 }
 
-/// LLVM writes what is not printable as a backslash and two hexadecimal digits.
+/// Decodes LLVM's escapes: a backslash and two hexadecimal digits for an unprintable byte.
 fn unescaped(text: &[u8]) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -74,7 +74,7 @@ fn unescaped(text: &[u8]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The text as one of the assembler's dialects has it: `$(one$|other$)` stands for one of both.
+/// Returns the text in one of the assembler's dialects: `$(one$|other$)` stands for either.
 fn of_dialect(text: &str, variant: usize) -> String {
     let mut out = String::new();
     let (mut current, mut characters) = (None, text.chars());

@@ -2,11 +2,11 @@ use super::cache::Key;
 use super::{Cache, DatasetError};
 use crate::model::{Baselines, EnvironmentSpec};
 
-/// A change of what is stored has another number here.
+/// Changes with the stored format.
 const FORMAT: &str = "1";
 
-/// What programs cost after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
-/// finding it out can cost more than an episode.
+/// Costs of programs after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
+/// computing them can cost more than an episode.
 ///
 /// An entry is found by the environment, its compiler and target, what it makes baselines by, the
 /// limits of the workers that run the compiler, and the digest of the program: whichever of them is
@@ -28,7 +28,7 @@ impl KnownBaselines {
         Self { cache, key, names: spaces.map(|space| space.name).collect() }
     }
 
-    /// The baselines of a program, where they are known. What cannot be read counts as not known.
+    /// Returns the baselines of a program, if known. An unreadable entry counts as not known.
     pub fn read(&self, program: &[u8]) -> Option<Baselines> {
         let bytes = match self.cache.get(self.key_of(program)) {
             Ok(bytes) => bytes?,
@@ -41,7 +41,7 @@ impl KnownBaselines {
         self.names.iter().all(|name| baselines.get(name).is_some()).then_some(baselines)
     }
 
-    /// Keeps the baselines of a program, in place of what was known.
+    /// Stores the baselines of a program and replaces what was known.
     ///
     /// # Errors
     ///

@@ -9,26 +9,25 @@ use nix::unistd::geteuid;
 
 use super::DatasetError;
 
-/// What a process left behind that was killed is removed after this time.
+/// The age at which files left behind by killed processes are removed.
 const LEFTOVER_AGE_MAX: Duration = Duration::from_hours(24);
 
 /// A folder of things that can be made again: compiled programs, fetched sources.
 ///
-/// Processes share it. An entry is written under another name and renamed, so a reader sees all of
-/// it or nothing; it carries the digest of its content, so damage is seen, and the entry is made
-/// again. Who makes an entry holds a file lock, so it is made once.
+/// Processes share it. An entry is written under another name and then renamed, so a reader sees
+/// all of it or nothing. It carries the digest of its content, so damage is detected, and the entry
+/// is made again. Whoever makes an entry holds a file lock, so it is made only once.
 ///
-/// The folder is its user's alone: what another user put there would become part of lakes.
+/// Only its user may write to the folder: what another user put there would become part of lakes.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
 }
 
-/// The name of an entry: what kind of thing it is, and a digest of everything that its content
-/// depends on.
+/// The name of an entry: its kind, and a digest of everything that its content depends on.
 ///
-/// The making of an entry may ask for entries of other kinds, never of its own: kinds have locks of
-/// their own, so nobody waits in a circle.
+/// Making an entry may request entries of other kinds, never of its own: each kind has its own
+/// locks, so nobody waits in a circle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Key {
     kind: &'static str,
@@ -36,11 +35,11 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The key of what depends on exactly these texts.
+    /// Returns the key of an entry that depends on exactly these texts.
     pub(super) fn of(kind: &'static str, parts: &[&str]) -> Self {
         let mut hasher = blake3::Hasher::new();
         for part in parts {
-            // Lengths keep ["a", "bc"] and ["ab", "c"] apart.
+            // The lengths distinguish ["a", "bc"] from ["ab", "c"].
             hasher.update(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_le_bytes());
             hasher.update(part.as_bytes());
         }
@@ -55,18 +54,17 @@ pub(super) struct Lock {
 }
 
 impl Cache {
-    /// The cache in `root`, which need not be there yet.
+    /// Uses the cache in `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
 
-    /// Where the cache lies when nobody says otherwise: `$STEPLAKE_CACHE`, else
-    /// `$XDG_CACHE_HOME/steplake`, else `~/.cache/steplake`. Never a folder that others can make as
-    /// well.
+    /// Returns the default folder: `$STEPLAKE_CACHE`, else `$XDG_CACHE_HOME/steplake`, else
+    /// `~/.cache/steplake`. Never a folder that others could create as well.
     ///
     /// # Errors
     ///
-    /// [`DatasetError::NoCachePlace`] where no variable says.
+    /// [`DatasetError::NoCachePlace`] if none of these variables is set.
     pub fn default_root(
         variable: impl Fn(&str) -> Option<OsString>,
     ) -> Result<PathBuf, DatasetError> {
@@ -76,12 +74,12 @@ impl Cache {
         own.or_else(|| Some(user()?.join("steplake"))).ok_or(DatasetError::NoCachePlace)
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Makes the folder, or makes sure that it is this user's alone.
+    /// Creates the folder, or checks that only this user may write to it.
     fn open(&self) -> Result<(), DatasetError> {
         let opened = || -> io::Result<bool> {
             DirBuilder::new().recursive(true).mode(0o700).create(&self.root)?;
@@ -96,7 +94,7 @@ impl Cache {
         }
     }
 
-    /// The content of the entry called `key`, made by `make` where it is missing or damaged.
+    /// Returns the content of the entry called `key`; `make` makes it if it is missing or damaged.
     pub(super) fn entry(
         &self,
         key: Key,
@@ -116,20 +114,20 @@ impl Cache {
         Ok(content)
     }
 
-    /// The content of the entry called `key`, if it is there and whole.
+    /// Returns the content of the entry called `key`, if it exists and is intact.
     pub(super) fn get(&self, key: Key) -> Result<Option<Vec<u8>>, DatasetError> {
         self.open()?;
         Ok(self.read(key))
     }
 
-    /// Puts an entry in its place, whatever is there.
+    /// Writes an entry, replacing any earlier one.
     pub(super) fn put(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
         self.open()?;
         self.write(key, content)
     }
 
-    /// The content of the entry called `key`, where it is there and whole. The folder has been
-    /// opened.
+    /// Returns the content of the entry called `key`, if it exists and is intact. The
+    /// caller has opened the folder.
     fn read(&self, key: Key) -> Option<Vec<u8>> {
         let path = self.path_of(key);
         let mut stored = fs::read(&path).ok()?;
@@ -144,7 +142,7 @@ impl Cache {
         Some(content)
     }
 
-    /// Puts an entry in its place. The folder has been opened.
+    /// Writes an entry. The caller has opened the folder.
     fn write(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
         let path = self.path_of(key);
         let folder = path.parent().unwrap_or(&self.root);
@@ -174,7 +172,7 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// The folder called `name` in the cache, made where it is missing.
+    /// Returns the folder called `name` in the cache; creates it if it is missing.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, DatasetError> {
         self.open()?;
         let path = self.root.join(name);
@@ -184,7 +182,7 @@ impl Cache {
         }
     }
 
-    /// A folder on the cache's disk that is gone when it is dropped.
+    /// Returns a folder on the cache's disk that is deleted on drop.
     pub(super) fn scratch(&self) -> Result<tempfile::TempDir, DatasetError> {
         self.open()?;
         let made = self.scratch_root().and_then(tempfile::TempDir::new_in);
@@ -206,7 +204,7 @@ impl Cache {
     }
 }
 
-/// Removes what nobody has touched for long. Only tidiness: what cannot be removed stays.
+/// Removes what nobody has touched for long. This only tidies up: what cannot be removed stays.
 fn remove_leftovers(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let modified = entry.metadata().and_then(|metadata| metadata.modified());
@@ -218,7 +216,7 @@ fn remove_leftovers(root: &Path) {
     }
 }
 
-/// [`Vec::split_off`] that answers `None` where it would panic.
+/// [`Vec::split_off`] that returns `None` instead of panicking.
 trait SplitOffChecked: Sized {
     fn split_off_checked(&mut self, at: usize) -> Option<Self>;
 }
@@ -349,7 +347,7 @@ mod tests {
         refused(&root);
         fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(Cache::new(&root).entry(key, unwanted).unwrap(), b"content");
-        // Who may give files away can try the other half.
+        // A process that may change the owner of files can test the other half.
         if std::os::unix::fs::chown(&root, Some(12345), None).is_ok() {
             refused(&root);
         }

@@ -1,5 +1,5 @@
-//! How every program is compiled, so that equal sources give equal bytes on every machine, and
-//! nothing else of a machine gets into them.
+//! Compiles programs so that equal sources give equal bytes on every machine, and nothing else of a
+//! machine gets into them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,16 +15,16 @@ const CLANG: Tool = Tool { name: "clang-22", package: "clang-22" };
 const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
 const DIS: Tool = Tool { name: "llvm-dis-22", package: "llvm-22" };
 
-/// The longest that one compilation may take.
+/// The time limit of one compilation.
 const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 
-/// Optimisation is on, so that no function is marked `noinline` or `optnone`, and the passes are
-/// off, since they are what is studied. Everything else keeps out what differs from machine to
-/// machine or from day to day: configuration files, the identification of the build, working
-/// folders. Dates are held by `SOURCE_DATE_EPOCH`.
+/// Optimisation is on, so that no function is marked `noinline` or `optnone`; the passes are off,
+/// since they are what is studied. All other flags keep out what differs between machines or days:
+/// configuration files, the identification of the build, working folders. `SOURCE_DATE_EPOCH` fixes
+/// dates.
 ///
-/// `-funroll-loops` is there because without it `-O1` marks every loop with
-/// `llvm.loop.unroll.disable`, and no unrolling pass would ever do anything.
+/// Without `-funroll-loops`, `-O1` marks every loop with `llvm.loop.unroll.disable`, and no
+/// unrolling pass would ever do anything.
 pub(super) const FLAGS: [&str; 13] = [
     "--no-default-config",
     "--target=x86_64-pc-linux-gnu",
@@ -41,7 +41,7 @@ pub(super) const FLAGS: [&str; 13] = [
     "-c",
 ];
 
-/// What a source is written in.
+/// The language of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     C,
@@ -56,12 +56,12 @@ pub(super) struct Source<'a> {
     /// The benchmark, for messages.
     pub(super) uri: &'a str,
     pub(super) language: Language,
-    /// The folder in which the compiler runs. The program may be made of what lies there and below,
-    /// and of headers.
+    /// The folder in which the compiler runs. The program may contain the files there and below,
+    /// and headers.
     pub(super) folder: &'a Path,
-    /// The file, relative to that folder: this name goes into the program as `__FILE__`.
+    /// The file, relative to that folder. `__FILE__` puts this name into the program.
     pub(super) file: &'a str,
-    /// Flags of this source alone.
+    /// Flags for this source alone.
     pub(super) flags: &'a [String],
 }
 
@@ -72,7 +72,8 @@ pub(super) struct Compiled {
     pub(super) command: String,
 }
 
-/// The compiler's version line: part of the name of everything that it makes.
+/// Returns the compiler's version line, part of the cache key of everything that the compiler
+/// makes.
 pub(super) fn version() -> Result<&'static str, DatasetError> {
     static VERSION: OnceLock<String> = OnceLock::new();
     if let Some(version) = VERSION.get() {
@@ -84,8 +85,8 @@ pub(super) fn version() -> Result<&'static str, DatasetError> {
     Ok(VERSION.get_or_init(|| line))
 }
 
-/// The folders of the compiler's and the system's headers, as the compiler names them and without
-/// links.
+/// Returns the folders of the compiler's and the system's headers, both as the compiler names them
+/// and with links resolved.
 fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
     static HEADERS: [OnceLock<Vec<PathBuf>>; 2] = [const { OnceLock::new() }; 2];
     let (tool, name, place) = match language {
@@ -115,13 +116,13 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
 ///
 /// # Errors
 ///
-/// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] when the compiler opened, or an
+/// [`DatasetError::DoesNotCompile`]; [`DatasetError::Refused`] if the compiler opened, or an
 /// assembler would open, a file that is neither the program's own nor a header.
 pub(super) fn compile(source: &Source<'_>) -> Result<Compiled, DatasetError> {
     compile_by(source, |run| run)
 }
 
-/// Compiles by the run that `prepare` makes of the usual one.
+/// Compiles with the usual run, changed by `prepare`.
 fn compile_by<'a>(
     source: &Source<'a>,
     prepare: impl FnOnce(Run<'a>) -> Run<'a>,
@@ -156,8 +157,8 @@ fn compile_by<'a>(
     }
     let read = |path: &Path| fs::read(path).map_err(|error| scratch_error(&error));
     if !is_ir {
-        // clang 22 takes an `#embed` of a file that it cannot open for an empty one, without a
-        // word, but then it writes no list either.
+        // clang 22 silently treats an `#embed` of a file that it cannot open as empty, but then it
+        // writes no list either.
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };
@@ -173,7 +174,7 @@ fn compile_by<'a>(
     Ok(Compiled { bitcode: read(&program)?, command })
 }
 
-/// What the compiler's error means: where it was kept from opening a file, the program is refused.
+/// Interprets the compiler's error: if the sandbox denied a file, the program is refused.
 fn rejected(uri: &str, detail: String) -> DatasetError {
     let kept_from = detail.split_once("cannot open file '").and_then(|(_, rest)| {
         rest.strip_suffix("': Permission denied").map(|file| format!("`{file}`"))
@@ -181,7 +182,7 @@ fn rejected(uri: &str, detail: String) -> DatasetError {
     if let Some(file) = kept_from {
         return refused_file(uri, &file);
     }
-    // It reads the module's assembler text for the symbols in it.
+    // The compiler parses the module's assembler text for its symbols.
     for name in ["incbin", "include"] {
         if detail.contains(&format!("Could not find {name} file")) {
             return refused_assembly(uri, name);
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    /// A folder with a secret beside the folder of a program.
+    /// Makes a folder that holds a secret beside the folder of a program.
     fn place(program: &str) -> tempfile::TempDir {
         let place = tempfile::tempdir().unwrap();
         let own = place.path().join("own");

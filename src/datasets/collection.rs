@@ -10,17 +10,17 @@ use super::programs::Programs;
 use super::{About, Cache, Dataset, DatasetError, Unavailable};
 use crate::model::{Benchmark, BenchmarkUri, BenchmarkUriError};
 
-/// Where the datasets keep and find their things.
+/// The folders that the datasets use.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The cache's folder.
     pub cache: PathBuf,
-    /// The folder of apt's lists of repositories; it is only read.
+    /// The folder of apt's lists of repositories; only read.
     pub apt_sources: PathBuf,
 }
 
 impl Settings {
-    /// The cache where [`Cache::default_root`] says, the repositories of this machine.
+    /// Uses the cache at [`Cache::default_root`] and the repositories of this machine.
     ///
     /// # Errors
     ///
@@ -31,13 +31,13 @@ impl Settings {
     }
 }
 
-/// Every dataset there is.
+/// All datasets.
 #[derive(Debug)]
 pub struct Datasets {
     all: Vec<Box<dyn Dataset>>,
 }
 
-/// The parts of a pattern: the dataset's URI, and what stands after it and its slash.
+/// The parts of a pattern: the dataset's URI, and the rest after it and its slash.
 struct Parts<'a> {
     dataset: &'a str,
     path: &'a str,
@@ -54,7 +54,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// A path that was meant as `file:///…` is told so.
+/// Returns the error for a text that is no URI; suggests `file:///…` if it is a path.
 fn not_a_uri(pattern: &str) -> DatasetError {
     match std::fs::canonicalize(pattern) {
         Ok(path) if !pattern.is_empty() => DatasetError::UnknownBenchmark {
@@ -66,7 +66,7 @@ fn not_a_uri(pattern: &str) -> DatasetError {
 }
 
 impl Datasets {
-    /// Every dataset. Nothing is read, made or fetched before it is asked for.
+    /// Lists every dataset. Reads, makes and fetches nothing yet.
     pub fn new(settings: &Settings) -> Self {
         let cache = Cache::new(&settings.cache);
         let all: Vec<Box<dyn Dataset>> = vec![
@@ -79,12 +79,12 @@ impl Datasets {
         Self { all }
     }
 
-    /// What each dataset says of itself.
+    /// Returns each dataset's description of itself.
     pub fn about(&self) -> impl Iterator<Item = &About> {
         self.all.iter().map(|dataset| dataset.about())
     }
 
-    /// The canonical form of a URI, without making its program.
+    /// Returns the canonical form of a URI, without making its program.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Datasets {
         self.named(uri.dataset_uri())?.resolve(uri)
     }
 
-    /// The program that a URI names.
+    /// Returns the program that a URI names.
     ///
     /// # Errors
     ///
@@ -102,8 +102,8 @@ impl Datasets {
         self.named(uri.dataset_uri())?.benchmark(uri)
     }
 
-    /// The canonical URIs of the benchmarks that a [pattern](super) names, at least one, in order.
-    /// Listing a Debian package compiles its files, since only then it is known which of them are
+    /// Returns the canonical URIs of the benchmarks that a [pattern](super) names, at least one, in
+    /// order. Listing a Debian package compiles its files, since only that shows which of them are
     /// benchmarks.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Datasets {
         Ok(uris)
     }
 
-    /// What several patterns name, each benchmark once, where it comes first.
+    /// Returns what several patterns name, each benchmark once, at its first place.
     ///
     /// # Errors
     ///
@@ -147,7 +147,8 @@ impl Datasets {
         Ok(all)
     }
 
-    /// What a pattern would name if it could be had, with the reasons: files that do not compile.
+    /// Returns what a pattern would name but cannot provide, with the reasons: files that do not
+    /// compile.
     ///
     /// # Errors
     ///
@@ -157,13 +158,13 @@ impl Datasets {
         self.named(dataset)?.unavailable(path)
     }
 
-    /// Makes every program that a pattern names, so that all of them are in the cache, and gives
-    /// their number. `made` is called after each, with the number of all.
+    /// Makes every program that a pattern names, so that all of them are in the cache, and returns
+    /// their number. Calls `made` after each program, with the total number.
     ///
     /// # Errors
     ///
-    /// Those of [`Datasets::expand`] and [`Datasets::benchmark`]; the programs before the failure
-    /// are there.
+    /// Those of [`Datasets::expand`] and [`Datasets::benchmark`]; the programs made before the
+    /// failure stay in the cache.
     pub fn install(
         &self,
         pattern: &str,
@@ -181,7 +182,7 @@ impl Datasets {
         let known = || self.about().map(|about| about.uri);
         let found = self.all.iter().find(|dataset| dataset.about().uri == uri);
         found.map(AsRef::as_ref).ok_or_else(|| {
-            // Often the name is right and the scheme is not.
+            // Often only the scheme is wrong.
             let name = Path::new(uri).file_name().and_then(|name| name.to_str()).unwrap_or(uri);
             let names = self.about().map(|about| about.name);
             let by_name = nearest(name, names)

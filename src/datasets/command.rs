@@ -1,8 +1,7 @@
-//! Every foreign program is run from here: confined, with limits, a known environment, and one line
-//! of error.
+//! Runs every foreign program: confined, with limits, a known environment, and errors of one line.
 //!
-//! A program opens the system's files, those of its own installation, and what its [`Run`] names:
-//! apt alone, which needs the network, is not confined.
+//! A program can open the system's files, those of its own installation, and those that its [`Run`]
+//! names. Only apt, which needs the network, is not confined.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
@@ -21,7 +20,7 @@ use nix::unistd::Pid;
 use super::DatasetError;
 use crate::sandbox::{self, Open};
 
-/// The most that a program may take of the machine's memory.
+/// The most memory that a program may use.
 const MEMORY_MAX_BYTES: u64 = 8 << 30;
 /// The largest file that a program may write.
 const FILE_MAX_BYTES: u64 = 4 << 30;
@@ -32,7 +31,7 @@ const STDERR_MAX_BYTES: usize = 64 << 10;
 /// The most of an error line that goes into a message.
 const DETAIL_MAX_CHARS: usize = 300;
 
-/// Variables that say how to reach the network, for programs that do.
+/// Variables with network settings, for programs that use the network.
 const NETWORK_VARIABLES: [&str; 9] = [
     "APT_CONFIG",
     "http_proxy",
@@ -45,7 +44,7 @@ const NETWORK_VARIABLES: [&str; 9] = [
     "ALL_PROXY",
 ];
 
-/// A foreign program, and the Debian packages that bring it.
+/// A foreign program, and the Debian packages that provide it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tool {
     pub(super) name: &'static str,
@@ -56,7 +55,7 @@ pub(super) struct Tool {
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     tool: Tool,
-    /// What it is to do, for messages.
+    /// The task, for messages.
     what: &'a str,
     args: Vec<OsString>,
     folder: Option<&'a Path>,
@@ -66,7 +65,7 @@ pub(super) struct Run<'a> {
     output_max: usize,
 }
 
-/// How a run failed that came to an end of its own.
+/// A run that ended by itself, unsuccessfully.
 #[derive(Debug)]
 pub(super) struct Failed {
     tool: &'static str,
@@ -76,7 +75,7 @@ pub(super) struct Failed {
 }
 
 impl Failed {
-    /// What the disk, and not the tool or its input, is to blame for.
+    /// Returns the disk error, if the disk is to blame and not the tool or its input.
     pub(super) fn disk_error(&self) -> Option<io::Error> {
         let known = [
             ("No space left on device", io::ErrorKind::StorageFull),
@@ -91,10 +90,10 @@ impl Failed {
 /// How a run failed.
 #[derive(Debug)]
 pub(super) enum RunError {
-    /// It ran and gave an exit code: that is its answer, and it would give it again.
+    /// The program ran and returned an exit code. That is its answer, and it would repeat it.
     Failed(Failed),
-    /// It could not be run, or not to its end: too long, or killed. Says nothing about what it was
-    /// given.
+    /// The program could not be run to its end: it could not start, took too long, or was killed.
+    /// This says nothing about its input.
     Other(DatasetError),
 }
 
@@ -110,7 +109,7 @@ impl From<RunError> for DatasetError {
 }
 
 impl<'a> Run<'a> {
-    /// A run with a minute to it, in the present folder.
+    /// Creates a run limited to one minute, in the current folder.
     pub(super) fn new(tool: Tool, what: &'a str) -> Self {
         let (limit, output_max) = (Duration::from_mins(1), OUTPUT_MAX_BYTES);
         let (args, open) = (Vec::new(), Open::default());
@@ -126,19 +125,19 @@ impl<'a> Run<'a> {
         args.into_iter().fold(self, Self::arg)
     }
 
-    /// Runs it in `folder`, which it may read.
+    /// Runs the program in `folder`, which it may read.
     pub(super) fn folder(mut self, folder: &'a Path) -> Self {
         self.folder = Some(folder);
         self.reads(folder)
     }
 
-    /// Lets it read a file, or all that a folder holds.
+    /// Allows reading a file, or everything in a folder.
     pub(super) fn reads(mut self, path: impl Into<PathBuf>) -> Self {
         self.open.read.push(path.into());
         self
     }
 
-    /// Lets it change all that a folder holds.
+    /// Allows changing everything in a folder.
     pub(super) fn writes(mut self, folder: impl Into<PathBuf>) -> Self {
         self.open.write.push(folder.into());
         self
@@ -149,24 +148,24 @@ impl<'a> Run<'a> {
         self
     }
 
-    /// Gives it the network, and all files.
+    /// Allows using the network and all files.
     pub(super) fn with_network(mut self) -> Self {
         self.network = true;
         self
     }
 
-    /// Gives it all files, as a kernel without Landlock does.
+    /// Allows opening all files, as on a kernel without Landlock.
     #[cfg(test)]
     pub(super) fn unconfined(self) -> Self {
         self.with_network()
     }
 
-    /// Runs it and gives what it wrote to its standard output.
+    /// Runs the program and returns its standard output.
     pub(super) fn output(&self) -> Result<Vec<u8>, RunError> {
         Ok(self.success()?.stdout)
     }
 
-    /// Runs it and gives what it wrote to its error output.
+    /// Runs the program and returns its error output.
     pub(super) fn messages(&self) -> Result<String, RunError> {
         Ok(String::from_utf8_lossy(&self.success()?.stderr).into_owned())
     }
@@ -209,8 +208,9 @@ impl<'a> Run<'a> {
         RunError::Other(DatasetError::ToolFailed { tool, what, detail })
     }
 
-    /// Starts it and waits for its end. What confines it confines the thread that starts it, so
-    /// that one is made for it; the thread stays until the end, since its children end with it.
+    /// Starts the program and waits for its end. The confinement applies to the thread that starts
+    /// the program, so it gets a thread of its own. The thread stays until the end, since its
+    /// children die with it.
     fn ended(&self) -> Result<Ended, RunError> {
         let tool = find(self.tool).map_err(RunError::Other)?;
         let mut command = self.command(&tool).map_err(RunError::Other)?;
@@ -229,19 +229,19 @@ impl<'a> Run<'a> {
         ended.map_err(|error| self.unfinished(error.to_string()))
     }
 
-    /// The limits are set by programs of util-linux, which every Debian has, and not between fork
-    /// and exec, where little is allowed and all of it unsafe.
+    /// Builds the command. Programs of util-linux, which every Debian has, set the limits. The
+    /// alternative, code between fork and exec, allows little, and all of it is unsafe.
     #[expect(clippy::disallowed_methods, reason = "this is the place that sets the limits")]
     fn command(&self, tool: &Path) -> Result<Command, DatasetError> {
         const UTIL_LINUX: &str = "util-linux";
         let setpriv = find(Tool { name: "setpriv", package: UTIL_LINUX })?;
         let prlimit = find(Tool { name: "prlimit", package: UTIL_LINUX })?;
         let mut command = Command::new(setpriv);
-        // A program that outlived us would hold its locks and its folder.
+        // A program that outlived this process would keep its locks and its folder.
         command.args(["--pdeathsig", "KILL", "--"]).arg(prlimit);
         command.arg(format!("--as={MEMORY_MAX_BYTES}")).arg("--core=0");
         command.arg(format!("--fsize={FILE_MAX_BYTES}"));
-        // Processor time is a second bound, for what escapes from the process group.
+        // CPU time is a second bound, for what escapes from the process group.
         command.arg(format!("--cpu={}", 2 * self.limit.as_secs().max(1))).arg("--");
         command.arg(tool).args(&self.args);
         command.env_clear().env("LC_ALL", "C.UTF-8").env("SOURCE_DATE_EPOCH", "0");
@@ -263,7 +263,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Where a tool lies on the search path.
+/// Finds a tool on the search path.
 pub(super) fn find(tool: Tool) -> Result<PathBuf, DatasetError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -272,7 +272,7 @@ pub(super) fn find(tool: Tool) -> Result<PathBuf, DatasetError> {
         .ok_or(DatasetError::ToolMissing { tool: tool.name.to_owned(), package: tool.package })
 }
 
-/// The folders that a program was installed to: where it lies, and what lies beside that.
+/// Returns the folders of a program's installation: its own, and those beside it.
 fn installation(tool: &Path) -> Vec<PathBuf> {
     let real = std::fs::canonicalize(tool).unwrap_or_else(|_| tool.to_owned());
     let bin = real.parent().unwrap_or(Path::new("/"));
@@ -288,7 +288,7 @@ struct Ended {
     timed_out: bool,
 }
 
-/// Waits for the child's end, at most for `limit`, and ends whatever is left of its process group.
+/// Waits for the child's end, for `limit` at most, and kills the rest of its process group.
 fn supervise(child: &mut Child, limit: Duration, output_max: usize) -> io::Result<Ended> {
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
@@ -297,15 +297,15 @@ fn supervise(child: &mut Child, limit: Duration, output_max: usize) -> io::Resul
         let stderr = scope.spawn(move || read(err.as_mut(), STDERR_MAX_BYTES));
         let (ended, end) = mpsc::channel();
         scope.spawn(move || {
-            // Not reaped here: the process id, and with it the group's, must stay ours until
+            // Does not reap the child: its process id, and so the group's, must stay ours until
             // killpg.
             let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
             while waitid(Id::Pid(pid), flags) == Err(Errno::EINTR) {}
-            // The receiver is only gone when it has timed out.
+            // The receiver is gone only after a timeout.
             ended.send(()).ok();
         });
         let timed_out = end.recv_timeout(limit).is_err();
-        // A group that is gone already is what is wanted.
+        // It is fine if the group is gone already.
         killpg(pid, Signal::SIGKILL).ok();
         (stdout.join(), stderr.join(), timed_out)
     });
@@ -318,7 +318,7 @@ fn supervise(child: &mut Child, limit: Duration, output_max: usize) -> io::Resul
     })
 }
 
-/// Everything that comes, of which the first `most` bytes are kept.
+/// Reads everything, and keeps the first `most` bytes.
 fn read(from: Option<&mut impl Read>, most: usize) -> io::Result<Vec<u8>> {
     let Some(from) = from else { return Ok(Vec::new()) };
     let mut kept = Vec::new();
@@ -327,7 +327,7 @@ fn read(from: Option<&mut impl Read>, most: usize) -> io::Result<Vec<u8>> {
     Ok(kept)
 }
 
-/// The first line that speaks of an error, else the first line.
+/// Returns the first line that reports an error, else the first line.
 fn first_error(stderr: &str) -> Option<String> {
     let lines = || stderr.lines().map(str::trim).filter(|line| !line.is_empty());
     let speaks = |line: &&str| line.contains("error: ") || line.starts_with("E: ");
@@ -366,7 +366,7 @@ mod tests {
         let failure = |script: &str| shell(script).output().unwrap_err();
         assert!(matches!(failure("exit 139"), RunError::Failed(_)));
         for (signal, number) in [("KILL", 9), ("SEGV", 11), ("TERM", 15)] {
-            // What it said before is not why it ended.
+            // Earlier error output does not explain a death by signal.
             let error = failure(&format!("echo 'a.c:1:2: error: no' >&2; kill -{signal} $$"));
             let RunError::Other(error) = error else { panic!("{error:?}") };
             let text = format!("sh failed on a script: it was ended by signal {number}");
@@ -383,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_a_child_leaves_behind_is_ended() {
-        // Without that, the pipe would stay open for the thousand seconds.
+        // Otherwise the pipe would stay open for a thousand seconds.
         assert_eq!(shell("sleep 1000 & echo done").output().unwrap(), b"done\n");
     }
 

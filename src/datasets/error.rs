@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use crate::model::BenchmarkUriError;
 
-/// What keeps a benchmark from being had. Every message is one line that says what happened, to
-/// what, and what to do next.
+/// Why a benchmark is not available. Every message is one line that says what happened, to what,
+/// and what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// The text is no URI at all.
+    /// The text is not a URI.
     #[error(transparent)]
     BadUri(#[from] BenchmarkUriError),
-    /// No dataset of that name.
+    /// No dataset has that name.
     #[error("there is no dataset `{uri}`{hint}: known are {known}")]
     UnknownDataset {
-        /// What was asked for.
+        /// The requested dataset.
         uri: String,
-        /// A guess at what was meant, or nothing.
+        /// A suggestion, or nothing.
         hint: String,
         /// Every dataset.
         known: String,
@@ -25,28 +25,28 @@ pub enum DatasetError {
     /// The dataset has no such benchmark.
     #[error("there is no benchmark `{uri}`: {hint}")]
     UnknownBenchmark {
-        /// What was asked for.
+        /// The requested benchmark.
         uri: String,
-        /// What there is instead.
+        /// A suggestion.
         hint: String,
     },
-    /// A pattern that cannot be read.
+    /// A pattern is invalid.
     #[error("`{pattern}` cannot be read as a pattern: {detail}")]
     BadPattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The mistake in the pattern.
         detail: String,
     },
-    /// A pattern that names nothing.
+    /// A pattern matches nothing.
     #[error("`{pattern}` matches no benchmark: {hint}")]
     NoMatch {
         /// The pattern.
         pattern: String,
-        /// What there is instead.
+        /// A suggestion.
         hint: String,
     },
-    /// A dataset without an end, asked for all of it.
+    /// A pattern names all of an infinite dataset.
     #[error("`{dataset}` has no end: name a part of it, e.g. {example}")]
     Unbounded {
         /// The dataset.
@@ -54,52 +54,52 @@ pub enum DatasetError {
         /// A pattern that names a part.
         example: String,
     },
-    /// A pattern that names more benchmarks than one call may.
+    /// A pattern names more benchmarks than one call may.
     #[error("`{pattern}` names {count} benchmarks; at most {most} are taken at a time")]
     TooMany {
         /// The pattern.
         pattern: String,
-        /// How many it names.
+        /// The number of benchmarks that it names.
         count: u64,
-        /// How many are allowed.
+        /// The number allowed.
         most: u64,
     },
-    /// A program that is needed is not installed.
+    /// A required program is not installed.
     #[error("{tool} is not installed: apt-get install {package}")]
     ToolMissing {
         /// The program or file.
         tool: String,
-        /// The Debian packages that bring it.
+        /// The Debian packages that provide it.
         package: &'static str,
     },
-    /// A program that is needed did not do its work.
+    /// A required program failed.
     #[error("{tool} failed on {what}: {detail}")]
     ToolFailed {
         /// The program.
         tool: String,
-        /// What it was to do.
+        /// The task.
         what: String,
-        /// Its first error line, or how it ended.
+        /// The program's first error line, or the way it ended.
         detail: String,
     },
-    /// A program that is needed was ended by a signal: by a person, or for want of memory.
+    /// A signal ended a required program: a person sent it, or memory ran out.
     #[error("{tool} failed on {what}: it was ended by signal {signal}")]
     Killed {
         /// The program.
         tool: String,
-        /// What it was to do.
+        /// The task.
         what: String,
         /// The signal's number.
         signal: i32,
     },
-    /// A program that is needed took too long.
+    /// A required program took too long.
     #[error("{tool} on {what} was stopped after {} s", limit.as_secs())]
     TimedOut {
         /// The program.
         tool: String,
-        /// What it was to do.
+        /// The task.
         what: String,
-        /// The time it may take.
+        /// The time limit.
         limit: Duration,
     },
     /// The compiler rejects the program.
@@ -110,20 +110,20 @@ pub enum DatasetError {
         /// The compiler's first error line.
         detail: String,
     },
-    /// The program takes in what is neither its own nor a header, or could.
+    /// The program takes in a file that is neither its own nor a header, or could do so.
     #[error("{uri} is refused: {detail}")]
     Refused {
         /// The benchmark.
         uri: String,
-        /// What it takes in, and what to do.
+        /// The offending file or directive, and what to do.
         detail: String,
     },
-    /// A file of a user's cannot be read.
+    /// A user's file cannot be read.
     #[error("`{}` cannot be read", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The cache cannot be read or written.
@@ -134,13 +134,13 @@ pub enum DatasetError {
     Cache {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// Nothing says where the cache is to lie.
+    /// No variable says where the cache lies.
     #[error("there is no place for the cache: set STEPLAKE_CACHE to a folder of your own, or HOME")]
     NoCachePlace,
-    /// The cache's folder is another user's: what lies there cannot be trusted.
+    /// The cache's folder belongs to another user, so its contents cannot be trusted.
     #[error(
         "the cache at `{}` belongs to another user, or others may write to it: set STEPLAKE_CACHE to a folder of \
          your own",
@@ -150,15 +150,15 @@ pub enum DatasetError {
         /// The folder.
         path: PathBuf,
     },
-    /// The Debian sources cannot be reached, and the cache does not have what is wanted.
+    /// The Debian sources cannot be reached, and the cache does not have what was wanted.
     #[error("the Debian sources of {what} cannot be fetched (is there a network?): {detail}")]
     Offline {
-        /// What was wanted.
+        /// The wanted package or list.
         what: String,
-        /// What apt says.
+        /// The error from apt.
         detail: String,
     },
-    /// The repository's index names a file that the repository does not have.
+    /// The repository's index names a file that the repository lacks.
     #[error(
         "the repository does not have {what}, which its index names: try again later, or name another version \
          ({versions})"
@@ -169,13 +169,13 @@ pub enum DatasetError {
         /// The versions that the index names.
         versions: String,
     },
-    /// This machine's apt knows no repository that sources could be fetched from.
+    /// This machine's apt knows no repository from which sources can be fetched.
     #[error("no package sources are configured in `{}`: add a `deb` line there", folder.display())]
     NoPackageSources {
-        /// The folder that was looked at.
+        /// The folder that was searched.
         folder: PathBuf,
     },
-    /// What was fetched is not what the repository's signed index says it is.
+    /// A fetched file differs from the repository's signed index.
     #[error("the fetched source of {what} does not match its checksums: {detail}")]
     ChecksumMismatch {
         /// The package.
@@ -186,13 +186,12 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
-    /// True when a network, and nothing else, is missing: a caller with other work can go on with
-    /// that.
+    /// Returns whether only a network is missing: a caller with other work can go on with that.
     pub fn is_offline(&self) -> bool {
         matches!(self, Self::Offline { .. })
     }
 
-    /// True when a program was stopped before it had an answer: another time it may have one.
+    /// Returns whether a program was stopped before it gave an answer: it may give one next time.
     pub(super) fn is_stopped(&self) -> bool {
         matches!(self, Self::Killed { .. } | Self::TimedOut { .. })
     }

@@ -14,14 +14,14 @@ const OPT: Tool = Tool { name: "opt-22", package: "llvm-22" };
 const AS: Tool = Tool { name: "llvm-as-22", package: "llvm-22" };
 const ENDINGS: &str = ".c, .cc, .cpp, .cxx, .ll or .bc";
 
-/// `file:///<path>`: a user's own programs, where they lie. Nothing of them is cached: what they
-/// include may change at any time.
+/// `file:///<path>`: a user's own programs, read in place. Nothing of them is cached, because what
+/// they include may change at any time.
 #[derive(Debug)]
 pub(super) struct Files {
     about: About,
 }
 
-/// What a file holds, by its ending.
+/// The kind of a file, by its ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Source(Language),
@@ -71,7 +71,7 @@ fn path_of(uri: &BenchmarkUri) -> PathBuf {
     Path::new("/").join(uri.path())
 }
 
-/// A file by the one name that it has: no links, no `..`.
+/// Resolves a URI to the one real path of a file: no links, no `..`.
 fn real_file(uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
     let path = path_of(uri);
     let unknown = |hint: String| DatasetError::UnknownBenchmark { uri: uri.to_string(), hint };
@@ -88,7 +88,7 @@ fn real_file(uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
     Ok((real, kind))
 }
 
-/// The programs that lie directly in a folder, in the order of their names.
+/// Lists the programs directly in a folder, ordered by name.
 fn programs_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let files = entries.map(|entry| entry.path()).filter(|path| path.is_file());
@@ -97,7 +97,7 @@ fn programs_in(folder: &Path) -> Vec<PathBuf> {
     programs
 }
 
-/// Every program below a folder, without following links to folders.
+/// Collects every program below a folder, without following links to folders.
 fn programs_below(folder: &Path, depth_left: usize, found: &mut Vec<PathBuf>) {
     found.extend(programs_in(folder));
     if depth_left == 0 {
@@ -135,14 +135,15 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError
     canonical(&paths)
 }
 
-/// Reads a source's program.
+/// Compiles a source file.
 fn compile(uri: &BenchmarkUri, path: &Path, language: Language) -> Result<Compiled, DatasetError> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
     clang::compile(&Source { uri: uri.as_str(), language, folder, file, flags: &[] })
 }
 
-/// LLVM's tools take any text for its other form, and an empty file for an empty program.
+/// Checks for bitcode. LLVM's tools also accept text here, and treat an empty file as an empty
+/// program.
 fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), DatasetError> {
     const PLAIN: &[u8] = b"BC\xc0\xde";
     const WRAPPED: &[u8] = b"\xde\xc0\x17\x0b";
@@ -154,7 +155,7 @@ fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), Dat
     Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
 }
 
-/// Has LLVM's own tool read and verify the file, and gives what the tool wrote.
+/// Has LLVM's own tool read and verify the file, and returns the tool's output.
 fn checked(uri: &BenchmarkUri, path: &Path, run: Run<'_>) -> Result<Vec<u8>, DatasetError> {
     match run.arg(path).reads(path).output() {
         Ok(output) => Ok(output),

@@ -1,4 +1,4 @@
-//! Programs made by random generators, one for each seed.
+//! Programs from random generators, one per seed.
 
 use std::fs;
 use std::path::Path;
@@ -14,30 +14,30 @@ use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const SEED_MAX: u64 = u32::MAX as u64;
 
-/// A few seeds of csmith take for ever: they are not available.
+/// csmith does not terminate for a few seeds; these are not available.
 const GENERATE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The folder of csmith's headers.
 const CSMITH_HEADERS: &str = "/usr/include/csmith";
 
-/// How one generator is run.
+/// How to run one generator.
 #[derive(Debug, Clone, Copy)]
 struct Recipe {
     tool: Tool,
-    /// What goes before the seed.
+    /// The arguments before the seed.
     arguments: &'static [&'static str],
     version_argument: &'static str,
-    /// The line of the version's text that says it all.
+    /// Picks the line of the version's text that identifies the generator.
     version_line: fn(&str) -> Option<&str>,
     file: &'static str,
     language: Language,
     flags: &'static [&'static str],
     family: &'static str,
-    /// A file that compiling needs, and the package that brings it.
+    /// A file required to compile, and the package that provides it.
     header: Option<(&'static str, &'static str)>,
 }
 
-/// csmith as it is by default: C programs that have no undefined behaviour and print a checksum.
+/// csmith with its defaults: C programs without undefined behaviour that print a checksum.
 const CSMITH: Recipe = Recipe {
     tool: Tool { name: "csmith", package: "csmith libcsmith-dev" },
     arguments: &["--concise", "--seed"],
@@ -50,7 +50,7 @@ const CSMITH: Recipe = Recipe {
     header: Some(("csmith.h", "libcsmith-dev")),
 };
 
-/// llvm-stress with functions of about 300 instructions, vector code among them.
+/// llvm-stress with functions of about 300 instructions, including vector code.
 const LLVM_STRESS: Recipe = Recipe {
     tool: Tool { name: "llvm-stress-22", package: "llvm-22" },
     arguments: &["--size=300", "-o", "-", "--seed"],
@@ -63,7 +63,7 @@ const LLVM_STRESS: Recipe = Recipe {
     header: None,
 };
 
-/// `generator://<name>/<seed>`: programs of a random generator.
+/// `generator://<name>/<seed>`: programs from a random generator.
 #[derive(Debug)]
 pub(super) struct Generator {
     cache: Cache,
@@ -78,7 +78,7 @@ impl Generator {
             name: "csmith-v0",
             uri: "generator://csmith-v0",
             description: "Random C programs without undefined behaviour, made by csmith",
-            // What a program has that is anybody's: csmith's own headers.
+            // The licence of the only part of a program that has an author: csmith's own headers.
             licence: "BSD-2-Clause",
             size: None,
             example: "generator://csmith-v0/0..99",
@@ -116,7 +116,7 @@ impl Generator {
         if let Some(version) = self.version.get() {
             return Ok(version);
         }
-        // csmith writes a file into its folder even then.
+        // csmith writes a file into its folder even for `--version`.
         let scratch = self.cache.scratch()?;
         let run = Run::new(self.recipe.tool, "its version").folder(scratch.path());
         let run = run.writes(scratch.path()).arg(self.recipe.version_argument);
@@ -137,7 +137,7 @@ impl Generator {
         let run = Run::new(recipe.tool, uri.as_str()).folder(scratch.path()).limit(GENERATE_LIMIT);
         let run = run.writes(scratch.path());
         let text = run.args(recipe.arguments).arg(seed.to_string()).output()?;
-        // Not left to the generators: they do not notice when the disk is full.
+        // The generators do not write the file themselves: they ignore a full disk.
         let path = scratch.path().join(recipe.file);
         fs::write(&path, text).map_err(|source| DatasetError::Cache { path, source })?;
         let flags: Vec<String> = recipe.flags.iter().map(|&flag| flag.to_owned()).collect();

@@ -1,4 +1,4 @@
-//! Where programs come from.
+//! Sources of programs.
 //!
 //! | URI | what it names | how it is made |
 //! |---|---|---|
@@ -10,26 +10,26 @@
 //!
 //! # Patterns
 //!
-//! [`Datasets::expand`] takes more than one URI at a time: `generator://csmith-v0/0..99` (both ends
-//! included), `benchmark://debian-v0/zlib/*` (`*` and `?` stay within one folder, `**` goes through
-//! all below), a folder, a package, or a whole dataset where it has an end. It gives canonical
-//! URIs.
+//! [`Datasets::expand`] takes a pattern that names several URIs at a time:
+//! `generator://csmith-v0/0..99` (both ends included), `benchmark://debian-v0/zlib/*` (`*` and `?`
+//! stay within one folder, `**` crosses folders), a folder, a package, or a whole dataset if it is
+//! finite. It returns canonical URIs.
 //!
 //! # Contract
 //!
 //! - A canonical URI names one program: the same bytes every time, on every machine with the same
-//!   compiler, generator and C library headers. No path, host name or date of this machine is in
-//!   the bytes, except in what a user's own file says about itself.
-//! - [`Datasets::resolve`] of a canonical URI is that URI.
-//! - What can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the
+//!   compiler, generator and C library headers. The bytes contain no path, host name or date of
+//!   this machine, except what a user's own file says about itself.
+//! - [`Datasets::resolve`] of a canonical URI returns that URI.
+//! - Whatever can be made again, programs and their baselines ([`KnownBaselines`]), is kept in the
 //!   [`Cache`], which processes share.
 //! - Every foreign program runs with limits on time, memory, files and output, in an environment
-//!   that is ours, and confined: it opens the system's files and those that it is given, and no
-//!   socket. apt alone has the network.
-//! - A program is made of its own sources and of the headers of the compiler and the system; one
-//!   that takes in any other file is refused ([`DatasetError::Refused`]). Its own sources are, of a
-//!   file, those in its folder and below, hidden ones excepted, and of a package the unpacked
-//!   package.
+//!   that we define, and confined: it can open the system's files and those that it is given, and
+//!   no socket. Only apt may use the network.
+//! - A program is made of its own sources and of the headers of the compiler and the system; a
+//!   program that takes in any other file is refused ([`DatasetError::Refused`]). For a file, its
+//!   own sources are the files in its folder and below, except hidden ones; for a package, the
+//!   unpacked package.
 
 mod among;
 mod assembly;
@@ -59,62 +59,62 @@ pub use collection::{Datasets, Settings};
 pub use error::DatasetError;
 pub(crate) use nearest::did_you_mean;
 
-/// What a dataset says of itself.
+/// A dataset's description of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
-    /// Its name with its version, e.g. `csmith-v0`.
+    /// The name with its version, e.g. `csmith-v0`.
     pub name: &'static str,
-    /// What its URIs begin with, e.g. `generator://csmith-v0`.
+    /// The beginning of its URIs, e.g. `generator://csmith-v0`.
     pub uri: &'static str,
-    /// One line on what is in it.
+    /// One line about its contents.
     pub description: &'static str,
     /// The licence of its programs as an SPDX expression; empty where each has its own.
     pub licence: &'static str,
-    /// How many programs it has; `None` when there is no end to them.
+    /// The number of programs; `None` if the dataset is infinite.
     pub size: Option<u64>,
-    /// A pattern to begin with.
+    /// A pattern to start with.
     pub example: &'static str,
 }
 
-/// A program that a dataset has but cannot give.
+/// A program that a dataset contains but cannot provide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
-    /// Its name.
+    /// The program's URI.
     pub uri: BenchmarkUri,
-    /// Why, in one line.
+    /// The reason, in one line.
     pub reason: String,
 }
 
 /// A named, versioned set of benchmarks. See the [module's contract](self).
 pub trait Dataset: Send + Sync + fmt::Debug {
-    /// What it says of itself.
+    /// Returns the description of the dataset.
     fn about(&self) -> &About;
 
-    /// The canonical form of a URI of this dataset. It may look into package indexes, but makes no
+    /// Returns the canonical form of a URI of this dataset. May read package indexes, but makes no
     /// program.
     ///
     /// # Errors
     ///
-    /// [`DatasetError::UnknownBenchmark`] where it is plain that there is none, else what stands in
-    /// the way.
+    /// [`DatasetError::UnknownBenchmark`] if it is clear that no such benchmark exists, otherwise
+    /// whatever prevents the lookup.
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError>;
 
-    /// The canonical URIs of what `path` names, in order; an empty path names everything.
+    /// Returns the canonical URIs that `path` names, in order; an empty path names everything.
     ///
     /// # Errors
     ///
-    /// [`DatasetError::Unbounded`] where that has no end, [`DatasetError::BadPattern`], and what
-    /// stands in the way. A pattern that names nothing may give an empty list.
+    /// [`DatasetError::Unbounded`] if the list would be infinite, [`DatasetError::BadPattern`], and
+    /// whatever prevents the listing. A pattern that names nothing may return an empty list.
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError>;
 
-    /// The program, made or taken from the cache.
+    /// Makes the program or takes it from the cache.
     ///
     /// # Errors
     ///
-    /// What stands in the way.
+    /// Whatever prevents that.
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError>;
 
-    /// What lies under `path` but is no benchmark, with the reasons.
+    /// Returns what lies under `path` but is no benchmark, with the reasons.
     ///
     /// # Errors
     ///

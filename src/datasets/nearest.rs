@@ -1,4 +1,4 @@
-/// The name among `names` that `wanted` was most likely meant to be, if one is near.
+/// Returns the name among `names` closest to `wanted`, if one is close.
 pub(super) fn nearest<'a>(
     wanted: &str,
     names: impl IntoIterator<Item = &'a str>,
@@ -8,12 +8,12 @@ pub(super) fn nearest<'a>(
     distances.filter(|(distance, _)| *distance <= far).min().map(|(_, name)| name)
 }
 
-/// ` (did you mean …?)` where there is something to mean.
+/// Returns ` (did you mean …?)` if a name is close, else nothing.
 pub(crate) fn did_you_mean<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     nearest(wanted, names).map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
 }
 
-/// How many letters have to be put in, left out or changed to come from `a` to `b`.
+/// Returns the edit distance: the number of insertions, deletions and replacements from `a` to `b`.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

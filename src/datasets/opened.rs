@@ -1,29 +1,29 @@
-//! Whether a compiler opened only what it was to open.
+//! Checks that a compiler opened only what it was allowed to.
 //!
-//! What a program includes or embeds becomes part of the lake, and of what is published. So it
-//! takes its own sources, and the headers of the compiler and the system, alone.
+//! What a program includes or embeds becomes part of the lake, and of what is published. So a
+//! program may only contain its own sources and the headers of the compiler and the system.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
-/// The target that the compiler is to write into its dependency file.
+/// The target name for the compiler's dependency file.
 pub(super) const TARGET: &str = "program";
 
 /// The files that a program may be made of.
 #[derive(Debug)]
 pub(super) struct Sources<'a> {
-    /// The folder that the compiler runs in: the program's own sources lie there and below, hidden
-    /// files and folders excepted.
+    /// The folder in which the compiler runs. The program's own sources lie there and below, except
+    /// hidden files and folders.
     pub(super) folder: &'a Path,
     /// The folders of headers.
     pub(super) headers: &'a [PathBuf],
 }
 
 impl Sources<'_> {
-    /// The first file of a dependency file, as clang's `-MD` writes it, that is not to be opened,
-    /// or what cannot be read of it.
+    /// Returns the first file that is not allowed in a dependency file written by clang's `-MD`, or
+    /// a description of the part that cannot be read.
     pub(super) fn foreign(&self, dependencies: &[u8]) -> Option<String> {
         let Some(names) = names(dependencies) else {
             return Some("a file whose name has a backslash in it".to_owned());
@@ -33,7 +33,7 @@ impl Sources<'_> {
     }
 
     fn has(&self, name: &[u8]) -> bool {
-        // `a\` and `b` are written as `a b` is.
+        // clang writes the two files `a\` and `b` like the one file `a b`.
         let spaces = name.iter().enumerate().filter(|(_, byte)| **byte == b' ');
         let is_there = |name: &[u8]| self.path(name).symlink_metadata().is_ok();
         if spaces.map(|(at, _)| [&name[..at], b"\\"].concat()).any(|name| is_there(&name)) {
@@ -41,7 +41,7 @@ impl Sources<'_> {
         }
         let path = self.path(name);
         let is_plain = !path.components().any(|part| part == Component::ParentDir);
-        // Links among the system's headers are the administrator's.
+        // The administrator is responsible for links among the system's headers.
         if is_plain && self.is_header(&path) {
             return true;
         }
@@ -63,8 +63,8 @@ impl Sources<'_> {
     }
 }
 
-/// The names in a dependency file of Make. `None` where they could be read in several ways: a
-/// backslash belongs to the end of a line, or to the space or the number sign after it.
+/// Parses the names in a dependency file of Make. Returns `None` if a name could be read in several
+/// ways: a backslash must precede a line end, a space or a number sign.
 fn names(text: &[u8]) -> Option<Vec<Vec<u8>>> {
     let rest = text.strip_prefix(TARGET.as_bytes())?.strip_prefix(b":")?.strip_suffix(b"\n")?;
     let (mut names, mut name) = (Vec::new(), Vec::new());

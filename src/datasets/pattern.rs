@@ -1,4 +1,4 @@
-//! What a pattern's path says: everything, a range, a glob, or one name.
+//! The path of a pattern: everything, a range, a glob, or one name.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -7,7 +7,7 @@ use super::DatasetError;
 /// The most URIs that one pattern may name.
 pub(super) const NAMED_MAX: u64 = 1_000_000;
 
-/// Numbers `first..last`, both ends included; `None` where the text is no range.
+/// Parses a range `first..last` with both ends included; `None` if the text is no range.
 pub(super) fn range(
     pattern: &str,
     path: &str,
@@ -31,13 +31,12 @@ pub(super) fn range(
     Ok(Some((first, last)))
 }
 
-/// True for a text with `*`, `?`, `[` or `{` in it.
+/// Returns whether a text contains `*`, `?`, `[` or `{`.
 pub(super) fn is_glob(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// What stands before the first part with a wildcard in it, and the rest: `a/b/*.c` is `("a/b",
-/// "*.c")`.
+/// Splits a path before its first part with a wildcard: `a/b/*.c` becomes `("a/b", "*.c")`.
 pub(super) fn split_at_wildcard(path: &str) -> (&str, &str) {
     let wild = path.find(['*', '?', '[', '{']).unwrap_or(path.len());
     match path[..wild].rfind('/') {
@@ -46,7 +45,7 @@ pub(super) fn split_at_wildcard(path: &str) -> (&str, &str) {
     }
 }
 
-/// As in a shell, `*` and `?` stay within one folder; `**` goes through all below.
+/// Compiles a glob. As in a shell, `*` and `?` stay within one folder; `**` crosses folders.
 pub(super) fn matcher(pattern: &str, glob: &str) -> Result<GlobMatcher, DatasetError> {
     let built = GlobBuilder::new(glob).literal_separator(true).build();
     let glob = built.map_err(|error| DatasetError::BadPattern {

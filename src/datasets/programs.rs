@@ -9,8 +9,8 @@ use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const URI: &str = "benchmark://steplake-v0";
 
-/// Names and texts of `data/programs/*.c`, in the order of their names. They are part of the
-/// binary, so that the dataset is there wherever the binary runs.
+/// Names and texts of `data/programs/*.c`, ordered by name. They are part of the binary, so that
+/// the dataset is available wherever the binary runs.
 macro_rules! programs {
     ($($name:literal),* $(,)?) => {
         &[$(($name, include_str!(concat!("../../data/programs/", $name, ".c")))),*]

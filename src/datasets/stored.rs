@@ -4,10 +4,10 @@ use super::DatasetError;
 use super::cache::{Cache, Key};
 use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
-/// A change of what is stored, or of how it is made, has another number here.
+/// Changes with the stored format, and with the way programs are made.
 const FORMAT: &str = "2";
 
-/// A compiled program as it lies in the cache, with what is known of it.
+/// A compiled program in the cache, with its provenance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stored {
     family: String,
@@ -23,7 +23,7 @@ impl Stored {
         Self { family, licence, origin, compile_command, program }
     }
 
-    /// What the cache has for `key`, made where it has nothing.
+    /// Returns the cache's entry for `key`; makes it if it is missing.
     pub(super) fn cached(
         cache: &Cache,
         key: &[&str],
@@ -39,7 +39,7 @@ impl Stored {
     }
 }
 
-/// A value of any serialisable kind in the cache.
+/// Returns a serialisable value from the cache; makes it if it is missing.
 pub(super) fn cached<T: Serialize + for<'a> Deserialize<'a>>(
     cache: &Cache,
     kind: &'static str,

@@ -1,4 +1,4 @@
-//! How the compiler failed, by episode.
+//! The failures of the compiler, by episode.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -9,15 +9,15 @@ use arrow::datatypes::{Int32Type, Int64Type};
 use crate::model::{EpisodeId, EpisodeOutcome, FailureKind};
 use crate::store::{Edge, FailureText, ScanColumns, Segment, Snapshot, StoreError, Table};
 
-/// The failures that steps of a pass may have ended in.
+/// The failures in which steps of a pass may have ended.
 pub(super) struct Failed {
     lake: PathBuf,
     episodes: HashMap<i64, (FailureKind, Option<Box<str>>)>,
 }
 
 impl Failed {
-    /// Reads the episodes that `steps` may have rows of: sealing puts both into files of about the
-    /// same range.
+    /// Reads the episodes whose steps may be in `steps`: sealing writes both tables in files of
+    /// about the same key range.
     pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, StoreError> {
         let meets = |episodes: &&Segment| {
             steps.iter().any(|steps| match (episodes.key_range, steps.key_range) {
@@ -48,13 +48,13 @@ impl Failed {
         Ok(Self { lake: snapshot.path().to_owned(), episodes })
     }
 
-    /// How the first step of a failure failed.
+    /// Returns how the first step of this edge failed.
     pub(super) fn text(&self, edge: Edge<'_>) -> Option<FailureText<'_>> {
         let (kind, detail) = self.episodes.get(&edge.first_episode())?;
         Some(FailureText { kind: kind.as_str(), detail: detail.as_deref() })
     }
 
-    /// Says that an episode ends in a failure of which its row says nothing.
+    /// Returns the error for an episode that ends in a failure not mentioned in its row.
     pub(super) fn unexplained(&self, edge: Edge<'_>) -> StoreError {
         let (episode, index) = edge.first();
         let id = EpisodeId(episode);

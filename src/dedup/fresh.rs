@@ -6,7 +6,7 @@ use super::scatter::Partition;
 use super::sorted::{Sorted, sort_partition};
 use crate::store::{Edge, EdgeShape, EdgeSource, FailureText, Lake, Merge, StoreError};
 
-/// The edges of partitions that follow one another, each sorted when it is its turn.
+/// The edges of consecutive partitions; each partition is sorted when its turn comes.
 pub(super) struct FreshEdges<'a> {
     lake: &'a Lake,
     plan: &'a Plan,
@@ -15,7 +15,7 @@ pub(super) struct FreshEdges<'a> {
     partitions: std::vec::IntoIter<Partition>,
     sorted: Sorted,
     at: usize,
-    /// Of a partition that is too large to be sorted in memory, and its present edge.
+    /// For a partition too large to sort in memory: the merge of its pieces, and its current edge.
     merge: Option<(Merge<'static>, Vec<u64>)>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> FreshEdges<'a> {
         Ok(fresh)
     }
 
-    /// Goes on to the next partition that has an edge, where the present one has none left.
+    /// Advances to the next partition with an edge if the current one has none left.
     fn find(&mut self) -> Result<(), StoreError> {
         while self.row().is_none() {
             let Some(partition) = self.partitions.next() else { return Ok(()) };
@@ -51,7 +51,7 @@ impl<'a> FreshEdges<'a> {
                     .map(|merge| (merge, Vec::new()));
             self.step_merge()?;
         }
-        // What cannot be told is found out here, where there can be an error.
+        // `text` cannot return an error, so an unexplained failure is reported here.
         match self.row().map(Edge) {
             Some(edge) if !edge.led() && self.failed.text(edge).is_none() => {
                 Err(self.failed.unexplained(edge))

@@ -1,30 +1,30 @@
-//! Steps to transitions: every (state, action) that was taken, once.
+//! Turns steps into transitions: every (state, action) that was taken, once.
 //!
-//! A sealed step is an *edge*: the state before it, its action, and the state after it, or none
-//! where the compiler failed. Equal edges are counted. The edges of one (state, action) become
+//! A sealed step is an *edge*: the state before it, its action, and the state after it, or none if
+//! the compiler failed. Equal edges are counted. The edges of one (state, action) become
 //!
-//! - a row of `state_transitions`, with the next state that was seen most often, and among equals
-//!   the smallest; its rewards are those of the first such step by `(episode_id, step_index)`;
-//! - rows of `conflicts`, one for each next state, where there is more than one;
-//! - a row of `failures` where the compiler failed, with kind and detail of the first failure.
+//! - a row of `state_transitions`, with the most frequent next state, the smallest one if several
+//!   are equally frequent; its rewards are those of the first such step by `(episode_id,
+//!   step_index)`;
+//! - rows of `conflicts`, one per next state, if there are several;
+//! - a row of `failures` if the compiler failed, with kind and detail of the first failure.
 //!
-//! The result depends on the sealed steps alone: not on how they were sealed, nor on how often
-//! dedup ran in between. Only sealed steps are counted, so a pass can go on beside a writer.
+//! The result depends only on the sealed steps: not on how they were sealed, nor on how often dedup
+//! ran in between. Only sealed steps are counted, so a pass can run beside a writer.
 //!
 //! # What a pass costs
 //!
-//! A pass counts the steps that no layer counts yet, and writes them as a new layer. It takes
-//! layers in that are there already, the newest first, while the next one has less than eight times
-//! the rows of what has been taken together: so a step is written again only a few times, however
-//! large the lake gets, and there are only a few layers to be read. While all rows together are
-//! few, there is one layer.
+//! A pass counts the steps that no layer counts yet, and writes them as a new layer. It also takes
+//! in existing layers, the newest first, while the next one has less than eight times the rows
+//! collected so far. So a step is rewritten only a few times, however large the lake grows, and
+//! readers merge only a few layers. While all rows together are few, there is one layer.
 //!
 //! # How
 //!
 //! Threads read parts of the segments, and scatter the edges into partitions by the first bits of
-//! the state before. What does not fit goes to temporary files. Then each thread takes a range of
-//! partitions, sorts one after another, merges them with the layers that are taken in, and writes
-//! the range: every partition is smaller than all states that come after it.
+//! the state before. What does not fit in memory goes to temporary files. Then each thread takes a
+//! range of partitions, sorts them one by one, merges them with the layers that are taken in, and
+//! writes the range: all states of a partition are smaller than those of the next.
 
 mod failed;
 mod fresh;
@@ -49,23 +49,23 @@ use crate::store::{
 /// Changes when the same steps would give other tables.
 const VERSION: u32 = 2;
 
-/// How a dedup goes about it. But for the number of layers, nothing here changes the result.
+/// Parameters of a dedup. They affect the number of layers, and nothing else in the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Settings {
-    /// Memory for all of it: what was read and not yet sorted, what is being sorted, pages and row
-    /// groups of Parquet. Outside of it are the program itself, the catalog's list of files, and
-    /// some hundred bytes for each failed episode whose steps are new. Parquet takes about 50 MiB a
-    /// thread however little there is.
+    /// Memory for the whole pass: edges not yet sorted, edges being sorted, pages and row groups of
+    /// Parquet. Not included are the program itself, the catalog's list of files, and some hundred
+    /// bytes for each failed episode with new steps. Parquet takes about 50 MiB per thread, however
+    /// little data there is.
     pub memory_bytes_max: u64,
-    /// Threads that work at once.
+    /// Number of threads.
     pub threads: NonZeroUsize,
-    /// Makes the tables anew from all steps, and one layer of them.
+    /// Whether to make the tables anew from all steps, as one layer.
     pub full: bool,
-    /// All layers become one while they have so few rows together.
+    /// All layers become one while they have at most this many rows together.
     pub one_layer_rows_max: u64,
-    /// A layer is taken in when it has less than so many times the rows of what is written: the
-    /// newest first, until one has more. So a step is written again a few times, and there are few
-    /// layers.
+    /// A layer is taken in if it has less than this many times the rows to be written. Layers are
+    /// tried from the newest on, until one is too large. So a step is rewritten a few times, and
+    /// there are few layers.
     pub tier: u64,
 }
 
@@ -81,36 +81,36 @@ impl Default for Settings {
     }
 }
 
-/// What a dedup did.
+/// The result of a dedup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
-    /// True when nothing was written: there was nothing new.
+    /// Whether nothing was written, because there was nothing new.
     pub unchanged: bool,
-    /// Steps with an action that were counted in this pass.
+    /// Steps with an action that this pass counted.
     pub steps: u64,
-    /// Rows of `state_transitions` in all layers. One row may be in several: only where there is
-    /// one layer it is the number of rows of the table. So it is with the next two.
+    /// Rows of `state_transitions` in all layers. A row may be in several layers, so this is the
+    /// number of rows of the table only if there is one layer.
     pub transitions: u64,
-    /// Rows of `conflicts` in all layers.
+    /// Rows of `conflicts` in all layers, counted like `transitions`.
     pub conflicts: u64,
-    /// Rows of `failures` in all layers.
+    /// Rows of `failures` in all layers, counted like `transitions`.
     pub failures: u64,
-    /// Layers that there are now.
+    /// Number of layers after the dedup.
     pub layers: usize,
-    /// How long it took.
+    /// Elapsed time.
     pub elapsed: Duration,
 }
 
-/// Counts the steps that are sealed and not counted yet, in one transaction. `progress` is told how
-/// many rows of how many are read.
+/// Counts the steps that are sealed and not counted yet, in one transaction. Calls `progress` with
+/// the rows read and the total.
 ///
-/// All that is read of a file is checked against its digests. Where a derived file is missing, or
-/// is found to be damaged, all are made anew. Where nothing is new, nothing is written.
+/// Everything read from a file is checked against its digests. If a derived file is missing or
+/// damaged, all are made anew. If nothing is new, nothing is written.
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] with the file that is damaged, [`StoreError::DiskFull`] and what else a
-/// disk does. The tables are then as before.
+/// [`StoreError::Corrupt`] with the damaged file, [`StoreError::DiskFull`] and other disk errors.
+/// The tables are then unchanged.
 pub fn dedup(
     maintenance: &mut Maintenance,
     settings: Settings,
@@ -150,7 +150,7 @@ pub fn dedup(
     Ok(report(false, done.steps, done.rows, done.layers, begun))
 }
 
-/// How the layers are made, as the lake keeps it.
+/// Returns how the layers are made, as recorded in the lake.
 fn inputs() -> String {
     format!("version {VERSION}")
 }
@@ -173,7 +173,7 @@ fn rows_of<'a>(layers: impl Iterator<Item = &'a Layer>) -> Rows {
     rows
 }
 
-/// What all attempts at a pass have in common.
+/// The common data of all attempts at a pass.
 struct Job<'a> {
     maintenance: &'a mut Maintenance,
     snapshot: &'a Snapshot,
@@ -189,7 +189,8 @@ struct Done {
 }
 
 impl Job<'_> {
-    /// Counts `steps`. Of `layers`, which stay, some are taken in; all others of the lake go.
+    /// Counts `steps`. The pass takes in some of `layers` and keeps the others. It retires all
+    /// other layers of the lake.
     fn run(
         &mut self,
         steps: &[Segment],
@@ -238,7 +239,7 @@ impl Job<'_> {
     }
 }
 
-/// How many of the layers, the oldest first, stay as they are when so many new rows come.
+/// Returns how many of the layers, counted from the oldest, stay unchanged when `new` rows come.
 fn kept_layers(new: u64, sizes: &[u64], settings: &Settings) -> usize {
     if new + sizes.iter().sum::<u64>() <= settings.one_layer_rows_max {
         return 0;
@@ -276,7 +277,7 @@ mod tests {
         assert_eq!(kept_layers(2, &[1000, 100, 10], &below(0)), 2);
     }
 
-    /// Rows that are written in all, over the rows that came: what tiers are for.
+    /// Bounds the rows written in all per row that comes: this is what tiers are for.
     #[test]
     fn a_row_is_written_a_few_times_however_often_rows_come() {
         let (mut layers, mut written, passes) = (Vec::new(), 0, 20_000);

@@ -13,14 +13,14 @@ use crate::store::{
     Maintenance, Merge, Ranges, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
 };
 
-/// The layer that a pass wrote; its tables are not part of the lake yet.
+/// The layer that a pass has written; its tables are not part of the lake yet.
 pub(super) struct Written {
-    /// Ranges of it, in the order of their keys.
+    /// Ranges of the layer, ordered by key.
     pub(super) writers: Vec<LayerWriter>,
     pub(super) rows: Rows,
 }
 
-/// How many rows there are, by table.
+/// Numbers of rows, by table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rows {
     pub(super) transitions: u64,
@@ -39,7 +39,7 @@ impl Rows {
     }
 }
 
-/// The new edges, scattered by the state that they leave from.
+/// The new edges, scattered by the state that they leave.
 pub(super) struct Scattered<'a> {
     lake: &'a Lake,
     snapshot: &'a Snapshot,
@@ -47,13 +47,13 @@ pub(super) struct Scattered<'a> {
     shape: EdgeShape,
     failed: Failed,
     partitions: Vec<Partition>,
-    /// Steps with an action.
+    /// Number of steps with an action.
     pub(super) steps: u64,
-    /// Edges, of which some may be equal: at least as many as there are different ones.
+    /// Number of edges. Equal edges may count several times.
     pub(super) edges: u64,
 }
 
-/// Reads steps. `progress` is told how many rows of how many are read.
+/// Reads steps and scatters their edges. Calls `progress` with the rows read and the total.
 pub(super) fn scatter<'a>(
     lake: &'a Lake,
     snapshot: &'a Snapshot,
@@ -84,7 +84,7 @@ pub(super) fn scatter<'a>(
     Ok(Scattered { lake, snapshot, plan, shape, failed, partitions, steps, edges })
 }
 
-/// Writes the new edges and those of `layers` as one layer, with one writer for each thread.
+/// Writes the new edges and those of `layers` as one layer, with one writer per thread.
 pub(super) fn write(
     scattered: Scattered<'_>,
     layers: &[Layer],
@@ -120,7 +120,7 @@ pub(super) fn write(
     Ok(written)
 }
 
-/// Deals the partitions out to the threads: ranges with about as many edges each.
+/// Divides the partitions into ranges with about equal numbers of edges, one per thread.
 fn ranges(partitions: Vec<Partition>, plan: &Plan) -> Vec<(Vec<Partition>, KeyRange)> {
     let all = partitions.iter().map(|partition| partition.edges).sum::<u64>();
     let share = all / plan.threads as u64 + 1;
@@ -140,7 +140,7 @@ fn ranges(partitions: Vec<Partition>, plan: &Plan) -> Vec<(Vec<Partition>, KeyRa
     ranges
 }
 
-/// Does each piece of work in a thread of its own; what they say meanwhile is told to `hear`.
+/// Runs each piece of work in a thread of its own, and passes what the threads report to `hear`.
 fn in_threads<W: Send, T: Send>(
     pieces: Vec<W>,
     work: impl Fn(W, &Sender<u64>) -> Result<T, StoreError> + Sync,

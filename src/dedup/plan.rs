@@ -1,52 +1,52 @@
-//! How memory is shared out.
+//! The division of memory.
 
 use super::Settings;
 use crate::store::{Edge, EdgeShape};
 
 /// Bytes of a word.
 const WORD: u64 = 8;
-/// Partitions at most: each is a place that rows are scattered to, and a piece of a temporary file.
+/// Logarithm of the most partitions: each takes a buffer and a piece of a temporary file.
 const PARTITION_BITS_MAX: u32 = 10;
-/// Bytes of a partition that are sorted quickly: about what the second cache of a core holds a few
-/// times over.
+/// Bytes of a partition that sort quickly: a few times the second-level cache of a core.
 const PARTITION_BYTES: u64 = 8 << 20;
-/// Rows of a partition that are sorted at once at most: their numbers have 24 bits.
+/// Most rows of a partition that are sorted at once: row numbers have 24 bits.
 const SORT_ROWS_MAX: u64 = (1 << 24) - 1;
-/// Bytes that Parquet takes in a thread, about: pages that are read, row groups that are written.
+/// Approximate memory of Parquet per thread: pages that are read, row groups that are written.
 const PARQUET_BYTES: u64 = 50 << 20;
-/// Slots of the table of edges seen lately.
+/// Most slots of the table of recent edges.
 const RECENT_SLOTS_MAX: u64 = 1 << 21;
 
-/// What each thread may hold.
+/// Limits for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Threads that read steps, and that write ranges of states.
+    /// Threads that read steps, and later write ranges of states.
     pub(super) threads: usize,
-    /// The states are partitioned by so many first bits of their place.
+    /// States are partitioned by this many first bits of their place.
     pub(super) bits: u32,
-    /// Words that a thread gathers of a partition before it writes them out.
+    /// Words of a partition that a thread buffers before it writes them out.
     pub(super) buffer_words_max: usize,
-    /// Rows of a partition that a thread sorts at once.
+    /// Most rows of a partition that a thread sorts at once.
     pub(super) sort_rows_max: usize,
-    /// Slots of a thread's table of edges seen lately.
+    /// Slots of a thread's table of recent edges.
     pub(super) recent_slots: usize,
 }
 
 impl Plan {
-    /// For at most so many new edges.
+    /// Plans for at most `edges` new edges.
     ///
-    /// Half of the memory is for what was read and is not yet sorted, a quarter for what is being
-    /// sorted. The last quarter is for Parquet: pages that are read, row groups that are written.
+    /// Half of the memory holds edges not yet sorted, a quarter edges being sorted. The last
+    /// quarter is for Parquet: pages that are read, row groups that are written.
     pub(super) fn new(edges: u64, shape: EdgeShape, settings: &Settings) -> Self {
         let row_bytes = shape.words() as u64 * WORD;
         let bytes = edges.saturating_mul(row_bytes);
         let memory = settings.memory_bytes_max;
-        // What fits many times over is not worth a second thread, and leaves fewer files.
+        // Edges that fit many times over do not justify a second thread; one thread writes fewer
+        // files.
         let threads = if bytes <= memory / 16 { 1 } else { settings.threads.get() as u64 };
         let threads = threads.min(memory / 4 / PARQUET_BYTES).max(1);
         let gathered = memory / 2 / threads;
         let wanted = (bytes / PARTITION_BYTES).max(1).next_power_of_two();
-        // Few rows at a time make small writes.
+        // Small buffers would make small writes.
         let afforded = (gathered / (16 * row_bytes)).max(1);
         let bits = wanted.ilog2().min(afforded.ilog2()).min(PARTITION_BITS_MAX);
         let buffer_rows = (gathered >> bits) / row_bytes;
@@ -65,18 +65,18 @@ impl Plan {
         1 << self.bits
     }
 
-    /// The least place of a partition's states.
+    /// Returns the smallest place of a partition's states.
     pub(super) fn first_place(&self, partition: usize) -> u64 {
         (partition as u64).checked_shl(u64::BITS - self.bits).unwrap_or(0)
     }
 
-    /// The greatest place of a partition's states.
+    /// Returns the largest place of a partition's states.
     pub(super) fn last_place(&self, partition: usize) -> u64 {
         self.first_place(partition) | u64::MAX.checked_shr(self.bits).unwrap_or(0)
     }
 
-    /// An edge's slot in the table of those seen lately, and what tells it from others there: the
-    /// upper half of a word.
+    /// Returns an edge's slot in the table of recent edges, and its tag there: the upper half of a
+    /// word.
     #[inline]
     pub(super) fn slot(&self, edge: Edge<'_>) -> (usize, u64) {
         let hash = edge.hash();
@@ -84,7 +84,7 @@ impl Plan {
         (usize::try_from(slot).expect("a slot is a place in memory"), hash >> 32 << 32)
     }
 
-    /// The partition of the edges from the state at this place.
+    /// Returns the partition of the edges from the state at this place.
     #[inline]
     pub(super) fn partition_of(&self, place: u64) -> usize {
         let first_bits = place.checked_shr(u64::BITS - self.bits).unwrap_or(0);

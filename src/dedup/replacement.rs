@@ -14,24 +14,24 @@ use crate::store::{
     LayerChange, LayerId, LayerWriter, Maintenance, Segment, Snapshot, StoreError, Table,
 };
 
-/// What keeps rows that were made elsewhere from becoming a layer.
+/// Why rows made elsewhere cannot become a layer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplacementError {
-    /// They have other columns, or nulls where the table has none.
+    /// The rows have other columns, or nulls where the table allows none.
     #[error("these are no rows of {table}")]
     Columns {
         /// The table.
         table: Table,
-        /// What is wrong.
+        /// The mismatch.
         source: ArrowError,
     },
-    /// Two rows have one key, or the later one has the smaller.
+    /// Two rows have the same key, or the later row has the smaller key.
     #[error("the rows of {table} do not ascend by the table's key: those of state {state} do not")]
     Order {
         /// The table.
         table: Table,
-        /// Of the later row.
+        /// The state of the later row.
         state: StateId,
     },
     /// The lake cannot be read or written.
@@ -39,15 +39,15 @@ pub enum ReplacementError {
     Store(#[from] StoreError),
 }
 
-/// State key, state, action, next state: what a derived table is sorted by.
+/// The sort key of a derived table: state key, state, action, next state.
 type Key = (i64, StateId, i16, Option<StateId>);
 
-/// The derived tables of all sealed steps, made elsewhere, on their way into a lake. They take the
-/// place of all layers, as one, and later passes go on from it: so they have to be what
-/// [`dedup`](super::dedup()) would make of the same steps.
+/// The derived tables of all sealed steps, made elsewhere, on their way into a lake. They replace
+/// all layers, as one, and later passes build on it: so they must be what [`dedup`](super::dedup())
+/// would make of the same steps.
 ///
-/// Nothing of it is part of the lake before [`publish`](Self::publish). Dropped before that, or
-/// killed, it leaves files that whoever maintains the lake next removes.
+/// Nothing becomes part of the lake before [`publish`](Self::publish). A replacement that is
+/// dropped or killed earlier leaves files; the next process that maintains the lake removes them.
 #[derive(Debug)]
 pub struct Replacement<'a> {
     maintenance: &'a mut Maintenance,
@@ -59,11 +59,11 @@ pub struct Replacement<'a> {
 }
 
 impl<'a> Replacement<'a> {
-    /// Begins with what is sealed at this moment.
+    /// Begins with what is sealed now.
     ///
     /// # Errors
     ///
-    /// When the lake cannot be read.
+    /// If the lake cannot be read.
     pub fn begin(maintenance: &'a mut Maintenance) -> Result<Self, ReplacementError> {
         let snapshot = maintenance.lake().sealed()?;
         let newest = snapshot.layers_by_age().last().map_or(0, |(id, _)| id.0);
@@ -72,22 +72,22 @@ impl<'a> Replacement<'a> {
         Ok(Self { maintenance, snapshot, writer, rows, last, begun: Instant::now() })
     }
 
-    /// Whose steps are to be counted: all those that are sealed in it.
+    /// Returns the snapshot all of whose sealed steps have to be counted.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Adds rows of a derived table. They come in the order of its key: state key, state, action
-    /// and, in `conflicts`, next state. That is checked, here and from one call to the next.
+    /// Adds rows of a derived table, in the order of its key: state key, state, action and, in
+    /// `conflicts`, next state. Checks the order, also from one call to the next.
     ///
     /// # Errors
     ///
-    /// [`ReplacementError::Columns`] and [`ReplacementError::Order`] where it is not so, and what a
-    /// disk does.
+    /// [`ReplacementError::Columns`] and [`ReplacementError::Order`] for wrong rows, and disk
+    /// errors.
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one.
+    /// If the table is not a derived one.
     pub fn write(&mut self, table: Table, batch: &RecordBatch) -> Result<(), ReplacementError> {
         let schema = self.snapshot.schema(table);
         let named = |batch: &RecordBatch| {
@@ -127,12 +127,12 @@ impl<'a> Replacement<'a> {
         Ok(())
     }
 
-    /// Makes it part of the lake, in one transaction and a snapshot of its own: see
-    /// [`Maintenance::publish`]. `steps` with an action were counted.
+    /// Makes the tables part of the lake, in one transaction and a snapshot of its own: see
+    /// [`Maintenance::publish`]. `steps` is the number of counted steps with an action.
     ///
     /// # Errors
     ///
-    /// What a disk does. The tables are then as before.
+    /// Disk errors. The tables are then unchanged.
     pub fn publish(self, steps: u64, detail: &str) -> Result<Report, ReplacementError> {
         let Self { maintenance, snapshot, writer, rows, begun, .. } = self;
         let retire: Vec<Segment> = snapshot

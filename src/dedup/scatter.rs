@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::plan::Plan;
 use crate::store::{Edge, EdgeShape, Lake, Scratch, StoreError, Stretch, absorb};
 
-/// The edges of one thread by partition. A partition is a range of the first bits of the state
-/// before, so partitions are in the order of edges. What does not fit goes to a temporary file.
+/// One thread's edges by partition. A partition is a range of the first bits of the state before,
+/// so partitions are in the order of edges. What does not fit in memory goes to a temporary file.
 pub(super) struct Scatter<'a> {
     lake: &'a Lake,
     plan: Plan,
@@ -20,11 +20,11 @@ pub(super) struct Scatter<'a> {
 struct Gathered {
     rows: Vec<u64>,
     written: Vec<Stretch>,
-    /// Edges that were put here, whether in memory or written.
+    /// Edges that were added here, whether in memory or written.
     edges: u64,
 }
 
-/// A partition of all threads.
+/// A partition with the edges of all threads.
 #[derive(Default)]
 pub(super) struct Partition {
     pub(super) rows: Vec<Vec<u64>>,
@@ -41,9 +41,9 @@ impl<'a> Scatter<'a> {
 
     /// Adds an edge.
     ///
-    /// Many edges come again soon: the table of those seen lately leads to most of them, so that
-    /// they are counted where they lie. A slot has the upper half of a hash and the edge's number
-    /// in its partition; what lies there by now is looked at, so a slot may well be out of date.
+    /// Many edges soon come again. The table of recent edges leads to most of them, so that they
+    /// are counted in place. A slot holds the upper half of a hash and the edge's number in its
+    /// partition. Slots may be out of date, so the edge found there is compared.
     #[inline]
     pub(super) fn add(&mut self, row: &[u64]) -> Result<(), StoreError> {
         let place = self.plan.partition_of(row[0]);
@@ -75,8 +75,8 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    /// Makes room in a partition. Edges that came again while they lay here will go on doing so:
-    /// they stay, as long as they leave half of the room to others.
+    /// Makes room in a partition. Edges that came again while they lay here will do so again, so
+    /// they stay, unless they take more than half of the room.
     #[cold]
     fn write_out(&mut self, place: usize) -> Result<(), StoreError> {
         let scratch = match &mut self.scratch {
@@ -85,7 +85,7 @@ impl<'a> Scatter<'a> {
         };
         let partition = &mut self.partitions[place];
         let (stride, rows) = (self.stride, &mut partition.rows);
-        // The edges that stay are moved behind the others.
+        // Moves the edges that stay behind the others.
         let (mut once, mut end) = (0, rows.len());
         while once < end {
             if Edge(&rows[once..once + stride]).count() == 1 {
@@ -108,7 +108,7 @@ impl<'a> Scatter<'a> {
         Ok(())
     }
 
-    /// Puts the partitions of all threads together.
+    /// Combines the partitions of all threads.
     pub(super) fn gather(scatters: Vec<Self>, plan: &Plan) -> Vec<Partition> {
         let mut all = (0..plan.partitions()).map(|_| Partition::default()).collect::<Vec<_>>();
         for scatter in scatters {

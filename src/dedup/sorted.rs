@@ -1,4 +1,4 @@
-//! A partition's edges in their order, each once.
+//! The edges of a partition, each once and in order.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::store::{
 const NUMBER_BITS: u32 = 24;
 const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
 
-/// Rows in memory and the order of those that stand for an edge.
+/// Rows in memory, and the order of those that represent an edge.
 pub(super) struct Sorted {
     pub(super) rows: Vec<u64>,
     pub(super) order: Vec<u64>,
     stride: usize,
-    /// First bits that all rows share: they tell nothing apart.
+    /// First bits that all rows share, useless for sorting.
     bits: u32,
 }
 
@@ -36,9 +36,9 @@ impl Sorted {
         Some(&self.rows[start..start + self.stride])
     }
 
-    /// Puts the rows in order and counts equal ones together. What is sorted are single words: the
-    /// first bits of the state that are not shared by the partition, and the row's number. Rows are
-    /// looked at where those are equal.
+    /// Sorts the rows and counts equal ones together. Sorts single words: the first bits of the
+    /// state that the partition's rows do not all share, and the row's number. Compares rows only
+    /// if those bits are equal.
     pub(super) fn sort(&mut self) {
         let Self { rows, order, stride, bits } = self;
         let stride = *stride;
@@ -79,8 +79,8 @@ fn place(at: u64) -> usize {
     usize::try_from(at & NUMBER).expect("24 bits")
 }
 
-/// Sorts a partition of any size: in memory, or in pieces that are then merged. Returns the merge
-/// where it takes one; the rows are in `sorted` otherwise.
+/// Sorts a partition of any size: in memory, or in pieces. Returns the merge of the pieces in the
+/// latter case; otherwise the rows are in `sorted`.
 pub(super) fn sort_partition(
     lake: &Lake,
     partition: Partition,
@@ -124,13 +124,13 @@ pub(super) fn sort_partition(
         Ok(Box::new(run) as Box<dyn EdgeSource>)
     };
     let runs = pieces.runs.into_iter().map(run).collect::<Result<Vec<_>, StoreError>>()?;
-    // Their buffers take the place of the rows.
+    // The buffers of the pieces need the memory of the rows.
     sorted.rows = Vec::new();
     sorted.order = Vec::new();
     Ok(Some(Merge::new(runs, shape)))
 }
 
-/// Sorted pieces of a partition that is too large to be sorted at once.
+/// Sorted pieces of a partition that is too large to sort at once.
 struct Pieces {
     scratch: Option<Scratch>,
     runs: Vec<Stretch>,
@@ -138,10 +138,10 @@ struct Pieces {
 }
 
 impl Pieces {
-    /// Rows that are put together for one write.
+    /// Words that are collected for one write.
     const WRITE_WORDS: usize = 1 << 13;
 
-    /// Sorts what is in memory and writes it out.
+    /// Sorts the rows in memory and writes them out.
     fn write(&mut self, lake: &Lake, sorted: &mut Sorted) -> Result<(), StoreError> {
         sorted.sort();
         let scratch = match &mut self.scratch {
@@ -167,7 +167,7 @@ impl Pieces {
     }
 }
 
-/// A sorted piece, read a little at a time.
+/// A sorted piece, read in small parts.
 struct Run {
     scratch: Arc<Scratch>,
     left: Stretch,
@@ -205,7 +205,7 @@ impl EdgeSource for Run {
         self.rows.get(self.at..self.at + self.stride)
     }
 
-    /// A failure's text is looked up once all its steps are counted.
+    /// Returns nothing: a failure's text is looked up after all its steps are counted.
     fn text(&self) -> Option<FailureText<'_>> {
         None
     }

@@ -1,4 +1,4 @@
-//! Sealed steps to edges.
+//! Turns sealed steps into edges.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::Sender;
@@ -13,14 +13,14 @@ use crate::store::{
     EdgeHead, EdgeShape, Part, Segment, Snapshot, StateWords, StoreError, rewards_of,
 };
 
-/// Rows of a part that a thread reads on its own.
+/// Least rows of a part that a thread reads on its own.
 const PART_ROWS_MIN: u64 = 1 << 20;
 
 /// The steps that a pass counts.
 pub(super) struct Steps<'a> {
     snapshot: &'a Snapshot,
     columns: Vec<String>,
-    /// Actions that were taken back: no edges of theirs.
+    /// Retracted actions, which give no edges.
     retracted: &'a [i16],
     parts: Vec<Part>,
     next: AtomicUsize,
@@ -28,7 +28,7 @@ pub(super) struct Steps<'a> {
 }
 
 impl<'a> Steps<'a> {
-    /// `segments` are of `steps`.
+    /// Plans to read `segments`, which are those of `steps`.
     pub(super) fn new(
         snapshot: &'a Snapshot,
         segments: &[Segment],
@@ -46,8 +46,8 @@ impl<'a> Steps<'a> {
         Ok(Self { snapshot, columns, retracted, parts, next, stop })
     }
 
-    /// Reads part after part, until none is left that no other thread has taken, and says how many
-    /// rows were read; how many steps with an action there were.
+    /// Reads parts until no other is left to take, and sends the number of rows read. Returns the
+    /// number of steps with an action.
     pub(super) fn scatter(
         &self,
         scatter: &mut Scatter<'_>,
@@ -59,7 +59,7 @@ impl<'a> Steps<'a> {
                 break;
             }
             let done = self.scatter_part(part, scatter, read);
-            // The others need not go on.
+            // Makes the other threads stop.
             steps += done.inspect_err(|_| self.stop.store(true, Ordering::Relaxed))?;
         }
         Ok(steps)
@@ -84,7 +84,7 @@ impl<'a> Steps<'a> {
             for row in skip..columns.episodes.len() {
                 chain.advance(&columns, row, scatter)?;
             }
-            // Nobody may be listening any more.
+            // The receiver may be gone.
             let _ = read.send((columns.episodes.len() - skip) as u64);
             skip = 0;
         }
@@ -136,7 +136,7 @@ impl<'a> StepColumns<'a> {
     }
 }
 
-/// Goes along the steps of episodes, one after another.
+/// Follows the steps of episodes, one after another.
 struct Chain<'a> {
     segment: &'a Segment,
     retracted: &'a [i16],
@@ -151,7 +151,7 @@ impl<'a> Chain<'a> {
         Self { segment, retracted, last: None, row, steps: 0 }
     }
 
-    /// The first row is known to the part before: only what follows it counts.
+    /// Begins behind the first row, which the part before has counted.
     fn begin_behind(&mut self, columns: &StepColumns<'_>) {
         self.last = Some((columns.episodes[0], columns.indexes[0], columns.state(0)));
     }

@@ -1,34 +1,34 @@
-//! Keyframes: the states of an episode that are kept whole.
+//! Keyframes: the states of an episode that are stored whole.
 //!
-//! The first state of an episode is one, and so is each that an action led to which cannot be
-//! counted on to lead there again, and every K-th change of state after the last one. Any other
-//! state is fewer than K actions away from one, all of them dependable. What is a keyframe depends
-//! on the path of its own episode alone: not on what other episodes did, nor on when.
+//! Keyframes are the first state of an episode, every state after an action that need not lead
+//! there again, and every state that is K changes past the last keyframe. Any other state is fewer
+//! than K dependable actions away from a keyframe. Which states are keyframes depends on the path
+//! of their own episode alone, not on other episodes or on timing.
 
 use std::num::NonZeroU32;
 
 use crate::model::ActionFlags;
 
-/// Counts the changes of state along an episode since its last keyframe; begin each episode with a
-/// new one.
+/// Counts the changes of state since an episode's last keyframe. Begin each episode with a new
+/// count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct KeyframeCount {
     changes: u32,
 }
 
 impl KeyframeCount {
-    /// Goes on where somebody else had counted so many changes.
+    /// Resumes a count that already stands at `changes`.
     pub(super) fn since(changes: u32) -> Self {
         Self { changes }
     }
 
-    /// The changes since the last keyframe.
+    /// Returns the number of changes since the last keyframe.
     pub(super) fn changes(self) -> u32 {
         self.changes
     }
 
-    /// Takes a step by an action with these `flags` into account: whether the state that it led to
-    /// is a keyframe, where `every` so many changes make one.
+    /// Counts a step by an action with these `flags`; `every` changes of state make a keyframe.
+    /// Returns whether the state after the step is one.
     pub fn step(&mut self, every: NonZeroU32, changed: bool, flags: ActionFlags) -> bool {
         if !changed {
             return false;

@@ -1,26 +1,25 @@
 //! Live compiler environments.
 //!
-//! An [`Environment`] says what there is to do ([`EnvironmentSpec`]) and opens [`Session`]s; a
-//! session is one live instance of the compiler: start, apply, observe, fork. This is the paper's
+//! An [`Environment`] describes what can be done ([`EnvironmentSpec`]) and opens [`Session`]s. A
+//! session is one live instance of the compiler: start, apply, observe, fork. It is the paper's
 //! `CompilationSession` (arXiv 2109.08267, Section III).
 //!
 //! # Contract of a session
 //!
-//! - [`Session::start`] begins an episode, whatever went before; the other calls need one under
-//!   way.
+//! - [`Session::start`] begins an episode and abandons any earlier one. All other calls but
+//!   [`Session::identify`] need an episode under way.
 //! - The same program and the same actions give the same states, rewards and observations, in this
-//!   session and in any other of an equal [`EnvironmentSpec`], up to actions whose flags say
+//!   session and in any other of an equal [`EnvironmentSpec`], except for actions whose flags say
 //!   otherwise.
-//! - A failure of the compiler over an action is
-//!   [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an `Err`. Over a program, before
-//!   there is any state, it is [`SessionError::StartFailed`]. After either the episode is over, and
-//!   the session can be started again.
-//! - A failure of the machine is an `Err`, and never an outcome: [`SessionError::Machine`].
+//! - A failure of the compiler on an action is
+//!   [`Outcome::Crashed`](crate::model::Outcome::Crashed), never an `Err`. A failure on a program,
+//!   before there is any state, is [`SessionError::StartFailed`]. Either ends the episode, and the
+//!   session can be started again.
+//! - A failure of the machine is an `Err`, never an outcome: [`SessionError::Machine`].
 //! - [`Session::observe`] never changes the state.
-//! - [`Session::fork`] gives a second session in the same state; from then on neither sees the
+//! - [`Session::fork`] gives a second session in the same state; neither sees later changes of the
 //!   other.
-//! - After an `Err` of [`SessionError::InvalidAction`] or [`SessionError::UnknownSpace`] the state
-//!   is as before.
+//! - An invalid action, or an unknown space in [`Session::observe`], leaves the state as it was.
 
 mod keyframes;
 pub mod llvm;
@@ -38,15 +37,15 @@ use crate::model::{
     Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
 
-/// The environment that is meant where none is named.
+/// The environment used if none is named.
 pub const DEFAULT: &str = llvm::NAME;
 
-/// The names of all environments, the default first.
+/// The names of all environments; the default comes first.
 pub const NAMES: [&str; 2] = [llvm::NAME, toy::NAME];
 
-/// The environment called `name`, its sessions in this process; `None` when there is none.
+/// Opens the environment called `name`, with sessions in this process; `None` if there is none.
 ///
-/// Put a real compiler's sessions into [worker] processes.
+/// Run a real compiler's sessions in [worker] processes.
 pub fn open(name: &str) -> Option<Box<dyn Environment>> {
     match name {
         llvm::NAME => Some(Box::new(llvm::LlvmEnvironment::new())),
@@ -58,52 +57,52 @@ pub fn open(name: &str) -> Option<Box<dyn Environment>> {
 
 /// A compiler problem.
 pub trait Environment: Send + Sync + std::fmt::Debug {
-    /// The compiler and the spaces.
+    /// Returns the compiler and the spaces.
     fn spec(&self) -> &EnvironmentSpec;
 
-    /// Opens a session that has no episode yet.
+    /// Opens a session without an episode.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Unavailable`] when the compiler cannot be had.
+    /// [`SessionError::Unavailable`] if the compiler is not available.
     fn session(&self) -> Result<Box<dyn Session>, SessionError>;
 
-    /// How many windows of steps failed in one worker process, and not in a fresh one that played
-    /// them again in careful mode; see [worker].
+    /// Returns how many windows of steps failed in one worker process but not in the fresh one that
+    /// played them again in careful mode; see [worker].
     fn repeated_windows(&self) -> u64 {
         0
     }
 }
 
-/// What an episode begins with.
+/// The arguments of a new episode.
 #[derive(Debug, Clone, Copy)]
 pub struct Start<'a> {
     /// The program.
     pub benchmark: &'a Benchmark,
     /// The name of the action space.
     pub action_space: &'a str,
-    /// The program's baselines, where they are known already: finding them out runs the compiler's
-    /// own pipelines, which can cost more than an episode.
+    /// The program's baselines, if already known. Measuring them runs the compiler's own pipelines,
+    /// which can cost more than an episode.
     pub baselines: Option<&'a Baselines>,
     /// What the caller means to observe, if anything.
     pub watch: &'a Watch,
 }
 
-/// What a caller means to observe in every state that is new to it. Only a hint: a session in
-/// another process sends these values along with the step, so that asking costs no round trip. A
-/// session in the same process ignores it.
+/// What a caller means to observe in every state that is new to it. This is only a hint: a session
+/// in another process sends these values along with the step, which saves a round trip. A session
+/// in the same process ignores it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Watch {
     /// The observation spaces.
     pub spaces: Vec<ObservationIndex>,
-    /// Where [keyframes](KeyframeCount) are to be observed too, in the space that serialises a
-    /// state: after how many changes of state there is one at the latest.
+    /// If set, [keyframes](KeyframeCount) are observed too, in the space that serialises a state.
+    /// The number is the most changes of state from one keyframe to the next.
     pub keyframes: Option<NonZeroU32>,
-    /// Who is asking. What was sent to another asker counts as new again.
+    /// Identifies the caller. What was sent to one asker is still new to another.
     pub asker: u64,
 }
 
-/// How an episode began.
+/// The result of starting an episode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Started {
     /// The initial state.
@@ -112,10 +111,10 @@ pub struct Started {
     pub baselines: Baselines,
 }
 
-/// Looks at the state that a step has just led to.
+/// Looks at the state that the current step led to.
 pub type Observe<'a> = dyn FnMut(ObservationIndex) -> Result<Value, SessionError> + 'a;
 
-/// Takes the steps of a batch as they come.
+/// Receives the steps of a batch as they come.
 pub type Visit<'a> =
     dyn FnMut(Step, &mut Observe<'_>) -> Result<ControlFlow<()>, SessionError> + 'a;
 
@@ -125,23 +124,24 @@ pub trait Session: Send {
     ///
     /// # Errors
     ///
-    /// [`SessionError::BadProgram`] when the compiler does not take the program,
-    /// [`SessionError::StartFailed`] when it fails over it,
-    /// [`SessionError::UnknownSpace`] when there is no such action space.
+    /// [`SessionError::BadProgram`] if the compiler rejects the program,
+    /// [`SessionError::StartFailed`] if it fails on it, [`SessionError::UnknownSpace`] if there is
+    /// no such action space.
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError>;
 
     /// Applies one action.
     ///
     /// # Errors
     ///
-    /// [`SessionError::NoEpisode`], or [`SessionError::InvalidAction`] with the state as before.
+    /// [`SessionError::NoEpisode`], or [`SessionError::InvalidAction`], which leaves the state as
+    /// it was.
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError>;
 
-    /// Applies one action and leaves the check of what it made to [`Session::check`]. Until that
-    /// has passed, the step is provisional: nobody outside of the session's process may be told of
-    /// it.
+    /// Applies one action and leaves the check of its result to [`Session::check`]. Until that
+    /// check passes, the step is provisional: it must not become known outside of the session's
+    /// process.
     ///
-    /// A session whose [`Session::apply`] is as cheap with a check need not offer anything else.
+    /// A session whose checks cost nothing need not override this.
     ///
     /// # Errors
     ///
@@ -150,9 +150,9 @@ pub trait Session: Send {
         self.apply(action)
     }
 
-    /// Checks what [`Session::apply_unchecked`] has made since the last check. A failure says that
-    /// some state since then is broken, not which: play the actions again with [`Session::apply`]
-    /// to learn that. The episode is over then.
+    /// Checks the results of [`Session::apply_unchecked`] since the last check. A failure means
+    /// that some state since then is broken, and ends the episode. To learn which one, play the
+    /// actions again with [`Session::apply`].
     ///
     /// # Errors
     ///
@@ -161,23 +161,23 @@ pub trait Session: Send {
         Ok(None)
     }
 
-    /// The id of a state that was serialised by a session of this environment, found from the bytes
-    /// alone. Needs no episode, and leaves one that is under way as it is.
+    /// Computes the id of a state from the bytes alone, as serialised by any session of this
+    /// environment. Needs no episode, and does not affect one under way.
     ///
     /// # Errors
     ///
-    /// [`SessionError::BadProgram`] when `state` is not the serialisation of a state.
+    /// [`SessionError::BadProgram`] if `state` is not a serialised state.
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError>;
 
-    /// Applies actions one after another and hands each step to `visit`, until they are used up,
-    /// the episode ends, or `visit` breaks. The `observe` that `visit` gets looks at the state of
-    /// that step; it knows the watched spaces of every state that is new to the asker (the initial
-    /// one is new at the start), keyframes by themselves, others only where the session need not go
-    /// back for them.
+    /// Applies actions in order and hands each step to `visit`, until the actions run out, the
+    /// episode ends, or `visit` breaks. The `observe` passed to `visit` looks at the state of that
+    /// step. It knows the watched spaces of every state that is new to the asker (the initial state
+    /// is new at the start), and likewise the serialised state of each new keyframe. It knows other
+    /// values only if the session need not go back for them.
     ///
-    /// An invalid action ends the batch there, with the steps before it visited. After a break the
-    /// session's state is that of the last step visited *or a later one of the batch*: break only
-    /// to start anew.
+    /// An invalid action ends the batch after the steps before it were visited. After a break the
+    /// session is in the state of the last step visited *or a later one of the batch*, so break
+    /// only to start anew.
     ///
     /// # Errors
     ///
@@ -188,14 +188,14 @@ pub trait Session: Send {
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError>;
 
-    /// Looks at the present state. Values are computed when they are asked for.
+    /// Looks at the present state. Values are computed on demand.
     ///
     /// # Errors
     ///
     /// [`SessionError::NoEpisode`] or [`SessionError::UnknownSpace`].
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError>;
 
-    /// A second session in the same state.
+    /// Opens a second session in the same state.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ pub trait Session: Send {
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError>;
 }
 
-/// [`Session::multistep`] by calls of [`Session::apply`] and [`Session::observe`]: for sessions
-/// that live in the caller's process, where a batch saves nothing.
+/// Implements [`Session::multistep`] by calls of [`Session::apply`] and [`Session::observe`], for
+/// sessions in the caller's process, where a batch saves nothing.
 ///
 /// # Errors
 ///
@@ -225,13 +225,13 @@ pub fn step_by_step<S: Session + ?Sized>(
     Ok(())
 }
 
-/// The place of the action space called `name`.
+/// Returns the place of the action space called `name`.
 fn action_space(spec: &EnvironmentSpec, name: &str) -> Result<usize, SessionError> {
     let place = spec.action_spaces.iter().position(|space| space.name == name);
     place.ok_or_else(|| unknown_space(spec, name))
 }
 
-/// The action at `index` of `space`.
+/// Returns the action at `index` of `space`.
 fn action(space: &ActionSpace, index: ActionIndex) -> Result<&ActionSpec, SessionError> {
     space.get(index).ok_or_else(|| SessionError::InvalidAction {
         index: index.0,
@@ -240,13 +240,14 @@ fn action(space: &ActionSpace, index: ActionIndex) -> Result<&ActionSpec, Sessio
     })
 }
 
-/// What is known of an action of the space called `space`.
+/// Returns the flags of an action of the space called `space`.
 fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlags {
     let action = spec.action_space(space).and_then(|space| space.get(action));
     action.map_or(ActionFlags::UNREMARKABLE, |action| action.flags)
 }
 
-/// The rewards of an episode of a program with these baselines, whose first state costs `cost`.
+/// Creates the reward tracker of an episode whose program has these baselines and whose initial
+/// state costs `cost`.
 fn reward_tracker(
     spec: &EnvironmentSpec,
     baselines: &Baselines,
@@ -256,13 +257,13 @@ fn reward_tracker(
         .map_err(|name| unknown_space(spec, &name))
 }
 
-/// The error for a space that the environment does not have.
+/// Returns the error for a space that the environment does not have.
 fn unknown_space(spec: &EnvironmentSpec, name: &str) -> SessionError {
     SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name }
 }
 
-/// What keeps a session from doing what it was asked to. A compiler that fails over an action is no
-/// error: it is an [`Outcome`](crate::model::Outcome).
+/// Why a session could not do what it was asked to. A compiler that fails on an action is no error:
+/// that is an [`Outcome`](crate::model::Outcome).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
@@ -272,59 +273,58 @@ pub enum SessionError {
     /// The action space has no such action.
     #[error("there is no action {index} in `{space}`, which has {len} actions")]
     InvalidAction {
-        /// What was asked for.
+        /// The index asked for.
         index: u16,
         /// The name of the action space.
         space: String,
-        /// How many actions it has.
+        /// The number of its actions.
         len: usize,
     },
     /// The environment has no such action, observation or reward space.
     #[error("`{environment}` has no space called `{name}`: `steplake env describe` lists them")]
     UnknownSpace {
-        /// What was asked for.
+        /// The name asked for.
         name: String,
         /// The environment.
         environment: &'static str,
     },
-    /// The compiler does not take the program.
+    /// The compiler rejects the program.
     #[error("the program of {uri} cannot be read: {detail}")]
     BadProgram {
         /// The benchmark.
         uri: String,
-        /// What the compiler says, one line.
+        /// The compiler's message, one line.
         detail: String,
     },
-    /// The compiler crashed, hung or ran out of memory over the program, before there was a state.
-    /// Like a failed action this is data: whoever records takes it down and goes on with other
-    /// programs.
+    /// The compiler crashed, hung or ran out of memory on the program, before there was a state.
+    /// Like a failed action this is data: a recorder stores it and goes on with other programs.
     #[error("the compiler failed over {uri} before the first step: {}: {}", failure.kind, failure.detail)]
     StartFailed {
         /// The benchmark.
         uri: String,
-        /// How it failed.
+        /// The failure.
         failure: Failure,
     },
-    /// The environment's compiler cannot be had here.
+    /// The environment's compiler is not available here.
     #[error("`{environment}` cannot be started: {detail}")]
     Unavailable {
         /// The environment.
         environment: &'static str,
-        /// What stands in the way and what to do.
+        /// The obstacle, and what to do about it.
         detail: String,
     },
-    /// This machine keeps sessions from going on: somebody ends their processes, again and again,
-    /// or what got through once does not any more. That says nothing about the compiler.
+    /// This machine does not let sessions go on: something ends their processes again and again, or
+    /// actions that succeeded before now fail. This says nothing about the compiler.
     #[error("{0}")]
     Machine(String),
     /// The process that held the session could not be reached or brought back.
     #[error("the worker of a session is lost: {0}")]
     Worker(String),
-    /// Something that holds whatever a compiler does turned out not to. What was recorded since is
-    /// not to be trusted, and doing it again does not help.
+    /// An invariant was violated that holds whatever a compiler does. What was recorded since
+    /// cannot be trusted, and a retry does not help.
     #[error("{0}: this is a defect of steplake, please report it")]
     Defect(String),
-    /// The caller's own visit of a step failed.
+    /// The caller's `visit` failed on a step.
     #[error("a step could not be taken down: {0}")]
     Visit(String),
 }

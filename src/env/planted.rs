@@ -1,7 +1,7 @@
 //! Failures that tests plant into programs of the [toy environment](super::toy).
 //!
-//! A plant is written into the program behind its numbers, and so it is in every state of it. Most
-//! of them take the whole process with them: play such programs in a [worker](super::worker).
+//! A plant is written into the program after its numbers, so every state of the program has it.
+//! Most plants end the whole process: play such programs in a [worker](super::worker).
 
 use std::fmt;
 use std::io::Write;
@@ -11,32 +11,32 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, raise};
 use nix::time::{ClockId, clock_gettime};
 
-/// The stack that [`Harm::Recurses`] takes at least: more than most users have by default.
+/// The least stack that [`Harm::Recurses`] uses: more than most users have by default.
 const RECURSION_BYTES: usize = 12 << 20;
 
-/// The address space that [`Harm::Leaks`] takes each time.
+/// The address space that [`Harm::Leaks`] takes each time, in bytes.
 const LEAK_BYTES: usize = 384 << 20;
 
 /// The CPU time that [`Harm::Plods`] takes each time.
 const PLOD: Duration = Duration::from_millis(600);
 
-/// The place of an action's name that stands for the start of the program.
+/// The word for the start of the program, in place of an action's name.
 pub(super) const START: &str = "start";
 
-/// The place of an action's name that stands for a check.
+/// The word for a check, in place of an action's name.
 pub(super) const CHECK: &str = "check";
 
 /// A failure, and where it happens.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plant {
-    /// What happens,
+    /// What happens.
     pub harm: Harm,
-    /// when this action is applied, or [at the start](START),
+    /// The action that triggers the harm, or [`START`].
     pub action: String,
-    /// in states whose number is a multiple of this,
+    /// The harm happens only in states whose number is a multiple of this.
     pub every: u32,
-    /// and under this condition.
+    /// A further condition.
     pub only: Only,
 }
 
@@ -44,40 +44,40 @@ pub struct Plant {
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harm {
-    /// What the action makes is broken. Nothing but a check finds that.
+    /// The action's result is broken, which only a check can find.
     Breaks,
-    /// The same, but after two more actions it is whole again.
+    /// As [`Harm::Breaks`], but two more actions later the result is whole again.
     Heals,
     /// The process aborts.
     Aborts,
     /// Our own code panics.
     Panics,
-    /// The process is ended as from outside.
+    /// The process is killed as if from outside.
     Killed,
-    /// The process computes for ever.
+    /// The process computes forever.
     Hangs,
-    /// The process sleeps for ever.
+    /// The process sleeps forever.
     Sleeps,
-    /// The action takes much of the stack, and is done.
+    /// The action uses much of the stack and succeeds.
     Recurses,
-    /// The process prints for ever.
+    /// The process prints forever.
     Prints,
-    /// The action takes address space, and does not give it back.
+    /// The action takes address space and does not give it back.
     Leaks,
-    /// The action takes [a while](PLOD), and each check takes as long.
+    /// The action takes [a while](PLOD), and so does each check.
     Plods,
 }
 
-/// When a plant does anything.
+/// When a plant takes effect.
 #[doc(hidden)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Only {
     /// Always.
     Ever,
-    /// When this file may be written, which it forbids: that needs no open file, and workers have
-    /// none.
+    /// While this file is writable. The plant then makes it read-only, which needs no open file:
+    /// workers cannot open any.
     Once(PathBuf),
-    /// While there is this file.
+    /// While this file exists.
     While(PathBuf),
 }
 
@@ -115,7 +115,7 @@ impl fmt::Display for Plant {
 }
 
 impl Plant {
-    /// Reads what its [`fmt::Display`] has written.
+    /// Parses the output of [`fmt::Display`].
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut words = text.splitn(5, ' ');
         let word = words.next()?;
@@ -131,8 +131,8 @@ impl Plant {
         Some(Self { harm, action, every, only })
     }
 
-    /// Does its harm if this is where it does. What is left to be done by the environment is given
-    /// back: to take what comes of the action for broken, and after how many more it is whole.
+    /// Does the harm if `action` triggers it in the state `number`. Returns what the environment
+    /// still has to do: treat the result of the action as broken.
     pub(super) fn strike(&self, action: &str, number: u32) -> Option<Broken> {
         let is_meant = action == self.action || (action == CHECK && self.harm == Harm::Plods);
         if !is_meant || !number.is_multiple_of(self.every) || !self.only.is_now() {
@@ -187,12 +187,12 @@ impl Only {
 /// A state that a check finds broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Broken {
-    /// After how many more actions it is whole again.
+    /// The number of further actions after which the state is whole again.
     heals_after: Option<u32>,
 }
 
 impl Broken {
-    /// What it is after one more action.
+    /// Returns what is left of the breakage after one more action.
     pub(super) fn after(self) -> Option<Self> {
         match self.heals_after {
             None => Some(self),
@@ -207,7 +207,7 @@ fn cpu_time() -> Duration {
     Duration::from(time)
 }
 
-/// Takes so much of the stack.
+/// Uses at least `bytes` of the stack.
 fn recurse(bytes: usize) {
     let frame = std::hint::black_box([0_u8; 4096]);
     if bytes > frame.len() {

@@ -1,8 +1,8 @@
-//! A pure environment without a compiler: for tests, documentation and the recorder's benchmark.
+//! A pure environment without a compiler, for tests, documentation and the recorder's benchmark.
 //!
-//! A state is a number below the program's size. Every state can be listed, a step costs well under
-//! a microsecond, and each thing that real compilers do is there: actions that change nothing, an
-//! action that fails in some states, and several ways to the same state.
+//! A state is a number below the program's size. Every state can be listed, and a step costs well
+//! under a microsecond. The environment shows everything that real compilers do: actions that
+//! change nothing, an action that fails in some states, and several ways to the same state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,13 +39,13 @@ const BIT_NAMES: [&str; 16] = [
     "bit11", "bit12", "bit13", "bit14", "bit15",
 ];
 
-/// States whose number leaves this remainder make the action `invert` fail.
+/// The action `invert` fails in states whose number modulo [`FRAGILE_MODULUS`] is this.
 const FRAGILE: u32 = 250;
 const FRAGILE_MODULUS: u32 = 251;
 
 type Action = (&'static str, fn(u32, u32) -> u32);
 
-/// What can be done to a number below a size. The last one fails in fragile states.
+/// The actions: functions of a number and the size above it. The last one fails in fragile states.
 const ACTIONS: [Action; 8] = [
     ("increment", |n, size| (n + 1) % size),
     ("double", |n, size| n.wrapping_mul(2) % size),
@@ -57,18 +57,18 @@ const ACTIONS: [Action; 8] = [
     ("invert", |n, size| size - 1 - n),
 ];
 
-/// The benchmark `generator://toy-v0/<seed>`: a program of 65,536 states whose first one is
-/// drawn from the seed.
+/// Returns the benchmark `generator://toy-v0/<seed>`: a program of 65,536 states whose initial
+/// state is drawn from the seed.
 pub fn benchmark(seed: u32) -> Benchmark {
     let start = seed.wrapping_mul(0x9e37_79b1) >> 16;
     program(&format!("generator://{NAME}/{seed}"), 1 << 16, start)
 }
 
-/// A benchmark of `size` states called `uri` that begins at `start`.
+/// Returns a benchmark of `size` states called `uri` that begins at `start`.
 ///
 /// # Panics
 ///
-/// When `uri` is no benchmark URI.
+/// If `uri` is not a benchmark URI.
 pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
     Benchmark {
         uri: uri.parse::<BenchmarkUri>().expect("the caller gives a benchmark URI"),
@@ -81,12 +81,12 @@ pub fn program(uri: &str, size: u32, start: u32) -> Benchmark {
     }
 }
 
-/// A benchmark called `uri` of `size` states that begins at `start`, into which a failure is
-/// planted. It is there for tests.
+/// Returns a benchmark of `size` states called `uri` that begins at `start` and has a planted
+/// failure, for tests.
 ///
 /// # Panics
 ///
-/// When `uri` is no benchmark URI.
+/// If `uri` is not a benchmark URI.
 #[doc(hidden)]
 pub fn planted(uri: &str, size: u32, start: u32, plant: Plant) -> Benchmark {
     let program = Program { size, number: start, plant: Some(plant) };
@@ -96,23 +96,23 @@ pub fn planted(uri: &str, size: u32, start: u32, plant: Plant) -> Benchmark {
     }
 }
 
-/// How a [deadly] program ends whoever starts it.
+/// How a [deadly] program ends the process that starts it.
 #[doc(hidden)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deadly {
     /// The process aborts.
     Aborts,
-    /// The process computes for ever.
+    /// The process computes forever.
     Hangs,
 }
 
-/// A benchmark called `uri` over which the environment dies before the first step, as compilers do
-/// over some programs. It is there for tests of what comes then, and takes the whole process with
-/// it: start it in a [worker](super::worker).
+/// Returns a benchmark called `uri` on which the environment dies before the first step, as
+/// compilers do on some programs. It is for tests of what follows, and ends the whole process:
+/// start it in a [worker](super::worker).
 ///
 /// # Panics
 ///
-/// When `uri` is no benchmark URI.
+/// If `uri` is not a benchmark URI.
 #[doc(hidden)]
 pub fn deadly(uri: &str, how: Deadly) -> Benchmark {
     let harm = match how {
@@ -135,8 +135,8 @@ impl Default for ToyEnvironment {
 }
 
 impl ToyEnvironment {
-    /// The same, but what `scatter` leads to depends on the process, which its flags say. It is
-    /// there for tests.
+    /// Creates a variant in which the result of `scatter` depends on the process, as its flags say.
+    /// It is for tests.
     #[doc(hidden)]
     pub fn unsure() -> Self {
         Self::called(UNSURE)
@@ -207,7 +207,7 @@ struct Episode {
     id: StateId,
     rewards: RewardTracker,
     baselines: Baselines,
-    /// What a check finds.
+    /// What a check would find.
     broken: Option<Broken>,
 }
 
@@ -217,7 +217,7 @@ struct ToySession {
     episode: Option<Episode>,
 }
 
-/// A program, which is to say a state.
+/// A program, and equally a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Program {
     size: u32,
@@ -241,14 +241,14 @@ impl Program {
         self.plant.as_ref().map_or(text.clone(), |plant| format!("{text} {plant}"))
     }
 
-    /// The id of a state: a hash of what it is, and not of how it is written down.
+    /// Computes the id of the state: a hash of its content, not of its spelling.
     fn identify(&self) -> StateId {
         StateId(
             Sha1::new().chain_update("state of ").chain_update(self.serialise()).finalize().into(),
         )
     }
 
-    /// What an action makes of it may be broken.
+    /// Triggers the plant, if any. Returns how the action's result is broken, if it is.
     fn strike(&self, action: &str) -> Option<Broken> {
         self.plant.as_ref().and_then(|plant| plant.strike(action, self.number))
     }
@@ -258,7 +258,7 @@ fn serialise(size: u32, number: u32) -> String {
     format!("toy {size} {number}")
 }
 
-/// The number of ones: what there is to minimise.
+/// Returns the number of one bits, which is the cost to minimise.
 fn cost(number: u32) -> i64 {
     number.count_ones().into()
 }
@@ -309,7 +309,8 @@ impl Session for ToySession {
         let (_, act) = ACTIONS[usize::from(action.0)];
         let mut next = act(number, size);
         if !flags.replayable {
-            // Far enough apart that no other action brings two of them together at once.
+            // Keeps results of different processes so far apart that no single action makes them
+            // equal.
             next = (next + (std::process::id() << 8)) % size;
         }
         let changed = next != number;
@@ -355,7 +356,7 @@ impl Session for ToySession {
         Ok(match space {
             COST => Value::Scalar(cost(number)),
             BITS => Value::Vector((0..16).map(|bit| i32::from(number >> bit & 1 == 1)).collect()),
-            // Nobody may see this one: it is no state.
+            // A broken program is not a state, so nobody may see it.
             NUMBER if episode.broken.is_some() => Value::Bytes(b"broken".as_slice().into()),
             NUMBER => Value::Bytes(episode.program.serialise().into()),
             other => {

@@ -1,4 +1,4 @@
-/// The place of an action in its action space. Stable within a version of the space.
+/// The place of an action in its action space, stable within a version of the space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionIndex(pub u16);
 
@@ -6,36 +6,37 @@ pub struct ActionIndex(pub u16);
 #[expect(clippy::struct_excessive_bools, reason = "four findings, each by itself")]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ActionFlags {
-    /// The same state and action gave the same next state under every condition that was tried.
+    /// The same state and action led to the same next state under every condition tried.
     pub replayable: bool,
-    /// The compiler died on some state.
+    /// The compiler died on some state, or its verifier rejected the result.
     pub crashes: bool,
-    /// Some state took longer than the probe's bound for a usual action.
+    /// Some state took longer than the probe's bound for an ordinary action.
     pub slow: bool,
-    /// No state that was tried was changed.
+    /// The action changed none of the states tried.
     pub never_changes: bool,
 }
 
 impl ActionFlags {
-    /// What is assumed of an action that no probe has seen: a pure function of the state.
+    /// The flags of an action that no probe has seen: a pure function of the state.
     pub const UNREMARKABLE: Self =
         Self { replayable: true, crashes: false, slow: false, never_changes: false };
 
-    /// Whether the action can be counted on to lead to the same next state when it is run again in
+    /// Returns whether the action is sure to lead to the same next state when it is run again in
     /// the same state.
     pub fn is_dependable(self) -> bool {
         self.replayable && !self.crashes
     }
 }
 
-/// One action: what users call it and what the compiler is asked to do.
+/// One action: its name for users and its pipeline for the compiler.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActionSpec {
     /// The name that users read and write, unique in the space.
     pub name: String,
-    /// What the compiler is asked to do; for LLVM a pass pipeline. Empty: nothing, on purpose.
+    /// What the compiler is asked to do; for LLVM a pass pipeline. If empty, the action does
+    /// nothing on purpose.
     pub pipeline: String,
-    /// What a probe found out.
+    /// The findings of a probe.
     pub flags: ActionFlags,
 }
 
@@ -49,12 +50,12 @@ pub struct ActionSpace {
 }
 
 impl ActionSpace {
-    /// The action at `index`, if the space has one there.
+    /// Returns the action at `index`, if there is one.
     pub fn get(&self, index: ActionIndex) -> Option<&ActionSpec> {
         self.actions.get(usize::from(index.0))
     }
 
-    /// The place of the action called `name`.
+    /// Returns the place of the action called `name`.
     pub fn index_of(&self, name: &str) -> Option<ActionIndex> {
         let index = self.actions.iter().position(|action| action.name == name)?;
         u16::try_from(index).ok().map(ActionIndex)

@@ -18,7 +18,7 @@ pub struct BenchmarkUri {
     path_start: usize,
 }
 
-/// A text that names no benchmark.
+/// The error for a text that names no benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a benchmark URI: write benchmark://<dataset>/<path>, generator://<dataset>/<seed> or file:///<path>"
@@ -26,27 +26,27 @@ pub struct BenchmarkUri {
 pub struct BenchmarkUriError(pub String);
 
 impl BenchmarkUri {
-    /// `benchmark`, `generator` or `file`.
+    /// Returns `benchmark`, `generator` or `file`.
     pub fn scheme(&self) -> &str {
         &self.text[..self.dataset_start - "://".len()]
     }
 
-    /// The dataset with its version; empty for `file:///…`.
+    /// Returns the dataset with its version; empty for `file:///…`.
     pub fn dataset(&self) -> &str {
         &self.text[self.dataset_start..self.path_start]
     }
 
-    /// What stands after the dataset and its slash. For `file:///a/b.c` it is `a/b.c`.
+    /// Returns the part after the dataset and its slash: `a/b.c` for `file:///a/b.c`.
     pub fn path(&self) -> &str {
         self.text.get(self.path_start + 1..).unwrap_or("")
     }
 
-    /// Scheme and dataset, e.g. `generator://csmith-v0`.
+    /// Returns scheme and dataset, e.g. `generator://csmith-v0`.
     pub fn dataset_uri(&self) -> &str {
         &self.text[..self.path_start]
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
@@ -78,14 +78,14 @@ impl fmt::Display for BenchmarkUri {
     }
 }
 
-/// Where a program comes from, as far as it is known. An empty text means: not known.
+/// Where a program comes from, as far as known. An empty text means that the field is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Provenance {
-    /// The program family, the unit of train/test splits: e.g. `debian/zlib`, `csmith`.
+    /// The program family, which is the unit of train/test splits: e.g. `debian/zlib`, `csmith`.
     pub family: String,
-    /// The licence as an SPDX expression where one is known.
+    /// The licence, as an SPDX expression if it is known as one.
     pub licence: String,
-    /// Where the source was taken from, with its version and checksum.
+    /// Where the source was taken from, with version and checksum.
     pub origin: String,
     /// The command that made the program from its source.
     pub compile_command: String,
@@ -94,11 +94,11 @@ pub struct Provenance {
 /// A program to optimise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Benchmark {
-    /// Its name, in canonical form.
+    /// The benchmark's name, in canonical form.
     pub uri: BenchmarkUri,
     /// The program as the environment's compiler reads it; for LLVM, bitcode.
     pub program: Arc<[u8]>,
-    /// Where it comes from.
+    /// Where the program comes from.
     pub provenance: Provenance,
 }
 

@@ -1,8 +1,7 @@
 use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
 
-/// What an environment is: its compiler and its spaces. Two environments with equal specs give the
-/// same states for the same actions; a lake holds the data of one spec and one of its action
-/// spaces.
+/// An environment's compiler and spaces. Two environments with equal specs give the same states for
+/// the same actions. A lake holds the data of one spec and one of its action spaces.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvironmentSpec {
     /// The name with its version, e.g. `llvm-v0`.
@@ -11,39 +10,39 @@ pub struct EnvironmentSpec {
     pub compiler: String,
     /// The target that it compiles for, e.g. `x86_64-pc-linux-gnu`.
     pub target: String,
-    /// The action spaces on offer; the first is the default.
+    /// The action spaces; the first is the default.
     pub action_spaces: Vec<ActionSpace>,
-    /// The observation spaces on offer.
+    /// The observation spaces.
     pub observation_spaces: Vec<ObservationSpace>,
-    /// The reward spaces on offer. All of one environment share one cost.
+    /// The reward spaces. All of them share one cost.
     pub reward_spaces: Vec<RewardSpace>,
-    /// What baselines are made by: the compiler's own pipelines, and a number that changes with
-    /// whatever else they depend on. Equal programs have equal baselines where this, compiler and
-    /// target are equal.
+    /// How baselines are made: the compiler's own pipelines, and a number that changes with
+    /// everything else that baselines depend on. Equal programs have equal baselines if this field,
+    /// the compiler and the target are equal.
     pub baselines: &'static str,
-    /// The observation space, of bytes, that serialises a state. Equal states give equal bytes, and
-    /// these are also a program of the environment, so that any state can be a benchmark.
+    /// The observation space, of bytes, that serialises a state. Equal states give equal bytes. The
+    /// bytes are also a program of the environment, so any state can be a benchmark.
     pub state_space: &'static str,
 }
 
 impl EnvironmentSpec {
-    /// The action space called `name`.
+    /// Returns the action space called `name`.
     pub fn action_space(&self, name: &str) -> Option<&ActionSpace> {
         self.action_spaces.iter().find(|space| space.name == name)
     }
 
-    /// The place of the observation space called `name`.
+    /// Returns the place of the observation space called `name`.
     pub fn observation_index(&self, name: &str) -> Option<ObservationIndex> {
         let index = self.observation_spaces.iter().position(|space| space.name == name)?;
         u8::try_from(index).ok().map(ObservationIndex)
     }
 
-    /// The place of [`EnvironmentSpec::state_space`].
+    /// Returns the place of [`EnvironmentSpec::state_space`].
     pub fn state_index(&self) -> ObservationIndex {
         self.observation_index(self.state_space).expect("a spec lists its own state space")
     }
 
-    /// The observation space at `index`.
+    /// Returns the observation space at `index`.
     pub fn observation_space(&self, index: ObservationIndex) -> Option<&ObservationSpace> {
         self.observation_spaces.get(usize::from(index.0))
     }

@@ -6,16 +6,16 @@ use super::FailureKind;
 /// Why an episode ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EpisodeOutcome {
-    /// It had the steps it was meant to have, or its caller went on to something else.
+    /// The episode took all its planned steps, or its caller turned to something else.
     Complete,
-    /// The environment ended it.
+    /// The environment ended the episode.
     Ended,
     /// The compiler failed.
     Failed(FailureKind),
 }
 
 impl EpisodeOutcome {
-    /// The word that stands in the lake: `complete`, `ended`, or the failure's kind.
+    /// Returns the word stored in the lake: `complete`, `ended`, or the failure's kind.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Complete => "complete",

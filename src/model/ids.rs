@@ -1,27 +1,27 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The name of a state: a hash of its content, 20 bytes. Which one is the environment's business:
-/// equal content gives equal ids, and any session of the environment finds the id of a serialised
+/// The name of a state: a 20-byte hash of its content. The environment chooses the hash: equal
+/// content gives equal ids, and any session of the environment computes the id of a serialised
 /// state from its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StateId(pub [u8; 20]);
 
 impl StateId {
-    /// Bytes of an id.
+    /// The length of an id in bytes.
     pub const LEN: usize = 20;
 
-    /// The id that a column holds.
+    /// Reads an id from a column's value.
     ///
     /// # Panics
     ///
-    /// When `bytes` are not [`StateId::LEN`]: columns of ids have that width.
+    /// If `bytes` are not [`StateId::LEN`] long: columns of ids have that width.
     pub fn from_slice(bytes: &[u8]) -> Self {
         Self(bytes.try_into().expect("an id has 20 bytes"))
     }
 
-    /// The first eight bytes as a big-endian signed integer: the column `state_key`, for sorting,
-    /// joins and pruning in readers that are slow on binary columns.
+    /// Returns the first eight bytes as a big-endian signed integer: the column `state_key`, for
+    /// sorting, joins and pruning in readers that are slow on binary columns.
     pub fn key(&self) -> i64 {
         self.0[..8].iter().fold(0, |key, &byte| (key << 8) | i64::from(byte))
     }
@@ -39,7 +39,7 @@ impl fmt::Debug for StateId {
     }
 }
 
-/// A text that is no state id: not 40 hexadecimal digits.
+/// The error for a text that is not a state id: 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a state id: 40 hexadecimal digits are wanted")]
 pub struct ParseStateIdError(pub String);
@@ -61,28 +61,28 @@ impl FromStr for StateId {
     }
 }
 
-/// The number of a run in its lake, counted from 1 in the order in which runs were begun.
+/// The number of a run in its lake. Runs are counted from 1 in the order in which they began.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RunId(pub i32);
 
-/// The name of an episode in its lake: the run in the upper half, the episode's ordinal within the
-/// run (from 0) in the lower. It depends on the run's arguments alone, never on which worker played
-/// it.
+/// The name of an episode in its lake. The upper half is the run; the lower half is the episode's
+/// ordinal within the run, from 0. The name depends on the run's arguments alone, never on the
+/// worker that played the episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EpisodeId(pub i64);
 
 impl EpisodeId {
-    /// The `ordinal`-th episode of `run`.
+    /// Returns the id of the `ordinal`-th episode of `run`.
     pub fn new(run: RunId, ordinal: u32) -> Self {
         Self((i64::from(run.0) << 32) | i64::from(ordinal))
     }
 
-    /// The run that the episode belongs to.
+    /// Returns the run of the episode.
     pub fn run(self) -> RunId {
         RunId(i32::try_from(self.0 >> 32).expect("the upper half of an i64 is an i32"))
     }
 
-    /// The episode's place within its run, from 0.
+    /// Returns the episode's ordinal within its run, from 0.
     pub fn ordinal(self) -> u32 {
         u32::try_from(self.0 & 0xffff_ffff).expect("masked to 32 bits")
     }

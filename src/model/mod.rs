@@ -1,4 +1,4 @@
-//! The words of the project as types. Nothing here reads, writes or serialises.
+//! The project's vocabulary as types. Nothing here reads, writes or serialises.
 //!
 //! | word | type |
 //! |---|---|

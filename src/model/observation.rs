@@ -20,24 +20,24 @@ pub enum ValueKind {
 /// A way to look at a state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObservationSpace {
-    /// The name, as CompilerGym's users know it, e.g. `InstCount`.
+    /// The name used by CompilerGym, e.g. `InstCount`.
     pub name: &'static str,
-    /// The form of its values.
+    /// The form of the space's values.
     pub kind: ValueKind,
-    /// True when the value depends on the benchmark alone and not on the state
-    /// (`IrInstructionCountOz`): such values are kept with the benchmark.
+    /// True if the value depends on the benchmark alone and not on the state
+    /// (`IrInstructionCountOz`). Such values are stored with the benchmark.
     pub of_benchmark: bool,
 }
 
 /// The value of an observation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Of a [`ValueKind::Scalar`].
+    /// A value of a [`ValueKind::Scalar`].
     Scalar(i64),
-    /// Of a [`ValueKind::Vector`]: as many numbers as the space has names.
+    /// A value of a [`ValueKind::Vector`]: as many numbers as the space has names.
     Vector(Box<[i32]>),
-    /// Of a [`ValueKind::Text`].
+    /// A value of a [`ValueKind::Text`].
     Text(String),
-    /// Of a [`ValueKind::Bytes`].
+    /// A value of a [`ValueKind::Bytes`].
     Bytes(Vec<u8>),
 }

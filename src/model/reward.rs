@@ -1,40 +1,40 @@
-/// Costs that belong to a benchmark: what its program costs untouched and after the compiler's own
-/// pipelines, by observation space name (`IrInstructionCountO0`, `…O3`, `…Oz`).
+/// The costs that belong to a benchmark: those of its program untouched and after the compiler's
+/// own pipelines, by observation space name (`IrInstructionCountO0`, `…O3`, `…Oz`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Baselines(pub Vec<(String, i64)>);
 
 impl Baselines {
-    /// The baseline called `name`.
+    /// Returns the baseline called `name`.
     pub fn get(&self, name: &str) -> Option<i64> {
         self.0.iter().find(|(known, _)| known == name).map(|&(_, cost)| cost)
     }
 }
 
-/// What a cost reduction is divided by.
+/// The divisor of a cost reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
-    /// By nothing: the reduction itself.
+    /// No divisor: the reward is the reduction itself.
     Absolute,
-    /// By the initial cost (`Norm`).
+    /// The initial cost, at least 1 (`Norm`).
     Initial,
-    /// By what the named baseline saves, but by at least 1: `max(initial - baseline, 1)`. Where the
-    /// baseline saves nothing, the reward is the reduction itself, as in CompilerGym.
+    /// The saving of the named baseline, at least 1: `max(initial - baseline, 1)`. If the baseline
+    /// saves nothing, the reward is the reduction itself, as in CompilerGym.
     Baseline(&'static str),
 }
 
 /// A way to score a step: the cost before less the cost after, to a scale.
 ///
-/// The definitions are those of CompilerGym's cost function rewards: over an episode a space's
-/// rewards add up to 1 when the program has become as good as its baseline.
+/// The definitions are those of CompilerGym's cost function rewards. If the scale is a baseline,
+/// the rewards of an episode add up to 1 when the program has become as good as that baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RewardSpace {
     /// The name, e.g. `IrInstructionCountOz`.
     pub name: &'static str,
-    /// The observation space that is the cost, e.g. `IrInstructionCount`.
+    /// The observation space that gives the cost, e.g. `IrInstructionCount`.
     pub cost: &'static str,
-    /// The baseline that is the initial cost, e.g. `IrInstructionCountO0`.
+    /// The baseline that gives the initial cost, e.g. `IrInstructionCountO0`.
     pub initial: &'static str,
-    /// What the reduction is divided by.
+    /// The divisor of the reduction.
     pub scale: Scale,
 }
 
@@ -49,7 +49,7 @@ pub struct RewardTracker {
 }
 
 impl RewardTracker {
-    /// Begins an episode whose initial state costs `cost`. All of `spaces` share one cost space.
+    /// Begins an episode whose initial state costs `cost`. All `spaces` share one cost space.
     ///
     /// # Errors
     ///
@@ -68,20 +68,20 @@ impl RewardTracker {
         Ok(Self { divisors, cost })
     }
 
-    /// The rewards of coming to a state that costs `cost`.
+    /// Returns the rewards of a step to a state that costs `cost`.
     pub fn advance(&mut self, cost: i64) -> Rewards {
         let reduction = as_f64(self.cost - cost);
         self.cost = cost;
         self.divisors.iter().map(|divisor| reduction / divisor).collect()
     }
 
-    /// The rewards of standing still.
+    /// Returns the rewards of a step that changes nothing.
     pub fn rest(&self) -> Rewards {
         vec![0.0; self.divisors.len()].into()
     }
 }
 
-/// Costs are instruction and byte counts, far below the 2^53 up to which f64 is exact.
+/// Converts a count of instructions or bytes, which is far below the 2^53 up to which f64 is exact.
 #[expect(clippy::cast_precision_loss, reason = "counts of instructions and bytes stay below 2^53")]
 fn as_f64(count: i64) -> f64 {
     count as f64

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use super::{Rewards, StateId};
 
-/// How a compiler failed on an action.
+/// How a compiler failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FailureKind {
-    /// It died: a signal, an abort, or an exit that nobody asked for.
+    /// The compiler died of a signal, an abort, or an exit that nobody asked for.
     Crash,
-    /// It used more CPU time, or stood still longer, than a step may.
+    /// The compiler used more CPU time, or stood still longer, than allowed.
     TimeOut,
-    /// It wanted more memory than a worker may have.
+    /// The compiler wanted more memory than a worker may have.
     OutOfMemory,
-    /// It produced a module that its own verifier rejects.
+    /// The compiler produced a module that its own verifier rejects.
     Verifier,
 }
 
@@ -21,7 +21,7 @@ impl FailureKind {
     /// Every kind.
     pub const ALL: [Self; 4] = [Self::Crash, Self::TimeOut, Self::OutOfMemory, Self::Verifier];
 
-    /// The word that stands in the lake.
+    /// Returns the word stored in the lake.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Crash => "crash",
@@ -46,12 +46,12 @@ impl FromStr for FailureKind {
     }
 }
 
-/// A failure of the compiler: data, not an error of ours.
+/// A failure of the compiler: data, not an error of steplake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// How it failed.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What is known about it, one line: the signal, the limit, the verifier's message.
+    /// The details on one line: the signal, the limit, or the verifier's message.
     pub detail: String,
 }
 
@@ -62,11 +62,11 @@ pub enum Outcome {
     State {
         /// The state's name.
         id: StateId,
-        /// False when it is the state from before the action.
+        /// False if the state is the one before the action.
         changed: bool,
-        /// True when the environment takes no further action in this episode.
+        /// True if the environment takes no further action in this episode.
         end_of_episode: bool,
-        /// True when other actions than before are on offer.
+        /// True if other actions than before are on offer.
         action_space_changed: bool,
     },
     /// The compiler failed. The episode is over; the session can be started again.
@@ -74,7 +74,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The state that the compiler holds, where it still lives.
+    /// Returns the state that the compiler holds; none if it failed.
     pub fn state(&self) -> Option<StateId> {
         match self {
             Self::State { id, .. } => Some(*id),
@@ -82,7 +82,7 @@ impl Outcome {
         }
     }
 
-    /// True when no further action can follow.
+    /// Returns whether no further action can follow.
     pub fn ends_episode(&self) -> bool {
         match self {
             Self::State { end_of_episode, .. } => *end_of_episode,
@@ -91,19 +91,21 @@ impl Outcome {
     }
 }
 
-/// What came of one action.
+/// The result of one action.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
     /// What the action led to.
     pub outcome: Outcome,
-    /// One reward for each of the environment's reward spaces, in its order; all NaN after a crash.
+    /// One reward for each of the environment's reward spaces, in its order; all NaN after a
+    /// failure.
     pub rewards: Rewards,
-    /// The time the compiler took over the action. Measured, hence never part of any identity.
+    /// The time that the compiler took for the action. It is measured, hence never part of any
+    /// identity.
     pub wall_time: Duration,
 }
 
 impl Step {
-    /// A step over which the compiler failed, in an environment with so many reward spaces.
+    /// Returns the step of a failed action, in an environment with `reward_spaces` reward spaces.
     pub fn failed(failure: Failure, reward_spaces: usize, wall_time: Duration) -> Self {
         let rewards = vec![f64::NAN; reward_spaces].into();
         Self { outcome: Outcome::Crashed(failure), rewards, wall_time }

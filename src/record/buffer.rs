@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use crate::store::Rows;
 
-/// Rows that make the writer commit before the flush interval is over.
+/// Rows at which the writer commits before the flush interval is over.
 const COMMIT_ROWS: usize = 1 << 14;
 
-/// Rows that may wait; with more, callers wait for the disk. A step without IR is about 150 bytes.
+/// Rows that may wait; beyond this, callers wait for the disk. A step without IR is about 150
+/// bytes.
 const WAITING_ROWS_MAX: usize = 1 << 18;
 
-/// Bytes of IR that make the writer commit.
+/// Bytes of IR at which the writer commits.
 const COMMIT_BYTES: usize = 8 << 20;
 
 /// Bytes of IR that may wait.
@@ -21,9 +22,9 @@ const WAITING_BYTES_MAX: usize = 64 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Buffer {
     waiting: Mutex<Waiting>,
-    /// Something came in, or the end has come.
+    /// Signals new rows, a flush or the end.
     filled: Condvar,
-    /// Something was committed.
+    /// Signals a commit or a failure.
     drained: Condvar,
 }
 
@@ -35,10 +36,10 @@ struct Waiting {
     since: Option<Instant>,
     closed: bool,
     flush: bool,
-    /// How many batches the writer has taken, and how many of them are durable.
+    /// The number of batches that the writer has taken; `durable` of them are durable.
     taken: u64,
     durable: u64,
-    /// Why nothing more can be written.
+    /// The reason why nothing more can be written.
     failure: Option<String>,
 }
 
@@ -46,11 +47,11 @@ struct Waiting {
 #[derive(Debug, Clone)]
 pub(super) struct WriterFailed(pub(super) String);
 
-/// What a writer finds when it looks.
+/// What the writer takes from the buffer.
 #[derive(Debug)]
 pub(super) enum Taken {
     Rows(Rows),
-    /// Nothing waited for the whole time.
+    /// No row came in the whole time.
     Nothing,
     /// Nothing waits and nothing will come.
     Closed,
@@ -61,8 +62,8 @@ impl Buffer {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts rows aside by `put`, which says how many rows and how many bytes of IR it added. Waits
-    /// while too much waits already.
+    /// Adds rows by `put`, which returns how many rows and how many bytes of IR it added. Waits
+    /// while too much is waiting.
     pub(super) fn push(
         &self,
         put: impl FnOnce(&mut Rows) -> (usize, usize),
@@ -90,8 +91,8 @@ impl Buffer {
         Ok(())
     }
 
-    /// The rows to commit next: when there are many, when the oldest has waited for `patience`,
-    /// when someone asked for a flush, or when the end has come; or nothing, after `patience`
+    /// Returns the rows to commit next: when there are many, when the oldest has waited for
+    /// `patience`, when someone asked for a flush, or at the end. Returns nothing after `patience`
     /// without rows.
     pub(super) fn take(&self, patience: Duration) -> Taken {
         let mut waiting = self.lock();
@@ -120,20 +121,20 @@ impl Buffer {
         }
     }
 
-    /// Says that the rows taken last are durable.
+    /// Marks the rows taken last as durable.
     pub(super) fn committed(&self) {
         let mut waiting = self.lock();
         waiting.durable = waiting.taken;
         self.drained.notify_all();
     }
 
-    /// Says that nothing more can be written.
+    /// Records that nothing more can be written.
     pub(super) fn fail(&self, reason: String) {
         self.lock().failure.get_or_insert(reason);
         self.drained.notify_all();
     }
 
-    /// Waits until all that was pushed before this call is durable.
+    /// Waits until everything pushed before this call is durable.
     pub(super) fn flush(&self) -> Result<(), WriterFailed> {
         let mut waiting = self.lock();
         let goal = waiting.taken + u64::from(waiting.count > 0);
@@ -145,7 +146,7 @@ impl Buffer {
         waiting.failure.clone().map_or(Ok(()), |reason| Err(WriterFailed(reason)))
     }
 
-    /// Says that nothing more will come.
+    /// Announces that nothing more will come.
     pub(super) fn close(&self) {
         self.lock().closed = true;
         self.filled.notify_one();

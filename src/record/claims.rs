@@ -1,10 +1,10 @@
 //! What the lake has already, and who is about to add what it lacks.
 //!
-//! The first recorder that comes to a state or a benchmark claims it, and says so once the rows are
-//! in the buffer. Until then others wait: what they record refers to those rows, and must not be
-//! committed before them. A claim that is dropped before, in a panic too, is given back, so that
-//! nobody waits in vain. Who holds the claim of a benchmark may go on to claim a state, never the
-//! other way round.
+//! The first recorder that reaches a state or a benchmark claims it, and meets the claim once the
+//! rows are in the buffer. Until then others wait: what they record refers to those rows, and must
+//! not be committed before them. A claim that is dropped earlier, also in a panic, is given back,
+//! so that nobody waits in vain. The holder of a benchmark's claim may also claim a state, but not
+//! the other way round.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,9 +18,9 @@ use crate::store::{self, KnownBenchmark, REPORT};
 #[derive(Debug)]
 pub(super) struct Claims {
     known: Mutex<Known>,
-    /// A claim was met or given back.
+    /// Signals that a claim was met or given back.
     settled: Condvar,
-    /// States whose observations were added.
+    /// Number of states whose observations were added.
     states_new: AtomicU64,
 }
 
@@ -32,11 +32,11 @@ struct Known {
     benchmarks: HashMap<String, KnownBenchmark>,
     /// States that somebody is observing just now.
     claimed: HashSet<StateId>,
-    /// Benchmarks whose row somebody is making just now.
+    /// Benchmarks whose row some recorder is making.
     benchmarks_claimed: HashSet<String>,
 }
 
-/// What a state still lacks in the lake, claimed by whoever holds this.
+/// A claim on what the lake still lacks of a state.
 #[derive(Debug)]
 pub(super) struct Claim<'a> {
     claims: &'a Claims,
@@ -56,7 +56,7 @@ pub(super) struct BenchmarkClaim<'a> {
 }
 
 impl Claims {
-    /// Nothing is claimed yet of what the lake lacks.
+    /// Starts with what the lake knows, and no claims.
     pub(super) fn new(known: store::Known) -> Self {
         let known = Known {
             observed: known.observed,
@@ -69,7 +69,7 @@ impl Claims {
         Self { known, settled: Condvar::new(), states_new }
     }
 
-    /// A thread that panicked has left whole values behind: each is changed in one step.
+    /// Ignores poisoning: a panic leaves whole values behind, since each changes in one step.
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -78,14 +78,14 @@ impl Claims {
         self.settled.wait(known).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// States whose observations were added.
+    /// Returns the number of states whose observations were added.
     pub(super) fn states_new(&self) -> u64 {
         self.states_new.load(Ordering::Relaxed)
     }
 
-    /// Claims what the lake does not have of `state` yet, its IR only where that is wanted: it may
-    /// be wanted later, at a place where the state is a keyframe. Waits while another holds such a
-    /// claim.
+    /// Claims what the lake lacks of `state`, its IR only if `wants_ir`: it may be wanted later, at
+    /// a place where the state is a keyframe. Waits while another recorder holds a claim on the
+    /// state.
     pub(super) fn state(&self, state: StateId, wants_ir: bool) -> Claim<'_> {
         let mut known = self.known();
         while known.claimed.contains(&state) {
@@ -164,7 +164,7 @@ fn difference(there: &KnownBenchmark, found: &KnownBenchmark) -> Option<String> 
 }
 
 impl Claim<'_> {
-    /// Says that what was claimed is in the buffer.
+    /// Declares that what was claimed is in the buffer.
     pub(super) fn meet(mut self) {
         self.met = true;
     }
@@ -194,7 +194,7 @@ impl Drop for Claim<'_> {
 }
 
 impl BenchmarkClaim<'_> {
-    /// Says that the row is in the buffer.
+    /// Declares that the row is in the buffer.
     pub(super) fn meet(mut self) {
         self.met = true;
     }
@@ -270,7 +270,7 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert!(!some_are_held(&claims));
-        // Everything is still to be done, under another digest too: no row of the first one was
+        // Everything can be claimed again, under another digest too: no row of the first one was
         // written.
         let claim = claims.state(STATE, true);
         assert!(claim.observations && claim.ir);
@@ -284,7 +284,7 @@ mod tests {
         claims.state(STATE, true).meet();
         claims.benchmark(URI, &program("a")).unwrap().unwrap().meet();
         for _ in 0..2 {
-            // A claim of nothing gives nothing back.
+            // An empty claim gives nothing back.
             let again = claims.state(STATE, true);
             assert!(!again.observations && !again.ir);
         }
@@ -303,7 +303,7 @@ mod tests {
         let again = claims.state(STATE, false);
         assert!(!again.observations && !again.ir);
         drop(again);
-        // Given back, it is still wanted.
+        // Once given back, the IR can be claimed again.
         for _ in 0..2 {
             let keyframe = claims.state(STATE, true);
             assert!(!keyframe.observations && keyframe.ir);

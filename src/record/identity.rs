@@ -1,9 +1,9 @@
-//! What a lake of an environment is a lake of.
+//! The identity of a lake that records an environment.
 
 use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, ValueKind};
 use crate::store::{FORMAT_VERSION, Identity, RecordedObservation};
 
-/// Which spaces a lake records, in this order; where it says nothing, all that can be recorded.
+/// The spaces that a lake records, in this order; `None` stands for all that can be recorded.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
     /// The names of the observation spaces.
@@ -12,7 +12,7 @@ pub struct Choice<'a> {
     pub rewards: Option<&'a [String]>,
 }
 
-/// What cannot be chosen.
+/// Why a choice is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChoiceError {
@@ -21,22 +21,23 @@ pub enum ChoiceError {
     Unknown {
         /// `observation` or `reward`.
         kind: &'static str,
-        /// What was chosen.
+        /// The chosen name.
         name: String,
-        /// What there is to choose from.
+        /// The names to choose from.
         known: String,
     },
-    /// A space was chosen more than once; it is one column.
+    /// A space was chosen more than once, but is one column.
     #[error("the {kind} space `{name}` is chosen more than once")]
     Twice {
         /// `observation` or `reward`.
         kind: &'static str,
-        /// What was chosen.
+        /// The chosen name.
         name: String,
     },
 }
 
-/// The identity of a lake that records the environment of `spec` with one of its action spaces.
+/// Returns the identity of a lake that records the environment of `spec` with one of its action
+/// spaces.
 ///
 /// # Errors
 ///
@@ -61,7 +62,7 @@ pub fn identity(
     })
 }
 
-/// The columns of an observation space: none of what belongs to the benchmark or has no fixed
+/// Returns the columns of an observation space; none if it belongs to the benchmark or has no fixed
 /// width.
 fn recorded(space: &ObservationSpace) -> Option<RecordedObservation> {
     let features = match &space.kind {
@@ -74,7 +75,7 @@ fn recorded(space: &ObservationSpace) -> Option<RecordedObservation> {
     Some(RecordedObservation { name: space.name.to_owned(), width, features })
 }
 
-/// Those of `all` that are called by the `names`, in their order.
+/// Returns the elements of `all` that `names` lists, in the order of `names`; all without `names`.
 fn chosen<T: Clone>(
     kind: &'static str,
     all: Vec<T>,

@@ -1,9 +1,9 @@
-//! Rebuilding: the IR of states that are not stored, by replaying the recorded way from one that
-//! is.
+//! Rebuilding: the IR of states that are not stored, by replaying the recorded way from a stored
+//! state.
 //!
-//! What comes out is proved: each step leads to the state that was recorded, and the id of what is
-//! handed out is found once more, from its bytes alone. A way that leads elsewhere this time gives
-//! way to another recorded one, and in the end to an error; a wrong text is never given.
+//! The result is proved: each step leads to the recorded state, and the id of every returned state
+//! is computed once more from its bytes alone. If a way leads elsewhere this time, another recorded
+//! way is tried; if none is left, the result is an error. A wrong text is never returned.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
@@ -14,15 +14,15 @@ use crate::env::{Environment, Session, SessionError};
 use crate::model::{ActionIndex, Outcome, StateId, Value};
 use crate::store::{Snapshot, StoreError, Trail};
 
-/// What became of a state: its serialisation; nothing, where the lake was never to hold it; or what
-/// stood in the way.
+/// The result for one state: its serialisation; `None`, if the lake was never meant to hold it; or
+/// why it could not be rebuilt.
 pub type Rebuilt = Result<Option<Vec<u8>>, Obstacle>;
 
-/// Why a state could not be rebuilt. Of several ways, the last one that was tried.
+/// Why a state could not be rebuilt; if several ways were tried, why the last one failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The lake has lost the state that the way begins in.
+    /// The lake has lost the state in which the way begins.
     #[error(
         "the IR of state {state} is rebuilt from that of keyframe {keyframe}, which is not in the lake: \
          `steplake verify` says what is damaged, and the table `losses` what repairs had to drop"
@@ -30,10 +30,10 @@ pub enum Obstacle {
     MissingKeyframe {
         /// The state.
         state: StateId,
-        /// The state that is not stored and should be.
+        /// The state that should be stored but is not.
         keyframe: StateId,
     },
-    /// The replay went another way than what was recorded.
+    /// The replay diverged from the recorded steps.
     #[error(
         "the IR of state {state} cannot be rebuilt: on the recorded way from stored state {start}, {action} \
          led to {found} this time, and no other recorded way leads there either"
@@ -41,37 +41,37 @@ pub enum Obstacle {
     Elsewhere {
         /// The state.
         state: StateId,
-        /// The state that the way begins in.
+        /// The state in which the way begins.
         start: StateId,
-        /// Where the way was left: an action, or the start itself.
+        /// The point of divergence: an action, or the start itself.
         action: String,
-        /// What came instead: a state, or how the compiler failed.
+        /// The result there: a state, or how the compiler failed.
         found: String,
     },
 }
 
-/// Why states are not rebuilt.
+/// Why states were not rebuilt.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RebuildError {
     /// The lake cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// One of the states cannot be had.
+    /// One of the states could not be rebuilt.
     #[error(transparent)]
     State(#[from] Obstacle),
-    /// No replay can be done here.
+    /// No replay is possible here.
     #[error("the IR of state {state} is not stored, and it cannot be rebuilt here")]
     Unavailable {
-        /// One of the states that were asked for.
+        /// One of the requested states.
         state: StateId,
-        /// What keeps it from being done.
+        /// The reason.
         source: ReplayError,
     },
 }
 
-/// Gives the IR of any state, stored or not. Opens sessions as they are needed, one for each thread
-/// that asks at the same time, and keeps them for later.
+/// Provides the IR of any state, stored or not. Opens sessions on demand, one for each thread that
+/// asks at the same time, and keeps them for later.
 #[derive(Debug)]
 pub struct Rebuilder {
     environment: Box<dyn Environment>,
@@ -88,17 +88,18 @@ impl std::fmt::Debug for Idle {
 }
 
 impl Rebuilder {
-    /// Replays in `environment`: let its sessions be in worker processes where a replay may crash.
+    /// Replays in `environment`. If a replay may crash, its sessions should be in worker processes.
     pub fn new(environment: Box<dyn Environment>) -> Self {
         Self { environment, idle: Mutex::default() }
     }
 
-    /// The serialisation of each state, in the order asked for, stored or rebuilt; none where the
-    /// lake was never to hold it. All are in memory at once: ask for a few dozen at a time.
+    /// Returns the serialisation of each state, stored or rebuilt, in the order of `states`; `None`
+    /// if the lake was never meant to hold it. All are in memory at once: ask for a few dozen at a
+    /// time.
     ///
     /// # Errors
     ///
-    /// See [`RebuildError`]. One state that cannot be had fails all.
+    /// See [`RebuildError`]. If one state cannot be rebuilt, the call fails.
     pub fn ir(
         &self,
         snapshot: &Snapshot,
@@ -113,11 +114,11 @@ impl Rebuilder {
         Ok(found)
     }
 
-    /// The same of states that are known not to be stored.
+    /// Does the same as [`Rebuilder::ir`] for states that are known not to be stored.
     ///
     /// # Errors
     ///
-    /// See [`RebuildError`]. One state that cannot be had fails all.
+    /// See [`RebuildError`]. If one state cannot be rebuilt, the call fails.
     pub fn rebuild(
         &self,
         snapshot: &Snapshot,
@@ -140,12 +141,12 @@ impl Rebuilder {
     }
 }
 
-/// Rebuilds states, in the order asked for. `session` is opened when it is first needed.
+/// Rebuilds states, in the order of `states`. Opens `session` when it is first needed.
 ///
 /// # Errors
 ///
-/// When the lake cannot be read, when the environment is another one than the lake's or cannot be
-/// had, and when a session fails in a way that is not the compiler's.
+/// If the lake cannot be read, if the environment differs from the lake's or is not available, or
+/// if a session fails in a way that is not the compiler's.
 pub(super) fn rebuild(
     environment: &dyn Environment,
     session: &mut Option<Box<dyn Session>>,
@@ -182,7 +183,7 @@ pub(super) fn rebuild(
             }
         }
     }
-    // A state may be asked for twice.
+    // A state may be requested twice.
     Ok(states.iter().map(|state| results.get(state).cloned().unwrap_or(Ok(None))).collect())
 }
 
@@ -190,21 +191,22 @@ fn is_had(results: &HashMap<StateId, Rebuilt>, state: StateId) -> bool {
     matches!(results.get(&state), Some(Ok(_)))
 }
 
-/// One replay, and the states that lie on its way: after how many steps, and which.
+/// One replay, with the states on its way: after how many steps, and which.
 #[derive(Debug, PartialEq, Eq)]
 struct Leg<'a> {
     steps: &'a [(ActionIndex, StateId)],
     stops: Vec<(usize, StateId)>,
 }
 
-/// As few replays as it takes: a trail that is the beginning of another needs none of its own.
+/// Combines trails into few replays: a trail that is a prefix of another needs no replay of its
+/// own.
 fn legs(mut trails: Vec<(&Trail, StateId)>) -> Vec<Leg<'_>> {
     trails.sort_unstable();
     let mut legs: Vec<Leg<'_>> = Vec::new();
     for (trail, state) in trails.into_iter().rev() {
         let stop = (trail.steps.len(), state);
         match legs.last_mut() {
-            // In this order a trail comes right after those that it is the beginning of.
+            // In this order a trail directly follows those of which it is a prefix.
             Some(leg) if leg.steps.starts_with(&trail.steps) => leg.stops.push(stop),
             _ => legs.push(Leg { steps: &trail.steps, stops: vec![stop] }),
         }
@@ -215,7 +217,7 @@ fn legs(mut trails: Vec<(&Trail, StateId)>) -> Vec<Leg<'_>> {
     legs
 }
 
-/// Where a replay left the recorded way, and what came instead.
+/// Where a replay left the recorded way, and the result there.
 #[derive(Debug, Clone)]
 struct Astray {
     action: String,
@@ -231,7 +233,7 @@ struct Guide<'a> {
 }
 
 impl Guide<'_> {
-    /// Goes one leg, and takes down the states on its way.
+    /// Replays one leg, and collects the states on its way.
     fn go(
         &mut self,
         program: &[u8],
@@ -263,7 +265,7 @@ impl Guide<'_> {
         Ok(())
     }
 
-    /// Replays steps as far as each leads where it led before.
+    /// Replays steps as long as each leads to the recorded state.
     fn walk(&mut self, steps: &[(ActionIndex, StateId)]) -> Result<Option<Astray>, SessionError> {
         let actions: Vec<ActionIndex> = steps.iter().map(|&(action, _)| action).collect();
         let (mut ahead, mut astray) = (steps.iter(), None);
@@ -281,7 +283,7 @@ impl Guide<'_> {
         Ok(astray)
     }
 
-    /// The serialisation of the present state, if it is what its name says.
+    /// Returns the serialisation of the current state, if its bytes have the id `state`.
     fn proved(&mut self, state: StateId) -> Result<Result<Vec<u8>, Astray>, SessionError> {
         let found = match self.session.observe(self.environment.spec().state_index())? {
             Value::Bytes(bytes) => match self.session.identify(&bytes) {
@@ -298,7 +300,7 @@ impl Guide<'_> {
     }
 }
 
-/// What was come to instead of `expected`, if it is something else.
+/// Describes the outcome if it is not the state `expected`.
 fn left(outcome: &Outcome, expected: StateId) -> Option<String> {
     match outcome {
         Outcome::State { id, .. } => (*id != expected).then(|| format!("state {id}")),

@@ -1,8 +1,8 @@
-//! Recomputing: what a lake says of its states and programs, found out once more by the compiler.
+//! Recomputing: has the compiler check what a lake says of its states and programs.
 //!
-//! The store proves without one that the bytes of a stored state are those that were written. That
-//! they are the state whose id they stand under, and that a program costs what its row says, only
-//! the environment can tell.
+//! The store can prove by itself that the bytes of a stored state are those that were written. Only
+//! the environment can tell whether they are the state with that id, and whether a program costs
+//! what its row says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,27 +20,26 @@ use crate::store::{
     Finding, Identity, REPORT, ScanColumns, Snapshot, StoreError, StoredState, Table,
 };
 
-/// States that wait for each session at most.
+/// Most states that wait for each session.
 const STATES_WAITING: usize = 2;
 
-/// What came of recomputing the ids of stored states.
+/// The result of recomputing the ids of stored states.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ids {
-    /// States whose ids were recomputed.
+    /// Number of states whose ids were recomputed.
     pub compared: u64,
-    /// Those that came out otherwise: of each file the first, and how many more.
+    /// States with another id: the first of each file, and how many more.
     pub findings: Vec<Finding>,
-    /// What keeps the compiler from being had. Then not all of them were recomputed, or none.
+    /// Why the compiler is not available. Then some or all ids were not recomputed.
     pub unavailable: Option<String>,
 }
 
-/// Recomputes the ids of the states that `read` hands to its argument, on `jobs` sessions, while
+/// Recomputes the ids of the states that `read` passes to its argument, on `jobs` sessions, while
 /// `read` goes on.
 ///
 /// # Errors
 ///
-/// When a session fails in a way that is neither the compiler's nor that the compiler cannot be
-/// had.
+/// If a session fails in a way that is neither the compiler's nor a lack of the compiler.
 pub fn ids<R>(
     environment: &dyn Environment,
     jobs: usize,
@@ -54,7 +53,7 @@ pub fn ids<R>(
             scope.spawn(move || compare(environment, &receiver))
         };
         let workers: Vec<_> = (0..jobs.max(1)).map(compare).collect();
-        // The last session to end takes the receiver with it, so that nobody waits for it.
+        // The last session to end drops the receiver, so that the sender does not wait for it.
         drop(receiver);
         let read = read(&mut |stored| drop(sender.send(stored)));
         drop(sender);
@@ -67,16 +66,16 @@ pub fn ids<R>(
     })
 }
 
-/// What one session found, or all together.
+/// The findings of one session, or of all.
 #[derive(Debug, Default)]
 struct Compared {
     states: u64,
-    /// By file and kind: the smallest state, what is wrong with it, and how many there are.
+    /// By file and kind: the smallest state, its problem, and the number of such states.
     wrong: BTreeMap<(PathBuf, Kind), (StateId, String, u64)>,
     unavailable: Option<String>,
 }
 
-/// How a stored state is not what its id says.
+/// How a stored state contradicts its id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Another,
@@ -115,7 +114,7 @@ impl Compared {
     }
 }
 
-/// Takes states as they come, until there are no more or no compiler.
+/// Takes states until there are no more, or there is no compiler.
 fn compare(
     environment: &dyn Environment,
     states: &Mutex<Receiver<StoredState>>,
@@ -152,7 +151,7 @@ fn compare(
     }
 }
 
-/// The id of the state that bytes are, or why they are none.
+/// Returns the id of the state with these bytes, or why they are no state.
 fn identified(
     session: &mut Box<dyn Session>,
     bitcode: &[u8],
@@ -161,7 +160,7 @@ fn identified(
     loop {
         match session.identify(bitcode) {
             Ok(id) => return Ok(Ok(id)),
-            // A worker may have died of something else: a second, fresh one tells.
+            // The worker may have died of something else; a second, fresh worker tells.
             Err(SessionError::Worker(_)) if !is_second => is_second = true,
             Err(SessionError::BadProgram { detail, .. } | SessionError::Worker(detail)) => {
                 return Ok(Err(detail));
@@ -171,28 +170,28 @@ fn identified(
     }
 }
 
-/// What came of recomputing the baselines of programs.
+/// The result of recomputing the baselines of programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BaselineReport {
-    /// Programs of which the lake has baselines.
+    /// Number of programs with baselines in the lake.
     pub programs: usize,
-    /// Programs whose baselines were recomputed.
+    /// Number of programs whose baselines were recomputed.
     pub compared: usize,
-    /// Programs that were passed over, since the lake has no IR of their first states.
+    /// Number of programs that were skipped, since the lake has no IR of their first states.
     pub without_ir: usize,
-    /// Those of the compared ones that came out otherwise: one line each.
+    /// The compared programs with different baselines: one line each.
     pub differing: Vec<String>,
 }
 
-/// A program and what the lake says of it.
+/// A program and its recorded baselines.
 struct Measured {
     uri: String,
     initial_state: StateId,
     baselines: Baselines,
 }
 
-/// Recomputes the baselines of `count` programs, of all where there are fewer, on `jobs` sessions:
-/// from their first states, as the lake has them. `seed` fixes which programs.
+/// Recomputes the baselines of `count` programs, or of all if there are fewer, on `jobs` sessions,
+/// from their first states in the lake. `seed` fixes which programs.
 ///
 /// # Errors
 ///
@@ -208,8 +207,8 @@ pub fn baselines(
     let drawn = drawn(snapshot, seed)?;
     let mut report = BaselineReport { programs: drawn.len(), ..BaselineReport::default() };
     let (mut drawn, mut sample) = (drawn.into_iter().peekable(), Vec::new());
-    // All that are lacking at once: a question costs as much for many states as for one, where they
-    // lie together.
+    // Looks up all missing states at once: a lookup costs as much for many states as for one, if
+    // they lie together.
     while sample.len() < count && drawn.peek().is_some() {
         let next: Vec<Measured> = drawn.by_ref().take(count - sample.len()).collect();
         let states: Vec<StateId> = next.iter().map(|measured| measured.initial_state).collect();
@@ -244,7 +243,7 @@ pub fn baselines(
     Ok(report)
 }
 
-/// The programs with baselines, in a random order that `seed` fixes.
+/// Returns the programs with baselines, in a random order fixed by `seed`.
 fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, StoreError> {
     let names = &snapshot.identity().baselines;
     let mut programs = Vec::new();
@@ -260,7 +259,7 @@ fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, StoreError> {
                     .is_valid(row)
                     .then(|| (name.clone(), column.as_primitive::<Int64Type>().value(row)))
             };
-            // A repair may have lost them.
+            // A repair may have lost the baselines.
             let Some(baselines) = names.iter().map(baseline).collect() else { continue };
             let id = batch["initial_state_id"].as_fixed_size_binary().value(row);
             programs.push(Measured {
@@ -277,7 +276,7 @@ fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, StoreError> {
     Ok(drawn.into_iter().map(|(_, program)| program).collect())
 }
 
-/// What a program's baselines are now, where they are others than the lake says.
+/// Describes a program's current baselines if they differ from those in the lake.
 fn difference(
     session: &mut dyn Session,
     lake: &Identity,

@@ -14,27 +14,26 @@ use crate::store::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, Rows, StepRow, bitcode_sha1,
 };
 
-/// The level at which states are compressed. On bitcode, 3 saves a tenth of the bytes of level 1
-/// for half a percent of a step's time; higher ones save little more and cost several times as
-/// much.
+/// The compression level of states. On bitcode, level 3 saves a tenth of the bytes of level 1 for
+/// half a percent of a step's time; higher levels save little more and cost several times as much.
 const IR_COMPRESSION_LEVEL: i32 = 3;
 
-/// When an episode's own row, which says that the episode is whole, is written.
+/// When to write an episode's own row, which marks the episode as complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Settle {
-    /// When it ends.
+    /// At the episode's end.
     AtItsEnd,
-    /// When the caller says so: [`Recorder::finish`] gives the row out.
+    /// When the caller says so: [`Recorder::finish`] returns the row.
     ByCaller,
 }
 
-/// What is to be written about the next episode. Without one, episodes are numbered as they begin,
-/// and settle at their end.
+/// What to record about the next episodes. Without a plan, episodes are numbered as they begin, and
+/// settle at their end.
 #[derive(Debug, Clone)]
 pub struct EpisodePlan {
-    /// Its place in the run; `None` for the next one.
+    /// The place of the episode in the run; `None` for the next one.
     pub ordinal: Option<u32>,
-    /// The seed that its actions were drawn from.
+    /// The seed of its actions.
     pub seed: i64,
     /// The name of the policy that chose its actions.
     pub policy: String,
@@ -48,7 +47,7 @@ impl Default for EpisodePlan {
     }
 }
 
-/// A session that records what it does. It returns exactly what the session that it wraps returns.
+/// A session that records what it does. It returns exactly what the wrapped session returns.
 ///
 /// An episode ends when the environment ends it, when the next one starts, on [`Recorder::finish`],
 /// or when the recorder is dropped. A failed start is an episode without steps. A fork is an
@@ -67,7 +66,7 @@ impl std::fmt::Debug for Recorder {
     }
 }
 
-/// An episode under way.
+/// An open episode.
 #[derive(Debug, Clone)]
 struct Open {
     id: EpisodeId,
@@ -87,16 +86,16 @@ impl Recorder {
         Self { inner, shared, plan: EpisodePlan::default(), episode: None, compressor }
     }
 
-    /// Says what is to be written about the episodes that begin from now on.
+    /// Sets what to record about the episodes that begin from now on.
     pub fn plan(&mut self, plan: EpisodePlan) {
         self.plan = plan;
     }
 
-    /// Ends the episode under way. Gives its row out where it settles by its caller.
+    /// Ends the open episode. Returns its row if it settles by its caller.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Visit`] when the writer has failed.
+    /// [`SessionError::Visit`] if the writer has failed.
     pub fn finish(&mut self) -> Result<Option<EpisodeRow>, SessionError> {
         let Some(open) = self.episode.take() else { return Ok(None) };
         let (outcome, detail) = open.end.unwrap_or((EpisodeOutcome::Complete, None));
@@ -114,14 +113,14 @@ impl Recorder {
         self.close(row, settle)
     }
 
-    /// Takes down a failed start: an episode that has a row, and no steps. Gives the row out where
-    /// it settles by its caller.
+    /// Records a failed start: an episode that has a row, and no steps. Returns the row if it
+    /// settles by its caller.
     ///
-    /// [`Session::start`] does this by itself, but where the episode settles by its caller.
+    /// [`Session::start`] does this by itself, unless the episode settles by its caller.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Visit`] when the writer has failed.
+    /// [`SessionError::Visit`] if the writer has failed.
     pub fn fail(
         &mut self,
         benchmark: &BenchmarkUri,
@@ -214,7 +213,7 @@ impl Recorder {
     }
 }
 
-/// What it takes to write a row, apart from the session.
+/// What writing a row requires, apart from the session.
 struct Writing<'a> {
     shared: &'a Shared,
     compressor: &'a mut zstd::bulk::Compressor<'static>,
@@ -275,7 +274,7 @@ struct Fresh {
     ir: Option<IrRow>,
 }
 
-/// Puts rows aside that are to be committed together.
+/// Buffers rows that must be committed together.
 fn put(
     shared: &Shared,
     step: StepRow,
@@ -299,7 +298,7 @@ fn count(rows: &Rows) -> usize {
 }
 
 impl Open {
-    /// The row of the step that has just been made.
+    /// Returns the row of the step just made.
     fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRow {
         self.steps += 1;
         let keyframe = shared.is_keyframe(&mut self.count, action, &step.outcome);

@@ -1,4 +1,4 @@
-//! One run's recording: what is recorded, what is known already, and the thread that commits.
+//! One run's recording: what to record, what is already known, and the thread that commits.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -16,16 +16,16 @@ use crate::model::{
 };
 use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
 
-/// What is recorded, and how.
+/// What to record, and how.
 #[derive(Debug, Clone)]
 pub struct RecordingOptions {
-    /// Of which states the serialised state itself is kept (`ir`): of
-    /// [keyframes](crate::env::KeyframeCount), of which there is one after so many changes of state
-    /// at the latest. After every one by default: then it is kept of all states.
+    /// The distance of [keyframes](crate::env::KeyframeCount), whose serialised states (`ir`) are
+    /// stored: there is one after at most this many changes of state. By default every change makes
+    /// one, so all states are stored; `None` stores none.
     pub keyframes: Option<NonZeroU32>,
-    /// The bound of what a kill or a power cut may take. See the [module](super).
+    /// The most that a kill or a power cut may take. See the [module](super).
     pub flush_interval: Duration,
-    /// Whether the hot log is sealed in the background when it has grown.
+    /// Whether to seal the hot log in the background when it has grown.
     pub seal: bool,
 }
 
@@ -36,11 +36,11 @@ impl Default for RecordingOptions {
     }
 }
 
-/// What keeps a recording from going on.
+/// Why a recording cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
-    /// The lake does not take it.
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The lake wants an observation or reward space that the environment does not have.
@@ -51,15 +51,15 @@ pub enum RecordError {
         /// The environment.
         environment: &'static str,
     },
-    /// The thread that commits cannot be started.
+    /// The committing thread cannot be started.
     #[error("the writer thread cannot be started")]
     NoThread(#[source] std::io::Error),
-    /// The thread that commits has panicked: a defect of steplake.
+    /// The committing thread has panicked: a defect of steplake.
     #[error("the writer thread panicked: this is a defect, please report it")]
     WriterPanicked,
 }
 
-/// A run under way in a lake.
+/// A run that is being recorded in a lake.
 #[derive(Debug)]
 pub struct Recording {
     shared: Arc<Shared>,
@@ -78,7 +78,7 @@ pub(super) struct Shared {
     pub(super) keyframes: Option<NonZeroU32>,
     /// The space that serialises a state.
     pub(super) state_space: ObservationIndex,
-    /// What is known of each action.
+    /// The flags of each action.
     flags: Vec<ActionFlags>,
     /// The names of the environment's baselines.
     baselines: Vec<&'static str>,
@@ -90,12 +90,11 @@ pub(super) struct Shared {
 static ASKERS: AtomicU64 = AtomicU64::new(1);
 
 impl Recording {
-    /// Goes on recording `run`, which `writer` has begun.
+    /// Continues recording `run`, which `writer` has begun.
     ///
     /// # Errors
     ///
-    /// [`RecordError::MissingSpace`] when the lake records what `spec` does not have; what the
-    /// store says.
+    /// [`RecordError::MissingSpace`] if the lake records what `spec` lacks; errors of the store.
     pub fn begin(
         writer: Writer,
         spec: &EnvironmentSpec,
@@ -115,7 +114,7 @@ impl Recording {
             position.ok_or_else(|| missing(name))
         };
         let rewards = identity.rewards.iter().map(reward).collect::<Result<_, _>>()?;
-        // As the session has them: the lake's may be of another probe.
+        // The session's own flags: those in the lake may come from another probe.
         let space = spec.action_space(&identity.action_space.name);
         let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
         let flags = space.actions.iter().map(|action| action.flags).collect();
@@ -150,12 +149,12 @@ impl Recording {
         Ok(Self { shared, thread })
     }
 
-    /// Wraps a session. What it does from now on is recorded.
+    /// Wraps a session, to record what it does from now on.
     pub fn recorder(&self, session: Box<dyn Session>) -> Recorder {
         Recorder::new(session, Arc::clone(&self.shared))
     }
 
-    /// The run that is recorded.
+    /// Returns the recorded run.
     pub fn run(&self) -> RunId {
         self.shared.run
     }
@@ -175,7 +174,7 @@ impl Recording {
         self.shared.claims.states_new()
     }
 
-    /// Gives episodes that are begun without a plan the ordinals from `ordinal` on.
+    /// Gives episodes that begin without a plan the ordinals from `ordinal` on.
     pub fn number_from(&self, ordinal: u32) {
         self.shared.ordinal_next.store(ordinal, Ordering::Relaxed);
     }
@@ -184,21 +183,20 @@ impl Recording {
         &self.shared
     }
 
-    /// Waits until all that was recorded before this call is durable.
+    /// Waits until everything recorded before this call is durable.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Visit`] when the writer has failed; [`Recording::close`] says why.
+    /// [`SessionError::Visit`] if the writer has failed; [`Recording::close`] returns the reason.
     pub fn flush(&self) -> Result<(), SessionError> {
         Ok(self.shared.buffer.flush()?)
     }
 
-    /// Commits what waits and gives the writer back. Recorders that are still about can record no
-    /// more.
+    /// Commits what waits and returns the writer. Recorders that still exist can record no more.
     ///
     /// # Errors
     ///
-    /// Why the writer failed, if it did: what was durable then still is.
+    /// The writer's error, if it failed; what was durable by then remains durable.
     pub fn close(self) -> Result<Writer, RecordError> {
         self.shared.buffer.close();
         let writer = self.thread.join().map_err(|_panic| RecordError::WriterPanicked)?;
@@ -213,7 +211,7 @@ impl From<WriterFailed> for SessionError {
 }
 
 impl Shared {
-    /// Writes the rows of episodes whose place in the run is settled.
+    /// Writes the rows of settled episodes.
     pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), WriterFailed> {
         if settled.is_empty() {
             return Ok(());
@@ -229,7 +227,7 @@ impl Shared {
         EpisodeId::new(self.run, self.ordinal_next.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// What sessions should send along: `wished` by the caller, and what is recorded.
+    /// Returns what sessions should send along: what the caller `wished`, and what is recorded.
     pub(super) fn watch(&self, wished: &Watch) -> Watch {
         let mut spaces = wished.spaces.clone();
         for space in &self.observed {
@@ -240,7 +238,7 @@ impl Shared {
         Watch { spaces, keyframes: self.keyframes, asker: self.asker }
     }
 
-    /// Takes a step into account: whether the state that it led to is a keyframe.
+    /// Counts a step, and returns whether the state to which it led is a keyframe.
     pub(super) fn is_keyframe(
         &self,
         count: &mut KeyframeCount,
@@ -268,8 +266,7 @@ impl Drop for LastWord<'_> {
     }
 }
 
-/// Commits what comes until the end, and has the hot log sealed on another thread when it has
-/// grown.
+/// Commits rows until the end, and has another thread seal the hot log when it has grown.
 fn write(
     mut writer: Writer,
     buffer: &Buffer,

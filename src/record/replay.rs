@@ -1,7 +1,7 @@
-//! Replaying: recorded transitions, run again in the live environment from their stored states.
+//! Replaying: runs recorded transitions again in the live environment, from their stored states.
 //!
-//! This is what makes a lake worth trusting: a transition that comes out otherwise is either an
-//! action that depends on more than the state (its flags say so) or a defect.
+//! This makes a lake worth trusting: a transition with another result reveals an action that
+//! depends on more than the state (its flags say so), or a defect.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Outcome, Provenance, StateId};
 use crate::store::{Identity, Snapshot, StoreError, Table};
 
-/// A transition as it was recorded.
+/// A recorded transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
     /// The state before.
@@ -27,31 +27,31 @@ pub struct Edge {
     pub next: StateId,
 }
 
-/// A transition that came out otherwise.
+/// A transition with another result than recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disagreement {
-    /// The transition as it was recorded.
+    /// The recorded transition.
     pub edge: Edge,
-    /// What came of it: another state, or how the compiler failed.
+    /// The result of the replay: another state, or how the compiler failed.
     pub found: Outcome,
 }
 
-/// What came of replaying.
+/// The result of replaying.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReplayReport {
-    /// How many transitions were run again.
+    /// Number of transitions that were run again.
     pub replayed: usize,
-    /// Those that came out otherwise, in the order in which they were drawn.
+    /// Transitions with another result, in the order in which they were drawn.
     pub disagreements: Vec<Disagreement>,
-    /// How many of them began in a state whose IR had to be rebuilt first.
+    /// Number of replayed transitions that begin in a state whose IR had to be rebuilt.
     pub rebuilt: usize,
-    /// How many were drawn of which the lake has no IR, and was never to have any.
+    /// Number of drawn transitions of which the lake has no IR, and was never meant to have any.
     pub without_ir: usize,
-    /// States that should have been rebuilt and could not be: each once, with why.
+    /// States that should have been rebuilt and could not be: each once, with the reason.
     pub lost: Vec<Obstacle>,
 }
 
-/// Why replaying did not come to its end.
+/// Why replaying stopped early.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReplayError {
@@ -61,24 +61,24 @@ pub enum ReplayError {
     /// A session failed in a way that is not the compiler's.
     #[error(transparent)]
     Session(#[from] SessionError),
-    /// The live environment is another one than the lake's.
+    /// The live environment differs from the lake's.
     #[error(
         "the lake was recorded with {lake}, and what is here is {here}: transitions of another compiler cannot be replayed"
     )]
     OtherEnvironment {
-        /// The lake's environment and compiler.
+        /// The environment and the compiler of the lake.
         lake: String,
-        /// Those that are here.
+        /// The live environment and compiler.
         here: String,
     },
 }
 
-/// Draws `count` transitions of the lake without repetition, all if it has fewer, in a random order
-/// that `seed` fixes.
+/// Draws `count` transitions of the lake without repetition (all, if it has fewer), in a random
+/// order fixed by `seed`.
 ///
 /// # Errors
 ///
-/// What the store says.
+/// Those of the store.
 pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, StoreError> {
     let mut drawn: Vec<(u64, Edge)> = Vec::new();
     let mut dice = Dice::new(seed, 0);
@@ -105,7 +105,7 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, S
     Ok(drawn.into_iter().map(|(_, edge)| edge).collect())
 }
 
-/// Runs `edges` again on `jobs` sessions of `environment`. `progress` is called after each.
+/// Runs `edges` again on `jobs` sessions of `environment`. Calls `progress` after each.
 ///
 /// # Errors
 ///
@@ -155,17 +155,17 @@ pub fn replay(
     Ok(report(edges, found))
 }
 
-/// Transitions whose states are looked up together.
+/// Number of transitions whose states are looked up together.
 const EDGES_AT_ONCE: usize = 128;
 
-/// What came of one transition.
+/// The result of one transition.
 enum CameTo {
     Outcome { outcome: Outcome, rebuilt: bool },
     WithoutIr,
     Lost(Obstacle),
 }
 
-/// The serialised states that transitions begin in, and whether each was rebuilt.
+/// Returns the serialised states in which transitions begin, and whether each was rebuilt.
 fn beginnings(
     environment: &dyn Environment,
     session: &mut Option<Box<dyn Session>>,
@@ -208,7 +208,7 @@ fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
     report
 }
 
-/// Refuses an environment that is not the lake's.
+/// Refuses an environment that differs from the lake's.
 ///
 /// # Errors
 ///
@@ -234,13 +234,13 @@ fn run(
 ) -> Result<Outcome, SessionError> {
     match begin(environment, session, snapshot, edge.state, state)? {
         Outcome::State { id, .. } if id == edge.state => Ok(session.apply(edge.action)?.outcome),
-        // The state does not even come back as itself: that is what is to be reported.
+        // The state does not even come back as itself: report that.
         other => Ok(other),
     }
 }
 
-/// Starts an episode in a state, given its serialisation: the state that it begins in, which should
-/// be the same one, or how the compiler failed over it.
+/// Starts an episode in a state, given its serialisation. Returns the state in which the episode
+/// begins, which should be the same one, or how the compiler failed.
 pub(super) fn begin(
     environment: &dyn Environment,
     session: &mut dyn Session,
@@ -248,7 +248,7 @@ pub(super) fn begin(
     state: StateId,
     serialised: &[u8],
 ) -> Result<Outcome, SessionError> {
-    // Rewards do not matter here, and finding out the baselines would cost most of the time.
+    // Rewards do not matter here, and computing the baselines would take most of the time.
     let of_benchmark =
         environment.spec().observation_spaces.iter().filter(|space| space.of_benchmark);
     let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());

@@ -1,5 +1,5 @@
 //! The command line of the program: parse, run, exit code. `steplake publish` and `steplake fetch`
-//! become it.
+//! run it.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use crate::publish::{Outcome, Sent, publish};
 use crate::remote::{Numbered, Remote};
 use crate::{fetch as fetching, publish as publishing};
 
-/// How often a progress bar is drawn anew.
+/// The interval at which a progress bar is redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 const SECONDS_A_DAY: u64 = 24 * 60 * 60;
 
@@ -45,7 +45,7 @@ struct Cli {
     #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
     lake: PathBuf,
 
-    /// Say more on standard error: -v what is done, -vv every detail.
+    /// Log more to standard error: -v what is done, -vv every detail.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     verbose: u8,
 
@@ -65,67 +65,66 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct StoreArgs {
-    /// Where the lake is published: `s3://BUCKET/PREFIX` or `file:///FOLDER`.
+    /// The address of the published lake: `s3://BUCKET/PREFIX` or `file:///FOLDER`.
     #[arg(value_name = "ADDRESS")]
     address: String,
 
-    /// The URL of the S3 server, where it is not AWS's.
+    /// The URL of the S3 server, if it is not AWS's.
     #[arg(long, value_name = "URL", value_hint = ValueHint::Url)]
     endpoint: Option<String>,
 
-    /// Let requests go unencrypted.
+    /// Allow unencrypted requests.
     #[arg(long)]
     allow_http: bool,
 
-    /// Files under way at a time.
+    /// The number of files transferred at a time.
     #[arg(long, default_value = "4", value_name = "N")]
     parallel: NonZeroUsize,
 }
 
-/// Publish what is sealed of the lake as a new version.
+/// Publish the sealed part of the lake as a new version.
 ///
-/// Only files that are not there yet are sent. The version appears when all of it is there. Where
-/// another version came first, this one contains it, or nothing is published.
+/// Only files that are not there yet are sent. The version appears once all of it is there. If
+/// another version was published first, this one contains it, or nothing is published.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct PublishArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Where the newest version has what this lake lacks, publish both as one. The lake here stays
-    /// as it is.
+    /// If the newest version has something that this lake lacks, publish both as one. The lake here
+    /// stays unchanged.
     #[arg(long)]
     merge: bool,
 
-    /// Read back every file of this lake and compare; send again what is damaged or missing there,
-    /// and name it in a new version.
+    /// Read back every file of this lake and compare it; send damaged or missing files again, and
+    /// name them in a new version.
     #[arg(long)]
     read_back: bool,
 
-    /// Where the newest version cannot be read, go on from the newest that can: what only the
-    /// damaged one had is not in the version that is made.
+    /// If the newest version cannot be read, build on the newest readable one. The new version
+    /// lacks whatever only the damaged one had.
     #[arg(long)]
     replace_damaged: bool,
 
-    /// The bytes of a request. For tests.
+    /// The size of a request in bytes. For tests.
     #[arg(long, hide = true, default_value_t = publishing::Settings::default().part_bytes)]
     part_bytes: u64,
 
-    /// Where --merge works: it needs room for both lakes and for the one they make. Beside the lake
-    /// by default. Killed, it leaves a folder .steplake-publish-… there.
+    /// The folder in which --merge works, with room for both lakes and the merged one. By default
+    /// beside the lake. If killed, it leaves a folder .steplake-publish-… there.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     work: Option<PathBuf>,
 
-    /// Publish nothing, but delete what no version names and is older than --older-than.
+    /// Publish nothing; delete what no version names and is older than --older-than.
     #[arg(long, conflicts_with_all = ["merge", "read_back", "replace_damaged", "work"])]
     gc: bool,
 
-    /// With --gc: forget all but the K newest versions first.
+    /// With --gc: first forget all but the K newest versions.
     #[arg(long, requires = "gc", value_name = "K")]
     keep: Option<NonZeroU64>,
 
-    /// With --gc: leave what is younger, 2 days at least; a publication under way may be about to
-    /// name it.
+    /// With --gc: keep what is younger, 2 days at least; a running publication may still need it.
     #[arg(
         long,
         requires = "gc",
@@ -136,26 +135,26 @@ struct PublishArgs {
     older_than: u64,
 }
 
-/// Make a lake of a published version, or bring one up to it that was fetched before.
+/// Fetch a published version as a lake, or update a lake that was fetched before.
 #[derive(Debug, Args)]
 struct FetchArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// The version; the newest one by default.
+    /// The version; by default the newest.
     #[arg(long, value_name = "N")]
     version: Option<u64>,
 
-    /// The folder of the lake: new, empty, or fetched before and not worked on since. That of
-    /// --lake by default.
+    /// The folder of the lake: new, empty, or fetched before and unchanged since. By default the
+    /// folder of --lake.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     into: Option<PathBuf>,
 
-    /// Read every file that is here already, and fetch again what is damaged.
+    /// Read every file that is already here, and fetch damaged ones again.
     #[arg(long)]
     verify: bool,
 
-    /// List the versions, and fetch nothing.
+    /// List the versions and fetch nothing.
     #[arg(long, conflicts_with_all = ["version", "into", "verify"])]
     list: bool,
 }
@@ -167,7 +166,7 @@ pub fn main() -> ExitCode {
     match run(&cli) {
         Ok(text) => {
             let mut out = std::io::stdout().lock();
-            // A reader that has seen enough is no failure.
+            // A reader that closes the pipe early is no failure.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             ExitCode::SUCCESS
         }
@@ -233,7 +232,7 @@ fn published(remote: &Remote, sent: &Sent) -> String {
     )
 }
 
-/// Only what is sealed is published: where that is nothing, it is refused, and the rest is told of.
+/// Refuses a lake without sealed data, since only that is published, and warns of hot data.
 fn say_what_is_left_out(lake: &Lake) -> Result<(), RemoteError> {
     let snapshot = lake.snapshot()?;
     if Table::ALL.into_iter().all(|table| snapshot.segments(table).is_empty()) {
@@ -307,7 +306,7 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
     ))
 }
 
-/// The versions as a table for people.
+/// Formats the versions as a table for people.
 fn listed(versions: &[Numbered]) -> String {
     let line = |cells: [&str; 6]| {
         let [version, published, episodes, steps, files, bytes] = cells;
@@ -337,10 +336,10 @@ fn listed(versions: &[Numbered]) -> String {
     text
 }
 
-/// A moment as ISO 8601, in UTC.
+/// Formats a moment as ISO 8601, in UTC.
 fn utc(unix_ms: i64) -> String {
     let (days, second) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000) / 1000);
-    // Days to a date, after Howard Hinnant's `civil_from_days`.
+    // Converts days to a date, after Howard Hinnant's `civil_from_days`.
     let shifted = days + 719_468;
     let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -364,7 +363,7 @@ fn bar(cli: &Cli) -> ProgressBar {
     bar
 }
 
-/// Whose turn it is to do something, as the exit codes of `steplake` say it.
+/// Returns the exit code, which has the same meaning as that of `steplake`.
 fn code(error: &RemoteError) -> u8 {
     match error {
         RemoteError::Address { .. } | RemoteError::NoVersion { .. } => 2,
@@ -377,14 +376,14 @@ fn code(error: &RemoteError) -> u8 {
         | RemoteError::Damaged { .. }
         | RemoteError::OtherIdentity { .. } => 3,
         RemoteError::Store { .. } | RemoteError::Unconditional { .. } => 5,
-        // A script goes on from these: it begins a lake, or fetches first.
+        // Scripts react to these: they begin a lake, or fetch first.
         RemoteError::Nothing { .. } => 6,
         RemoteError::Diverged { .. } => 7,
         _ => 1,
     }
 }
 
-/// A number with its noun: `1 file`, `1,200 files`.
+/// Formats a number with its noun: `1 file`, `1,200 files`.
 fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }

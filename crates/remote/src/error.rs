@@ -10,27 +10,27 @@ pub enum RemoteError {
     /// The lake on this machine cannot be read or written.
     #[error(transparent)]
     Lake(#[from] StoreError),
-    /// The lake and the published one cannot be brought together.
+    /// The lake and the published one cannot be merged.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// The address is none.
+    /// The address is invalid.
     #[error(
         "`{address}` is no address of a published lake ({why}): write s3://BUCKET/PREFIX or file:///FOLDER"
     )]
     Address {
-        /// What was given.
+        /// The given address.
         address: String,
-        /// What is wrong with it.
+        /// The mistake in it.
         why: String,
     },
-    /// The store did not do what it was asked for.
+    /// A request to the store failed.
     #[error("cannot {doing} {object}")]
     Store {
-        /// What was tried.
+        /// The attempted operation.
         doing: &'static str,
-        /// With which object.
+        /// The object.
         object: String,
-        /// What the store said.
+        /// The store's error.
         source: object_store::Error,
     },
     /// The lake holds nothing that can be published.
@@ -39,46 +39,46 @@ pub enum RemoteError {
         /// The lake.
         lake: PathBuf,
     },
-    /// No version is there.
+    /// No version is published there.
     #[error(
         "no lake is published at {address}: `steplake publish {address}` makes the first version"
     )]
     Nothing {
-        /// Where one was looked for.
+        /// The address that was searched.
         address: String,
     },
-    /// There is no such version.
+    /// The version does not exist.
     #[error(
         "{address} has no version {wanted}: `steplake fetch {address} --list` says which there are"
     )]
     NoVersion {
-        /// Where the lake is published.
+        /// The address of the published lake.
         address: String,
-        /// The number that was asked for.
+        /// The requested number.
         wanted: u64,
     },
-    /// There is no such version any more.
+    /// The version no longer exists.
     #[error(
         "version {wanted} of {address} is not there any more (`publish --gc` took it or its number): \
          `steplake fetch {address} --list` says which there are"
     )]
     Forgotten {
-        /// Where the lake is published.
+        /// The address of the published lake.
         address: String,
-        /// The number.
+        /// The requested number.
         wanted: u64,
     },
-    /// What is there was written by a newer steplake.
+    /// A newer steplake wrote the object.
     #[error("{object} has format {found}, and this steplake reads format {known}: use a newer one")]
     Format {
         /// The object.
         object: String,
-        /// Its format.
+        /// The object's format.
         found: u32,
         /// The format that this code knows.
         known: u32,
     },
-    /// The lake that is published there is kept otherwise.
+    /// The published lake has another format.
     #[error(
         "{object} lists a lake of format {found}, and this steplake reads format {known}: {}",
         if found > known { "use a newer one" }
@@ -92,7 +92,7 @@ pub enum RemoteError {
         /// The version that this code knows.
         known: u32,
     },
-    /// An object is not what was published.
+    /// An object differs from what was published.
     #[error(
         "{object} is damaged ({what}): nothing of it was taken over; fetch another version, or publish again from \
          a lake that is whole, with --read-back, or with --replace-damaged where this is a manifest or a list"
@@ -100,72 +100,72 @@ pub enum RemoteError {
     Damaged {
         /// The object.
         object: String,
-        /// How that shows.
+        /// The evidence.
         what: String,
     },
-    /// What was sent did not arrive as it was.
+    /// An object did not arrive unchanged.
     #[error("{object} did not arrive whole ({what}): no version was made; publish again")]
     Arrival {
         /// The object.
         object: String,
-        /// How that shows.
+        /// The evidence.
         what: String,
     },
-    /// The store overwrites what it was asked to leave.
+    /// The store overwrites objects despite conditional writes.
     #[error(
         "the store of {address} heeds no conditional writes (`If-None-Match: *`), so two publishers there could \
          overwrite each other: nothing is published; take a store that does"
     )]
     Unconditional {
-        /// Where the lake was to be published.
+        /// The address to publish to.
         address: String,
     },
-    /// Another lake is published there.
+    /// Another lake is published at the address.
     #[error(
         "{address} holds a lake with {what} {there}, and this one has {here}: publish to another prefix"
     )]
     OtherIdentity {
-        /// Where the lake is published.
+        /// The address of the published lake.
         address: String,
-        /// What differs, e.g. `compiler`.
+        /// The property that differs, e.g. `compiler`.
         what: &'static str,
-        /// What the published lake has.
+        /// The value in the published lake.
         there: String,
-        /// What the lake at hand has.
+        /// The value in the local lake.
         here: String,
     },
-    /// Each of the two has what the other lacks.
+    /// The lake and the version each have something that the other lacks.
     #[error(
         "version {version} of {address} has what the lake at {} is not known to have ({what}), so this one does \
          not take its place: `steplake publish {address} --merge` publishes both as one",
         .lake.display()
     )]
     Diverged {
-        /// Where the lake is published.
+        /// The address of the published lake.
         address: String,
         /// The newest version.
         version: u64,
-        /// The lake at hand.
+        /// The local lake.
         lake: PathBuf,
-        /// What shows it.
+        /// The evidence.
         what: String,
     },
-    /// Others were faster every time.
+    /// Other publishers were faster every time.
     #[error(
         "{tries} other versions were published at {address} while this one was under way: publish again"
     )]
     Overtaken {
-        /// Where the lake is published.
+        /// The address of the published lake.
         address: String,
-        /// How often it was tried.
+        /// The number of attempts.
         tries: u32,
     },
-    /// The machine did not do what it was asked for.
+    /// A local operation failed.
     #[error("cannot {doing}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         doing: String,
-        /// What it said.
+        /// The system's error.
         source: std::io::Error,
     },
 }

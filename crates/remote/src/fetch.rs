@@ -1,4 +1,4 @@
-//! A lake made after a version, or brought up to it.
+//! Makes a lake from a version, or updates one to it.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use steplake::store::{Disk, Fetching, FileRow, Lake};
 use crate::RemoteError;
 use crate::remote::{Published, Remote};
 
-/// The bytes of a request.
+/// The size of a request in bytes.
 const PART_BYTES: u64 = 16 << 20;
-/// How often a file is fetched anew that did not come as it should.
+/// How often a file that arrived damaged is fetched again.
 const TRIES: u32 = 2;
 
-/// How a fetch goes about it.
+/// Parameters of a fetch.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Files that are fetched at a time.
+    /// Number of files that are fetched at a time.
     pub parallel: usize,
-    /// Whether the files that are here already are compared with their digests first: what is
-    /// damaged is fetched again.
+    /// Whether to compare files that are already here with their digests first. Damaged ones are
+    /// fetched again.
     pub verify: bool,
 }
 
@@ -30,32 +30,32 @@ impl Default for Settings {
     }
 }
 
-/// What a fetch came to.
+/// The result of a fetch.
 #[derive(Debug)]
 pub struct Fetched {
     /// The lake.
     pub lake: Lake,
-    /// The version that it is of.
+    /// The version of the lake.
     pub version: u64,
-    /// The files that it has.
+    /// Number of files in the lake.
     pub files: u64,
-    /// Those that were fetched: the others were there.
+    /// Number of files that were fetched; the others were already there.
     pub files_fetched: u64,
-    /// The bytes of these.
+    /// Bytes of the fetched files.
     pub bytes_fetched: u64,
 }
 
-/// Makes the folder `into` the lake of a version, the newest where none is named. A lake that was
-/// fetched there before is brought up to it, or back to it; only files that it lacks are fetched.
+/// Makes the folder `into` the lake of a version, by default the newest. A lake that was fetched
+/// there before is brought forward or back to it; only missing files are fetched.
 ///
-/// Durable on return. Before that, the folder is the lake that it was, or none. Killed, it keeps
-/// what came, and the next fetch goes on from there.
+/// Durable on return. Before that, the folder holds the earlier lake, or none. If killed, it keeps
+/// what has arrived, and the next fetch continues from there.
 ///
 /// # Errors
 ///
 /// [`RemoteError::Nothing`], [`RemoteError::NoVersion`], [`RemoteError::Forgotten`];
-/// [`RemoteError::Damaged`] when an object is not what the version says; what the store says; and
-/// what [`Fetching::begin`] says of the folder.
+/// [`RemoteError::Damaged`] if an object differs from what the version says; errors of the store;
+/// and those of [`Fetching::begin`] about the folder.
 pub async fn fetch(
     remote: &Remote,
     version: Option<u64>,
@@ -72,7 +72,7 @@ pub async fn fetch(
     fetch_version(remote, &published, into, disk, settings, bar).await
 }
 
-/// As [`fetch`], of a version that was looked up.
+/// Does the same as [`fetch`], for a version that was looked up.
 pub(crate) async fn fetch_version(
     remote: &Remote,
     published: &Published,
@@ -99,7 +99,7 @@ pub(crate) async fn fetch_version(
     Ok(Fetched { lake, version, files, files_fetched, bytes_fetched })
 }
 
-/// Fetches a file, and takes it for the lake where it is what the version says.
+/// Fetches a file, and adds it to the lake if it matches the version.
 async fn file(
     remote: &Remote,
     published: &Published,
@@ -135,7 +135,7 @@ async fn file(
     Err(RemoteError::damaged(remote.name(object), what))
 }
 
-/// What to say of an object that cannot be read: it may be gone, or shorter than it was.
+/// Explains why an object cannot be read: it may be gone, or shorter than it was.
 async fn explained(
     remote: &Remote,
     published: &Published,
@@ -162,7 +162,7 @@ async fn explained(
     }
 }
 
-/// BLAKE3 of an object of this length, hex.
+/// Returns the BLAKE3 digest of an object of this length, in hexadecimal.
 pub(crate) async fn digest_of(
     remote: &Remote,
     object: &str,

@@ -1,37 +1,38 @@
-//! Letting go of old versions, and of objects that no version names.
+//! Deletes old versions, and objects that no version names.
 //!
 //! # Beside publishers
 //!
-//! Nothing that a version names is ever deleted, but of versions that are forgotten, in whatever
-//! order the requests of any number of publishers and collections reach the store, however long one
-//! of them pauses, and whatever their clocks say. It stands on this:
+//! A collection never deletes what a version names, except for forgotten versions. This holds for
+//! any number of publishers and collections, in whatever order their requests reach the store,
+//! however long one of them pauses, and whatever their clocks say. The argument:
 //!
-//! 1. A name is written by one attempt only: segments and lists bear the random name that it drew
-//!    when it began. So a request to delete one, which may arrive late or twice, never meets what
-//!    another attempt sent.
-//! 2. A publisher looks up the greatest number *h* that was taken (*R*). Then it decides where each
-//!    file of its version lies: where the newest version has it, in an object that a publication
-//!    left which was cut short, or in one that it sends itself. Then it takes *h* + 1 by a
+//! 1. Only one attempt ever writes a given name: segments and lists carry the random name that the
+//!    attempt drew when it began. So a request to delete one, which may arrive late or twice, never
+//!    hits what another attempt sent.
+//! 2. A publisher looks up the greatest number *h* taken so far (*R*). Then it decides where each
+//!    file of its version lies: where the newest version has it, in an object left by a publication
+//!    that was cut short, or in an object that it sends itself. Then it takes *h* + 1 by a
 //!    conditional put, or begins again.
-//! 3. It counts on what was left only if, by the store's clock, it was younger than a day and a
-//!    half at a moment after *R*: when its list was written.
+//! 3. It uses an object that was left only if, by the store's clock, the object was younger than a
+//!    day and a half at a moment after *R*: when the publisher's list was written.
 //! 4. A collection lists the objects (*L*), then reads all versions (*V*), of which *h* is the
 //!    greatest number. Then it takes *h* + 1 itself, with a manifest of no version (*F*), or begins
-//!    again. It deletes, after *F*, what no version that it keeps named at *V*, and what was older
-//!    than [`AGE_MIN`] at *F*, by the store's clock.
+//!    again. After *F*, it deletes the objects that no kept version named at *V* and that were
+//!    older than [`AGE_MIN`] at *F*, by the store's clock.
 //!
-//! Let a collection delete *x*. Versions up to *h* were read at *V*: those that it keeps do not
-//! name *x*. *h* + 1 is none. A version from *h* + 2 on was made by an attempt that saw *h* + 1, so
-//! that its *R* came after *F*. It did not send *x* itself, which was there at *L* already, before
-//! it began (1). It did not count on *x* as left, which was too old (3, 4). And it has *x* from no
-//! newest version: that one either is from *h* + 2 on, for which the same holds, or is the newest
-//! that the collection knew, which it keeps. Had that one been passed over as damaged, nothing
-//! would have been taken from the one before it: see [`publish`](crate::publish). So it does not
+//! Suppose that a collection deletes *x*. It read the versions up to *h* at *V*: those that it
+//! keeps do not name *x*. *h* + 1 is no version. A version from *h* + 2 on was made by an attempt
+//! that saw *h* + 1, so its *R* came after *F*. The attempt did not send *x* itself, since *x*
+//! existed at *L*, before the attempt began (1). It did not use *x* as an object that was left,
+//! since *x* was too old (3, 4). And it did not take *x* over from its newest version: that version
+//! either has a number from *h* + 2 on, for which the same holds, or is the newest that the
+//! collection knew, which it keeps. If the latter had been skipped as damaged, the attempt would
+//! have taken nothing over from the one before it: see [`publish`](crate::publish). So it does not
 //! name *x*.
 //!
-//! What this asks of a store: what was written is seen by every later request, lists too; a
-//! conditional put is heeded, which each publication tries out; and its clock goes forward, to
-//! within half a day.
+//! The argument requires of a store that every later request sees what was written, listings too;
+//! that it honours conditional puts, which each publication tests; and that its clock goes forward,
+//! to within half a day.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
@@ -44,37 +45,37 @@ use crate::publish::TRIES_MAX;
 use crate::remote::{Remote, list_name, manifest_name, random_name};
 use crate::version::Manifest;
 
-/// How old an object has to be that no version names, before it goes. A publication that takes
-/// longer sends again what it sent first.
+/// The age at which an object that no version names is deleted. A publication that takes longer
+/// sends again what it sent first.
 pub const AGE: Duration = Duration::from_hours(7 * 24);
 
-/// The least that this can be: longer than publications count on what one left that was cut short.
+/// The minimum of that age: longer than publications use objects left by one that was cut short.
 pub const AGE_MIN: Duration = Duration::from_hours(2 * 24);
 
-/// What was let go of.
+/// The result of a collection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Collected {
-    /// Versions.
+    /// Number of versions forgotten.
     pub versions: u64,
-    /// Objects that are gone.
+    /// Number of objects deleted.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of the deleted objects.
     pub bytes: u64,
-    /// Objects that no version names, and that stay since they are younger than was said.
+    /// Number of objects that no version names but that are too young to delete.
     pub young: u64,
 }
 
-/// Forgets all versions but the `keep` newest, and deletes the objects older than `age`, which is
-/// at least [`AGE_MIN`], that no version names. The newest version always stays, and numbers are
-/// not given again: where something is deleted, that takes a number too.
+/// Forgets all versions but the `keep` newest, and deletes the objects that no version names and
+/// that are older than `age`, or [`AGE_MIN`] if `age` is less. The newest version always stays, and
+/// numbers are never reused: a collection that deletes something takes a number too.
 ///
-/// Killed in between, some of it is done; the rest goes the next time. Whoever fetches a version
-/// that is forgotten meanwhile is told so.
+/// If killed, it has done part of this; the next collection does the rest. A fetch of a version
+/// that is forgotten meanwhile reports that.
 ///
 /// # Errors
 ///
-/// What the store says. Where a version that is kept cannot be read, nothing is deleted: it could
-/// name anything.
+/// Errors of the store. If a version to keep cannot be read, nothing is deleted: it could name
+/// anything.
 pub async fn gc(
     remote: &Remote,
     keep: Option<NonZeroU64>,
@@ -84,7 +85,7 @@ pub async fn gc(
     for _ in 0..TRIES_MAX {
         match attempt(remote, keep, age.max(AGE_MIN)).await {
             Ok(Some(collected)) => return Ok(collected),
-            // Others published, or collected.
+            // Another publisher or collection was faster.
             Ok(None) | Err(RemoteError::Forgotten { .. }) => {}
             Err(error) => return Err(error),
         }
@@ -92,13 +93,13 @@ pub async fn gc(
     Err(RemoteError::Overtaken { address: remote.address().to_owned(), tries: TRIES_MAX })
 }
 
-/// Lets go of what can go; none where its number was taken meanwhile.
+/// Deletes what can go; returns `None` if another took its number meanwhile.
 async fn attempt(
     remote: &Remote,
     keep: usize,
     age: Duration,
 ) -> Result<Option<Collected>, RemoteError> {
-    // In this order: who named one of them by now is read after.
+    // The order matters: whoever names one of these objects by now is read afterwards.
     let mut objects = remote.list("segments").await?;
     objects.extend(remote.list("lists").await?);
     let (highest, mut versions) = remote.manifests().await?;
@@ -142,7 +143,7 @@ async fn attempt(
     Ok(Some(collected))
 }
 
-/// Says which objects were older than `age` at a moment.
+/// Returns a test for objects that are older than `age` at a moment.
 fn is_older(at_ms: i64, age: Duration) -> impl Fn(&(String, ObjectMeta)) -> bool {
     let age_ms = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
     move |(_, object)| at_ms - object.last_modified.timestamp_millis() >= age_ms

@@ -2,53 +2,54 @@
 //!
 //! ```text
 //! s3://bucket/prefix/
-//!   manifests/00000000000000000007.json       a version: which list it is. Made by a conditional put, once
-//!   lists/<BLAKE3>.json                       what a version holds: its files, and the catalog's rows
-//!   segments/<table>/<BLAKE3>-<name>.parquet  the files. <name> is the random name of who sent it
+//!   manifests/00000000000000000007.json       a version: the name of its list. A conditional put
+//!   lists/<BLAKE3>.json                       the contents: files, and rows of the catalog
+//!   segments/<table>/<BLAKE3>-<name>.parquet  the files. <name> is the publication's random name
 //! ```
 //!
 //! # What is durable when
 //!
-//! Everything that a version names is there before the version is: segments first, then the list,
-//! then the manifest, each acknowledged by the store before the next is begun. So a version is
-//! there whole or not at all. Killed at any moment, a publication leaves objects that no version
-//! names, and nothing else.
+//! Everything that a version names is there before the version: first the segments, then the list,
+//! then the manifest. The store acknowledges each before the next begins. So a version is there
+//! completely or not at all. A publication that is killed at any moment leaves objects that no
+//! version names, and nothing else.
 //!
 //! # What a reader sees
 //!
-//! Objects are named by their content and by who sent them, and never changed. A version is what it
-//! is until it is forgotten; whoever fetches it then is told so.
+//! Objects are named by their content and by their sender, and never change. A version never
+//! changes until it is forgotten; a fetch that is running then reports that.
 //!
 //! # Two publishers
 //!
-//! Both read the newest version N and make N+1. The store lets one of them, and the other begins
-//! again with what is newest then: it finds that nothing of its own is missing there, or goes on
-//! from it, or is told that each has what the other lacks. Numbers are not given again: a forgotten
-//! version leaves its manifest behind. [`gc`] takes a number too, before it deletes: a publication
-//! that was under way begins again then, and counts on nothing that may go.
+//! Both read the newest version N and make N+1. The store accepts one of them. The other begins
+//! again with the version that is newest then: it finds that this version has everything of its
+//! own, or builds on it, or reports that each has something that the other lacks. Numbers are never
+//! reused: a forgotten version leaves its manifest behind. [`gc`] also takes a number before it
+//! deletes: a publication that was under way then begins again, and relies on nothing that may be
+//! deleted.
 
-// Where a lake is published: a store and a prefix, and the reading and writing of its objects.
+// The place of a published lake: a store and a prefix; reads and writes its objects.
 pub mod remote;
 
-// What is written of a version: the manifest and the list.
+// The stored form of a version: the manifest and the list.
 pub mod version;
 
-// How the version that is there compares with the lake at hand.
+// Compares the published version with the local lake.
 pub mod relation;
 
-// Where each file of a version lies.
+// The place of each file of a version.
 mod place;
 
-// Sending files.
+// Sends files.
 mod send;
 
-// Sending what is missing, and making a version of it.
+// Sends what is missing, and makes a version of it.
 pub mod publish;
 
-// A lake made after a version.
+// Makes a lake from a version.
 pub mod fetch;
 
-// Letting go of old versions, and of objects that none names.
+// Deletes old versions, and objects that no version names.
 pub mod gc;
 
 // The command line of the program.

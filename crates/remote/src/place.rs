@@ -1,4 +1,4 @@
-//! Where each file of a version lies: where it is there already, or where it is to be sent.
+//! The place of each file of a version: an object that exists, or one to be sent.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -14,27 +14,28 @@ use crate::publish::Settings;
 use crate::remote::{Remote, Standing};
 use crate::version::{Objects, content_of, segment_object};
 
-/// How old, by this machine's clock, an object that no version names may be to be counted on.
+/// The greatest age, by this machine's clock, of a usable object that no version names.
 const TRUSTED: Duration = Duration::from_hours(24);
-/// How old, by the store's clock, it may be just before the version is made: half a day less than
-/// [`AGE_MIN`].
+/// The greatest age of such an object by the store's clock, just before the version is made: half a
+/// day less than [`AGE_MIN`].
 const HOLDS: Duration = Duration::from_hours(36);
 
-/// Where the files of a version lie.
+/// The places of the files of a version.
 #[derive(Debug)]
 pub(crate) struct Placed {
-    /// Each file's object, by its digest: those to be sent as well.
+    /// The object of each file by the file's digest, including objects to be sent.
     pub(crate) objects: Objects,
-    /// Those to be sent.
+    /// Files to be sent.
     pub(crate) missing: Vec<FileRow>,
-    /// When the oldest object was written that no version names: by the store's clock, Unix time in
-    /// milliseconds.
+    /// When the oldest used object that no version names was written: by the store's clock, Unix
+    /// time in milliseconds.
     oldest_left_ms: Option<i64>,
 }
 
 impl Placed {
-    /// Says whether what no version names was so young, at this moment of the store's clock, that
-    /// [`gc`](crate::gc) leaves it: the moment came after the greatest number was looked up.
+    /// Returns whether the used objects that no version names were young enough, at this moment of
+    /// the store's clock, for [`gc`](crate::gc) to leave them. The moment must lie after the lookup
+    /// of the greatest number.
     pub(crate) fn holds_at(&self, ms: i64) -> bool {
         const { assert!(HOLDS.as_secs() < AGE_MIN.as_secs()) };
         self.oldest_left_ms.is_none_or(|oldest| ms - oldest < ms_of(HOLDS))
@@ -45,13 +46,14 @@ fn ms_of(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Finds a place for each file of `wanted`: where the newest version has it; with `left`, in what a
-/// publication left a short while ago that was cut short; or in an object of this attempt, which is
-/// called `name`. Of the files in `here` it is looked up whether they are whole there, where it is
-/// asked for.
+/// Finds a place for each file of `wanted`: the object that the newest version names; with `left`,
+/// an object recently left by a publication that was cut short; or a new object of this attempt,
+/// which is called `name`. With `read_back`, existing objects of files in `here` are checked for
+/// damage.
 ///
-/// Where the newest version is not the newest that was made, but those after it are damaged, it is
-/// not counted on: a collection that could read them may be about to delete what only it has.
+/// If versions newer than the newest readable one are damaged, the objects of the readable one are
+/// not used: a collection that could read the damaged ones may be about to delete what only the
+/// readable one has.
 pub(crate) async fn place(
     remote: &Remote,
     here: &Inventory,
@@ -112,7 +114,7 @@ pub(crate) async fn place(
 enum Found {
     /// The newest version names the object.
     Named(String),
-    /// No version is known to name it. It was written then.
+    /// No version is known to name the object, which was written at this time.
     Left(String, i64),
     Nowhere,
 }
@@ -126,7 +128,7 @@ impl Found {
     }
 }
 
-/// Reads an object, and says whether it is the file.
+/// Reads an object, and returns whether it is the file.
 async fn is_whole(remote: &Remote, object: &str, row: &FileRow) -> Result<bool, RemoteError> {
     match remote.head(object).await? {
         Some(found) if found.size == row.bytes => {
@@ -136,7 +138,7 @@ async fn is_whole(remote: &Remote, object: &str, row: &FileRow) -> Result<bool, 
     }
 }
 
-/// The young objects, by the digest of the file that each holds.
+/// Young objects, by the digest of the file in them.
 #[derive(Debug, Default)]
 struct Left(HashMap<String, Vec<(String, ObjectMeta)>>);
 
@@ -156,7 +158,7 @@ impl Left {
         Ok(Self(found))
     }
 
-    /// The youngest that can be the file, and when it was written.
+    /// Returns the youngest object that can be the file, and when it was written.
     fn of(&self, row: &FileRow) -> Option<(&String, i64)> {
         let objects = self.0.get(&row.digest).into_iter().flatten();
         let same = objects.filter(|(object, meta)| {

@@ -17,31 +17,30 @@ use crate::remote::{Published, Remote, Standing, list_name, random_name};
 use crate::send::{demand_arrival, send_missing};
 use crate::version::{FORMAT, Manifest, list_to_json};
 
-/// The bytes of a request: of a part, where a file has several.
+/// The size of a request in bytes: of a part, if a file has several.
 const PART_BYTES: u64 = 16 << 20;
-/// How many other versions may come between before a publication gives up.
+/// How many other versions may come first before a publication gives up.
 pub(crate) const TRIES_MAX: u32 = 16;
-/// How often what it counted on may turn out to be too old, before a publication sends everything
-/// itself.
+/// How often the objects used may turn out too old, before a publication sends everything itself.
 const STALE_MAX: u32 = 2;
 
-/// How a publication goes about it.
+/// Parameters of a publication.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Files that are sent at a time.
+    /// Number of files that are sent at a time.
     pub parallel: usize,
-    /// Whether a version that has what the lake lacks is merged with it. The lake itself stays as
-    /// it is.
+    /// Whether to merge the lake with a version that has something which the lake lacks. The lake
+    /// itself stays unchanged.
     pub merge: bool,
-    /// Whether every file is read back and compared, those that were there as well: what is damaged
-    /// or missing there is sent again, and a new version has it.
+    /// Whether to read back and compare every file, even those that were already there. Damaged or
+    /// missing files are sent again, and a new version names them.
     pub read_back: bool,
-    /// Whether the newest version that can be read counts as the newest, where the manifest or the
-    /// list of the newest is damaged: what only that one had is not in the version that is made.
+    /// Whether the newest readable version counts as the newest if the manifest or the list of the
+    /// newest is damaged. The new version lacks what only the damaged one had.
     pub replace_damaged: bool,
-    /// The bytes of a request; a file with more is sent in parts. S3 wants 5 MiB at least.
+    /// The size of a request in bytes; larger files are sent in parts. S3 requires at least 5 MiB.
     pub part_bytes: u64,
-    /// Where a merge works; beside the lake by default.
+    /// The folder in which a merge works; by default beside the lake.
     pub work: Option<PathBuf>,
 }
 
@@ -58,14 +57,14 @@ impl Default for Settings {
     }
 }
 
-/// What a publication came to.
+/// The result of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// A version was made.
     Published(Sent),
-    /// A version is there that has all of it.
+    /// An existing version has everything.
     There {
-        /// Its number.
+        /// The version's number.
         version: u64,
     },
 }
@@ -73,36 +72,37 @@ pub enum Outcome {
 /// What was sent for a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sent {
-    /// Its number.
+    /// The version's number.
     pub version: u64,
-    /// The files that it has.
+    /// Number of files in the version.
     pub files: u64,
-    /// Those of them that were sent.
+    /// Number of files that were sent.
     pub files_sent: u64,
-    /// The bytes of these.
+    /// Bytes of the files that were sent.
     pub bytes_sent: u64,
-    /// Whether it is the lake and an earlier version together.
+    /// Whether the version merges the lake with an earlier version.
     pub merged: bool,
-    /// Whether it is the version before it once more, since something was damaged or missing there.
+    /// Whether the version repeats the one before it, because something was damaged or missing
+    /// there.
     pub mended: bool,
 }
 
-/// The lake that is published: the one at hand, or it and an earlier version together.
+/// The lake to publish: the local one, or its merge with an earlier version.
 struct Candidate {
     lake: Lake,
-    /// Keeps its files.
+    /// Keeps the files of the lake.
     snapshot: Snapshot,
     inventory: Inventory,
     known: BTreeSet<String>,
-    /// The lists of versions that it has all of, as merging them showed.
+    /// The lists of the versions that the lake contains completely, as a merge showed.
     merged: HashSet<String>,
-    /// Where it lies, if it is to go when it is published.
+    /// The folder of the lake, if it must be deleted after publishing.
     work: Option<tempfile::TempDir>,
 }
 
 impl Candidate {
     fn new(lake: &Lake, work: Option<tempfile::TempDir>) -> Result<Self, RemoteError> {
-        // In this order: what is sealed in between is known, and not published.
+        // The order matters: what is sealed in between is known, and not published.
         let snapshot = lake.sealed()?;
         let known = lake.known_files()?;
         let inventory = snapshot.inventory();
@@ -113,8 +113,8 @@ impl Candidate {
         let has = |digest: &str| self.inventory.files.iter().any(|row| row.digest == digest);
         match relation(&self.inventory, &self.known, &there.inventory) {
             Relation::Neither(_) if self.merged.contains(&there.list) => Relation::Contains,
-            // Where newer ones are damaged, nothing is taken over from it: all of it has to be
-            // here.
+            // If newer versions are damaged, nothing is taken over from this one: the lake must
+            // have all its files.
             Relation::Contained
                 if standing.passed_damage
                     && !there.inventory.files.iter().all(|row| has(&row.digest)) =>
@@ -126,24 +126,24 @@ impl Candidate {
     }
 }
 
-/// Publishes what is sealed of a lake as a new version, unless one is there that has all of it. The
-/// lake is only read.
+/// Publishes the sealed part of a lake as a new version, unless an existing version has all of it.
+/// The lake is only read.
 ///
-/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. Killed,
-/// or after an `Err`, what is there is what was there before, and objects that no version names,
-/// which [`gc`](crate::gc::gc) removes after a while and the next publication finds. Only where the
-/// store's answer to the last request was lost for good ([`RemoteError::Store`]), the version may
-/// be there: whole, as ever. The next publication finds it.
+/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. After a
+/// kill or an `Err`, the store holds what it held before, and objects that no version names;
+/// [`gc`](crate::gc::gc) removes these after a while, and the next publication finds them. Only if
+/// the store's answer to the last request was lost for good ([`RemoteError::Store`]) may the
+/// version be there: complete, as always. The next publication finds it.
 ///
-/// No name is ever written twice, so that a collection beside this deletes nothing of it:
-/// [`gc`](crate::gc) says why. What is found damaged is sent under another name, and named by a new
-/// version.
+/// No name is ever written twice, so a collection at the same time deletes nothing of it:
+/// [`gc`](crate::gc) explains why. What is found damaged is sent under another name, and a new
+/// version names it.
 ///
 /// # Errors
 ///
-/// [`RemoteError::Diverged`] when the newest version has what the lake lacks, and they are not to
-/// be merged; [`RemoteError::OtherIdentity`]; [`RemoteError::Unconditional`]; what the store and
-/// the lake say.
+/// [`RemoteError::Diverged`] if the newest version has something that the lake lacks, and merging
+/// is off; [`RemoteError::OtherIdentity`]; [`RemoteError::Unconditional`]; errors of the store and
+/// of the lake.
 pub async fn publish(
     remote: &Remote,
     lake: &Lake,
@@ -161,7 +161,7 @@ pub async fn publish(
             if matches!(how, Relation::Neither(_)) && settings.merge {
                 candidate = match merged(remote, lake, there, settings, bar).await {
                     Ok(together) => together,
-                    // Others have published a newer one since, and let go of it.
+                    // Others have published a newer version meanwhile, and forgotten this one.
                     Err(RemoteError::Forgotten { .. }) => continue,
                     Err(error) => return Err(error),
                 };
@@ -177,7 +177,7 @@ pub async fn publish(
             }
             contained = how == Relation::Contained;
         }
-        // Where the clocks are at odds, what was left is not counted on.
+        // If the clocks disagree, objects that were left are not used.
         let left = stale < STALE_MAX;
         let attempt = Attempt { remote, candidate: &candidate, standing: &standing, settings, bar };
         match attempt.go(contained, left).await? {
@@ -204,21 +204,21 @@ struct Attempt<'a> {
     bar: &'a ProgressBar,
 }
 
-/// How an attempt ended.
+/// The result of an attempt.
 enum Ended {
-    /// This version has all of it.
+    /// This version has everything.
     There(u64),
     /// A version was made.
     Made(Sent),
-    /// Its number was taken meanwhile.
+    /// The number was taken meanwhile.
     Taken,
-    /// What it counted on, and no version names, is so old by now that it may be deleted.
+    /// An object that it used and no version names has become so old that it may be deleted.
     Stale,
 }
 
 impl Attempt<'_> {
-    /// Sends what is missing, and makes a version of it. Where the newest version contains the
-    /// lake, that is the newest one again, if something of it is damaged.
+    /// Sends what is missing, and makes a version of it. If the newest version contains the lake,
+    /// this repeats the newest version, provided that something of it is damaged.
     async fn go(&self, contained: bool, left: bool) -> Result<Ended, RemoteError> {
         let &Self { remote, candidate, standing, settings, bar } = self;
         let there = standing.newest.as_ref().filter(|_| contained);
@@ -290,8 +290,8 @@ fn demand_identity(remote: &Remote, lake: &Lake, there: &Published) -> Result<()
     }
 }
 
-/// The lake and a published version as one, in a folder of its own: everything that either has, but
-/// what one of them retracted. Where the lake alone is that, it is the lake.
+/// Merges the lake and a published version in a folder of its own: everything that either has,
+/// except what one of them retracted. If the result equals the lake, returns the lake.
 async fn merged(
     remote: &Remote,
     lake: &Lake,
@@ -338,7 +338,7 @@ async fn merged(
     })?;
     let [_, fetched] = lakes;
     let mut candidate = match together {
-        // The version has all of it: it is compared with itself.
+        // The version has everything: compare it with itself.
         (_, [_, true]) => Candidate::new(&fetched, Some(work))?,
         (_, [true, false]) => Candidate::new(lake, None)?,
         (together, [false, false]) => Candidate::new(&together, Some(work))?,

@@ -1,26 +1,26 @@
-//! How a published version compares with the lake at hand.
+//! Compares a published version with the local lake.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 use steplake::store::{Inventory, RetractionKind, RetractionRow, Table};
 
-/// What publishing a lake would mean for the version that is there.
+/// What publishing a lake means for the published version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Relation {
-    /// The version has all that the lake has: there is nothing to publish.
+    /// The version has everything in the lake: nothing has to be published.
     Contained,
-    /// The lake has all that the version has, or had it and took it back.
+    /// The lake has everything in the version, or had it and retracted it.
     Contains,
-    /// Neither is known to have all of the other; what shows it.
+    /// Neither is known to have everything in the other; the text is the evidence.
     Neither(String),
 }
 
 /// Compares `lake` with the version `there`. `known` are the digests of all files that the lake has
-/// or had, as [`Lake::known_files`](steplake::store::Lake::known_files) gives them.
+/// or had, as returned by [`Lake::known_files`](steplake::store::Lake::known_files).
 ///
-/// What is compared is files, by digest. Rows that were put into other files are not recognised: a
-/// lake that was merged says nothing here about those that it came from.
+/// Compares files by digest. Rows that were written to other files are not recognised: a merged
+/// lake shows no relation here to the lakes it was made from.
 pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> Relation {
     let (ours, theirs) = (recorded(lake), recorded(there));
     let (our_runs, their_runs) = (runs(lake), runs(there));
@@ -52,30 +52,30 @@ pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -
     Relation::Contains
 }
 
-/// The files of recorded tables.
+/// Returns the files of recorded tables.
 fn recorded(inventory: &Inventory) -> BTreeSet<&str> {
     let files = inventory.files.iter().filter(|file| !file.table.is_derived());
     files.map(|file| file.digest.as_str()).collect()
 }
 
-/// The files of derived tables.
+/// Returns the files of derived tables.
 fn derived(inventory: &Inventory) -> BTreeSet<&str> {
     let files = inventory.files.iter().filter(|file| file.table.is_derived());
     files.map(|file| file.digest.as_str()).collect()
 }
 
-/// Rows of `steps` that the derived tables do not count.
+/// Returns the number of rows of `steps` that the derived tables do not count.
 fn uncounted(inventory: &Inventory) -> u64 {
     let steps = inventory.files.iter().filter(|file| file.table == Table::Steps);
     steps.filter(|file| !file.is_counted).map(|file| file.rows).sum()
 }
 
-/// The runs by their names, with whether they are finished.
+/// Returns the runs by name, and whether they are finished.
 fn runs(inventory: &Inventory) -> BTreeMap<&str, bool> {
     inventory.runs.iter().map(|run| (run.uid.as_str(), run.finished)).collect()
 }
 
-/// What was taken back, where numbers of runs mean the same in all lakes.
+/// Returns the retractions; they name runs in a way that means the same in all lakes.
 fn retractions(inventory: &Inventory) -> BTreeSet<(RetractionKind, String, BTreeSet<&str>)> {
     let uid = |row: &RetractionRow| {
         let uids = inventory.runs.iter().filter(|run| row.runs.contains(&run.id));
@@ -88,12 +88,12 @@ fn retractions(inventory: &Inventory) -> BTreeSet<(RetractionKind, String, BTree
     inventory.retractions.iter().map(meant).collect()
 }
 
-/// What repairs dropped.
+/// Returns what repairs dropped.
 fn losses(inventory: &Inventory) -> BTreeSet<(Table, &str, u64)> {
     inventory.losses.iter().map(|row| (row.table, row.path.as_str(), row.rows)).collect()
 }
 
-/// Says whether two lakes have the same runs, and took the same back.
+/// Returns whether two lakes have the same runs and retractions.
 pub(crate) fn tell_the_same(one: &Inventory, other: &Inventory) -> bool {
     runs(one) == runs(other) && retractions(one) == retractions(other)
 }

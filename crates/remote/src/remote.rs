@@ -1,4 +1,4 @@
-//! Where a lake is published, and its objects.
+//! The place of a published lake, and its objects.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,15 +20,15 @@ use url::Url;
 use crate::RemoteError;
 use crate::version::{Manifest, Objects, list_from_json};
 
-/// How long a request may take: a part of a file over a slow line.
+/// The time limit of a request: a part of a file over a slow line.
 const REQUEST_MAX: &str = "300 seconds";
-/// How long the store may keep from answering before that counts as no answer.
+/// How long the store may take to accept a connection.
 const CONNECT_MAX: &str = "10 seconds";
-/// How long a request is tried again.
+/// How long a request is retried.
 const RETRY_MAX: Duration = Duration::from_mins(1);
 const RETRIES_MAX: usize = 6;
 
-/// How often what is newest is looked up again, where it was forgotten meanwhile.
+/// How often the newest version is looked up again if it was forgotten meanwhile.
 const LOOKS_MAX: u32 = 16;
 
 /// Unix time in milliseconds.
@@ -43,30 +43,30 @@ pub struct Remote {
     clock: Clock,
 }
 
-/// A version's number and manifest; of a damaged manifest the damage.
+/// A version's number and manifest; the damage if the manifest is damaged.
 pub type Numbered = (u64, Result<Manifest, RemoteError>);
 
-/// A version that is there.
+/// An existing version.
 #[derive(Debug, Clone)]
 pub struct Published {
-    /// Its manifest.
+    /// The version's manifest.
     pub manifest: Manifest,
-    /// The digest of its list.
+    /// The digest of the version's list.
     pub list: String,
-    /// What it holds.
+    /// The contents of the version.
     pub inventory: Inventory,
-    /// Where the files lie.
+    /// The places of the files.
     pub(crate) objects: Objects,
 }
 
-/// What is there for one who is about to publish.
+/// What a publisher finds.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// The newest version; none where nothing was published.
+    /// The newest version; `None` if nothing was published.
     pub(crate) newest: Option<Published>,
-    /// The greatest number that was taken; 0 where none was.
+    /// The greatest number taken; 0 if none was.
     pub(crate) highest: u64,
-    /// Whether there are newer versions, which cannot be read.
+    /// Whether newer versions exist that cannot be read.
     pub(crate) passed_damage: bool,
 }
 
@@ -83,32 +83,32 @@ impl fmt::Display for Remote {
 }
 
 impl Remote {
-    /// A prefix in a store; `address` is its name for people.
+    /// Creates a prefix in a store; `address` is its name for people.
     pub fn new(store: Arc<dyn ObjectStore>, prefix: Path, address: &str) -> Self {
         let address = address.trim_end_matches('/').to_owned();
         Self { store, prefix, address, clock: Arc::new(now_ms) }
     }
 
-    /// The same with another clock than this machine's. Nothing that is published hangs on it: a
-    /// clock that is wrong costs time and room.
+    /// Uses another clock than this machine's. Nothing published depends on it: a wrong clock costs
+    /// time and space.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// What the clock says: Unix time in milliseconds, for people, and to tell objects that are
-    /// likely old from young ones.
+    /// Returns the clock's Unix time in milliseconds, for people, and to tell objects that are
+    /// probably old from young ones.
     pub fn now_ms(&self) -> i64 {
         (self.clock)()
     }
 
-    /// The place called `address`: `s3://bucket/prefix`, or `file:///folder`. What an S3 store
-    /// wants to know besides is taken from the variables that AWS's tools read
-    /// (`AWS_ACCESS_KEY_ID`, `AWS_REGION` …).
+    /// Opens the place called `address`: `s3://bucket/prefix` or `file:///folder`. Other settings
+    /// of an S3 store are taken from the variables that AWS's tools read (`AWS_ACCESS_KEY_ID`,
+    /// `AWS_REGION` …).
     ///
     /// # Errors
     ///
-    /// [`RemoteError::Address`]. Nothing is asked of the store yet.
+    /// [`RemoteError::Address`]. Sends no request to the store yet.
     pub fn open(
         address: &str,
         endpoint: Option<&str>,
@@ -137,17 +137,17 @@ impl Remote {
         Ok(Self::new(store, prefix, address))
     }
 
-    /// The store.
+    /// Returns the store.
     pub(crate) fn store(&self) -> &dyn ObjectStore {
         &*self.store
     }
 
-    /// The path of an object, given its name below the prefix.
+    /// Returns the path of an object, given its name below the prefix.
     pub(crate) fn path(&self, object: &str) -> Path {
         self.prefix.parts().chain(Path::from(object).parts()).collect()
     }
 
-    /// The name of an object for people.
+    /// Returns the name of an object for people.
     pub(crate) fn name(&self, object: &str) -> String {
         format!("{}/{object}", self.address)
     }
@@ -161,7 +161,7 @@ impl Remote {
         move |source| RemoteError::Store { doing, object, source }
     }
 
-    /// The objects below a folder of the prefix, by their names below the prefix.
+    /// Lists the objects below a folder of the prefix, by their names below the prefix.
     pub(crate) async fn list(
         &self,
         folder: &str,
@@ -181,7 +181,7 @@ impl Remote {
         Ok(listed.into_iter().filter_map(name).collect())
     }
 
-    /// What is known of an object; none where there is none.
+    /// Returns the metadata of an object; `None` if it does not exist.
     pub(crate) async fn head(&self, object: &str) -> Result<Option<ObjectMeta>, RemoteError> {
         match self.store.head(&self.path(object)).await {
             Ok(meta) => Ok(Some(meta)),
@@ -190,7 +190,7 @@ impl Remote {
         }
     }
 
-    /// A whole object; none where there is none.
+    /// Returns a whole object; `None` if it does not exist.
     pub(crate) async fn get(&self, object: &str) -> Result<Option<Bytes>, RemoteError> {
         let got = match self.store.get(&self.path(object)).await {
             Ok(got) => got.bytes().await,
@@ -203,7 +203,7 @@ impl Remote {
         }
     }
 
-    /// A part of an object.
+    /// Returns a part of an object.
     pub(crate) async fn get_range(
         &self,
         object: &str,
@@ -213,13 +213,13 @@ impl Remote {
         got.map_err(self.failed("read", object))
     }
 
-    /// Writes a whole object. Durable on return, as the store says.
+    /// Writes a whole object. Durable on return, as far as the store promises.
     pub(crate) async fn put(&self, object: &str, content: Bytes) -> Result<(), RemoteError> {
         let put = self.store.put(&self.path(object), PutPayload::from_bytes(content)).await;
         put.map(drop).map_err(self.failed("write", object))
     }
 
-    /// The numbers of all versions that there ever were, in order.
+    /// Returns the numbers of all versions that ever existed, in order.
     pub(crate) async fn numbers(&self) -> Result<Vec<u64>, RemoteError> {
         let number = |name: &str| {
             let name = name.strip_prefix("manifests/")?.strip_suffix(".json")?;
@@ -233,7 +233,7 @@ impl Remote {
         Ok(numbers)
     }
 
-    /// The manifest of a version; none where there is no such version.
+    /// Returns the manifest of a version; `None` if it does not exist.
     pub(crate) async fn manifest(&self, number: u64) -> Result<Option<Manifest>, RemoteError> {
         let object = manifest_name(number);
         match self.get(&object).await? {
@@ -242,16 +242,16 @@ impl Remote {
         }
     }
 
-    /// The versions that are not forgotten, in order.
+    /// Returns the versions that are not forgotten, in order.
     ///
     /// # Errors
     ///
-    /// What the store says.
+    /// Errors of the store.
     pub async fn versions(&self) -> Result<Vec<Numbered>, RemoteError> {
         Ok(self.manifests().await?.1)
     }
 
-    /// The greatest number that was taken, and the versions that are not forgotten.
+    /// Returns the greatest number taken, and the versions that are not forgotten.
     pub(crate) async fn manifests(&self) -> Result<(u64, Vec<Numbered>), RemoteError> {
         let numbers = self.numbers().await?;
         let mut versions = Vec::new();
@@ -268,21 +268,21 @@ impl Remote {
         Ok((numbers.last().copied().unwrap_or(0), versions))
     }
 
-    /// The newest version; none where nothing was published.
+    /// Returns the newest version; `None` if nothing was published.
     ///
     /// # Errors
     ///
-    /// What the store says; [`RemoteError::Damaged`].
+    /// Errors of the store; [`RemoteError::Damaged`].
     pub async fn newest(&self) -> Result<Option<Published>, RemoteError> {
         Ok(self.standing(false).await?.newest)
     }
 
-    /// The newest version, or with `pass_damage` the newest that can be read, and the greatest
+    /// Returns the newest version, or with `pass_damage` the newest readable one, and the greatest
     /// number.
     pub(crate) async fn standing(&self, pass_damage: bool) -> Result<Standing, RemoteError> {
         for _ in 1..LOOKS_MAX {
             match self.look(pass_damage).await {
-                // Others have published a newer one since, and let go of it.
+                // Others have published a newer version meanwhile, and forgotten this one.
                 Err(RemoteError::Forgotten { .. }) => {}
                 other => return other,
             }
@@ -309,12 +309,12 @@ impl Remote {
         Ok(Standing { newest: None, highest, passed_damage })
     }
 
-    /// A version by its number.
+    /// Returns a version by its number.
     ///
     /// # Errors
     ///
-    /// [`RemoteError::NoVersion`], [`RemoteError::Forgotten`], [`RemoteError::Damaged`], and what
-    /// the store says.
+    /// [`RemoteError::NoVersion`], [`RemoteError::Forgotten`], [`RemoteError::Damaged`], and errors
+    /// of the store.
     pub async fn version(&self, number: u64) -> Result<Published, RemoteError> {
         let address = self.address.clone();
         let manifest = self
@@ -345,14 +345,15 @@ impl Remote {
         Ok(Published { manifest, list, inventory, objects })
     }
 
-    /// Refuses a store that overwrites what it was asked to leave: that each number is given once
-    /// stands on this. It is tried on an object that is there with this content.
+    /// Refuses a store that overwrites an object despite a conditional put, since the uniqueness of
+    /// numbers depends on this. Tests it on `object`, which exists with this content.
     pub(crate) async fn demand_conditions(
         &self,
         object: &str,
         content: Bytes,
     ) -> Result<(), RemoteError> {
-        // Once more, where a collection took it meanwhile: it is there then.
+        // The second try is for a collection that deleted the object meanwhile: the first has
+        // restored it.
         for _ in 0..2 {
             let payload = PutPayload::from_bytes(content.clone());
             match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
@@ -365,10 +366,10 @@ impl Remote {
         Err(RemoteError::Unconditional { address: self.address.clone() })
     }
 
-    /// Takes a number with a manifest, where it is not taken yet; says whether it did. Where the
-    /// store's answer was lost and the request was sent twice, the manifest that is there tells.
-    /// Where the store only says that others are writing it and nothing is there, the number is
-    /// free still: `false`, and it is tried again.
+    /// Takes a number with a manifest if the number is free; returns whether it did. If the store's
+    /// answer was lost and the request was sent twice, the existing manifest tells who took it. If
+    /// the store only reports concurrent writers and nothing is there, the number is still free:
+    /// returns `false`, and the caller tries again.
     pub(crate) async fn announce(&self, manifest: &Manifest) -> Result<bool, RemoteError> {
         let object = manifest_name(manifest.version);
         let payload = PutPayload::from(manifest.to_json());
@@ -382,18 +383,18 @@ impl Remote {
         }
     }
 
-    /// Leaves of a version nothing but the manifest that has its number.
+    /// Replaces the manifest of a version by one that only keeps its number.
     pub(crate) async fn forget(&self, forgotten: &Manifest) -> Result<(), RemoteError> {
         self.put(&manifest_name(forgotten.version), forgotten.to_json().into()).await
     }
 
-    /// Where the lake is published, for people.
+    /// Returns the address of the lake, for people.
     pub fn address(&self) -> &str {
         &self.address
     }
 }
 
-/// A random name: of a publication, and of the objects that only it writes.
+/// Returns a random name for a publication and the objects that only it writes.
 pub(crate) fn random_name() -> Result<String, RemoteError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| RemoteError::Io {
@@ -409,12 +410,12 @@ fn now_ms() -> i64 {
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The name of a version's manifest: names sort as numbers do.
+/// Returns the name of a version's manifest; names sort like numbers.
 pub(crate) fn manifest_name(number: u64) -> String {
     format!("manifests/{number:020}.json")
 }
 
-/// The name of a list.
+/// Returns the name of a list.
 pub(crate) fn list_name(digest: &str) -> String {
     format!("lists/{digest}.json")
 }

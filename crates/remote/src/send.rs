@@ -1,4 +1,4 @@
-//! Sending files: whole, compared with their digests before, and looked up after.
+//! Sends files: whole, with their digests checked before, and their arrival after.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -12,12 +12,12 @@ use crate::place::Placed;
 use crate::publish::Settings;
 use crate::remote::Remote;
 
-/// S3 takes 10,000 parts.
+/// S3 accepts at most 10,000 parts.
 const PARTS_MAX: u64 = 9_000;
-/// Parts of one file that are under way at a time.
+/// Number of parts of one file that are sent at a time.
 const PARTS_AT_ONCE: usize = 4;
 
-/// Sends what is missing of the files of a snapshot; says how many bytes that were.
+/// Sends the missing files of a snapshot, and returns how many bytes that were.
 pub(crate) async fn send_missing(
     remote: &Remote,
     snapshot: &Snapshot,
@@ -36,7 +36,7 @@ pub(crate) async fn send_missing(
     Ok(bytes)
 }
 
-/// Sends a file. What leaves is compared with its digests before, so no damage is published.
+/// Sends a file. Compares what it sends with the digests first, so that no damage is published.
 async fn send(
     remote: &Remote,
     snapshot: &Snapshot,
@@ -67,7 +67,7 @@ async fn send(
     Ok(())
 }
 
-/// Sends a file in parts. It is there once all of them are.
+/// Sends a file in parts. The file appears once all parts are there.
 async fn send_in_parts(
     remote: &Remote,
     object: &str,
@@ -79,13 +79,13 @@ async fn send_in_parts(
     let store = remote.store();
     let failed = || remote.failed("write", object);
     let mut upload = store.put_multipart(&remote.path(object)).await.map_err(failed())?;
-    // Parts of one length: some stores want that.
+    // All parts have the same length, as some stores require.
     let part = bytes.div_ceil(PARTS_MAX).next_multiple_of(part_bytes);
     let starts = (0..bytes).step_by(usize::try_from(part).expect("a part is in memory"));
     let ranges = starts.map(|start| start..bytes.min(start + part));
     let sent = {
         let upload = &mut upload;
-        // Read and begun in order, one at a time; under way, several.
+        // Parts are read and started in order, one at a time; several are under way.
         let parts = ranges.map(|range| {
             let length = range.end - range.start;
             let content: Bytes = file.read(range)?;
@@ -103,15 +103,15 @@ async fn send_in_parts(
             .await
     };
     if let Err(error) = sent {
-        // What cannot be taken back now, a rule of the bucket removes.
+        // If the abort fails, a rule of the bucket has to remove the parts.
         let _ = upload.abort().await;
         return Err(error);
     }
     upload.complete().await.map(drop).map_err(failed())
 }
 
-/// Refuses to go on where the store does not have what it acknowledged. Says when it was written,
-/// by the store's clock: Unix time in milliseconds.
+/// Returns an error if the store does not have what it acknowledged. Returns when the object was
+/// written, by the store's clock: Unix time in milliseconds.
 pub(crate) async fn demand_arrival(
     remote: &Remote,
     object: &str,

@@ -1,5 +1,5 @@
-//! What is written of a version: the manifest, which is small and says which list it is, and the
-//! list of all that the version holds. Both are JSON; the list is named by its content.
+//! The stored form of a version: a small manifest that names a list, and the list of everything in
+//! the version. Both are JSON; the list is named by its content.
 
 use std::collections::HashMap;
 
@@ -12,43 +12,43 @@ use steplake::store::{
 
 use crate::RemoteError;
 
-/// The version of what lies at a prefix.
+/// The version of the format at a prefix.
 pub const FORMAT: u32 = 1;
 
-/// A manifest. What is beside the list's digest is for people who look.
+/// A manifest. Everything except the list's digest is for people who look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,
-    /// Its number.
+    /// The version's number.
     pub version: u64,
-    /// The digest of the list, hex; none once the version is forgotten, and where [`gc`](crate::gc)
-    /// took the number.
+    /// The digest of the list, in hexadecimal; `None` if the version is forgotten, or if
+    /// [`gc`](crate::gc) took the number.
     pub list: Option<String>,
-    /// A random name of what made it: it tells one's own manifest from another's.
+    /// The random name of the publication or collection, which identifies its own manifest.
     pub publication: String,
-    /// When it was published, Unix time in milliseconds.
+    /// The time of publication, Unix time in milliseconds.
     pub published_at_ms: i64,
     /// The version that was the newest before, and that this one contains.
     pub parent: Option<u64>,
-    /// Rows of `episodes`.
+    /// Number of rows of `episodes`.
     pub episodes: u64,
-    /// Rows of `steps`.
+    /// Number of rows of `steps`.
     pub steps: u64,
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of the files.
     pub bytes: u64,
 }
 
 impl Manifest {
-    /// What is left of a version that is forgotten: its number.
+    /// Returns what is left of a forgotten version: its number.
     #[must_use]
     pub fn forgotten(self) -> Self {
         Self { list: None, episodes: 0, steps: 0, files: 0, bytes: 0, ..self }
     }
 
-    /// A manifest that takes a number, and is of no version.
+    /// Returns a manifest that takes a number for no version.
     pub(crate) fn without_version(number: u64, publication: String, at_ms: i64) -> Self {
         Self {
             format: FORMAT,
@@ -70,7 +70,7 @@ impl Manifest {
         text
     }
 
-    /// Reads the manifest that `object` holds, which is to be that of version `number`.
+    /// Parses the manifest in `object`, which must be that of version `number`.
     pub(crate) fn from_json(object: &str, number: u64, text: &[u8]) -> Result<Self, RemoteError> {
         check_format(object, text)?;
         let manifest: Self = serde_json::from_slice(text)
@@ -86,7 +86,7 @@ impl Manifest {
     }
 }
 
-/// Says whether a text is a BLAKE3 digest in hexadecimal.
+/// Returns whether a text is a BLAKE3 digest in hexadecimal.
 fn is_digest(text: &str) -> bool {
     is_hex(text, 64)
 }
@@ -108,15 +108,15 @@ fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
     Err(RemoteError::Format { object: object.to_owned(), found, known: FORMAT })
 }
 
-/// The list of what a version holds, as it is written.
+/// The stored list of everything in a version.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
     format: u32,
-    /// The manifest's. No two lists are the same object with it.
+    /// The manifest's `publication`. It makes every list a different object.
     #[serde(default)]
     publication: String,
-    /// What stands in `lake.json`.
+    /// The content of `lake.json`.
     identity: serde_json::Value,
     snapshot: i64,
     runs: Vec<ListedRun>,
@@ -159,7 +159,7 @@ struct ListedLoss {
 #[serde(deny_unknown_fields)]
 struct ListedFile {
     table: String,
-    /// Where it lies, below the prefix: for who reads the Parquet with something else.
+    /// The path of the object below the prefix, for readers that use other Parquet software.
     object: String,
     rows: u64,
     bytes: u64,
@@ -171,7 +171,7 @@ struct ListedFile {
 }
 
 impl ListedFile {
-    /// The file, or the name of one that cannot be.
+    /// Returns the file, or the name of an impossible one.
     fn read(self, table: Table) -> Result<FileRow, String> {
         let file = FileRow {
             table,
@@ -182,7 +182,7 @@ impl ListedFile {
             layer: self.layer.map(LayerId),
             is_counted: self.counted,
         };
-        // Earlier, files were sent without the name of the publication.
+        // Earlier versions sent files without the name of the publication.
         let plain = format!("segments/{}/{}.parquet", file.table, file.digest);
         let is_its_own = self.object == plain
             || content_of(&self.object) == Some((file.table.name(), &file.digest));
@@ -190,27 +190,27 @@ impl ListedFile {
     }
 }
 
-/// Where files lie below the prefix, by their digests.
+/// The paths of files below the prefix, by digest.
 pub(crate) type Objects = HashMap<String, String>;
 
-/// How many hexadecimal digits the name of a publication has.
+/// Number of hexadecimal digits in the name of a publication.
 const NAME_DIGITS: usize = 32;
 
-/// Where the publication called `name` sends a file: no other one ever writes an object of this
-/// name.
+/// Returns the object to which the publication called `name` sends a file: no other publication
+/// ever writes an object of this name.
 pub(crate) fn segment_object(row: &FileRow, name: &str) -> String {
     debug_assert!(is_hex(name, NAME_DIGITS));
     format!("segments/{}/{}-{name}.parquet", row.table, row.digest)
 }
 
-/// The table and the digest of the file that an object of this name holds.
+/// Returns the table and the digest of the file in an object of this name.
 pub(crate) fn content_of(object: &str) -> Option<(&str, &str)> {
     let (table, file) = object.strip_prefix("segments/")?.split_once('/')?;
     let (digest, name) = file.strip_suffix(".parquet")?.split_once('-')?;
     (is_digest(digest) && is_hex(name, NAME_DIGITS)).then_some((table, digest))
 }
 
-/// A list as text. `objects` says where each file lies.
+/// Formats a list. `objects` holds the place of each file.
 pub(crate) fn list_to_json(inventory: &Inventory, objects: &Objects, publication: &str) -> Vec<u8> {
     let run = |row: &RunRow| ListedRun {
         run_id: row.id.0,
@@ -260,7 +260,7 @@ pub(crate) fn list_to_json(inventory: &Inventory, objects: &Objects, publication
     text
 }
 
-/// Reads the list that `object` holds; its digest was compared.
+/// Parses the list in `object`, whose digest was compared.
 pub(crate) fn list_from_json(
     object: &str,
     text: &[u8],
@@ -335,7 +335,7 @@ mod tests {
 
     use super::*;
 
-    /// A list of a lake without rows.
+    /// Returns a list of a lake without rows.
     fn list() -> String {
         let identity = Identity {
             format_version: FORMAT_VERSION,

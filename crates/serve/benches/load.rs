@@ -1,7 +1,7 @@
-//! Thirty-two clients for a minute, while the lake grows and readers leave: no error, and no more
+//! Thirty-two clients for a minute, while the lake grows and readers leave: no errors, and no more
 //! memory at the end than in the middle.
 //!
-//! `STEPLAKE_BENCH_SECONDS` is another time, `STEPLAKE_BENCH_CLIENTS` another number.
+//! `STEPLAKE_BENCH_SECONDS` sets another time, `STEPLAKE_BENCH_CLIENTS` another number.
 
 #[path = "../tests/it/support.rs"]
 #[expect(dead_code, reason = "the tests use more of it")]
@@ -30,13 +30,13 @@ async fn run(time: Duration, clients: usize) {
     let round = vec![4; clients];
     let mib = |bytes: u64| bytes >> 20;
     let start = server.resident_bytes();
-    // Everything that is kept for later is there after this.
+    // After this, everything that is kept for later exists.
     load(&server, &round).await;
     let (begun, asked) = (Instant::now(), server.metric("steplake_queries_total"));
     let mut middle = None;
     let mut runs = 0;
     while begun.elapsed() < time {
-        // The lake grows, and some readers leave, while the others ask.
+        // The lake grows and some readers leave, while the others ask.
         let (_, ()) = tokio::join!(leave(&server, 2), load(&server, &round));
         if runs < 20 {
             runs += 1;

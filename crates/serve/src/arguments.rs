@@ -13,10 +13,10 @@ use clap::{Parser, ValueHint};
 use crate::failure::Failed;
 use crate::token::Token;
 
-/// Serve the lake to Arrow clients over Flight SQL, for reading only.
+/// Serve the lake to Arrow clients over Flight SQL, read-only.
 ///
-/// A statement reads what the lake holds when it is asked, also what is not sealed yet; a lake that
-/// grows is served as it grows. docs/SERVING.md shows how to connect.
+/// A statement reads what the lake holds when it is sent, including unsealed rows; the server
+/// follows a growing lake. docs/SERVING.md shows how to connect.
 #[derive(Debug, Parser)]
 #[command(
     name = "steplake serve",
@@ -34,80 +34,81 @@ pub(crate) struct Arguments {
     #[arg(long, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
     pub(crate) lake: PathBuf,
 
-    /// The address to listen on; port 0 takes a free one. Other than this machine can reach it only
-    /// with a token and TLS, or with --insecure.
+    /// The address to listen on; port 0 takes a free port. An address that other machines can reach
+    /// requires a token and TLS, or --insecure.
     #[arg(long, default_value = "127.0.0.1:31337", value_name = "ADDRESS")]
     pub(crate) listen: SocketAddr,
 
-    /// The address of `/health` and `/metrics` over HTTP. They say nothing of what the lake holds.
+    /// The address of `/health` and `/metrics` over HTTP. They reveal nothing of the lake's
+    /// contents.
     #[arg(long, default_value = "127.0.0.1:31338", value_name = "ADDRESS")]
     pub(crate) health: SocketAddr,
 
-    /// Serve no `/health`.
+    /// Do not serve `/health` and `/metrics`.
     #[arg(long)]
     pub(crate) no_health: bool,
 
-    /// A file with the bearer token that clients have to send.
+    /// A file with the bearer token that clients must send.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// The certificate of the server, and those that lead to its issuer: PEM.
+    /// The server's certificate, and those that lead to its issuer, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_key", value_hint = ValueHint::FilePath)]
     pub(crate) tls_cert: Option<PathBuf>,
 
-    /// The private key of the certificate: PEM.
+    /// The private key of the certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_hint = ValueHint::FilePath)]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Listen on any address without a token or without TLS.
+    /// Listen on any address without a token or TLS.
     #[arg(long)]
     pub(crate) insecure: bool,
 
-    /// Serve snapshot N alone (`steplake snapshots` lists them), as long as the server runs.
+    /// Serve only snapshot N (`steplake snapshots` lists them), as long as the server runs.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub(crate) snapshot: Option<i64>,
 
-    /// The time that a query may take until its last row is sent: 30s, 5m, 1h, or `none`.
+    /// The time limit of a query, until its last row is sent: 30s, 5m, 1h, or `none`.
     #[arg(long, default_value = "5m", value_name = "TIME")]
     pub(crate) query_timeout: Limit<Span>,
 
-    /// The memory that sorts, joins and groups of one query may have before they spill to temporary
+    /// The memory for the sorts, joins and groups of one query, before they spill to temporary
     /// files: 512MiB, 1GiB, or `none`.
     #[arg(long, default_value = "1GiB", value_name = "BYTES")]
     pub(crate) query_memory: Limit<Bytes>,
 
-    /// The memory that the transition graph may have, which is kept from one query to the next:
-    /// 4GiB, or `none`.
+    /// The memory for the transition graph, which is kept from one query to the next: 4GiB, or
+    /// `none`.
     #[arg(long, default_value = "4GiB", value_name = "BYTES")]
     pub(crate) graph_memory: Limit<Bytes>,
 
-    /// The rows that an answer may have, or `none`. One with more fails; it is not cut.
+    /// The maximum number of rows of an answer, or `none`. A larger answer fails; it is not cut.
     #[arg(long, default_value = "none", value_name = "N")]
     pub(crate) query_rows: Limit<NonZeroU64>,
 
-    /// The queries that may run at once; one more is refused.
+    /// The maximum number of concurrent queries; further ones are refused.
     #[arg(long, default_value = "64", value_name = "N")]
     pub(crate) queries: NonZeroUsize,
 
-    /// The time that running queries have to end when the server is stopped.
+    /// The time that running queries have to finish when the server stops.
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub(crate) grace: Span,
 
-    /// Say more on standard error: -v every query, -vv every detail.
+    /// Log more to standard error: -v every query, -vv every detail.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    /// Say nothing but what goes wrong, and the address: as without -v.
+    /// Log only problems and the address, as without -v.
     #[arg(short, long)]
     pub(crate) quiet: bool,
 }
 
 impl Arguments {
-    /// The token that clients have to send, if any.
+    /// Returns the token that clients must send, if any.
     ///
     /// # Errors
     ///
-    /// When it cannot be read, or is none.
+    /// If it cannot be read, or is invalid.
     pub(crate) fn token(&self) -> Result<Option<Token>, Failed> {
         let (text, from) = match &self.token_file {
             Some(path) => {
@@ -122,7 +123,7 @@ impl Arguments {
             None => match std::env::var("STEPLAKE_TOKEN") {
                 Ok(text) => (text, "STEPLAKE_TOKEN".to_owned()),
                 Err(VarError::NotPresent) => return Ok(None),
-                // Somebody meant to have one: without it, everybody could read the lake.
+                // The user meant to set a token: without it, everybody could read the lake.
                 Err(VarError::NotUnicode(_)) => {
                     return Err(Failed::usage(
                         "STEPLAKE_TOKEN is no text: write one line of visible characters, or unset it",
@@ -137,11 +138,11 @@ impl Arguments {
         })
     }
 
-    /// Refuses to show the lake to the network by accident.
+    /// Refuses to expose the lake to the network by accident.
     ///
     /// # Errors
     ///
-    /// When the address is reached from other machines and a token or TLS is missing.
+    /// If other machines can reach the address, and a token or TLS is missing.
     pub(crate) fn demand_safety(&self, has_token: bool) -> Result<(), Failed> {
         if self.listen.ip().is_loopback() || self.insecure {
             return Ok(());
@@ -175,7 +176,7 @@ impl<T: FromStr<Err: fmt::Display>> FromStr for Limit<T> {
     }
 }
 
-/// A time, as in `30s`.
+/// A duration such as `30s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
@@ -189,7 +190,7 @@ impl FromStr for Span {
     }
 }
 
-/// A size, as in `1GiB`.
+/// A size such as `1GiB`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bytes(pub(crate) NonZeroUsize);
 
@@ -205,7 +206,7 @@ impl FromStr for Bytes {
     }
 }
 
-/// A positive whole number and its unit.
+/// Parses a positive whole number and its unit.
 fn measured(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let digits = text.find(|character: char| !character.is_ascii_digit())?;
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,5 @@
-//! How the program fails: one line on standard error and an exit code, both as those of `steplake`.
+//! Failures of the program: one line on standard error and an exit code, both like those of
+//! `steplake`.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -7,11 +8,11 @@ use steplake::cli::messages::line;
 use steplake::query::QueryError;
 use steplake::store::StoreError;
 
-/// Whose turn it is to do something about a failure. The numbers are documented in
-/// `steplake --help`.
+/// Exit codes; each tells the user who can do something about the failure. `steplake --help`
+/// documents the numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// Something did not work.
+    /// An operation failed.
     Failed = 1,
     /// The command line is wrong.
     Usage = 2,
@@ -19,7 +20,7 @@ pub(crate) enum Code {
     Lake = 3,
 }
 
-/// A program that failed.
+/// A failure of the program.
 #[derive(Debug)]
 pub(crate) struct Failed {
     code: Code,
@@ -35,9 +36,9 @@ impl Failed {
         Self::new(Code::Usage, message)
     }
 
-    /// Says what happened and gives the exit code.
+    /// Prints the message and returns the exit code.
     pub(crate) fn report(&self) -> ExitCode {
-        // Nobody may be left to read it; the exit code says it all the same.
+        // Standard error may be closed; the exit code still tells.
         let _ = writeln!(std::io::stderr(), "steplake: {}", self.message);
         ExitCode::from(self.code as u8)
     }

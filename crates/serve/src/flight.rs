@@ -1,5 +1,4 @@
-//! Flight itself, for the little that is not in Flight SQL: the columns of an answer without asking
-//! for it.
+//! Flight itself, for the little that Flight SQL lacks: the columns of an answer without a query.
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{
@@ -10,7 +9,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::service::Lakeside;
 
-/// Flight SQL with the methods of Flight that its trait leaves out.
+/// Flight SQL with the methods of Flight that its trait omits.
 #[derive(Debug, Clone)]
 pub(crate) struct Flight(pub(crate) Lakeside);
 
@@ -49,7 +48,7 @@ impl FlightService for Flight {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
-        // Nothing is worked out before it is fetched, so there is nothing to wait for.
+        // Nothing is computed before it is fetched, so there is nothing to wait for.
         let info = self.0.get_flight_info(request).await?.into_inner();
         let (info, flight_descriptor) = (Some(info), None);
         Ok(Response::new(PollInfo { info, flight_descriptor, ..PollInfo::default() }))

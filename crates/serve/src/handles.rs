@@ -1,4 +1,4 @@
-//! Prepared statements: what a client names by a handle.
+//! Prepared statements, which clients name by handles.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,11 +8,11 @@ use tonic::Status;
 
 use crate::tickets::Asked;
 
-/// How many are kept: past it, the one that was not used for the longest time goes.
+/// Most handles that are kept; beyond this, the least recently used one is dropped.
 const HANDLES_MAX: usize = 4096;
-/// Bytes of all statements and values together.
+/// Most bytes of all statements and values together.
 const BYTES_MAX: usize = 64 << 20;
-/// Bytes of one statement and its values.
+/// Most bytes of one statement and its values.
 const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
 /// The prepared statements of all clients. Their number and size are bounded.
@@ -36,11 +36,11 @@ fn size(asked: &Asked) -> usize {
 }
 
 impl Handles {
-    /// Keeps a statement under a new handle, which nobody can guess.
+    /// Stores a statement under a new handle, which nobody can guess.
     ///
     /// # Errors
     ///
-    /// When the statement is too large.
+    /// If the statement is too large.
     pub(crate) fn add(&self, asked: Asked) -> Result<Vec<u8>, Status> {
         demand_small(&asked)?;
         let mut handle = vec![0; 16];
@@ -51,11 +51,11 @@ impl Handles {
         Ok(handle)
     }
 
-    /// The statement of a handle, with the values that it was last given.
+    /// Returns the statement of a handle, with its current values.
     ///
     /// # Errors
     ///
-    /// When there is none.
+    /// If there is none.
     pub(crate) fn get(&self, handle: &[u8]) -> Result<Asked, Status> {
         let mut kept = self.lock();
         let prepared = kept.get_mut(handle).ok_or_else(unknown)?;
@@ -63,11 +63,11 @@ impl Handles {
         Ok(prepared.asked.clone())
     }
 
-    /// Gives a statement its values, in the place of those before.
+    /// Sets the values of a statement, replacing earlier ones.
     ///
     /// # Errors
     ///
-    /// When there is no such statement, or the values are too large.
+    /// If there is no such statement, or the values are too large.
     pub(crate) fn bind(&self, handle: &[u8], values: Vec<u8>) -> Result<(), Status> {
         let mut kept = self.lock();
         let prepared = kept.get_mut(handle).ok_or_else(unknown)?;
@@ -106,7 +106,7 @@ fn demand_small(asked: &Asked) -> Result<(), Status> {
     )))
 }
 
-/// Lets go of those that were not used for the longest time while there is too much.
+/// Drops the least recently used statements while there are too many.
 fn make_room(kept: &mut HashMap<Vec<u8>, Prepared>) {
     let bytes = |kept: &HashMap<_, Prepared>| kept.values().map(Prepared::bytes).sum::<usize>();
     while kept.len() > HANDLES_MAX || bytes(kept) > BYTES_MAX {

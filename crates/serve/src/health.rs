@@ -1,4 +1,4 @@
-//! `/health` and `/metrics` over HTTP, for whoever watches the server.
+//! `/health` and `/metrics` over HTTP, for monitoring.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +12,11 @@ use tokio::net::TcpListener;
 
 use crate::queries::Queries;
 
-/// Answers until it is dropped.
+/// Serves until dropped.
 ///
 /// # Errors
 ///
-/// When the listener fails.
+/// If the listener fails.
 pub(crate) async fn serve(listener: TcpListener, queries: Queries) -> std::io::Result<()> {
     let routes = Router::new()
         .route("/health", get(health))
@@ -25,7 +25,8 @@ pub(crate) async fn serve(listener: TcpListener, queries: Queries) -> std::io::R
     axum::serve(listener, routes).await
 }
 
-/// Whether the lake can be read: 200 and the number of its newest snapshot, or 503 and why not.
+/// Reports whether the lake can be read: 200 and the number of its newest snapshot, or 503 and the
+/// reason.
 async fn health(State(queries): State<Queries>) -> impl IntoResponse {
     let (code, text) = match queries.health() {
         Ok(snapshot) => (
@@ -35,8 +36,8 @@ async fn health(State(queries): State<Queries>) -> impl IntoResponse {
                 queries.running()
             ),
         ),
-        // The reasons are texts of this program: nothing in them is to be escaped, and nothing
-        // tells of the lake.
+        // The reasons are fixed texts of this program: they need no escaping, and reveal nothing of
+        // the lake.
         Err(why) => (
             StatusCode::SERVICE_UNAVAILABLE,
             format!("{{\"status\":\"failing\",\"why\":\"{why}\"}}\n"),
@@ -45,7 +46,7 @@ async fn health(State(queries): State<Queries>) -> impl IntoResponse {
     (code, [(header::CONTENT_TYPE, "application/json")], text)
 }
 
-/// The counters in the text format of Prometheus.
+/// Returns the counters in the text format of Prometheus.
 async fn metrics(State(queries): State<Queries>) -> impl IntoResponse {
     let counters = queries.counters();
     let mut text = String::new();

@@ -1,4 +1,4 @@
-//! Connections as they come in.
+//! Incoming connections.
 
 use std::io;
 use std::sync::Arc;
@@ -10,14 +10,14 @@ use tokio::sync::Semaphore;
 
 use crate::lingering::Lingering;
 
-/// Connections at once. One more waits until another one is closed.
+/// Most concurrent connections. Another one waits until one is closed.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// How long is waited where the system has no more room for a connection: it stays ready to be
-/// taken, and would be tried for again and again.
+/// The pause if the system has no resources for a connection. It stays ready to be accepted, so
+/// retrying at once would spin.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The connections that clients make. It does not end, and does not fail.
+/// Returns the stream of clients' connections. It does not end, and does not fail.
 pub(crate) fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<Lingering>> {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     futures::stream::unfold((listener, places), async |(listener, places)| {
@@ -31,7 +31,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Answers are whole messages: nothing is won by waiting for more.
+                // Answers are whole messages: waiting for more gains nothing.
                 let _ = stream.set_nodelay(true);
                 return stream;
             }
@@ -44,7 +44,7 @@ async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// Whether a client was gone before its connection was taken.
+/// Returns whether a client had gone before its connection was accepted.
 fn is_of_client(error: &io::Error) -> bool {
     matches!(
         error.kind(),

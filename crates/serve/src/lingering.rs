@@ -1,5 +1,4 @@
-//! Connections that end without cutting off what is still on its way, and that do not wait for
-//! ever.
+//! Connections that end without cutting off data under way, and that do not wait for ever.
 
 use std::io;
 use std::pin::Pin;
@@ -12,29 +11,29 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, Sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-/// How long a client has to close its side.
+/// The time that a client has to close its side.
 const LINGER_MAX: Duration = Duration::from_secs(1);
 
-/// How long a client has for its first words, which are as long as the preface of HTTP/2.
+/// The time that a client has to send its greeting, the preface of HTTP/2.
 const GREETING_MAX: Duration = Duration::from_secs(10);
 const GREETING_BYTES: usize = 24;
 
-/// How long a client may say nothing. One that is there answers when it is asked whether it is,
-/// which is more often than this.
+/// The longest silence of a client. A client that is there answers keepalive requests, which are
+/// more frequent than this.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
-/// A connection that is closed only when the client has closed its side, too. A socket that is
-/// closed while something lies in it unread, be it a window update, is reset, and takes with it
-/// what the client has not received yet.
+/// A connection that is closed only after the client has closed its side. If a socket is closed
+/// with unread data, even a window update, the connection is reset, and the client loses what it
+/// has not received yet.
 pub(crate) struct Lingering {
     stream: TcpStream,
-    /// Among the connections that there may be.
+    /// The place among the allowed connections.
     _place: OwnedSemaphorePermit,
-    /// Bytes of the greeting that are still to come.
+    /// Bytes of the greeting that have not arrived yet.
     greeting_bytes: usize,
-    /// When the client has been silent for too long.
+    /// Expires when the client has been silent for too long.
     silence: Pin<Box<Sleep>>,
-    /// Set once our side is closed.
+    /// The time left to the client, once our side is closed.
     end: Option<Pin<Box<Sleep>>>,
 }
 

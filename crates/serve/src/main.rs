@@ -1,26 +1,26 @@
 //! Serves a lake to Arrow clients: `steplake serve`.
 //!
-//! The modules stand in the order in which a request passes them.
+//! The modules are listed in the order in which a request passes through them.
 
 // Parse, run, exit code.
 mod arguments;
 mod failure;
 
-// Connections, and who may ask.
+// Connections and access.
 mod server;
 mod incoming;
 mod lingering;
 mod token;
 mod health;
 
-// What clients say.
+// Requests of clients.
 mod flight;
 mod service;
 mod metadata;
 mod tickets;
 mod handles;
 
-// What they get.
+// Answers.
 mod queries;
 mod outbox;
 mod newest;
@@ -32,8 +32,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    // The IR of states that are not stored is rebuilt in processes that are this program, executed
-    // again.
+    // The IR of states that are not stored is rebuilt in processes of this program, executed again.
     if let Some(code) = steplake::cli::ir::be_a_worker() {
         return code;
     }

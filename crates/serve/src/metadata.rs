@@ -1,4 +1,4 @@
-//! What clients ask about the server itself: catalogs, schemas, tables, types.
+//! Requests about the server itself: catalogs, schemas, tables, types.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,17 +20,17 @@ use tonic::Status;
 use crate::newest::Served;
 use crate::wire;
 
-/// The name by which the server goes.
+/// The name of the server.
 const NAME: &str = "steplake";
 
-/// The version of Arrow's own format that it speaks.
+/// The supported version of Arrow's own format.
 const ARROW_VERSION: &str = "1.5";
 
-/// The catalogs: one.
+/// Returns the catalogs: one.
 ///
 /// # Errors
 ///
-/// When Arrow cannot hold them. The same goes for the functions below.
+/// If Arrow cannot hold them. The same goes for the functions below.
 pub(crate) fn catalogs(served: &Served, query: CommandGetCatalogs) -> Result<RecordBatch, Status> {
     let mut rows = query.into_builder();
     for name in served.engine.context().catalog_names() {
@@ -39,7 +39,7 @@ pub(crate) fn catalogs(served: &Served, query: CommandGetCatalogs) -> Result<Rec
     rows.build().map_err(|error| failed(&error))
 }
 
-/// The schemas: that of the tables, and that of what is said about them.
+/// Returns the schemas: that of the tables, and that of the information about them.
 pub(crate) fn schemas(served: &Served, query: CommandGetDbSchemas) -> Result<RecordBatch, Status> {
     let mut rows = query.into_builder();
     for (catalog, schema) in places(served) {
@@ -48,7 +48,7 @@ pub(crate) fn schemas(served: &Served, query: CommandGetDbSchemas) -> Result<Rec
     rows.build().map_err(|error| failed(&error))
 }
 
-/// The tables and views, with their columns where they are asked for.
+/// Returns the tables and views, with their columns on request.
 pub(crate) async fn tables(
     served: &Served,
     query: CommandGetTables,
@@ -89,7 +89,7 @@ const fn kind(table: TableType) -> &'static str {
     }
 }
 
-/// The kinds of tables.
+/// Returns the kinds of tables.
 pub(crate) fn table_types(query: CommandGetTableTypes) -> Result<RecordBatch, Status> {
     let mut rows = query.into_builder();
     for kind in [TableType::Base, TableType::View] {
@@ -98,17 +98,17 @@ pub(crate) fn table_types(query: CommandGetTableTypes) -> Result<RecordBatch, St
     rows.build().map_err(|error| failed(&error))
 }
 
-/// What the server can do.
+/// Returns the abilities of the server.
 pub(crate) fn sql_info(query: CommandGetSqlInfo) -> Result<RecordBatch, Status> {
     query.into_builder(&SQL_INFO).build().map_err(|error| failed(&error))
 }
 
-/// The types of columns, by their names in SQL.
+/// Returns the types of columns, by their names in SQL.
 pub(crate) fn type_info(query: CommandGetXdbcTypeInfo) -> Result<RecordBatch, Status> {
     query.into_builder(&TYPE_INFO).build().map_err(|error| failed(&error))
 }
 
-/// The primary keys of a table: none are declared.
+/// Returns the primary keys of a table: none are declared.
 pub(crate) fn primary_keys() -> RecordBatch {
     static COLUMNS: LazyLock<SchemaRef> = LazyLock::new(|| {
         Arc::new(Schema::new(vec![
@@ -123,7 +123,7 @@ pub(crate) fn primary_keys() -> RecordBatch {
     RecordBatch::new_empty(Arc::clone(&COLUMNS))
 }
 
-/// The references between tables: none are declared.
+/// Returns the references between tables: none are declared.
 pub(crate) fn foreign_keys() -> RecordBatch {
     static COLUMNS: LazyLock<SchemaRef> = LazyLock::new(|| {
         let side = |side: &str| {
@@ -164,7 +164,7 @@ static SQL_INFO: LazyLock<SqlInfoData> = LazyLock::new(|| {
     info.append(SqlInfo::SqlDdlCatalog, false);
     info.append(SqlInfo::SqlDdlSchema, false);
     info.append(SqlInfo::SqlDdlTable, false);
-    // Names are taken as they are written.
+    // Names are used as written.
     let as_written = SqlSupportedCaseSensitivity::SqlCaseSensitivityUnknown as i32;
     info.append(SqlInfo::SqlIdentifierCase, as_written);
     info.append(SqlInfo::SqlQuotedIdentifierCase, as_written);

@@ -1,5 +1,5 @@
-//! The lake as it is now: an engine for each state of the lake, shared by all queries that ask
-//! about it.
+//! The lake as it is now: an engine for each version of its contents, shared by all queries that
+//! need it.
 
 use std::num::NonZeroUsize;
 use std::os::unix::fs::MetadataExt;
@@ -17,49 +17,49 @@ use steplake::store::{Lake, RunRow, Snapshot, SnapshotId};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
-/// The files that change whenever the lake does.
+/// The files that change whenever the lake changes.
 const CATALOG_FILES: [&str; 2] = ["hot.sqlite", "hot.sqlite-wal"];
 
-/// Two changes closer to each other than this may leave the same time on a file.
+/// Two changes closer together than this may leave the same time on a file.
 const CLOCK_TICK: Duration = Duration::from_millis(50);
 
-/// How long the newest engine is kept when nobody asks. While it is kept, `steplake gc` deletes
+/// How long the newest engine is kept without queries. While it is kept, `steplake gc` deletes
 /// nothing.
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
-/// An engine about one state of the lake.
+/// An engine for fixed contents of the lake.
 #[derive(Debug)]
 pub(crate) struct Served {
-    /// It answers.
+    /// The engine.
     pub(crate) engine: Engine,
-    /// The number of what is sealed in it.
+    /// The number of the sealed snapshot.
     pub(crate) snapshot: SnapshotId,
     has_hot_rows: bool,
     runs: Vec<RunRow>,
 }
 
 impl Served {
-    /// Whether `snapshot` holds the same rows for sure.
+    /// Returns whether `snapshot` certainly holds the same rows.
     fn is(&self, snapshot: &Snapshot) -> bool {
         let sealed = !self.has_hot_rows && !snapshot.has_hot_rows();
         sealed && self.snapshot == snapshot.id() && self.runs == snapshot.runs()
     }
 }
 
-/// What the catalog's files look like: size, time and number of each.
+/// The state of the catalog's files: size, time and inode number of each.
 type Stamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
 
 #[derive(Debug)]
 struct Current {
     served: Arc<Served>,
-    /// What the files looked like before they were read.
+    /// The state of the files before they were read.
     stamp: Stamp,
-    /// Whether the stamp would show a change that came after it.
+    /// Whether the stamp would reveal any later change.
     settled: bool,
     read_at: Instant,
 }
 
-/// Gives out engines. A query keeps the one that it began with; a newer one does not change its
+/// Provides engines. A query keeps the engine with which it began; a newer one does not change its
 /// answer.
 #[derive(Debug)]
 pub(crate) struct Newest {
@@ -69,18 +69,19 @@ pub(crate) struct Newest {
     asked_at: std::sync::Mutex<Instant>,
     last: std::sync::Mutex<Result<SnapshotId, &'static str>>,
     opening: Opening,
-    /// Where the catalog is read: not where queries wait for their files, which may be many.
+    /// The runtime that reads the catalog. Its threads are not those of queries that wait for
+    /// files, which may be many.
     beside: Handle,
 }
 
 impl Newest {
-    /// Opens the lake, which must be there, and the snapshot if there is to be one for good. The
-    /// transition graphs of all engines share so many bytes of memory. The catalog is read on the
+    /// Opens the lake, which must exist, and the snapshot if the server is fixed to one. The
+    /// transition graphs of all engines share `graph_memory` bytes. The catalog is read on the
     /// blocking threads of `beside`.
     ///
     /// # Errors
     ///
-    /// When the lake or the snapshot cannot be read.
+    /// If the lake or the snapshot cannot be read.
     pub(crate) async fn open(
         lake: Lake,
         snapshot: Option<i64>,
@@ -102,11 +103,11 @@ impl Newest {
         Ok(newest)
     }
 
-    /// What the lake holds now: every row that was durable before this was called.
+    /// Returns the current lake, with every row that was durable before the call.
     ///
     /// # Errors
     ///
-    /// When the lake cannot be read.
+    /// If the lake cannot be read.
     pub(crate) async fn get(&self) -> Result<Arc<Served>, QueryError> {
         let served = self.look().await;
         let known = served.as_ref().map(|served| served.snapshot).map_err(|error| {
@@ -117,12 +118,12 @@ impl Newest {
         served
     }
 
-    /// Whether the lake could be read when somebody last asked, and is still there: the number of
-    /// the snapshot that was the newest then. It computes nothing and waits for nobody.
+    /// Returns whether the lake could be read at the last query and still exists, with the number
+    /// of the newest snapshot at that time. Computes nothing and waits for nobody.
     ///
     /// # Errors
     ///
-    /// What is wrong, for everybody to see: where the lake lies and what the system said is in the
+    /// The problem, phrased for everybody: the path of the lake and the system's error are in the
     /// log.
     pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         let place = self.lake.path();
@@ -146,8 +147,8 @@ impl Newest {
         {
             return Ok(Arc::clone(&current.served));
         }
-        // A change in the same tick as the stamp would not show in it: such a stamp is not relied
-        // upon.
+        // A change in the same tick as the stamp would not change the stamp, so such a stamp is not
+        // trusted.
         let settled = current.as_ref().is_some_and(|current| {
             current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
         });
@@ -162,7 +163,7 @@ impl Newest {
         Ok(served)
     }
 
-    /// Lets go of the newest engine when nobody has asked for a while, and of its files with it.
+    /// Drops the newest engine, and with it its files, when there was no query for a while.
     pub(crate) async fn let_go_when_idle(&self) {
         loop {
             tokio::time::sleep(IDLE_MAX / 4).await;
@@ -182,7 +183,7 @@ impl Newest {
     }
 }
 
-/// What it takes to make an engine.
+/// The parts of an engine.
 struct Opening {
     renderer: IrRenderer,
     rebuilder: Arc<dyn IrRebuilder>,
@@ -212,7 +213,7 @@ impl Opening {
     }
 }
 
-/// Rebuilds states while others take over the thread's other work: it may take long.
+/// Rebuilds states while other threads take over the thread's other work, since it may take long.
 #[derive(Debug)]
 struct Aside(Arc<dyn IrRebuilder>);
 

@@ -1,4 +1,4 @@
-//! What waits for the reader of an answer, and how an answer ends.
+//! Messages that wait for the reader of an answer, and the end of an answer.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,8 +8,8 @@ use futures::Stream;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// Messages on their way: what is sent into the first comes out of the last, in its order, and the
-/// second can end that. The reader is waited for while `waiting_max` messages wait.
+/// Creates a channel for messages: what is sent into the first part comes out of the last in order,
+/// and the second can end it early. Senders wait while `waiting_max` messages wait.
 pub(crate) fn outbox<T>(waiting_max: usize) -> (mpsc::Sender<T>, Ending<T>, Reading<T>) {
     let (sender, receiver) = mpsc::channel(waiting_max);
     let waiting = Waiting { messages: Some(receiver), why: None, reader: None };
@@ -18,9 +18,9 @@ pub(crate) fn outbox<T>(waiting_max: usize) -> (mpsc::Sender<T>, Ending<T>, Read
 }
 
 struct Waiting<T> {
-    /// None once the answer has ended early.
+    /// `None` once the answer has ended early.
     messages: Option<mpsc::Receiver<T>>,
-    /// Why it has.
+    /// The reason for an early end.
     why: Option<Status>,
     reader: Option<Waker>,
 }
@@ -29,12 +29,12 @@ fn lock<T>(waiting: &Mutex<Waiting<T>>) -> MutexGuard<'_, Waiting<T>> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends an answer before its time.
+/// Ends an answer early.
 pub(crate) struct Ending<T>(Arc<Mutex<Waiting<T>>>);
 
 impl<T> Ending<T> {
-    /// What waits is let go at once, whether or not anybody reads it, nothing more can be sent, and
-    /// the reader is told why.
+    /// Drops waiting messages at once, whether or not anybody reads them, prevents further ones,
+    /// and tells the reader why.
     pub(crate) fn end(self, why: Status) {
         let mut waiting = lock(&self.0);
         waiting.messages = None;
@@ -45,7 +45,7 @@ impl<T> Ending<T> {
     }
 }
 
-/// The reader's side. Where it is dropped, the senders see that nobody reads.
+/// The reader's side. When it is dropped, the senders notice.
 pub(crate) struct Reading<T>(Arc<Mutex<Waiting<T>>>);
 
 impl<T> Stream for Reading<T> {

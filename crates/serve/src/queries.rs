@@ -1,4 +1,4 @@
-//! Running queries: each in a task of its own, on threads of their own, within limits.
+//! Runs queries: each in its own task, on separate threads, within limits.
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::sync::Arc;
@@ -22,25 +22,23 @@ use crate::outbox::{Reading, outbox};
 use crate::tickets::Asked;
 use crate::{status, wire};
 
-/// Messages of about 2 MB that wait for the reader of a stream. When it is slow, the query stands
-/// still.
+/// Messages of about 2 MB that may wait for the reader of a stream. A slow reader stops the query.
 const MESSAGES_WAITING_MAX: usize = 4;
 
-/// How long a query waits for a place where there is none. Work that was ended may take a moment to
-/// be gone.
+/// How long a query waits for a free place. Work that was ended may take a moment to stop.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// What one query may use.
+/// Limits of one query.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) time: Option<Duration>,
     pub(crate) memory_bytes: Option<NonZeroUsize>,
     pub(crate) rows: Option<NonZeroU64>,
-    /// How many may run at once.
+    /// Most concurrent queries.
     pub(crate) queries: NonZeroUsize,
 }
 
-/// What was done since the server began.
+/// Totals since the server started.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) begun: AtomicU64,
@@ -50,16 +48,17 @@ pub(crate) struct Counters {
     pub(crate) bytes: AtomicU64,
 }
 
-/// Runs queries. Clones run them together.
+/// Runs queries. Clones share the limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Queries {
-    /// Threads that queries alone use: who asks for health is answered however much they compute.
+    /// Threads used only by queries, so that health requests are answered however busy they are.
     threads: Handle,
     newest: Arc<Newest>,
     limits: Limits,
-    /// One for each query, from its beginning until its answer is read and all of its work is gone.
+    /// One place for each query, from its start until its answer is read and all its work has
+    /// stopped.
     places: Arc<Semaphore>,
-    /// One for each statement that is planned: planning does not let go of its thread before it is
+    /// One place for each statement being planned: planning does not yield its thread before it is
     /// done.
     planners: Arc<Semaphore>,
     counters: Arc<Counters>,
@@ -84,57 +83,59 @@ impl Queries {
         &self.counters
     }
 
-    /// How many queries run.
+    /// Returns how many queries are running.
     pub(crate) fn running(&self) -> usize {
         self.limits.queries.get() - self.places.available_permits()
     }
 
-    /// Whether the lake can be read, as far as is known: the number of its newest snapshot.
+    /// Returns whether the lake can be read, as far as is known, with the number of its newest
+    /// snapshot.
     ///
     /// # Errors
     ///
-    /// What is wrong.
+    /// The problem.
     pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         self.newest.health()
     }
 
-    /// The lake as it is now.
+    /// Returns the current lake.
     ///
     /// # Errors
     ///
-    /// When it cannot be read.
+    /// If it cannot be read.
     pub(crate) async fn newest(&self) -> Result<Arc<Served>, Status> {
         let newest = Arc::clone(&self.newest);
         self.apart(async move { newest.get().await }).await
     }
 
-    /// What a statement takes and gives.
+    /// Returns the parameters and the columns of a statement.
     ///
     /// # Errors
     ///
-    /// When it is wrong.
+    /// If it is invalid.
     pub(crate) async fn describe(&self, asked: &Asked) -> Result<Described, Status> {
         let statement = self.statement(asked)?;
         let newest = Arc::clone(&self.newest);
         self.apart(async move { newest.get().await?.engine.describe(&statement).await }).await
     }
 
-    /// Begins to answer a statement. The answer comes as fast as it is read, and ends when it is
-    /// dropped.
+    /// Begins to answer a statement. The answer is computed as fast as it is read, and ends when it
+    /// is dropped.
     ///
     /// # Errors
     ///
-    /// When too many queries run. Whatever else goes wrong ends the stream.
+    /// If too many queries run. Any other error ends the stream.
     pub(crate) async fn answer(&self, asked: &Asked) -> Result<Reading<FlightData>, Status> {
         let mut statement = self.statement(asked)?;
-        // All that works on the statement holds it, also what goes on when the answer has ended.
+        // All work on the statement holds the place, even work that continues after the answer has
+        // ended.
         statement.kept = Some(self.place().await?);
         tracing::info!(sql = statement.text, "query");
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
         let (sender, ending, reading) = outbox(MESSAGES_WAITING_MAX);
         let (queries, kept_open) = (self.clone(), sender.clone());
         let work = self.clone().send(statement, sender);
-        // Not where queries are worked on: those may be busy when its time is up.
+        // The queries' own threads may be busy when the time is up, so this runs elsewhere.
         tokio::spawn(async move {
             let ended = supervise(work, &queries.threads, &kept_open, queries.stop.clone());
             match within(queries.limits.time, ended).await {
@@ -170,8 +171,8 @@ impl Queries {
         Ok(Statement { text: asked.text.clone(), values, memory_bytes_max, kept: None })
     }
 
-    /// Plans something where queries are worked on, in as much time as a query may take. It may go
-    /// on when that has passed: it is not ended in the middle of a step.
+    /// Plans something on the queries' threads, within the time limit of a query. The work may
+    /// continue after that: it is not interrupted in the middle of a step.
     async fn apart<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, QueryError>> + Send + 'static,
@@ -181,7 +182,7 @@ impl Queries {
             let _planner = planners.acquire_owned().await;
             work.await.map_err(|error| status::of(&error))
         };
-        // Unlike a task of its own, this one ends when nobody waits for it any more.
+        // Unlike a spawned task, a task in a `JoinSet` ends when nobody waits for it any more.
         let mut task = JoinSet::new();
         task.spawn_on(work, &self.threads);
         tokio::select! {
@@ -194,8 +195,8 @@ impl Queries {
         }
     }
 
-    /// Sends the answer, and ends when it is read. Fails with nothing to be said where nobody reads
-    /// it any more.
+    /// Sends the answer, and ends when it has been read. Fails without a status if nobody reads it
+    /// any more.
     async fn send(
         self,
         statement: Statement,
@@ -224,15 +225,15 @@ impl Queries {
             self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
             sender.send(message).await.map_err(|_gone| None)?;
         }
-        // What waits takes up memory, and counts as a query that runs: there is room for all when
-        // all is taken.
+        // Waiting messages occupy memory and count as a running query: there is room for all again
+        // once all have been taken.
         sender.reserve_many(MESSAGES_WAITING_MAX).await.map_err(|_gone| None)?;
         Ok(())
     }
 }
 
-/// Sees to it that work on `threads` ends: by itself, with its reader or with the server. It is
-/// told to end when this does, and is gone when it next lets go of its thread.
+/// Ensures that work on `threads` ends: by itself, with its reader or with the server. The work is
+/// aborted when this function ends, and stops when it next yields its thread.
 async fn supervise<T>(
     work: impl Future<Output = Result<(), Option<Status>>> + Send + 'static,
     threads: &Handle,
@@ -251,7 +252,7 @@ async fn supervise<T>(
     }
 }
 
-/// Waits so long and no longer.
+/// Waits for `work`, for `limit` at most.
 async fn within(
     limit: Option<Duration>,
     work: impl Future<Output = Result<(), Option<Status>>>,
@@ -271,7 +272,7 @@ fn plain(batch: &RecordBatch, schema: &arrow::datatypes::SchemaRef) -> Result<Re
         .map_err(|error| Status::internal(format!("the answer cannot be sent: {error}")))
 }
 
-/// Refuses the row too many: an answer that is cut looks like one that is not.
+/// Refuses one row too many: an answer that is cut looks like a complete one.
 fn demand_few(rows: u64, limit: Option<NonZeroU64>) -> Result<(), Status> {
     match limit {
         Some(limit) if rows > limit.get() => Err(Status::resource_exhausted(format!(
@@ -282,7 +283,7 @@ fn demand_few(rows: u64, limit: Option<NonZeroU64>) -> Result<(), Status> {
     }
 }
 
-/// Waits for a limit to pass; for ever where there is none.
+/// Waits for a limit to pass; for ever without a limit.
 async fn passed(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,
@@ -312,8 +313,8 @@ mod tests {
         assert!(status.message().contains("not all"), "{}", status.message());
     }
 
-    /// Planning, say, is one step: nobody can end it, and who waits for it is told in time all the
-    /// same.
+    /// Planning, for example, is one step: nobody can interrupt it, and its caller still gets an
+    /// answer in time.
     #[test]
     fn work_that_does_not_let_go_of_its_thread_is_not_waited_for() {
         let threads =

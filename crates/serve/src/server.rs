@@ -1,4 +1,4 @@
-//! The server from its start to its stop.
+//! The server, from start to stop.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -33,39 +33,39 @@ use crate::token::{Guard, Token};
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
 
-/// Threads of queries that wait for the disk, or walk the graph, at most.
+/// Most threads of queries that wait for the disk or walk the graph.
 const READING_THREADS_MAX: usize = 256;
 
-/// What one client may ask for at once on one connection; more waits. Some MB of each may lie in
-/// the connection.
+/// Most concurrent requests on one connection; further ones wait. Some MB of each may be buffered
+/// in the connection.
 const STREAMS_MAX: u32 = 128;
 
-/// How long is waited for what was told to end.
+/// How long to wait for what was told to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
-/// How long a connection may be silent before its client is asked whether it is there, and how long
-/// that has to answer. A client that is only slow to read answers.
+/// How long a connection may be silent before the server sends a keepalive request, and the time to
+/// answer it. A client that only reads slowly does answer.
 const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(20));
 
 /// Serves until SIGINT or SIGTERM.
 ///
 /// # Errors
 ///
-/// When it cannot begin, or a listener fails.
+/// If it cannot start, or a listener fails.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
     let token = arguments.token()?;
     arguments.demand_safety(token.is_some())?;
     let lake = Lake::open(&arguments.lake)?;
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // As many may plan as there are cores, and as many threads are there for those that do not.
+    // As many statements may be planned as there are cores, and the same number of threads is left
+    // for other work.
     let planners = cores.max(2);
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
     let working = runtime("query", builder.thread_stack_size(STACK_BYTES))?;
     let served = talking.block_on(serve(arguments, token, lake, &working, planners));
-    // Queries that did not end by themselves have had their time; their temporary files go with
-    // them.
+    // Queries still running have had their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
     served
@@ -85,7 +85,7 @@ async fn serve(
 ) -> Result<(), Failed> {
     let listener = listen(arguments.listen).await?;
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
-    // Before anything is said, so that no signal of whoever reads it is lost.
+    // Listen for signals before the server announces itself, so that no signal of a reader is lost.
     let mut stopped = Stopped::new()?;
     let graph_memory = arguments.graph_memory.0.map(|bytes| bytes.0);
     let newest = Newest::open(lake, arguments.snapshot, graph_memory, Handle::current());
@@ -144,12 +144,12 @@ async fn serve(
         () = stopped.wait() => {}
     }
     stop.send_replace(true);
-    // What is left now are clients that do not read why their query ended.
+    // Only clients that do not read why their query ended are left now.
     let _ = tokio::time::timeout(ENDING_MAX, serving).await;
     Ok(())
 }
 
-/// Does what takes long on the threads of queries.
+/// Runs long work on the threads of queries.
 async fn on<T, E>(
     threads: &Runtime,
     work: impl Future<Output = Result<T, E>> + Send + 'static,
@@ -186,7 +186,7 @@ fn read(path: &Path) -> Result<Vec<u8>, Failed> {
         .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))
 }
 
-/// Says where the server is, now that it answers there.
+/// Announces the server's addresses, now that it answers there.
 fn announce(
     arguments: &Arguments,
     listener: &TcpListener,
@@ -202,7 +202,7 @@ fn announce(
         let address = address(health)?;
         write!(said, ", health at http://{address}/health").expect("a string takes it");
     }
-    // Nobody may be left to read it.
+    // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{said}");
     Ok(())
 }
@@ -227,7 +227,7 @@ impl Stopped {
         })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     async fn wait(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}

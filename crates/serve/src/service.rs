@@ -1,4 +1,4 @@
-//! Flight SQL: what clients say, put into the words of this program.
+//! Flight SQL: translates requests of clients into the terms of this program.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -36,10 +36,10 @@ use crate::queries::Queries;
 use crate::tickets::{Asked, Office};
 use crate::{metadata, wire};
 
-/// The rows of an answer on their way to a client.
+/// The messages of an answer on their way to a client.
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
-/// A lake that speaks Flight SQL. Clones share all they have.
+/// A lake that speaks Flight SQL. Clones share everything.
 #[derive(Debug, Clone)]
 pub(crate) struct Lakeside {
     queries: Queries,
@@ -52,7 +52,7 @@ impl Lakeside {
         Self { queries, handles: Arc::default(), office: Arc::new(office) }
     }
 
-    /// Says how the answer of a statement is fetched.
+    /// Describes how to fetch the answer of a statement.
     async fn sell(
         &self,
         asked: &Asked,
@@ -68,7 +68,7 @@ impl Lakeside {
         Ok(Response::new(Box::pin(self.queries.answer(asked).await?)))
     }
 
-    /// Why a statement that is to change something is not done.
+    /// Returns why a statement that should change something is refused.
     async fn refuse(&self, text: String) -> Status {
         let asked = Asked { text, values: Vec::new() };
         match self.queries.describe(&asked).await {
@@ -80,7 +80,7 @@ impl Lakeside {
     }
 }
 
-/// Says that what a command asks for is fetched with the command itself.
+/// Describes how to fetch the answer of a command: with the command itself.
 fn info(
     columns: &SchemaRef,
     ticket: &Any,
@@ -91,7 +91,7 @@ fn info(
     Ok(Response::new(info.with_endpoint(endpoint).with_descriptor(descriptor)))
 }
 
-/// Sends rows that are there already.
+/// Sends rows that already exist.
 fn sent(batch: &RecordBatch) -> Response<Messages> {
     let rows = futures::stream::iter([Ok::<_, FlightError>(batch.clone())]);
     let messages = FlightDataEncoderBuilder::new().with_schema(batch.schema()).build(rows);
@@ -109,7 +109,7 @@ fn schema_message(schema: &Schema) -> Result<prost::bytes::Bytes, Status> {
     Ok(bytes)
 }
 
-/// The parameters as columns: those of no certain type take any, which is shown as null.
+/// Returns the parameters as columns; null is the type of those that accept any.
 fn parameter_schema(described: &Described) -> Schema {
     let fields = described.parameters.iter().map(|(name, kind)| {
         Field::new(name.trim_start_matches('$'), kind.clone().unwrap_or(DataType::Null), true)
@@ -123,7 +123,7 @@ fn read_only(what: &str) -> Status {
     ))
 }
 
-/// One row of values for the parameters of a statement, as it is kept.
+/// Reads one row of values for the parameters of a statement, in stored form.
 async fn values(sent: PeekableFlightDataStream) -> Result<Vec<u8>, Status> {
     let data = sent.map_err(|status| FlightError::Tonic(Box::new(status)));
     let mut batches = FlightRecordBatchStream::new_from_flight_data(data);
@@ -371,7 +371,7 @@ impl FlightSqlService for Lakeside {
     ) -> Result<DoPutPreparedStatementResult, Status> {
         let handle = query.prepared_statement_handle;
         self.handles.get(&handle)?;
-        // Arrow checks much of what it decodes, and not all.
+        // Arrow checks much of what it decodes, but not everything.
         let values = AssertUnwindSafe(values(request.into_inner())).catch_unwind().await;
         let values = values.unwrap_or_else(|_panic| {
             Err(Status::invalid_argument(

@@ -1,4 +1,4 @@
-//! What went wrong, as a client is told.
+//! Errors as clients see them.
 
 use std::io::ErrorKind;
 
@@ -7,7 +7,7 @@ use steplake::query::QueryError;
 use steplake::store::StoreError;
 use tonic::{Code, Status};
 
-/// A query's error: its message, and the code that says whose turn it is.
+/// Converts a query's error: its message, and the code that says who can act.
 pub(crate) fn of(error: &QueryError) -> Status {
     let code = match error {
         QueryError::ReadOnly(_) => Code::PermissionDenied,
@@ -23,8 +23,8 @@ pub(crate) fn of(error: &QueryError) -> Status {
     Status::new(code, line(error))
 }
 
-/// Clients ask again by themselves where something is unavailable: only what may pass by itself is
-/// that.
+/// Clients retry by themselves if something is unavailable, so only temporary errors have that
+/// code.
 fn of_store(error: &StoreError) -> Code {
     match error {
         StoreError::Corrupt { .. }

@@ -1,24 +1,24 @@
-//! Tickets: what a client holds between asking and fetching. All that is needed to answer is in the
-//! ticket, so the server keeps nothing for clients that never come back.
+//! Tickets: what a client holds between asking and fetching. A ticket contains everything needed to
+//! answer, so the server keeps nothing for clients that never return.
 
 use std::time::{Duration, Instant};
 
 use tonic::Status;
 
-/// How long a ticket is good for.
+/// How long a ticket is valid.
 const GOOD_FOR: Duration = Duration::from_mins(10);
 
 const SEAL_BYTES: usize = blake3::OUT_LEN;
 
-/// A statement with the values of its parameters, as they came from a client: an Arrow stream of
-/// one row, or nothing.
+/// A statement with the values of its parameters as sent by a client: an Arrow stream of one row,
+/// or nothing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) text: String,
     pub(crate) values: Vec<u8>,
 }
 
-/// Makes tickets and takes them back. It knows its own by a key that no other server has.
+/// Issues tickets and takes them back. It recognises its own by a key that no other server has.
 #[derive(Debug)]
 pub(crate) struct Office {
     key: [u8; blake3::KEY_LEN],
@@ -28,15 +28,15 @@ pub(crate) struct Office {
 impl Office {
     /// # Errors
     ///
-    /// When the system has no random numbers.
+    /// If the system has no random numbers.
     pub(crate) fn open() -> std::io::Result<Self> {
         let mut key = [0; blake3::KEY_LEN];
         getrandom::fill(&mut key).map_err(std::io::Error::other)?;
         Ok(Self { key, opened_at: Instant::now() })
     }
 
-    /// A ticket for a statement: a seal, then the time, the length of the text, the text, the
-    /// values.
+    /// Returns a ticket for a statement: a seal, then the time, the length of the text, the text,
+    /// the values.
     pub(crate) fn sell(&self, asked: &Asked) -> Vec<u8> {
         let second = self.opened_at.elapsed().as_secs();
         let mut ticket = vec![0; SEAL_BYTES];
@@ -49,7 +49,7 @@ impl Office {
         ticket
     }
 
-    /// The statement of a ticket.
+    /// Returns the statement of a ticket.
     ///
     /// # Errors
     ///

@@ -5,21 +5,21 @@ use std::fmt;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 
-/// What clients have to send as `authorization: Bearer <token>`. Only its digest is kept.
+/// The token that clients must send as `authorization: Bearer <token>`. Only its digest is kept.
 #[derive(Clone)]
 pub(crate) struct Token(blake3::Hash);
 
 impl Token {
-    /// The token in a text, between spaces and line ends; `None` where there is none, or where it
-    /// could not stand in a header.
+    /// Parses the token in a text, ignoring surrounding spaces and line ends; `None` if there is
+    /// none, or if it could not stand in a header.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let token = text.trim();
         let visible = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         visible.then(|| Self(blake3::hash(token.as_bytes())))
     }
 
-    /// Whether a request has it. The comparison takes as long for every token: that of digests is
-    /// constant in time.
+    /// Returns whether a request has the token. The comparison of digests takes the same time for
+    /// every token.
     fn is_in(&self, headers: &MetadataMap) -> bool {
         let sent = headers.get("authorization").and_then(|value| value.to_str().ok());
         let sent = sent.and_then(|value| value.split_once(' '));
@@ -35,7 +35,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Lets requests through that have the token, or all where there is none.
+/// Lets requests with the token pass, or all requests without a token.
 #[derive(Debug, Clone)]
 pub(crate) struct Guard(pub(crate) Option<Token>);
 

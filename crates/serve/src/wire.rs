@@ -1,4 +1,4 @@
-//! Answers in types that every Arrow client knows: no views, no dictionaries.
+//! Converts answers to types that every Arrow client knows: no views, no dictionaries.
 
 use std::sync::Arc;
 
@@ -13,8 +13,9 @@ use tonic::Status;
 
 use crate::tickets::Asked;
 
-/// The columns of an answer on their way to a client. Every one may be null: whether one can be is
-/// known for sure only when the answer is worked out, and a client is told before that.
+/// Returns the columns of an answer as sent to a client. All are nullable: whether a column
+/// contains nulls is known only after the answer is computed, and clients get the schema before
+/// that.
 pub(crate) fn schema(columns: &Schema) -> SchemaRef {
     let fields: Vec<FieldRef> = columns.fields().iter().map(plain_field).collect();
     Arc::new(Schema::new(fields))
@@ -40,11 +41,11 @@ fn plain(kind: &DataType) -> DataType {
     }
 }
 
-/// A batch of an answer with the columns that [`schema`] announced.
+/// Converts a batch of an answer to the columns of [`schema`].
 ///
 /// # Errors
 ///
-/// When a text or list is too large for the plain type.
+/// If a text or list is too large for the plain type.
 pub(crate) fn batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         if column.data_type() == field.data_type() {
@@ -58,22 +59,22 @@ pub(crate) fn batch(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBat
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &rows)
 }
 
-/// The values of parameters as they are kept: an Arrow stream of one row.
+/// Encodes the values of parameters for storage: an Arrow stream of one row.
 ///
 /// # Errors
 ///
-/// When they cannot be written.
+/// If they cannot be encoded.
 pub(crate) fn keep_values(row: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
     let mut writer = StreamWriter::try_new(Vec::new(), &row.schema())?;
     writer.write(row)?;
     writer.into_inner()
 }
 
-/// The values of the parameters of a statement, with their names.
+/// Decodes the values of the parameters of a statement, with their names.
 ///
 /// # Errors
 ///
-/// When they are not what [`keep_values`] wrote.
+/// If they were not encoded by [`keep_values`].
 pub(crate) fn values(asked: &Asked) -> Result<Vec<(String, ScalarValue)>, Status> {
     if asked.values.is_empty() {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! The command line, as clap reads it.
+//! The command line, as clap parses it.
 
 mod questions;
 
@@ -38,7 +38,7 @@ pub(super) struct Cli {
     #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
     pub(super) lake: PathBuf,
 
-    /// Say more on standard error: -v what is done, -vv every detail.
+    /// Log more to standard error: -v what is done, -vv every detail.
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(super) verbose: u8,
 
@@ -53,25 +53,24 @@ pub(super) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     Generate(GenerateArgs),
-    /// Move what is complete from the hot log into Parquet.
+    /// Move completed episodes from the hot log into Parquet.
     Seal,
     Dedup(DedupArgs),
     /// Check every digest, every state id and every reference; re-run transitions on request.
     ///
-    /// Bytes are checked without a compiler. State ids, and the baselines of a few programs, are
-    /// recomputed where this machine has the lake's own compiler; where it has not, the summary
-    /// says so.
+    /// Checking the bytes needs no compiler. If this machine has the lake's own compiler, state ids
+    /// and the baselines of a few programs are recomputed; if not, the summary says so.
     Verify(VerifyArgs),
     Snapshots(SnapshotsArgs),
     Expire(ExpireArgs),
-    /// Delete the files that no snapshot has any more, and what a crash left.
+    /// Delete files that no snapshot needs any more, and what a crash left behind.
     ///
-    /// Nothing of any snapshot that `steplake snapshots` lists is touched: `steplake expire` comes
-    /// first. While somebody reads the lake, nothing is deleted.
+    /// Files of snapshots that `steplake snapshots` lists stay; `steplake expire` forgets
+    /// snapshots. While somebody reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
     Retract(RetractArgs),
-    /// Say what the lake holds.
+    /// Describe what the lake holds.
     Info(InfoArgs),
     Sql(SqlCommand),
     Query(QueryCommand),
@@ -81,19 +80,19 @@ pub(super) enum Command {
     /// Describe an environment, or probe its actions.
     #[command(subcommand)]
     Env(EnvCommand),
-    /// See where benchmarks come from.
+    /// List datasets and their benchmarks, or fetch them.
     #[command(subcommand)]
     Datasets(DatasetsCommand),
-    /// Serve the lake to Arrow clients over Flight SQL (a program of its own: `steplake-serve`).
+    /// Serve the lake to Arrow clients over Flight SQL (a separate program, `steplake-serve`).
     #[command(disable_help_flag = true)]
     Serve(CompanionArgs),
-    /// Publish the lake to an object store (a program of its own: `steplake-remote`).
+    /// Publish the lake to an object store (a separate program, `steplake-remote`).
     #[command(disable_help_flag = true)]
     Publish(CompanionArgs),
-    /// Fetch a published lake, or what is new of it (a program of its own: `steplake-remote`).
+    /// Fetch a published lake, or its newer versions (a separate program, `steplake-remote`).
     #[command(disable_help_flag = true)]
     Fetch(CompanionArgs),
-    /// Run parts of a Ballista cluster (a program of its own: `steplake-cluster`).
+    /// Run parts of a Ballista cluster (a separate program, `steplake-cluster`).
     #[command(disable_help_flag = true)]
     Cluster(CompanionArgs),
     /// Print a completion script for a shell.
@@ -114,23 +113,23 @@ pub(super) enum Command {
     ProbeChild,
 }
 
-/// What is handed on to another program.
+/// Arguments that are passed on to another program.
 #[derive(Debug, Args)]
 pub(super) struct CompanionArgs {
-    /// Its arguments; `--help` lists them.
+    /// The program's arguments; `--help` lists them.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
     pub(super) arguments: Vec<OsString>,
 }
 
 /// Play episodes in a live environment and record them.
 ///
-/// Episode E is about the (E mod B)-th of the B benchmarks. What is recorded depends on the
-/// arguments and the seed, never on --jobs or on timing.
+/// Episode E uses the (E mod B)-th of the B benchmarks. What is recorded depends on the arguments
+/// and the seed, never on --jobs or on timing.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("stop").required(true))]
 pub(super) struct GenerateArgs {
-    /// A benchmark URI. May be repeated; ranges and globs name many:
-    /// `generator://csmith-v0/0..99` (both ends), `benchmark://debian-v0/zlib/*`.
+    /// A benchmark URI. May be repeated; ranges and globs name several:
+    /// `generator://csmith-v0/0..99` (both ends included), `benchmark://debian-v0/zlib/*`.
     #[arg(long = "benchmark", short, required = true, value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
@@ -138,11 +137,11 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value = crate::env::DEFAULT)]
     pub(super) env: String,
 
-    /// The action space; the environment's first one by default. A lake has one.
+    /// The action space; by default the environment's first one. A lake has only one.
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 
-    /// `random`, or `explore`: prefer actions that were not tried in the present state.
+    /// `random`, or `explore`: prefer actions not yet tried in the current state.
     #[arg(long, default_value = "random")]
     pub(super) policy: Policy,
 
@@ -150,48 +149,47 @@ pub(super) struct GenerateArgs {
     #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) steps: Option<u64>,
 
-    /// Stop with the episode that brings the run to N distinct states.
+    /// Stop after the episode in which the run reaches N distinct states.
     #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) states: Option<u64>,
 
-    /// Stop after N episodes, those of all shards together.
+    /// Stop after N episodes, counting those of all shards.
     #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) episodes: Option<u64>,
 
-    /// The steps of an episode.
+    /// The number of steps of an episode.
     #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(super) episode_length: u32,
 
-    /// What every choice is drawn from.
+    /// The seed of every choice.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(super) seed: i64,
 
-    /// Play shard I of N, from 0/N to (N-1)/N, each on a machine of its own: `steplake merge` makes
-    /// of them what one machine would have recorded. Wants --episodes.
+    /// Play shard I of N, from 0/N to (N-1)/N, each on its own machine; `steplake merge` combines
+    /// them into what one machine would have recorded. Requires --episodes.
     #[arg(long, value_name = "I/N")]
     pub(super) shard: Option<Shard>,
 
-    /// Worker processes; as many as there are cores by default.
+    /// The number of worker processes; by default the number of cores.
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<std::num::NonZeroUsize>,
 
-    /// Keep the IR of `all` states, of `none`, or by `keyframes=K`: of the first state of an
-    /// episode and of every K-th change of state along it; the IR of the others is rebuilt when it
-    /// is asked for.
+    /// Which states' IR to keep: `all`, `none`, or `keyframes=K`, the first state of an episode and
+    /// every K-th change of state after it. The IR of other states is rebuilt on demand.
     #[arg(long, default_value_t = Ir(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
     pub(super) ir: Ir,
 
-    /// The observation spaces to record, when this run makes the lake: a comma-separated list. All
-    /// that can be columns by default.
+    /// The observation spaces to record, if this run creates the lake: a comma-separated list. By
+    /// default all that fit into columns.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) observe: Option<Vec<String>>,
 
-    /// The reward spaces to record, when this run makes the lake. All by default.
+    /// The reward spaces to record, if this run creates the lake. By default all.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) rewards: Option<Vec<String>>,
 
-    /// Go on with the run of the same arguments where it stood, or begin it; without it, a run is
-    /// appended.
+    /// Continue the run with the same arguments where it stopped, or begin it. Without --resume, a
+    /// new run is appended.
     #[arg(long)]
     pub(super) resume: bool,
 
@@ -201,12 +199,12 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(super) step_cpu_seconds: u64,
 
-    /// The address space, in MiB, that a worker may have.
+    /// The address space of a worker, in MiB.
     #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..=1 << 24))]
     pub(super) worker_memory_mib: u64,
 }
 
-/// Of which states the IR is kept: how many changes of state apart; of none otherwise.
+/// The number of changes of state from keyframe to keyframe; `None` keeps no IR.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ir(pub(in crate::cli) Option<NonZeroU32>);
 
@@ -238,10 +236,11 @@ impl fmt::Display for Ir {
     }
 }
 
-/// List the lake's snapshots: every seal, dedup, retraction, repair and merge makes one.
+/// List the lake's snapshots: every seal, dedup, retraction, repair, merge and fetch makes one.
 ///
-/// `--snapshot N` of info, sql, query and verify reads one of them. The files that only older ones
-/// have lie in `retired/` in the lake, until `steplake expire` and `steplake gc`.
+/// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
+/// snapshots need lie in the lake's folder `retired/`, until `steplake expire` and `steplake gc`
+/// remove them.
 #[derive(Debug, Args)]
 pub(super) struct SnapshotsArgs {
     #[command(flatten)]
@@ -250,32 +249,31 @@ pub(super) struct SnapshotsArgs {
 
 /// Forget old snapshots, so that `gc` can delete what only they have.
 ///
-/// The newest snapshot always stays. No file is deleted yet: who reads a forgotten snapshot reads
-/// on.
+/// The newest snapshot always stays. No file is deleted yet: whoever is reading a forgotten
+/// snapshot can finish.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct ExpireArgs {
-    /// Keep the K newest.
+    /// Keep the K newest snapshots.
     #[arg(long, group = "which", value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) keep: Option<u64>,
 
-    /// Forget those with a number below N.
+    /// Forget snapshots with numbers below N.
     #[arg(long, group = "which", value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub(super) before: Option<i64>,
 }
 
 /// Derive state transitions, conflicts and failures from the steps.
 ///
-/// What costs time is steps that are new since the last time. While another process records, what
-/// it has sealed is counted. Before the first dedup, questions about these tables are refused.
+/// Dedup costs time linear in the number of new steps. While another process records, dedup counts
+/// what that process has sealed. Before the first dedup, queries on these tables are refused.
 #[derive(Debug, Args)]
 pub(super) struct DedupArgs {
-    /// Make all of it anew from all steps.
+    /// Make all tables anew from all steps.
     #[arg(long)]
     pub(super) full: bool,
 
-    /// The memory to work in, e.g. 512M or 2G; what does not fit goes to temporary files in the
-    /// lake.
+    /// The memory to use, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
     #[arg(long, default_value = "1G", conflicts_with = "engine", value_name = "BYTES")]
     pub(super) memory: super::dedup::Bytes,
     #[command(flatten)]
@@ -284,46 +282,46 @@ pub(super) struct DedupArgs {
 
 /// Merge lakes into a new one.
 ///
-/// The lakes are of one environment, and are only read. A run that several of them have is taken
-/// once; runs are numbered anew. Episodes that are not over are left out. The new lake is
-/// deduplicated, and what it has by way of conflicts that none of the lakes has alone is reported.
+/// The lakes must have the same environment, and are only read. A run that several lakes contain is
+/// taken once; runs are numbered anew. Open episodes are left out. The new lake is deduplicated,
+/// and conflicts that none of the lakes has by itself are reported.
 #[derive(Debug, Args)]
 pub(super) struct MergeArgs {
     /// The folders of the lakes.
     #[arg(required = true, value_name = "LAKE", value_hint = ValueHint::DirPath)]
     pub(super) lakes: Vec<PathBuf>,
 
-    /// The folder of the new lake: empty or not there yet.
+    /// The folder of the new lake; it must be empty or not exist.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) into: PathBuf,
 
-    /// How to print what was done.
+    /// How to print the result.
     #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
     pub(super) format: InfoFormat,
 }
 
 /// Take a benchmark, a run or an action back, and say why.
 ///
-/// The rows of a benchmark or a run go, in a new snapshot; those of an action stay, but its
-/// transitions go. Older snapshots have them still, until `steplake expire` and `steplake gc`. No
-/// number is given again.
+/// The rows of a benchmark or a run are removed in a new snapshot; the rows of an action stay, but
+/// its transitions are removed. Older snapshots keep them, until `steplake expire` and `steplake
+/// gc`. Numbers are never reused.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("subject").required(true))]
 pub(super) struct RetractArgs {
-    /// A benchmark URI, or a range or glob as `generate` takes it, of what the lake has: its row
-    /// goes, and all episodes about it. May be repeated.
+    /// A benchmark URI, or a range or glob as for `generate`, matched against the lake's
+    /// benchmarks: its row and all its episodes are removed. May be repeated.
     #[arg(long = "benchmark", group = "subject", value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
-    /// The run's number: all its episodes go.
+    /// The run's number: all its episodes are removed.
     #[arg(long, group = "subject", value_name = "N")]
     pub(super) run: Option<i32>,
 
-    /// The action's name: dedup leaves its transitions out from now on.
+    /// The action's name: dedup omits its transitions from now on.
     #[arg(long, group = "subject", value_name = "NAME", allow_hyphen_values = true)]
     pub(super) action: Option<String>,
 
-    /// Why, in one line. It stays with the lake.
+    /// The reason, in one line; it is stored in the lake.
     #[arg(long, required = true, value_name = "TEXT")]
     pub(super) reason: String,
 }
@@ -337,14 +335,13 @@ pub(super) struct VerifyArgs {
     #[arg(long, value_name = "N")]
     pub(super) replay: Option<usize>,
 
-    /// What the choice of transitions, and of programs whose baselines are recomputed, is drawn
-    /// from.
+    /// The seed for drawing the transitions to replay, and the programs whose baselines are
+    /// recomputed.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
 
-    /// Drop what is damaged, say what, and make the derived tables anew; then check. Nobody may
-    /// record meanwhile. Try to restore damaged files from a copy first: what is dropped does not
-    /// come back.
+    /// Drop what is damaged, report it, and make the derived tables anew; then check. Nobody may
+    /// record meanwhile. First try to restore damaged files from a copy: what is dropped is lost.
     #[arg(long, conflicts_with_all = ["snapshot", "replay"])]
     pub(super) repair: bool,
 }
@@ -359,7 +356,7 @@ pub(super) struct InfoArgs {
     pub(super) format: InfoFormat,
 }
 
-/// How `info` and `env describe` print.
+/// Output formats of `info` and `env describe`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum InfoFormat {
     /// For people.
@@ -373,14 +370,14 @@ pub(super) struct ReplayArgs {
     /// The benchmark's URI.
     pub(super) benchmark: String,
 
-    /// The actions, by name or by number. Names that begin with a hyphen can be written without it.
+    /// The actions, by name or by number. A leading hyphen of a name may be omitted.
     pub(super) actions: Vec<String>,
 
     /// The environment.
     #[arg(long, default_value = crate::env::DEFAULT)]
     pub(super) env: String,
 
-    /// The action space; the environment's first one by default.
+    /// The action space; by default the environment's first one.
     #[arg(long, value_name = "SPACE")]
     pub(super) action_space: Option<String>,
 
@@ -400,32 +397,32 @@ pub(super) enum EnvCommand {
         #[arg(long, value_enum, default_value_t = InfoFormat::Text)]
         format: InfoFormat,
     },
-    /// Run every action over many states of LLVM under other heap layouts, from re-read modules and
-    /// in other processes; print what was found, and write the flags of the action spaces on
-    /// request.
+    /// Run every action over many states of LLVM with other heap layouts, from re-parsed modules
+    /// and in other processes; print the findings and, on request, write the flags of the action
+    /// spaces.
     Probe(ProbeArgs),
 }
 
 #[derive(Debug, Args)]
 pub(super) struct ProbeArgs {
-    /// The benchmarks whose states are probed.
+    /// The benchmarks whose states to probe.
     #[arg(long = "benchmark", short, required = true, value_name = "URI")]
     pub(super) benchmarks: Vec<String>,
 
-    /// The folder of action tables whose flags are written: `src/env/llvm/actions` of a source
+    /// The folder of the action tables whose flags to write: `src/env/llvm/actions` of a source
     /// tree.
     #[arg(long, short, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(super) output: Option<PathBuf>,
 
-    /// How often every action is run on every benchmark, each time in another order.
+    /// How often to run every action on every benchmark, each time in another order.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) rounds: u32,
 
-    /// What the orders are drawn from.
+    /// The seed of the orders.
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u64,
 
-    /// Walks at a time; as many as there are cores by default.
+    /// The number of concurrent walks; by default the number of cores.
     #[arg(long, short, value_name = "N")]
     pub(super) jobs: Option<std::num::NonZeroUsize>,
 }
@@ -434,15 +431,15 @@ pub(super) struct ProbeArgs {
 pub(super) enum DatasetsCommand {
     /// List the datasets.
     List,
-    /// Fetch what a dataset or its benchmarks need, so that they can be used without a network.
+    /// Fetch what a dataset or its benchmarks need, so that they work without a network.
     Install {
-        /// A dataset or benchmarks of it, e.g. `benchmark://debian-v0/zlib`.
+        /// A dataset or some of its benchmarks, e.g. `benchmark://debian-v0/zlib`.
         #[arg(required = true, value_name = "URI")]
         uris: Vec<String>,
     },
     /// List the benchmarks that a pattern names.
     Benchmarks {
-        /// A dataset, a range, a glob.
+        /// A dataset, a range or a glob.
         #[arg(required = true, value_name = "URI")]
         uris: Vec<String>,
     },

@@ -1,5 +1,5 @@
-//! The arguments of `sql` and `query`, and what other commands that print rows share with them.
-//! Those that are public are also read by a program that answers elsewhere.
+//! The arguments of `sql` and `query`, and those shared by other commands that print rows. The
+//! public ones are also parsed by a program that answers elsewhere.
 
 use std::path::PathBuf;
 
@@ -7,25 +7,25 @@ use clap::{Args, ValueEnum, ValueHint};
 
 use crate::cli::elsewhere::EngineArgs;
 
-/// Which snapshot a command reads.
+/// The snapshot that a command reads.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct SnapshotArgs {
-    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). Without it, everything
-    /// is read that is there now, also what is not sealed yet.
+    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). By default, read
+    /// everything that is there now, including unsealed rows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub snapshot: Option<i64>,
 }
 
-/// How rows are printed.
+/// Output formats for rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum RowFormat {
     /// A table for people.
     Table,
-    /// A line for each value, which is whole, for people.
+    /// One line for each value, uncut, for people.
     Expanded,
     /// Comma-separated values with a header.
     Csv,
-    /// One array of objects; binary as hexadecimal digits.
+    /// One array of objects; binary values as hexadecimal digits.
     Json,
     /// An Arrow IPC file.
     Arrow,
@@ -33,23 +33,23 @@ pub enum RowFormat {
     Parquet,
 }
 
-/// How rows are written, and where.
+/// Format and destination of rows.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// How to print the rows.
     #[arg(long, value_enum, default_value_t = RowFormat::Table)]
     pub format: RowFormat,
 
-    /// The rows that a table shows: 1,000 by default, all with --output.
+    /// The number of rows that a table shows; by default 1,000, or all with --output.
     #[arg(long, value_name = "N")]
     pub rows: Option<usize>,
 
-    /// The file to write instead of standard output.
+    /// The file to write, instead of standard output.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
 }
 
-/// What the help of `sql` ends with.
+/// The end of the help of `sql`.
 pub const SQL_HELP: &str = "\
 In the shell a statement ends with a semicolon; commands begin with a backslash:
   SELECT action_name(action), count(*) FROM steps
@@ -67,7 +67,7 @@ Statements from a file or a pipe:
 
 The history is in $XDG_STATE_HOME/steplake/history (~/.local/state without it); $PAGER shows long answers.";
 
-/// What `sql` takes, wherever it is answered.
+/// The arguments of `sql`, wherever it is answered.
 #[derive(Debug, Args)]
 pub struct SqlArgs {
     /// The question, e.g. "SELECT count(*) FROM steps".
@@ -77,21 +77,21 @@ pub struct SqlArgs {
     #[arg(long, short, conflicts_with = "sql", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub file: Option<PathBuf>,
 
-    /// Which snapshot.
+    /// The snapshot to read.
     #[command(flatten)]
     pub snapshot: SnapshotArgs,
 
-    /// How the answer is written.
+    /// The format and destination of the answer.
     #[command(flatten)]
     pub output: OutputArgs,
 }
 
 /// Ask the lake in SQL: one question, a file of them, or a shell.
 ///
-/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab,
-/// shows long answers in a pager, and Ctrl-C ends a question and not the shell. `\?` lists its
-/// commands. When standard input is no terminal, the statements there are answered one after
-/// another, up to the first that fails.
+/// Without a question, on a terminal, a shell opens: it keeps a history, completes names on Tab and
+/// shows long answers in a pager; Ctrl-C ends a question, not the shell. `\?` lists its commands.
+/// If standard input is not a terminal, the statements there are answered in turn, up to the first
+/// that fails.
 #[derive(Debug, Args)]
 #[command(after_help = SQL_HELP)]
 pub(in crate::cli) struct SqlCommand {
@@ -102,14 +102,14 @@ pub(in crate::cli) struct SqlCommand {
     pub(in crate::cli) elsewhere: EngineArgs,
 }
 
-/// What `query` takes, wherever it is answered.
+/// The arguments of `query`, wherever it is answered.
 #[derive(Debug, Args)]
 pub struct QueryArgs {
     /// The query's name.
     #[arg(required_unless_present = "list")]
     pub name: Option<String>,
 
-    /// A parameter of the query.
+    /// A value for a parameter of the query.
     #[arg(long = "param", short, value_name = "NAME=VALUE")]
     pub params: Vec<String>,
 
@@ -117,11 +117,11 @@ pub struct QueryArgs {
     #[arg(long)]
     pub list: bool,
 
-    /// Which snapshot.
+    /// The snapshot to read.
     #[command(flatten)]
     pub snapshot: SnapshotArgs,
 
-    /// How the answer is written.
+    /// The format and destination of the answer.
     #[command(flatten)]
     pub output: OutputArgs,
 }

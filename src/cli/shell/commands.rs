@@ -1,4 +1,4 @@
-//! The shell's own commands: what they are called, and what stands after them.
+//! The shell's own commands and their arguments.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use crate::cli::failure::Failed;
 use crate::query::Format;
 
-/// What a command asks for.
+/// A parsed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
@@ -25,7 +25,7 @@ pub(super) enum Command {
     Quit,
 }
 
-/// A command as `\?` lists it.
+/// A command as listed by `\?`.
 pub(super) struct Listed {
     pub(super) name: &'static str,
     arguments: &'static str,
@@ -36,7 +36,7 @@ const fn listed(name: &'static str, arguments: &'static str, about: &'static str
     Listed { name, arguments, about }
 }
 
-/// All commands, in the order in which they are listed.
+/// All commands, in the order of `\?`.
 pub(super) const COMMANDS: [Listed; 14] = [
     listed("\\d", "[NAME]", "the tables and views, or the columns of one and what they mean"),
     listed("\\df", "[PATTERN]", "the functions, or those with PATTERN in their names"),
@@ -54,7 +54,7 @@ pub(super) const COMMANDS: [Listed; 14] = [
     listed("\\quit", "", "the same"),
 ];
 
-/// What `\?` says.
+/// Returns the text of `\?`.
 pub(super) fn help() -> String {
     let mut text = "A statement ends with a semicolon and may have many lines. Ctrl-C ends a question or clears \
                     the line,\nTab completes names, Ctrl-R searches the history.\n\n"
@@ -70,7 +70,7 @@ impl FromStr for Command {
     type Err = Failed;
 
     fn from_str(line: &str) -> Result<Self, Failed> {
-        // The habit of ending lines with a semicolon is no mistake.
+        // A semicolon at the end is a harmless habit.
         let line = line.trim().trim_end_matches(';');
         let name = line.split_whitespace().next().unwrap_or_default();
         let mut arguments = split(line[name.len()..].trim())
@@ -122,7 +122,7 @@ impl FromStr for Command {
     }
 }
 
-/// `on`, `off`, or nothing, which is the other of the two.
+/// Parses `on`, `off`, or nothing, which toggles.
 fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
     match argument {
         None => Ok(None),
@@ -132,7 +132,7 @@ fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
     }
 }
 
-/// The values of a named query's parameters.
+/// Parses the values of a named query's parameters.
 fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, Failed> {
     let value = |text: String| match text.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
@@ -141,7 +141,7 @@ fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, Failed> {
     arguments.into_iter().map(value).collect()
 }
 
-/// Words that spaces tell apart, but for those in single or double quotes or after a backslash.
+/// Splits words at spaces, except in single or double quotes and after a backslash.
 fn split(text: &str) -> Result<Vec<String>, &'static str> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,4 +1,4 @@
-//! What a word may go on to, from the text before it.
+//! Completes a word, given the text before it.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
@@ -7,14 +7,14 @@ use super::commands::COMMANDS;
 use super::statements::words;
 use crate::query::{Format, Function, Query, Relation};
 
-/// The names that a word can be completed to.
+/// The names that can complete a word.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) relations: Vec<Relation>,
     pub(super) functions: Vec<Function>,
 }
 
-/// A word as it may be completed: what is listed, and what is put in.
+/// A completion: the text to list, and the text to insert.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) shown: String,
@@ -26,7 +26,7 @@ impl Candidate {
         Self { shown: text.to_owned(), text: text.to_owned() }
     }
 
-    /// A name in SQL, in quotes where it needs them.
+    /// Makes a completion of an SQL name, quoted if necessary.
     fn name(name: &str) -> Self {
         let plain = name.chars().all(is_of_word) && !name.starts_with(|c: char| c.is_ascii_digit());
         let text =
@@ -39,7 +39,7 @@ impl Candidate {
     }
 }
 
-/// The words of SQL that questions use.
+/// The SQL keywords that questions use.
 const KEYWORDS: [&str; 64] = [
     "SELECT",
     "FROM",
@@ -107,7 +107,7 @@ const KEYWORDS: [&str; 64] = [
     "SHOW TABLES",
 ];
 
-/// Those that a statement begins with.
+/// The keywords that can begin a statement.
 const BEGINNINGS: [&str; 6] =
     ["SELECT", "WITH", "EXPLAIN", "EXPLAIN ANALYZE", "DESCRIBE", "SHOW TABLES"];
 
@@ -115,8 +115,8 @@ fn is_of_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
 }
 
-/// What the word that ends at byte `cursor` of `line` may go on to, best first, and where it
-/// begins. `before` are the lines of the statement above this one.
+/// Returns completions for the word that ends at byte `cursor` of `line`, best first, and where the
+/// word begins. `before` holds the earlier lines of the statement.
 pub(super) fn complete(
     names: &Names,
     before: &str,
@@ -130,7 +130,7 @@ pub(super) fn complete(
         return in_command(names, head);
     }
     let word = &head[begin..];
-    // What stands in a string or a comment is no name; a name may stand in quotes.
+    // Nothing in a string or a comment is a name, but a name may be quoted.
     let (tokens, is_open) = words(&format!("{before}{}", &head[..begin]));
     let quoted = is_open && head[..begin].ends_with('"');
     if is_open && !quoted {
@@ -148,13 +148,13 @@ pub(super) fn complete(
     (begin, candidates)
 }
 
-/// Where the last word of a text begins, whose characters are none that part words.
+/// Returns where the last word of a text begins; `parts` tells the characters between words.
 fn word_begin(text: &str, parts: impl Fn(char) -> bool) -> usize {
     let last = text.char_indices().rfind(|&(_, character)| parts(character));
     last.map_or(0, |(at, character)| at + character.len_utf8())
 }
 
-/// Whether a name begins with what was typed, whatever its case.
+/// Returns whether a name begins with what was typed, ignoring case.
 fn starts_with(name: &str, typed: &str) -> bool {
     let mut letters = name.chars().flat_map(char::to_lowercase);
     typed.chars().flat_map(char::to_lowercase).all(|letter| letters.next() == Some(letter))
@@ -207,7 +207,7 @@ fn in_statement(
     candidates
 }
 
-/// Keywords in the case of the word that is typed.
+/// Returns keywords in the case of the typed word.
 fn keywords(keywords: &[&str], word: &str) -> Vec<Candidate> {
     let is_lower = !word.is_empty() && word.chars().all(|letter| !letter.is_uppercase());
     let cased = |word: &&str| if is_lower { word.to_lowercase() } else { (*word).to_owned() };
@@ -218,7 +218,7 @@ fn named<'a>(names: &'a Names, name: &str) -> Option<&'a Relation> {
     names.relations.iter().find(|relation| relation.name == name)
 }
 
-/// The table that a statement calls `alias`: `steps s`, `steps AS s`.
+/// Returns the table that a statement calls `alias`: `steps s`, `steps AS s`.
 fn aliased<'a>(names: &'a Names, tokens: &[TokenWithSpan], alias: &str) -> Option<&'a Relation> {
     let text = |token: &TokenWithSpan| match &token.token {
         Token::Word(word) => Some(word.value.clone()),
@@ -231,7 +231,7 @@ fn aliased<'a>(names: &'a Names, tokens: &[TokenWithSpan], alias: &str) -> Optio
     })
 }
 
-/// The tables that a statement names.
+/// Returns the tables that a statement names.
 fn in_use<'a>(names: &'a Names, tokens: &[TokenWithSpan]) -> Vec<&'a Relation> {
     let named = |relation: &&Relation| {
         tokens
@@ -241,7 +241,7 @@ fn in_use<'a>(names: &'a Names, tokens: &[TokenWithSpan]) -> Vec<&'a Relation> {
     names.relations.iter().filter(named).collect()
 }
 
-/// What may stand in a command: its name, then what it takes.
+/// Completes a command: its name, then its arguments.
 fn in_command(names: &Names, head: &str) -> (usize, Vec<Candidate>) {
     let begin = word_begin(head, char::is_whitespace);
     let mut earlier = head[..begin].split_whitespace();
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(completed("SELECT *\nFROM steps\n", "WHERE step_^"), ["step_index"]);
         assert_eq!(completed("", "SELECT ^ FROM observations"), ["state_id", "InstCount"]);
         assert_eq!(completed("", "SELECT max(^").len(), 4);
-        // Without a table, any column may be meant, but what can be named already comes first.
+        // Without a table, any column may be meant; names that are valid already come first.
         assert_eq!(completed("", "SELECT st^"), ["state(", "steps", "step_index", "state_id"]);
     }
 
@@ -374,7 +374,7 @@ mod tests {
         assert_eq!(completed("", "\\query mean_reward rew^"), ["reward="]);
         assert_eq!(completed("", "\\format js^"), ["json"]);
         assert_eq!(completed("", "\\snapshot ^"), [""; 0]);
-        // A space of several bytes, and a word of such.
+        // A space of several bytes, and a word with such characters.
         assert_eq!(completed("", "\\d\u{a0}st^"), ["steps"]);
         assert_eq!(completed("", "\\d\u{2003}é^"), [""; 0]);
         assert_eq!(completed("SELECT\n", "\\qui^"), [""; 0]);

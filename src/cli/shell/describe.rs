@@ -1,4 +1,4 @@
-//! What the shell tells about tables, functions and named queries.
+//! Descriptions of tables, functions and named queries in the shell.
 
 use std::fmt::Write as _;
 
@@ -7,12 +7,12 @@ use indicatif::HumanCount;
 use crate::cli::failure::Failed;
 use crate::query::{Function, Query, Relation};
 
-/// Characters that the last column has at least, however narrow the screen.
+/// Least characters of the last column, however narrow the screen.
 const LAST_WIDTH_MIN: usize = 24;
-/// Characters of another column at most; what is longer has the rest of its line below it.
+/// Most characters of another column; after a longer cell, the rest of the line goes below it.
 const WIDTH_MAX: usize = 34;
 
-/// Lines of cells, each column as wide as its widest cell; the last goes on below where it does not
+/// Formats lines of cells, each column as wide as its widest cell. The last column is wrapped to
 /// fit into `width`.
 fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> String {
     let letters = |cell: &String| cell.chars().count();
@@ -44,7 +44,8 @@ fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> Strin
     text
 }
 
-/// A text in lines of at most `width` characters, but for words that are longer; at least one line.
+/// Wraps a text into lines of at most `width` characters, except for longer words; at least one
+/// line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut length = 0;
@@ -65,7 +66,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// `\d`: the tables and views.
+/// `\d`: lists the tables and views.
 pub(super) fn relations(relations: &[Relation], width: Option<usize>) -> String {
     let rows =
         |rows: Option<u64>| rows.map_or("view".to_owned(), |rows| HumanCount(rows).to_string());
@@ -80,7 +81,7 @@ pub(super) fn relations(relations: &[Relation], width: Option<usize>) -> String 
     columns(&lines, width) + "`\\d NAME` tells about the columns of one.\n"
 }
 
-/// `\d NAME`: the columns of one.
+/// `\d NAME`: describes the columns of one table.
 pub(super) fn relation(
     relations: &[Relation],
     name: &str,
@@ -107,7 +108,7 @@ pub(super) fn relation(
     Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines, width)))
 }
 
-/// `\df`: the functions whose names have `pattern` in them, those of the field apart.
+/// `\df`: lists the functions whose names contain `pattern`, those of the field separately.
 pub(super) fn functions(
     functions: &[Function],
     pattern: Option<&str>,
@@ -137,7 +138,7 @@ pub(super) fn functions(
     Ok(field + between + &everywhere)
 }
 
-/// `\l`: the named queries.
+/// `\l`: lists the named queries.
 pub(super) fn queries(width: Option<usize>) -> String {
     let lines: Vec<_> = Query::list()
         .iter()
@@ -150,7 +151,7 @@ pub(super) fn queries(width: Option<usize>) -> String {
     columns(&lines, width) + "`\\l NAME` tells more about one, `\\query NAME` asks it.\n"
 }
 
-/// `\l NAME`: one with its parameters and its text.
+/// `\l NAME`: returns one query with its parameters and its text.
 pub(super) fn query(name: &str) -> Result<String, Failed> {
     Ok(Query::get(name)?.sql().trim_end().to_owned() + "\n")
 }

@@ -1,4 +1,4 @@
-//! The shell on a terminal: lines with a history and completion.
+//! The shell on a terminal: line editing with a history and completion.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -18,11 +18,10 @@ use super::session::{Flow, Session, say};
 use super::statements::Statements;
 use crate::cli::failure::{Code, Failed};
 
-/// Entries that the history keeps.
+/// Most entries in the history.
 const HISTORY_MAX: usize = 10_000;
 
-/// Reads lines and does what they ask for, until somebody leaves. What fails is said, and the shell
-/// goes on.
+/// Reads and executes lines until the user leaves. Failures are printed, and the shell goes on.
 pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
     let mut lines = Lines::new()?;
     let mut statements = Statements::default();
@@ -43,7 +42,7 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
                 continue;
             }
             Err(ReadlineError::Eof) => return Ok(()),
-            // A terminal that changed its size.
+            // The terminal has changed its size.
             Err(ReadlineError::Signal(_)) => continue,
             Err(error) => return Err(Failed::new(Code::Failed, error.to_string())),
         };
@@ -75,7 +74,7 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
     }
 }
 
-/// What lines are read with.
+/// A line reader.
 struct Lines {
     editor: Editor<Completion, FileHistory>,
     history: Option<PathBuf>,
@@ -86,7 +85,7 @@ struct Lines {
 impl Lines {
     fn new() -> Result<Self, Failed> {
         let failed = |error: ReadlineError| Failed::new(Code::Failed, error.to_string());
-        // Where answers go elsewhere, lines are read on the terminal all the same.
+        // Even if answers go elsewhere, lines are read from the terminal.
         let to_terminal = std::io::stdout().is_terminal();
         let behavior = if to_terminal { Behavior::Stdio } else { Behavior::PreferTerm };
         let config = Config::builder()
@@ -100,13 +99,13 @@ impl Lines {
         let mut editor = Editor::with_config(config).map_err(failed)?;
         let history = history();
         if let Some(path) = &history {
-            // There is none before the first time.
+            // The first time, there is no history.
             let _ = editor.load_history(path);
         }
         Ok(Self { editor, history, has_told: false, to_terminal })
     }
 
-    /// Reads a line; `waiting` are those of the same statement above it.
+    /// Reads a line; `waiting` holds the earlier lines of the same statement.
     fn read(&mut self, session: &Session<'_>, waiting: &str) -> Result<String, ReadlineError> {
         let (names, before) = (session.names(), waiting.to_owned());
         self.editor.set_helper(Some(Completion { names, before, files: FilenameCompleter::new() }));
@@ -118,7 +117,7 @@ impl Lines {
         self.editor.readline(&format!("{:>width$}> ", "·"))
     }
 
-    /// Adds to the history, at once: shells may run side by side, and end in any way.
+    /// Adds an entry to the history at once: shells may run side by side, and end in any way.
     fn remember(&mut self, entry: &str) {
         let is_new = self.editor.add_history_entry(entry.trim_end()).unwrap_or(false);
         let Some(path) = self.history.as_deref().filter(|_| is_new) else { return };
@@ -130,7 +129,7 @@ impl Lines {
         }
     }
 
-    /// What answers are to be fitted on.
+    /// Returns the screen to which answers are fitted.
     fn screen(&mut self) -> Option<Screen> {
         if !self.to_terminal {
             return None;
@@ -147,7 +146,7 @@ fn append(editor: &mut Editor<Completion, FileHistory>, path: &Path) -> Result<(
     editor.append_history(path)
 }
 
-/// Where the history is kept: where the user keeps what is not worth a backup.
+/// Returns the path of the history: in the user's folder for data not worth a backup.
 fn history() -> Option<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = folder("XDG_STATE_HOME")
@@ -155,7 +154,7 @@ fn history() -> Option<PathBuf> {
     Some(state.join("steplake").join("history"))
 }
 
-/// What Tab goes by.
+/// The data for completion on Tab.
 struct Completion {
     names: Arc<Names>,
     before: String,

@@ -1,8 +1,9 @@
 //! `sql` without a question: a shell on a terminal, else the statements of a file or of standard
 //! input.
 //!
-//! - `statements` finds where a statement ends, `commands` reads what begins with a backslash.
-//! - `session` answers both, and holds the snapshot and the settings between them.
+//! - `statements` finds the end of each statement, `commands` parses lines that begin with a
+//!   backslash.
+//! - `session` executes both, and holds the snapshot and the settings between them.
 //! - `editor` reads lines with a history and completion, `script` reads them from elsewhere.
 
 mod commands;
@@ -22,8 +23,8 @@ use super::args::SqlArgs;
 use super::failure::Failed;
 use super::rows::Asking;
 
-/// Answers statements until there are no more, or somebody leaves. A script ends with the first
-/// that fails, a shell goes on.
+/// Answers statements until there are no more, or the user leaves. A script ends at the first
+/// failure, a shell goes on.
 pub(super) fn run(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
     if let Some(path) = &args.file
         && path.as_os_str() != "-"

@@ -7,26 +7,26 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// What fits on the terminal.
+/// The size of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
     pub(super) columns: usize,
     pub(super) rows: usize,
 }
 
-/// Lines that are left for the prompt and the time.
+/// Lines left for the prompt and the time.
 const ROWS_LEFT: usize = 3;
 
-/// Writes to standard output what fits on the screen, and what does not to a pager: `$PAGER`, or
-/// less. Where there is none, or `$PAGER` is empty, all goes to standard output.
+/// Writes what fits on the screen to standard output, and longer output to a pager: `$PAGER`, or
+/// less. Without a pager, or if `$PAGER` is empty, everything goes to standard output.
 #[derive(Debug)]
 pub(super) struct Paged {
     screen: Screen,
-    /// What may still fit.
+    /// Output that may still fit.
     held: Vec<u8>,
-    /// Lines in it.
+    /// Number of lines in `held`.
     rows: usize,
-    /// Characters since its last line began.
+    /// Characters since the last line began.
     column: usize,
     is_wide: bool,
     to: To,
@@ -35,7 +35,7 @@ pub(super) struct Paged {
 
 #[derive(Debug)]
 enum To {
-    /// It is not clear yet.
+    /// Not decided yet.
     Held,
     Stdout,
     Pager(std::process::ChildStdin),
@@ -47,12 +47,12 @@ impl Paged {
         Self { screen, held: Vec::new(), rows: 0, column: 0, is_wide: false, to: To::Held, pager }
     }
 
-    /// What waits for the pager to be left, whatever becomes of this.
+    /// Returns a handle that can wait for the pager, and outlives this writer.
     pub(super) fn pager(&self) -> Pager {
         self.pager.clone()
     }
 
-    /// Brings what is held to the screen, and waits until the pager is left.
+    /// Writes what is held to the screen, and waits until the user leaves the pager.
     pub(super) fn finish(mut self) -> io::Result<()> {
         if matches!(self.to, To::Held) && self.is_wide {
             self.turn(true)?;
@@ -72,8 +72,8 @@ impl Paged {
         }
     }
 
-    /// Begins the pager with what is held. Less leaves by itself where all fits on one screen, but
-    /// what is wide is to be looked at.
+    /// Starts the pager with what is held. Less exits by itself if everything fits on one screen,
+    /// but wide output should stay visible.
     fn turn(&mut self, wide: bool) -> io::Result<()> {
         let held = std::mem::take(&mut self.held);
         if let Some(mut stdin) = self.pager.begin(wide) {
@@ -122,7 +122,7 @@ impl Write for Paged {
     }
 }
 
-/// The process, once there is one.
+/// The pager process, once started.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Pager(Arc<Mutex<Process>>);
 
@@ -153,16 +153,16 @@ impl Pager {
         stdin
     }
 
-    /// When there was more than fits on the screen: from then on, time is the reader's.
+    /// Returns the time at which the output exceeded the screen: after that, the reader decides.
     pub(super) fn begun(&self) -> Option<Instant> {
         self.process().begun
     }
 
-    /// Waits until it is left.
+    /// Waits until the user leaves the pager.
     pub(super) fn wait(&self) {
         let child = self.process().child.take();
         if let Some(mut child) = child {
-            // How it ended says nothing about the answer.
+            // The pager's exit status says nothing about the answer.
             let _ = child.wait();
         }
     }

@@ -16,8 +16,8 @@ pub(super) fn file(session: &mut Session<'_>, path: &Path) -> Result<Flow, Faile
     run(session, BufReader::new(file), &name.to_string())
 }
 
-/// Answers statements as they come, up to the first that fails; the last needs no semicolon. `name`
-/// is what they are read from.
+/// Answers statements as they arrive, up to the first that fails; the last needs no semicolon.
+/// `name` is the source of the statements.
 pub(super) fn run(
     session: &mut Session<'_>,
     input: impl BufRead,

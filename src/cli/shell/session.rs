@@ -1,4 +1,4 @@
-//! What lasts from one statement to the next: the snapshot, the settings, where answers go.
+//! State between statements: the snapshot, the settings, the destination of answers.
 
 use std::future::pending;
 use std::io;
@@ -23,32 +23,32 @@ use crate::cli::watch::Watch;
 use crate::query::{Answer, Engine, Format, Position, QueryError, TableLimits, Written, write};
 use crate::store::{Lake, Snapshot, SnapshotId};
 
-/// For so long the shell waits until the work on a question that was ended has come to a stop.
+/// How long the shell waits for the work on a cancelled question to stop.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// Scripts that a script may have begun: more is a script that begins itself.
+/// Most nested scripts; deeper nesting means that a script includes itself.
 const NESTING_MAX: usize = 16;
 
-/// What comes after a statement.
+/// What to do after a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Flow {
     On,
     Leave,
 }
 
-/// A question on its way to the engine.
+/// A question for the engine.
 enum Question {
     Sql(String),
     Named(String, Vec<(String, String)>),
 }
 
-/// Which snapshot is read.
+/// The snapshot being read.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     snapshot: SnapshotId,
     has_hot_rows: bool,
-    /// Whether it was asked for by its number.
+    /// Whether the user chose the snapshot by its number.
     is_pinned: bool,
-    /// The newest one that was spoken of.
+    /// The newest snapshot already announced.
     announced: SnapshotId,
 }
 
@@ -63,7 +63,7 @@ impl Reading {
     }
 }
 
-/// What a shell, or a script, is about.
+/// The state of a shell or a script.
 pub(super) struct Session<'a> {
     asking: Asking<'a>,
     lake: Lake,
@@ -76,14 +76,14 @@ pub(super) struct Session<'a> {
     is_timed: bool,
     rows_max: Option<usize>,
     output: Option<OutputFile>,
-    /// What is to be fitted on, in a shell.
+    /// The screen to which answers are fitted, in a shell.
     screen: Option<Screen>,
     is_shell: bool,
     nesting: usize,
 }
 
 impl<'a> Session<'a> {
-    /// Opens the lake. Only a shell outlives Ctrl-C.
+    /// Opens the lake. Only a shell survives Ctrl-C.
     pub(super) fn open(
         asking: &Asking<'a>,
         args: &SqlArgs,
@@ -96,7 +96,7 @@ impl<'a> Session<'a> {
         let reading = Reading::new(&snapshot, args.snapshot);
         let runtime = crate::cli::threads()?;
         if is_shell {
-            // From now on Ctrl-C ends what asks for it, and not the process.
+            // From now on, Ctrl-C reaches those who wait for it, and does not end the process.
             runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;
         }
         let (engine, names) = runtime.block_on(ask_for(asking.open, snapshot))?;
@@ -118,7 +118,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// The name of the lake, and the snapshot where it is not the newest that is read.
+    /// Returns the name of the lake, with the snapshot if one was chosen by number.
     pub(super) fn name(&self) -> String {
         let name = self.lake.path().file_name().unwrap_or(self.lake.path().as_os_str());
         let name = name.to_string_lossy();
@@ -128,17 +128,17 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The names that can be completed.
+    /// Returns the names for completion.
     pub(super) fn names(&self) -> Arc<Names> {
         Arc::clone(&self.names)
     }
 
-    /// Takes note of how large the terminal is.
+    /// Sets the size of the terminal.
     pub(super) fn set_screen(&mut self, screen: Option<Screen>) {
         self.screen = screen;
     }
 
-    /// What a shell says as it begins.
+    /// Returns the first message of a shell.
     pub(super) fn greeting(&self) -> String {
         format!("{}. `\\?` lists the commands, `\\q` leaves.\n", self.reading())
     }
@@ -149,7 +149,7 @@ impl<'a> Session<'a> {
         format!("{}: snapshot {snapshot}{hot}", self.lake.path().display())
     }
 
-    /// Does what a piece asks for. `script` is the text that it stands in, and that errors name.
+    /// Executes a piece. `script` is the name of its source, used in errors.
     pub(super) fn perform(&mut self, piece: &Piece, script: Option<&str>) -> Result<Flow, Failed> {
         let place = |line| script.map(|script| format!("{script}, line {line}"));
         let line = piece.at.line;
@@ -219,7 +219,7 @@ impl<'a> Session<'a> {
         Ok(Flow::On)
     }
 
-    /// The format of the next answer.
+    /// Returns the format of the next answer.
     fn format(&self) -> Format {
         if self.is_expanded && self.format == Format::Table {
             Format::Expanded
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
         self.confirm(&said)
     }
 
-    /// Reads another snapshot from now on: all that there is now without a number.
+    /// Switches to another snapshot; without a number, to everything that there is now.
     fn turn_to(&mut self, number: Option<i64>) -> Result<(), Failed> {
         let asked = SnapshotArgs { snapshot: number };
         let snapshot = crate::cli::snapshot(&self.lake, asked)?;
@@ -248,9 +248,9 @@ impl<'a> Session<'a> {
         self.confirm(&self.reading())
     }
 
-    /// What there is to say about a snapshot that came after this one, once for each.
+    /// Returns a message about a newer snapshot, once for each.
     pub(super) fn news(&mut self) -> Option<String> {
-        // A lake that cannot be looked at now is no news: the next question finds out.
+        // Ignores a lake that cannot be read now: the next question reports that.
         let newest = self.lake.newest().ok()?;
         if newest <= self.reading.announced {
             return None;
@@ -262,20 +262,19 @@ impl<'a> Session<'a> {
         ))
     }
 
-    /// Says in a shell what a command has set.
+    /// Confirms the effect of a command, in a shell.
     fn confirm(&self, text: &str) -> Result<(), Failed> {
         if self.is_shell { self.show(&format!("{text}\n")) } else { Ok(()) }
     }
 
-    /// Shows a text that is no answer.
+    /// Shows a text that is not an answer.
     fn show(&self, text: &str) -> Result<(), Failed> {
         let mut sink = Sink::stdout(self.screen, Watch::idle());
         let shown = io::Write::write_all(&mut sink, text.as_bytes()).and_then(|()| sink.finish());
         unless_left(shown).map_err(Failed::from)
     }
 
-    /// Answers a question, and says how long that took. A script whose reader has left is at its
-    /// end.
+    /// Answers a question, and reports the time that it took. A script ends when its reader leaves.
     fn ask(&mut self, question: Question) -> Result<Flow, AskError> {
         let format = self.format();
         let limits = match &self.output {
@@ -314,7 +313,7 @@ impl<'a> Session<'a> {
         Ok(if written.is_none() && !self.is_shell { Flow::Leave } else { Flow::On })
     }
 
-    /// Works until it is done, or, in a shell, somebody presses Ctrl-C.
+    /// Runs `work` to its end or, in a shell, until the user presses Ctrl-C.
     fn until_interrupted(
         &self,
         work: impl Future<Output = Result<Option<Written>, AskError>> + Send + 'static,
@@ -324,7 +323,7 @@ impl<'a> Session<'a> {
             let mut interrupts = signal(SignalKind::interrupt())?;
             let interrupted =
                 async move { if is_shell { interrupts.recv().await } else { pending().await } };
-            // A task of its own, so that the shell answers to Ctrl-C whatever the question is at.
+            // The work gets its own task, so that the shell reacts to Ctrl-C at any time.
             let task = tokio::spawn(work);
             match select(task, std::pin::pin!(interrupted)).await {
                 Either::Left((Ok(outcome), _)) => outcome,
@@ -348,14 +347,14 @@ impl<'a> Session<'a> {
 
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        // What does not stop must not keep the shell from being left.
+        // Work that does not stop must not keep the user from leaving.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
     }
 }
 
-/// An engine over a snapshot, and its names.
+/// Opens an engine over a snapshot, and collects its names.
 async fn ask_for(
     open: &OpenEngine,
     snapshot: Snapshot,
@@ -365,7 +364,7 @@ async fn ask_for(
     Ok((Arc::new(engine), Arc::new(names)))
 }
 
-/// What was written; nothing where the reader has seen enough and left.
+/// Answers a question and returns what was written; nothing if the reader closed the pipe.
 async fn answer(
     engine: Arc<Engine>,
     question: Question,
@@ -391,7 +390,7 @@ async fn answer(
     }
 }
 
-/// A reader that has seen enough and closed the pipe is no failure.
+/// Ignores a closed pipe: the reader has seen enough.
 fn unless_left(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -406,7 +405,8 @@ enum AskError {
 }
 
 impl AskError {
-    /// As it is said of a statement that begins at `at` of a script, if it stands in one.
+    /// Converts to a failure; in a script, adds the position of the statement, which begins at
+    /// `at`.
     fn told(self, script: Option<&str>, at: Position) -> Failed {
         let Some(script) = script else { return self.told_alone() };
         match self {
@@ -449,9 +449,9 @@ impl From<io::Error> for AskError {
     }
 }
 
-/// Says something that is no part of an answer.
+/// Prints something that is not part of an answer.
 pub(super) fn say(text: &str) {
-    // Nobody may be left to read it.
+    // Standard error may be closed.
     let _ = io::Write::write_all(&mut io::stderr(), format!("{text}\n").as_bytes());
 }
 
@@ -459,7 +459,7 @@ fn on_off(is_on: bool) -> &'static str {
     if is_on { "on" } else { "off" }
 }
 
-/// `12.3 ms`, `4.56 s`, `2 min 3 s`.
+/// Formats a duration: `12.3 ms`, `4.56 s`, `2 min 3 s`.
 fn duration(took: Duration) -> String {
     let seconds = took.as_secs();
     match took.as_secs_f64() {

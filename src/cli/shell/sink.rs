@@ -1,4 +1,4 @@
-//! Where answers go.
+//! Destinations of answers.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -12,23 +12,23 @@ use crate::cli::watch::{Watch, Watched};
 use crate::cli::whole_file::unwritable;
 use crate::query::Format;
 
-/// The file that answers go to, one after another.
+/// The output file, which takes one answer after another.
 #[derive(Debug)]
 pub(super) struct OutputFile {
     path: PathBuf,
     file: File,
-    /// Whether it has an answer already, or a part of one.
+    /// Whether the file already holds an answer, or a part of one.
     is_used: Arc<AtomicBool>,
 }
 
 impl OutputFile {
-    /// Makes the file, or empties it.
+    /// Creates the file, or truncates it.
     pub(super) fn create(path: PathBuf) -> Result<Self, Failed> {
         let file = File::create(&path).map_err(|error| unwritable(&path, &error))?;
         Ok(Self { path, file, is_used: Arc::default() })
     }
 
-    /// Another way to its end.
+    /// Returns a sink that appends the next answer.
     pub(super) fn next(&self, format: Format) -> Result<Sink, Failed> {
         let is_used = self.is_used.load(Ordering::Relaxed);
         if is_used && matches!(format, Format::Arrow | Format::Parquet) {
@@ -42,7 +42,7 @@ impl OutputFile {
     }
 }
 
-/// The end of a file, which takes note of what comes.
+/// The end of a file, which notes whether something is written.
 #[derive(Debug)]
 pub(super) struct End {
     file: File,
@@ -60,19 +60,19 @@ impl Write for End {
     }
 }
 
-/// Where one answer goes.
+/// The destination of one answer.
 #[derive(Debug)]
 pub(super) enum Sink {
-    /// To the screen, or to a pager.
+    /// The screen, or a pager.
     Screen(Watched<Paged>),
-    /// To whoever reads standard output.
+    /// The reader of standard output.
     Stream(BufWriter<Watched<io::Stdout>>),
-    /// To a file.
+    /// A file.
     File(BufWriter<End>),
 }
 
 impl Sink {
-    /// Standard output: a screen, where there is one.
+    /// Returns a sink for standard output: for a screen, if there is one.
     pub(super) fn stdout(screen: Option<Screen>, watch: Watch) -> Self {
         match screen {
             Some(screen) => Self::Screen(Watched { out: Paged::new(screen), watch }),
@@ -80,7 +80,7 @@ impl Sink {
         }
     }
 
-    /// The pager that may come of it.
+    /// Returns the pager that this sink may start.
     pub(super) fn pager(&self) -> Option<Pager> {
         match self {
             Self::Screen(screen) => Some(screen.out.pager()),
@@ -88,7 +88,7 @@ impl Sink {
         }
     }
 
-    /// Brings everything to its place; waits until a pager is left.
+    /// Flushes everything, and waits until the user leaves the pager.
     pub(super) fn finish(self) -> io::Result<()> {
         match self {
             Self::Screen(screen) => screen.out.finish(),

@@ -1,4 +1,4 @@
-//! Finds where statements end, in text that comes line by line.
+//! Finds the ends of statements in text that arrives line by line.
 
 use std::mem;
 
@@ -7,36 +7,36 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use crate::query::Position;
 
-/// Something to be done.
+/// A statement or a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// What it is.
+    /// The kind of the piece.
     pub(super) kind: PieceKind,
-    /// Its text: a statement without its semicolon, a command with its backslash.
+    /// The text: a statement without its semicolon, a command with its backslash.
     pub(super) text: String,
-    /// Where it begins in the whole text.
+    /// Where the piece begins in the whole text.
     pub(super) at: Position,
 }
 
-/// What a piece is.
+/// The kind of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceKind {
     Statement,
     Command,
 }
 
-/// Takes lines and gives statements, each up to its semicolon, and commands, which begin with a
-/// backslash where a statement could and end with the line.
+/// Splits lines into statements, which end with a semicolon, and commands. A command begins with a
+/// backslash where a statement could begin, and ends with the line.
 #[derive(Debug)]
 pub(super) struct Statements {
-    /// What was taken and not given yet.
+    /// The text taken but not yet returned.
     waiting: String,
-    /// Where that begins in the whole text.
+    /// Where `waiting` begins in the whole text.
     at: Position,
-    /// So many bytes of it were read: they end between two tokens and end no piece, so that no line
-    /// is read again for each that follows.
+    /// The number of bytes of `waiting` already read. They end between two tokens and end no piece,
+    /// so that no line is read again for later ones.
     read: usize,
-    /// Where in them a statement begins.
+    /// Where a statement begins in `waiting`.
     begin: Option<usize>,
 }
 
@@ -48,18 +48,18 @@ impl Default for Statements {
 }
 
 impl Statements {
-    /// Takes a line, without its end.
+    /// Adds a line, given without its end.
     pub(super) fn push(&mut self, line: &str) {
         self.waiting.push_str(line);
         self.waiting.push('\n');
     }
 
-    /// What waits for its end.
+    /// Returns the text of the unfinished piece.
     pub(super) fn waiting(&self) -> &str {
         &self.waiting
     }
 
-    /// Whether nothing waits for its end, but perhaps comments.
+    /// Returns whether nothing is unfinished, except perhaps comments.
     pub(super) fn is_blank(&self) -> bool {
         if self.begin.is_some() {
             return false;
@@ -68,7 +68,7 @@ impl Statements {
         ending == Ending::Clean && first(&tokens).is_none()
     }
 
-    /// The next piece that has its end.
+    /// Returns the next finished piece.
     pub(super) fn next(&mut self) -> Option<Piece> {
         loop {
             let new = &self.waiting[self.read..];
@@ -94,7 +94,8 @@ impl Statements {
             let semicolon = tokens.iter().find(|token| token.token == Token::SemiColon);
             let end = match (semicolon, ending) {
                 (Some(semicolon), _) => Some(place(semicolon)),
-                // No further line mends it, so the one who asks is to hear of it.
+                // No further line can repair it, so the statement ends here and its error is
+                // reported.
                 (None, Ending::Wrong) => self.waiting.trim_end().strip_suffix(';').map(str::len),
                 (None, _) => None,
             };
@@ -108,7 +109,7 @@ impl Statements {
         }
     }
 
-    /// What is left when there are no more lines: a statement without its semicolon.
+    /// Returns what is left after the last line: a statement without its semicolon.
     pub(super) fn rest(&mut self) -> Option<Piece> {
         if self.is_blank() {
             return None;
@@ -122,7 +123,7 @@ impl Statements {
         Some(self.cut(PieceKind::Statement, begin, end, 0))
     }
 
-    /// Forgets what waits for its end.
+    /// Discards the unfinished piece.
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
@@ -135,7 +136,7 @@ impl Statements {
         Piece { kind, text, at }
     }
 
-    /// Lets the first `bytes` go, and counts where that leads.
+    /// Drops the first `bytes`, and advances the position.
     fn skip(&mut self, bytes: usize) {
         (self.read, self.begin) = (0, None);
         let rest = self.waiting.split_off(bytes);
@@ -149,7 +150,7 @@ impl Statements {
     }
 }
 
-/// A text as the parser of the engine sees it.
+/// The tokens of a text, by the engine's own parser.
 struct Read {
     tokens: Vec<TokenWithSpan>,
     ending: Ending,
@@ -158,11 +159,11 @@ struct Read {
 /// How the tokens of a text end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ending {
-    /// Between two of them.
+    /// Between two tokens.
     Clean,
     /// In a string, a quoted name or a comment.
     Open,
-    /// With what is no token.
+    /// With invalid text.
     Wrong,
 }
 
@@ -181,15 +182,15 @@ fn read(text: &str) -> Read {
     Read { tokens, ending }
 }
 
-/// The tokens of a text that say something, up to where it is no SQL; and whether it ends in a
-/// string, a quoted name or a comment.
+/// Returns the tokens of a text other than space, up to the first invalid one; and whether the text
+/// ends in a string, a quoted name or a comment.
 pub(super) fn words(text: &str) -> (Vec<TokenWithSpan>, bool) {
     let Read { mut tokens, ending } = read(text);
     tokens.retain(|token| !is_space(token));
     (tokens, ending == Ending::Open)
 }
 
-/// The first token that says something.
+/// Returns the first token other than space.
 fn first(tokens: &[TokenWithSpan]) -> Option<&TokenWithSpan> {
     tokens.iter().find(|token| !is_space(token))
 }
@@ -198,7 +199,7 @@ fn is_space(token: &TokenWithSpan) -> bool {
     matches!(token.token, Token::Whitespace(_) | Token::EOF)
 }
 
-/// The byte of a text at a place that the tokenizer names by line and character, from 1.
+/// Returns the byte offset of a place, which the tokenizer gives by line and character, from 1.
 pub(super) fn offset(text: &str, place: Location) -> usize {
     let lines = usize::try_from(place.line.saturating_sub(1)).unwrap_or(usize::MAX);
     let line: usize = text.split_inclusive('\n').take(lines).map(str::len).sum();
@@ -281,7 +282,7 @@ mod tests {
             read.push(statements.read == statements.waiting.len());
             statements.push(line);
         }
-        // But for a string or a comment that goes on.
+        // Lines that leave a string or a comment open are read again.
         assert_eq!(read, [true, true, true, false, true, true, true, false, true]);
         let piece = statements.next().unwrap();
         let text = "SELECT 'a\nb' IN (\n  ';'\n, 1\n/*\n*/\n)";

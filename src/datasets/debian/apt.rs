@@ -1,5 +1,5 @@
-//! Debian's sources through apt, in a root of its own: the system's lists, cache and configuration
-//! are read, never written.
+//! Runs apt on Debian's sources in a root of its own: it reads the system's lists, cache and
+//! configuration, and never writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -16,11 +16,11 @@ const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
 const APT_CACHE: Tool = Tool { name: "apt-cache", package: "apt" };
 const SHA256SUM: Tool = Tool { name: "sha256sum", package: "coreutils" };
 
-/// How old the lists may be before they are fetched again.
+/// The age at which the lists are fetched again.
 const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
-/// How old the lists may be where the repository lacks what they name.
+/// The age at which the lists are fetched again if the repository lacks what they name.
 const LISTS_AGE_SURE: Duration = Duration::from_hours(1);
-/// Its age is that of the lists.
+/// The file whose age is that of the lists.
 const STAMP: &str = "refreshed";
 const UPDATE_LIMIT: Duration = Duration::from_mins(5);
 const DOWNLOAD_LIMIT: Duration = Duration::from_mins(10);
@@ -29,15 +29,15 @@ const DOWNLOAD_LIMIT: Duration = Duration::from_mins(10);
 #[derive(Debug)]
 pub(super) struct Apt {
     cache: Cache,
-    /// Where the system says what its repositories are.
+    /// The folder of the system's own list of repositories.
     system: PathBuf,
     root: Mutex<Option<PathBuf>>,
     records: Mutex<BTreeMap<String, Vec<SourceRecord>>>,
-    /// The version of a package that is meant where none is named.
+    /// For each package, the version chosen when none is named.
     settled: Mutex<BTreeMap<String, String>>,
 }
 
-/// The system's repositories, as repositories of sources.
+/// The system's repositories, converted to repositories of sources.
 #[derive(Debug, Default)]
 struct Repositories {
     lines: BTreeSet<String>,
@@ -77,9 +77,9 @@ impl Apt {
         Self { cache, system: system.to_owned(), root, records, settled }
     }
 
-    /// The newest version of a source package that can be had: an index and its repository are not
-    /// always of one moment, and what the index names last may be gone. `is_here` says which
-    /// versions need not be fetched.
+    /// Returns the newest version of a source package that can be fetched. An index and its
+    /// repository are not always from the same moment, and the latest version in the index may be
+    /// gone. `is_here` says which versions need not be fetched.
     pub(super) fn newest(
         &self,
         package: &str,
@@ -115,7 +115,7 @@ impl Apt {
                     withdrawn.insert(record.version.clone());
                     self.forget_old_lists()?;
                 }
-                // Without a network, what is here will do.
+                // Without a network, use what is here.
                 Err(error) if error.is_offline() => {
                     let here = records.iter().find(|record| is_here(&record.version));
                     return Ok(here.map_or(newest, |record| record.version.clone()));
@@ -125,7 +125,7 @@ impl Apt {
         }
     }
 
-    /// Whether a version can be had, which its description tells for all its files.
+    /// Returns whether a version can be fetched; checks only its description, not all files.
     fn has(
         &self,
         record: &SourceRecord,
@@ -145,7 +145,8 @@ impl Apt {
         }
     }
 
-    /// Has the lists fetched again that are older than the repository may be.
+    /// Forgets the lists if they are old enough for the repository to have changed, so that they
+    /// are fetched again.
     fn forget_old_lists(&self) -> Result<(), DatasetError> {
         let stamp = self.root()?.join(STAMP);
         if age(&stamp).is_some_and(|age| age < LISTS_AGE_SURE) {
@@ -157,7 +158,7 @@ impl Apt {
         Ok(())
     }
 
-    /// One version of a source package.
+    /// Returns one version of a source package.
     pub(super) fn version(
         &self,
         package: &str,
@@ -192,7 +193,7 @@ impl Apt {
                 verify(record, folder)
             }
             Err(RunError::Failed(failed)) if is_withdrawal(&failed.detail) => {
-                // The lists are older than the repository: the next to come fetches them again.
+                // The lists are older than the repository; the next caller fetches them again.
                 fs::remove_file(root.join(STAMP)).ok();
                 let versions = self.on_offer(&record.package)?;
                 Err(DatasetError::Withdrawn { what, versions })
@@ -235,7 +236,7 @@ impl Apt {
         DatasetError::UnknownBenchmark { uri: format!("benchmark://debian-v0/{package}"), hint }
     }
 
-    /// The private root, with lists that are no older than a day where the network allows it.
+    /// Returns the private root; its lists are at most a day old if the network is up.
     fn root(&self) -> Result<PathBuf, DatasetError> {
         let mut ready = self.root.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(root) = ready.as_ref() {
@@ -245,7 +246,7 @@ impl Apt {
         if repositories.is_empty() {
             return Err(DatasetError::NoPackageSources { folder: self.system.clone() });
         }
-        // Other repositories have other lists: they lie apart.
+        // Other repositories have other lists, so each set gets its own folder.
         let text = repositories.lines() + &repositories.paragraphs;
         let name = format!("apt-{}", &blake3::hash(text.as_bytes()).to_hex()[..16]);
         let _lock = self.cache.lock(&name)?;
@@ -262,7 +263,7 @@ fn run<'a>(tool: Tool, what: &'a str, root: &Path) -> Run<'a> {
     Run::new(tool, what).with_network().arg("-q").arg("-c").arg(root.join("apt.conf"))
 }
 
-/// What the index says of a package; nothing of one that it does not know.
+/// Returns what the index says of a package; nothing for an unknown package.
 fn show(root: &Path, arguments: &[&str]) -> Result<String, DatasetError> {
     match run(APT_CACHE, "the package index", root).arg("showsrc").args(arguments).output() {
         Ok(output) => Ok(String::from_utf8_lossy(&output).into_owned()),
@@ -273,7 +274,7 @@ fn show(root: &Path, arguments: &[&str]) -> Result<String, DatasetError> {
     }
 }
 
-/// Fetches the lists where they are old.
+/// Fetches the lists if they are old.
 fn refresh(root: &Path) -> Result<(), DatasetError> {
     let stamp = root.join(STAMP);
     if age(&stamp).is_some_and(|age| age < LISTS_AGE_MAX) && has_lists(root) {
@@ -284,7 +285,7 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
     match run.args(["-o", "APT::Update::Error-Mode=any", "update"]).output() {
         Ok(_) => fs::write(&stamp, "")
             .map_err(|source| DatasetError::Cache { path: stamp.clone(), source }),
-        // One repository of many without sources, or older lists: they may well do.
+        // One repository of many failed, or older lists remain: what is here may suffice.
         Err(error) if has_lists(root) => {
             tracing::warn!("{}", DatasetError::from(error));
             Ok(())
@@ -293,19 +294,19 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
     }
 }
 
-/// How long ago a file was written.
+/// Returns how long ago a file was written.
 fn age(path: &Path) -> Option<Duration> {
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
     modified.ok().and_then(|time| time.elapsed().ok())
 }
 
-/// Whether apt says that a repository lacks a file: one of the network, or one on this machine's
-/// disk.
+/// Returns whether apt reports that a repository lacks a file, for a repository on the network or
+/// on this machine's disk.
 fn is_withdrawal(detail: &str) -> bool {
     detail.contains(" 404 ") || detail.contains("File not found")
 }
 
-/// What apt fails on is the disk or the network.
+/// Blames a failure of apt on the disk or on the network.
 fn offline(root: &Path, what: String, error: RunError) -> DatasetError {
     if let RunError::Failed(failed) = &error
         && let Some(source) = failed.disk_error()
@@ -327,8 +328,8 @@ fn has_lists(root: &Path) -> bool {
     lists.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("Sources"))
 }
 
-/// Writes what makes the root a root. Keys, proxies and everything else that this does not name
-/// stay the system's. Hooks are cleared: they are made for the system's own lists.
+/// Writes the files of the root. Keys, proxies and everything else not named here remain the
+/// system's. Hooks are cleared: they are made for the system's own lists.
 fn lay_out(root: &Path, repositories: &Repositories) -> io::Result<()> {
     for folder in ["state/lists/partial", "cache/archives/partial", "sources.list.d"] {
         fs::create_dir_all(root.join(folder))?;
@@ -362,7 +363,7 @@ Acquire::https::Timeout "20";
     Ok(())
 }
 
-/// Of a repository on this machine's own disk, apt makes links: they become files of ours.
+/// Replaces links by files: apt links to the files of a repository on this machine's own disk.
 fn own(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
     for (_, name) in &record.files {
         let path = folder.join(name);

@@ -1,27 +1,25 @@
-//! The text formats of Debian that are needed here: control paragraphs, lists of repositories,
-//! versions.
+//! The Debian text formats that we need: control paragraphs, lists of repositories, versions.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The fields of one paragraph of a control file, as they stand there.
+/// The fields of one paragraph of a control file, unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Paragraph {
     fields: Vec<(String, String)>,
 }
 
 impl Paragraph {
-    /// The value of a field, its lines joined by line feeds; names are compared without regard to
-    /// case.
+    /// Returns the value of a field, its lines joined by line feeds; names are case-insensitive.
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         let found = self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 }
 
-/// Every paragraph of a control file. Comments and lines that are neither field nor continuation
-/// are left out.
+/// Parses every paragraph of a control file. Skips comments and lines that are neither field nor
+/// continuation.
 pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
     let mut all = vec![Paragraph::default()];
     for line in text.lines() {
@@ -44,7 +42,7 @@ pub(super) fn paragraphs(text: &str) -> Vec<Paragraph> {
     all
 }
 
-/// A source package as the repository's index describes it.
+/// A source package as described by the repository's index.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct SourceRecord {
     pub(super) package: String,
@@ -54,7 +52,7 @@ pub(super) struct SourceRecord {
 }
 
 impl SourceRecord {
-    /// The records of an index, without those that say too little.
+    /// Parses the records of an index; skips incomplete ones.
     pub(super) fn all(index: &str) -> Vec<Self> {
         paragraphs(index).iter().filter_map(Self::of).collect()
     }
@@ -64,7 +62,7 @@ impl SourceRecord {
         let file = |line: &str| {
             let mut words = line.split_whitespace();
             let (digest, _size, name) = (words.next()?, words.next()?, words.next()?);
-            // A name with a slash would lead out of the folder that it is put into.
+            // A name with a slash would lead out of the target folder.
             let plain = !name.contains('/') && !name.starts_with('.');
             let hexadecimal = digest.len() == 64 && digest.bytes().all(|b| b.is_ascii_hexdigit());
             (plain && hexadecimal).then(|| (digest.to_owned(), name.to_owned()))
@@ -78,7 +76,7 @@ impl SourceRecord {
         record.description_file().is_some().then_some(record)
     }
 
-    /// The `.dsc`, which describes the others.
+    /// Returns the name of the `.dsc`, which describes the other files.
     pub(super) fn description_file(&self) -> Option<&str> {
         self.files
             .iter()
@@ -87,8 +85,7 @@ impl SourceRecord {
     }
 }
 
-/// The one-line list of repositories `text`, with its repositories of packages turned into
-/// repositories of sources.
+/// Converts the list of repositories `text`, in one-line format, to repositories of sources.
 pub(super) fn source_lines(text: &str) -> BTreeSet<String> {
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
     let sources = lines.filter_map(|line| {
@@ -98,7 +95,7 @@ pub(super) fn source_lines(text: &str) -> BTreeSet<String> {
     sources.collect()
 }
 
-/// The list of repositories `text` in paragraphs, likewise.
+/// Converts the list of repositories `text`, in paragraph format, to repositories of sources.
 pub(super) fn source_paragraphs(text: &str) -> String {
     let is_types = |line: &str| {
         line.split_once(':').is_some_and(|(name, _)| name.trim().eq_ignore_ascii_case("types"))
@@ -107,7 +104,7 @@ pub(super) fn source_paragraphs(text: &str) -> String {
     text.lines().map(|text| line(text).to_owned() + "\n").collect()
 }
 
-/// Orders two versions as Debian does (deb-version(7)): epoch, upstream version, revision.
+/// Compares two versions as Debian does (deb-version(7)): epoch, upstream version, revision.
 pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
     let epoch = |version: &str| {
         let (epoch, rest) = version.split_once(':').unwrap_or(("0", version));
@@ -125,8 +122,8 @@ pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
         .then_with(|| compare_parts(&revision_a, &revision_b))
 }
 
-/// Texts and numbers by turns. A tilde sorts before everything, even before the end; letters before
-/// marks.
+/// Compares texts and numbers in turn. A tilde sorts before everything, even before the end;
+/// letters sort before other characters.
 fn compare_parts(mut a: &str, mut b: &str) -> Ordering {
     let weight = |letter: Option<char>| match letter {
         Some('~') => -1,
@@ -158,7 +155,7 @@ fn compare_parts(mut a: &str, mut b: &str) -> Ordering {
     Ordering::Equal
 }
 
-/// Takes the longest beginning of `text` whose characters all are `wanted`.
+/// Takes the longest prefix of `text` whose characters are all `wanted`.
 fn take<'a>(text: &mut &'a str, wanted: impl Fn(char) -> bool) -> &'a str {
     let end = text.find(|c| !wanted(c)).unwrap_or(text.len());
     let (taken, rest) = text.split_at(end);

@@ -7,14 +7,14 @@ const LICENCE_MAX_CHARS: usize = 80;
 /// What a package's `debian/copyright` says.
 #[derive(Debug)]
 pub(super) struct Copyright {
-    /// Patterns of files with their licences; the last that matches holds.
+    /// Patterns of files with their licences; the last match applies.
     files: Vec<(Vec<String>, String)>,
-    /// What holds where nothing matches.
+    /// The licence of a file that no pattern matches.
     fallback: String,
 }
 
 impl Copyright {
-    /// Reads the text, in paragraphs (copyright-format 1.0) or in prose.
+    /// Parses the text, in paragraphs (copyright-format 1.0) or in prose.
     pub(super) fn parse(text: &str) -> Self {
         let all = paragraphs(text);
         let structured = all.first().is_some_and(|head| head.get("Format").is_some());
@@ -32,7 +32,7 @@ impl Copyright {
         Self { files: files.collect(), fallback: all.first().and_then(licence).unwrap_or_default() }
     }
 
-    /// The licence of a file, named relative to the source tree; empty where none is known.
+    /// Returns the licence of a file, named relative to the source tree; empty if none is known.
     pub(super) fn licence(&self, file: &str) -> &str {
         let holds = |(patterns, _): &&(Vec<String>, String)| {
             patterns.iter().any(|pattern| matches(pattern.as_bytes(), file.as_bytes()))
@@ -41,8 +41,7 @@ impl Copyright {
     }
 }
 
-/// The format's own wildcards: `*` and `?` match slashes too, and a backslash takes their meaning
-/// away.
+/// Matches the format's own wildcards: `*` and `?` match slashes too, and a backslash escapes them.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     match (pattern, text) {
         ([], []) => true,
@@ -57,7 +56,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
     }
 }
 
-/// An SPDX expression for a licence line in the format's own short names.
+/// Returns the SPDX expression for a licence line in the format's own short names.
 fn spdx(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.replace(',', " ").split_whitespace() {
@@ -74,7 +73,7 @@ fn spdx(line: &str) -> String {
     if words.len() % 2 == 1 && plain(&words) {
         return words.join(" ");
     }
-    // An exception, or prose: what it says is kept, as one name.
+    // An exception, or prose: keep it as one name.
     reference(line)
 }
 
@@ -101,7 +100,7 @@ fn identifier(name: &str) -> String {
     known.map_or_else(|| gnu(&lower).unwrap_or_else(|| reference(name)), str::to_owned)
 }
 
-/// `GPL-2+` is `GPL-2.0-or-later`.
+/// Converts the name of a GNU licence: `GPL-2+` becomes `GPL-2.0-or-later`.
 fn gnu(name: &str) -> Option<String> {
     let (family, version) = name.rsplit_once('-')?;
     let family = match family {
@@ -117,15 +116,15 @@ fn gnu(name: &str) -> Option<String> {
     numeric.then(|| format!("{family}-{version}{point}-{suffix}"))
 }
 
-/// A name for a licence that SPDX has none for.
+/// Makes a name for a licence unknown to SPDX.
 fn reference(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     let name: String = name.chars().take(LICENCE_MAX_CHARS).map(letter).collect();
     format!("LicenseRef-{}", name.trim_matches('-'))
 }
 
-/// The licence that a text without structure speaks of: a well-known name, else its first line on
-/// the matter.
+/// Finds the licence in a text without structure: a well-known name, else its first line on the
+/// matter.
 fn from_prose(text: &str) -> String {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     for name in ["LGPL-3", "LGPL-2.1", "LGPL-2", "GPL-3", "GPL-2"] {

@@ -1,4 +1,4 @@
-//! Which folders of a source tree a C file needs on its include path, found by reading its
+//! Finds the folders of a source tree that a C file needs on its include path, by reading its
 //! includes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 /// The most files that are read for the includes of one.
 const READ_MAX: usize = 2000;
 
-/// Headers of the system that a package's own file of the same name must not hide.
+/// System headers that a package's own file of the same name must not hide.
 const SYSTEM_HEADERS: [&str; 50] = [
     "alloca.h",
     "assert.h",
@@ -79,8 +79,8 @@ struct Include<'a> {
 }
 
 impl SourceTree {
-    /// Lists the tree in `root`, without hidden folders: among them `.pc`, where Debian keeps the
-    /// files from before its patches.
+    /// Lists the tree in `root` without hidden folders, such as `.pc`, where Debian keeps the files
+    /// from before its patches.
     pub(super) fn read(root: &Path) -> io::Result<Self> {
         let mut by_name: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
         let mut folders = vec![PathBuf::new()];
@@ -106,12 +106,12 @@ impl SourceTree {
         Ok(Self { root: root.to_owned(), by_name })
     }
 
-    /// The folder that it was read from.
+    /// Returns the folder of the tree.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Every C file, in order.
+    /// Lists every C file, in order.
     pub(super) fn c_files(&self) -> Vec<String> {
         let all = self.by_name.values().flatten();
         let c_files = all.filter(|path| path.extension().is_some_and(|ending| ending == "c"));
@@ -121,11 +121,11 @@ impl SourceTree {
         names
     }
 
-    /// The flags that put on the include path what `file` needs of its own package, and no more.
+    /// Returns the flags that put the folders of its own package that `file` needs on the include
+    /// path, and no others.
     ///
-    /// An include that does not lie beside the file that names it is looked for in the whole tree;
-    /// among several the nearest is taken. A folder that would hide a header of the system goes
-    /// last.
+    /// An include that does not lie beside the including file is searched for in the whole tree; of
+    /// several matches the nearest is taken. A folder that would hide a system header goes last.
     pub(super) fn include_flags(&self, file: &str) -> Vec<String> {
         let start = PathBuf::from(file);
         let home = start.parent().unwrap_or(Path::new("")).to_owned();
@@ -158,7 +158,7 @@ impl SourceTree {
             .is_some_and(|all| all.iter().any(|p| p == path))
     }
 
-    /// The file that an include means, with its folder added where it is needed.
+    /// Returns the file that an include means; adds its folder to `folders` if necessary.
     fn find(
         &self,
         include: &Include<'_>,
@@ -192,13 +192,13 @@ impl SourceTree {
     }
 }
 
-/// How many folders one goes up and down to come from `a` to `b`.
+/// Returns the number of folders up and down between `a` and `b`.
 fn distance(a: &Path, b: &Path) -> usize {
     let shared = a.components().zip(b.components()).take_while(|(a, b)| a == b).count();
     a.components().count() + b.components().count() - 2 * shared
 }
 
-/// A relative path without `.` and `..`; `None` where it leads out of the tree.
+/// Resolves `.` and `..` in a relative path; `None` if it leads out of the tree.
 fn normal(path: &Path) -> Option<PathBuf> {
     let mut parts = PathBuf::new();
     for component in path.components() {
@@ -216,7 +216,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(parts)
 }
 
-/// The includes of a text, also those that conditions leave out.
+/// Returns the includes of a text, also those excluded by conditions.
 fn includes(text: &str) -> impl Iterator<Item = Include<'_>> {
     text.lines().filter_map(|line| {
         let rest =

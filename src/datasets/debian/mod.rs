@@ -1,9 +1,9 @@
 //! `benchmark://debian-v0/<package>@<version>/<file>`: the C files of Debian's source packages.
 //!
-//! A package is fetched with its checksums, unpacked with Debian's patches, and each of its C files
+//! A package is fetched with its checksums and unpacked with Debian's patches; each of its C files
 //! is compiled by itself. No program of the package is run, so there is no `configure`: the flags
-//! say what is true of every Debian system, the include path is found by reading the includes, and
-//! a file that needs more is listed as not available, with the compiler's words.
+//! state what is true of every Debian system, the include path is found by reading the includes,
+//! and a file that needs more is listed as unavailable, with the compiler's message.
 
 mod apt;
 mod control;
@@ -34,12 +34,12 @@ use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const URI: &str = "benchmark://debian-v0";
 const DPKG_SOURCE: Tool = Tool { name: "dpkg-source", package: "dpkg-dev" };
-/// The folder of the cache that has the fetched archives.
+/// The cache's folder for fetched archives.
 const ARCHIVES: &str = "debian-archives";
 const UNPACK_LIMIT: Duration = Duration::from_mins(10);
 
-/// What a `configure` would find on every Debian system, and what C of older days needs to be
-/// taken: calls without a declaration, declarations without a type, and careless pointers.
+/// What `configure` would find on every Debian system, and what makes the compiler accept old C:
+/// calls without a declaration, declarations without a type, and careless pointers.
 const FLAGS: [&str; 19] = [
     "-D_GNU_SOURCE",
     "-DSTDC_HEADERS=1",
@@ -68,18 +68,18 @@ pub(super) struct Debian {
     cache: Cache,
     about: About,
     apt: Apt,
-    /// The package that was unpacked last: files are asked for one after another.
+    /// The package unpacked last: consecutive requests usually concern the same package.
     unpacked: Mutex<Option<Arc<Unpacked>>>,
 }
 
-/// A package whose version is settled.
+/// A package with a definite version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Package {
     name: String,
     version: String,
 }
 
-/// A source package on the disk, for as long as this lives.
+/// A source package on disk; deleted on drop.
 #[derive(Debug)]
 struct Unpacked {
     package: Package,
@@ -89,13 +89,13 @@ struct Unpacked {
     _folder: tempfile::TempDir,
 }
 
-/// What became of each C file of a package: nothing, or the compiler's first error line.
+/// The result for each C file of a package: nothing, or the compiler's first error line.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Index {
     files: BTreeMap<String, Option<String>>,
 }
 
-/// A path of the dataset: `package[@version][/file]`.
+/// A path in the dataset: `package[@version][/file]`.
 struct Place<'a> {
     package: &'a str,
     version: Option<&'a str>,
@@ -109,8 +109,8 @@ impl<'a> Place<'a> {
             Some((package, version)) => (package, Some(version)),
             None => (head, None),
         };
-        // What goes on apt's command line and into the cache's file names must be what Debian
-        // allows.
+        // Only characters that Debian allows may reach apt's command line and the cache's file
+        // names.
         let plain = |text: &str, extra: &str| {
             let allowed = |c: char| c.is_ascii_alphanumeric() || extra.contains(c);
             text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
@@ -145,7 +145,7 @@ impl Debian {
         Self { cache, about, apt, unpacked: Mutex::default() }
     }
 
-    /// The package with the version that is asked for, else with the newest that can be had.
+    /// Returns the package in the requested version, else in the newest that can be fetched.
     fn package(&self, place: &Place<'_>) -> Result<Package, DatasetError> {
         let version = match place.version {
             Some(version) => version.to_owned(),
@@ -154,14 +154,14 @@ impl Debian {
         Ok(Package { name: place.package.to_owned(), version })
     }
 
-    /// The newest version that can be had.
+    /// Returns the newest version that can be fetched.
     fn newest(&self, package: &str) -> Result<String, DatasetError> {
         let archives = self.cache.folder(ARCHIVES)?;
         let is_here = |version: &str| archives.join(folder_name(package, version)).is_dir();
         self.apt.newest(package, &is_here)
     }
 
-    /// Fetches, checks and unpacks.
+    /// Fetches, checks and unpacks a package.
     fn unpacked(&self, package: &Package) -> Result<Arc<Unpacked>, DatasetError> {
         let mut last = self.unpacked.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(unpacked) = last.as_ref().filter(|unpacked| unpacked.package == *package) {
@@ -189,7 +189,7 @@ impl Debian {
         Ok(unpacked)
     }
 
-    /// The package's record and the folder of its files, which are what the record says.
+    /// Returns the package's record and the folder of its files, checked against the record.
     fn archives(&self, package: &Package) -> Result<(SourceRecord, PathBuf), DatasetError> {
         let Package { name, version } = package;
         let record = cached(&self.cache, "debian-records", &[URI, name, version], || {
@@ -221,7 +221,7 @@ impl Debian {
         Ok([URI, &package.name, &package.version, clang::version()?, flags])
     }
 
-    /// One file's program, made or taken from the cache.
+    /// Makes one file's program or takes it from the cache.
     fn stored(&self, package: &Package, file: &str) -> Result<Stored, DatasetError> {
         let flags = all_flags();
         let key = Self::key(package, &flags)?;
@@ -232,8 +232,8 @@ impl Debian {
         })
     }
 
-    /// What becomes of every C file of a package. While the compiler is stopped over one of them,
-    /// that is asked again in every call.
+    /// Returns the result for every C file of a package. A result with a stopped compiler is not
+    /// cached, so the next call tries again.
     fn index(&self, package: &Package) -> Result<Index, DatasetError> {
         let flags = all_flags();
         let mut for_this_call = None;
@@ -246,8 +246,8 @@ impl Debian {
         for_this_call.map_or(lasting, Ok)
     }
 
-    /// Compiles every C file of a package, on every core; and the last error that only says that
-    /// the compiler was stopped.
+    /// Compiles every C file of a package, on all cores. Also returns the last error that only says
+    /// that the compiler was stopped.
     fn compile_all(
         &self,
         package: &Package,
@@ -290,7 +290,7 @@ impl Debian {
         Ok(all.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The C files that `path` names, with what became of them.
+    /// Returns the C files that `path` names, with their results.
     fn select(
         &self,
         path: &str,
@@ -315,7 +315,7 @@ impl Debian {
     }
 }
 
-/// The folder of a version's archives.
+/// Returns the name of the folder for a version's archives.
 fn folder_name(package: &str, version: &str) -> String {
     format!("{package}_{version}")
 }

@@ -1,4 +1,4 @@
-//! What it takes to run passes: the target machine, the pass builder, the analysis managers.
+//! All that is needed to run passes: the target machine, the pass builder, the analysis managers.
 
 #![expect(unsafe_code, reason = "calls the C++ shim")]
 
@@ -13,13 +13,13 @@ use inkwell::targets::{
 use super::ffi::{self, RawEngine};
 use super::program::Program;
 
-/// The target that all programs are compiled for: any x86-64, so that the states do not depend on
-/// the machine they were made on.
+/// The target of all programs: generic x86-64, so that states do not depend on the machine on which
+/// they were made.
 pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 const CPU: &str = "x86-64";
 
-/// Runs pass pipelines. Every run begins without any analysis results, so that a step depends on
-/// the module alone.
+/// Runs pass pipelines. Every run begins without analysis results, so that a step depends on the
+/// module alone.
 #[derive(Debug)]
 pub(super) struct Engine {
     engine: NonNull<RawEngine>,
@@ -27,20 +27,20 @@ pub(super) struct Engine {
     machine: TargetMachine,
 }
 
-// SAFETY: both are reached through this handle alone and have no ties to the thread that made them.
+// SAFETY: both are reached only through this handle and have no ties to the thread that made them.
 unsafe impl Send for Engine {}
 
-/// What a pipeline did to a program's content.
+/// The effect of a pipeline on a program's content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
-    /// It is as before, and in canonical form.
+    /// The content is as before, and in canonical form.
     None,
-    /// It may be another; [`Program::verify_changes`] and [`Program::settle`] are due.
+    /// The content may have changed; call [`Program::verify_changes`] and [`Program::settle`].
     Some,
 }
 
 impl Engine {
-    /// Sets LLVM up for [`TARGET`]. The error is LLVM's, or that another LLVM was loaded than
+    /// Sets LLVM up for [`TARGET`]. Fails with LLVM's message, or if the LLVM loaded is not the one
     /// linked.
     pub(super) fn new() -> Result<Self, String> {
         let (major, minor, patch) = inkwell::support::get_llvm_version();
@@ -61,28 +61,28 @@ impl Engine {
                 CodeModel::Default,
             )
             .ok_or_else(|| format!("LLVM has no target machine for {TARGET}"))?;
-        // SAFETY: the machine is alive, and stays so for as long as the handle.
+        // SAFETY: the machine is alive, and stays so as long as the handle.
         let engine = unsafe { ffi::steplake_llvm_engine_create(machine.as_mut_ptr()) };
         let engine = NonNull::new(engine).expect("operator new does not give null");
         Ok(Self { engine, machine })
     }
 
-    /// Forgets all that earlier runs left behind. Between programs it is not enough to clear the
-    /// results of analyses: LLVM's library information stays that of the first target triple, and
-    /// the target machine keeps options of the first function that asked it for costs. Between the
-    /// steps of one program it is; the shim says why.
+    /// Forgets all that earlier runs left behind. Between programs, clearing analysis results is
+    /// not enough: LLVM's library information stays that of the first target triple, and the target
+    /// machine keeps options of functions that asked it for costs. Between the steps of one program
+    /// it is enough; the shim says why.
     pub(super) fn renew(&mut self) {
         *self = Self::new().expect("what could be set up once can be again");
     }
 
-    /// Runs a pass pipeline, in the words of `opt -passes=…`, over a canonical program.
+    /// Runs a pass pipeline, in the syntax of `opt -passes=…`, on a canonical program.
     ///
     /// # Errors
     ///
-    /// LLVM's message when the pipeline is not one. Nothing ran then.
+    /// LLVM's message if `pipeline` cannot be parsed; then nothing ran.
     pub(super) fn run(&mut self, program: &mut Program, pipeline: &str) -> Result<Change, String> {
         let (text, size) = (pipeline.as_ptr().cast(), pipeline.len());
-        // SAFETY: both handles are alive, and the text is that of a slice.
+        // SAFETY: both handles are alive, and the text comes from a slice.
         let result = unsafe {
             ffi::steplake_llvm_engine_run(self.engine.as_ptr(), program.raw(), text, size)
         };
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// Runs a pass pipeline and nothing else; the program is in no canonical form afterwards.
+    /// Runs a pass pipeline and nothing else; the program is not canonical afterwards.
     ///
     /// # Errors
     ///
@@ -104,14 +104,14 @@ impl Engine {
         pipeline: &str,
     ) -> Result<(), String> {
         let (text, size) = (pipeline.as_ptr().cast(), pipeline.len());
-        // SAFETY: both handles are alive, and the text is that of a slice.
+        // SAFETY: both handles are alive, and the text comes from a slice.
         let ran = unsafe {
             ffi::steplake_llvm_engine_run_alone(self.engine.as_ptr(), program.raw(), text, size)
         };
         if ran == 0 { Err(program.message()) } else { Ok(()) }
     }
 
-    /// For the shim.
+    /// Returns the target machine, for the shim.
     pub(super) fn machine(&self) -> LLVMTargetMachineRef {
         self.machine.as_mut_ptr()
     }

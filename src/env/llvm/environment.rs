@@ -1,4 +1,4 @@
-//! What the environment is: compiler and spaces.
+//! The environment's spec: its compiler and spaces.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ use crate::model::EnvironmentSpec;
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
 
-/// The LLVM that is part of this program, as the build script found it: one binary has the same
+/// Returns the LLVM that is linked in, as the build script found it: one binary has the same
 /// compiler on every machine.
 #[cfg(not(feature = "llvm-dynamic"))]
 fn compiler() -> String {
     env!("STEPLAKE_LLVM_NAME").to_owned()
 }
 
-/// The LLVM that was loaded, with the distribution's build where the package database has it:
-/// builds of one version carry different patches, and this program runs with any of them.
+/// Returns the LLVM that was loaded, with the distribution's build if the package database knows
+/// it: builds of one version carry different patches, and this program runs with any of them.
 #[cfg(feature = "llvm-dynamic")]
 fn compiler() -> String {
     let (major, minor, patch) = inkwell::support::get_llvm_version();
@@ -31,7 +31,7 @@ fn compiler() -> String {
     }
 }
 
-/// The version of an installed package, out of dpkg's status file.
+/// Returns the version of an installed package from dpkg's status file.
 #[cfg(any(feature = "llvm-dynamic", test))]
 fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
     let field = |entry: &'a str, name: &str| {
@@ -42,17 +42,17 @@ fn package_version<'a>(status: &'a str, package: &str) -> Option<&'a str> {
     field(entry, "Status")?.ends_with(" installed").then(|| field(entry, "Version"))?
 }
 
-/// LLVM's optimiser: the state is a module, an action is a pass pipeline.
+/// LLVM's optimiser: a state is a module, an action is a pass pipeline.
 ///
-/// Its sessions run LLVM in the caller's process, where a crash of LLVM's is the end of that
-/// process: put them into worker processes.
+/// Its sessions run LLVM in the caller's process, and a crash of LLVM ends that process: put them
+/// into worker processes.
 #[derive(Debug, Clone)]
 pub struct LlvmEnvironment {
     spec: Arc<EnvironmentSpec>,
 }
 
 impl LlvmEnvironment {
-    /// The environment of the LLVM that is linked.
+    /// Creates the environment of the linked LLVM.
     pub fn new() -> Self {
         let spec = EnvironmentSpec {
             name: NAME,

@@ -1,16 +1,16 @@
-//! The two feature vectors, by CompilerGym's names and in its order.
+//! The two feature vectors, with CompilerGym's names and order.
 //!
-//! `InstCount` counts opcodes in LLVM 10's order: where LLVM 22 numbers them otherwise, the name
-//! decides. LLVM 22's new opcode `PtrToAddr` has no place of its own and counts in `TotalInsts`
-//! only. `Autophase` counts the case values of a `switch` among the constants, as LLVM 10 did when
-//! they were operands.
+//! `InstCount` counts opcodes in LLVM 10's order. LLVM 22 numbers some differently, so names
+//! decide. LLVM 22's new opcode `PtrToAddr` has no place of its own and counts only in
+//! `TotalInsts`. `Autophase` counts the case values of a `switch` among the constants, as LLVM 10
+//! did when they were operands.
 
-/// Length of `InstCount`.
+/// The length of `InstCount`.
 pub(super) const INST_COUNT_LEN: usize = 70;
-/// Length of `Autophase`.
+/// The length of `Autophase`.
 pub(super) const AUTOPHASE_LEN: usize = 56;
 
-/// Both vectors of one state: one walk gives them.
+/// Both vectors of one state, from one walk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Features {
     pub(super) inst_count: [i32; INST_COUNT_LEN],

@@ -1,4 +1,4 @@
-//! The declarations of the C++ shim, `shim/steplake_llvm.h`, which documents them.
+//! Declarations of the C++ shim; `shim/steplake_llvm.h` documents them.
 
 #![expect(unsafe_code, reason = "declares foreign functions")]
 
@@ -19,7 +19,7 @@ pub(super) struct RawEngine {
     _private: [u8; 0],
 }
 
-/// Borrowed bytes: good until the next call on the handle they came from.
+/// Borrowed bytes, valid until the next call on the handle they came from.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct RawBytes {
@@ -76,7 +76,7 @@ unsafe extern "C" {
     ) -> c_int;
 }
 
-// For tests: `shim/mutations.cpp`.
+// For tests, from `shim/mutations.cpp`.
 #[cfg(test)]
 unsafe extern "C" {
     pub(super) fn steplake_llvm_mutate(module: *mut RawModule, index: usize) -> *const c_char;

@@ -1,19 +1,17 @@
 //! The functions with which LLVM folds calls of `pow`, `sin` and others, in place of the host's.
 //!
-//! LLVM folds `pow(2.5, x)` by calling `pow`. A C library rounds such functions as it likes, and
-//! glibc selects another implementation by the CPU, so a state would depend on the machine. The
-//! symbols below come first in the search of the linker, static and dynamic, and always compute the
-//! same: the crate `libm` in plain arithmetic, which every CPU rounds alike.
+//! LLVM folds `pow(2.5, x)` by calling `pow`. A C library may round such functions as it likes, and
+//! glibc chooses an implementation by the CPU, so a state would depend on the machine. The linker,
+//! static or dynamic, finds the symbols below first. They always compute the same: they are the
+//! crate `libm` in plain arithmetic, which every CPU rounds alike.
 //!
-//! Only functions that need not be exact stand here. `fmod`, `floor`, `ldexp`, `sqrt` and the like
-//! have one correct result; `exp2` and `exp10` LLVM folds by `pow`. `logl` remains: two sanitizers
+//! Only functions without one exact result are here. `fmod`, `floor`, `ldexp`, `sqrt` and the like
+//! have one, and LLVM folds `exp2` and `exp10` by `pow`. `logl` stays the host's: two sanitizers
 //! call it for the number of bits of a random number, which is a whole number.
 //!
-//! `qsort` is the host's no more either (`shim/sort.cpp`): in which order it leaves what is equal
-//! is up to the host.
+//! `qsort` is replaced as well (`shim/sort.cpp`): the host may leave equal elements in any order.
 //!
-//! The rest of the program gets these functions too, and with them answers that do not depend on
-//! the CPU.
+//! The rest of the program gets these functions too, and so answers that do not depend on the CPU.
 
 #![expect(unsafe_code, reason = "defines and calls functions of C's by their names")]
 
@@ -21,7 +19,7 @@ use std::ffi::c_int;
 
 use nix::errno::Errno;
 
-/// Defines functions of C's by those of the crate `libm` that have the same names.
+/// Defines C functions by the functions of the crate `libm` with the same names.
 macro_rules! define {
     ($($name:ident($($argument:ident),+);)+) => {
         $(
@@ -31,7 +29,7 @@ macro_rules! define {
                 settle(libm::$name($($argument),+), &[$($argument),+])
             }
         )+
-        /// Every function of one argument or two, by its name.
+        /// Every function of one or two arguments, with its name.
         #[cfg(test)]
         const FUNCTIONS: &[(&str, Function)] = &[$((stringify!($name), define!(@$($argument),+)($name))),+];
     };
@@ -65,19 +63,19 @@ extern "C" fn log2f(x: f32) -> f32 {
     libm::log2f(x)
 }
 
-/// Ends a call as C wants it, and the same on every machine.
+/// Ends a call as C requires, and identically on every machine.
 ///
-/// LLVM folds a call if it reports no error: neither in `errno` nor as a floating-point exception.
-/// Which exceptions `libm` raises is up to its compiler, so it raises none here, and `errno`
-/// follows from the values: EDOM where no number is the result, ERANGE for overflow, poles and
+/// LLVM folds a call if it reports no error, neither in `errno` nor as a floating-point exception.
+/// Which exceptions `libm` raises depends on its compiler, so this clears all of them and sets
+/// `errno` from the values: EDOM if the result is no number, ERANGE for overflow, poles and
 /// underflow.
 fn settle(result: f64, arguments: &[f64]) -> f64 {
-    // SAFETY: the C library's function, which takes any number.
+    // SAFETY: this is the C library's function, which takes any number.
     unsafe { feclearexcept(FE_ALL_EXCEPT) };
     if let Some(nan) = arguments.iter().find(|argument| argument.is_nan())
         && result.is_nan()
     {
-        // Which NaN an operation gives is not fixed: this one is quiet, and else the argument.
+        // Which NaN an operation returns is unspecified. This one is the argument, made quiet.
         return f64::from_bits(nan.to_bits() | QUIET_BIT);
     }
     let is_finite = arguments.iter().all(|argument| argument.is_finite());
@@ -122,7 +120,7 @@ mod tests {
     use crate::env::llvm::engine::Engine;
     use crate::env::llvm::session::first_state;
 
-    /// Numbers of many sizes, and those where functions have their poles, limits and errors.
+    /// Returns numbers of many sizes, and those at which functions have poles, limits and errors.
     fn arguments() -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(1);
         let mut numbers = vec![0.0, -0.0, 0.5, 1.0, -1.0, 2.0, 710.0, -746.0, 1e-310, 1e300];
@@ -133,7 +131,7 @@ mod tests {
         numbers
     }
 
-    /// A call with arguments: what it gives, and whether it reports no error.
+    /// Calls a function; returns its result and whether it reported no error.
     fn call(function: &Function, x: f64, y: f64) -> (f64, bool) {
         Errno::clear();
         let result = match function {
@@ -143,8 +141,8 @@ mod tests {
         (result, Errno::last_raw() == 0)
     }
 
-    /// What the functions of a module return, where that is a number. LLVM writes one in decimal or
-    /// by its bits.
+    /// Returns the numbers that a module's functions return; none for a result that is no constant.
+    /// LLVM writes a number in decimal or as its bits.
     fn constants(text: &str) -> Vec<Option<f64>> {
         let returned = text.lines().filter_map(|line| line.trim().strip_prefix("ret double "));
         let number = |text: &str| match text.strip_prefix("0x") {
@@ -183,8 +181,7 @@ mod tests {
             let mut folded = 0;
             for (constant, (x, y)) in constants.iter().zip(&pairs) {
                 let (result, is_fine) = call(function, **x, **y);
-                // LLVM leaves some calls alone before it asks, but folds none that reports an
-                // error.
+                // LLVM does not try to fold some calls, and folds none that reports an error.
                 if let Some(constant) = constant {
                     assert!(is_fine, "{name}({x:e}, {y:e})");
                     assert_eq!(constant.to_bits(), result.to_bits(), "{name}({x:e}, {y:e})");
@@ -216,7 +213,8 @@ mod tests {
                 (0..count).map(|place| [random.next_u32() % 50, place]).collect();
             let mut wanted = pairs.clone();
             wanted.sort_by_key(|pair| pair[0]);
-            // SAFETY: the pairs are that many of that size, and the comparison takes two of them.
+            // SAFETY: the count and the size are those of the pairs, and the comparison takes two
+            // of them.
             unsafe { qsort(pairs.as_mut_ptr(), pairs.len(), size_of::<[u32; 2]>(), by_first) };
             assert_eq!(pairs, wanted);
         }

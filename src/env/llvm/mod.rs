@@ -1,21 +1,21 @@
 //! LLVM's optimiser as an environment.
 //!
-//! A state is a module, an action a pass pipeline. LLVM 22 is reached through inkwell, with a C++
-//! shim (`shim/`) for what neither inkwell nor LLVM's C API offers.
+//! A state is a module; an action is a pass pipeline. LLVM 22 is reached through inkwell, with a
+//! C++ shim (`shim/`) for what neither inkwell nor LLVM's C API offers.
 //!
 //! # What a state is
 //!
-//! Its [`StateId`](crate::model::StateId) is the SHA-1 over hashes of its content
-//! (`shim/content.cpp`): one for what belongs to no function, one for each function, and one that
-//! says which of the things they mention are the same. It says what canonical bitcode says, without
-//! writing it: two ids are equal exactly when the bitcode is. A module with debug info, which only
-//! tests have, is named by its bitcode itself.
+//! A state's [`StateId`](crate::model::StateId) is the SHA-1 over hashes of its content
+//! (`shim/content.cpp`): one for everything outside functions, one for each function, one that says
+//! which of the things they mention are the same, and one for the names registered in the context.
+//! The id says what canonical bitcode says, without writing it: two ids are equal exactly when the
+//! bitcode is. A module with debug info, which only tests have, is named by its bitcode itself.
 //!
-//! For a step from a stored state to lead where the recorded one led, everything that passes can
-//! see must follow from the bitcode. What does not is brought into a *canonical form* after every
-//! read and every change (`shim/canonical.cpp`):
+//! A step from a stored state leads where the recorded one led only if everything that passes can
+//! see follows from the bitcode. What does not is brought into a *canonical form* after every read
+//! and every change (`shim/canonical.cpp`):
 //!
-//! | what passes see | and bitcode does not hold | canonical |
+//! | passes see | bitcode does not hold | canonical |
 //! |---|---|---|
 //! | use-lists | their order | ascending by the user's place |
 //! | intrinsics' declarations | attributes beyond the standard ones | the standard ones |
@@ -24,16 +24,17 @@
 //! | block numbers | all of it | counted anew |
 //! | analyses | all of it | none at the beginning of a step |
 //!
-//! and what bitcode holds though the program does not (debug info, module and source name, the list
-//! of metadata kinds and bundle tags that the context happens to know) is dropped or fixed.
+//! Bitcode also holds things that are not part of the program: debug info, module and source name,
+//! and the metadata kinds and bundle tags that the context happens to know. These are dropped or
+//! fixed.
 //!
 //! # How a step goes
 //!
-//! Run the pipeline; compare a fingerprint of the module with the one before, without writing
-//! anything, since two steps of three change nothing; if it differs, canonicalise, and hash what
-//! changed. The verifier looks at what several steps have changed together, or at each step's
-//! changes at once ([`Session::check`](crate::env::Session::check)). Of one state in a thousand the
-//! id is found out a second time, from its bitcode alone.
+//! A step runs the pipeline and compares a fingerprint of the module with the one before. It writes
+//! nothing yet, since two steps of three change nothing. If the fingerprints differ, it
+//! canonicalises the module and hashes what changed. The verifier checks the changes of several
+//! steps together, or those of each step at once ([`Session::check`](crate::env::Session::check)).
+//! For one state in a thousand the id is computed a second time, from its bitcode alone.
 //!
 //! | file | holds |
 //! |---|---|
@@ -41,10 +42,10 @@
 //! | `session` | [`LlvmSession`]: start, apply, observe, fork |
 //! | `spaces` | the spaces, and the action tables in `actions/` |
 //! | `features` | the names of `InstCount` and `Autophase` |
-//! | `math` | the functions that LLVM folds calls with, in place of the host's |
+//! | `math` | the functions with which LLVM folds calls, in place of the host's |
 //! | `passes` | [`PassRunner`]: the floor for benchmarks |
-//! | [`probe`] | which actions are pure functions of the state, which crash, are slow, do nothing |
-//! | `program`, `engine`, `ffi` | the ring around the shim: with `math` the only unsafe code |
+//! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
+//! | `program`, `engine`, `ffi` | the ring around the shim; with `math` the only unsafe code |
 
 mod engine;
 mod environment;
@@ -66,7 +67,7 @@ pub use session::LlvmSession;
 
 use program::{LocalNames, Program};
 
-/// The text of a program's bitcode.
+/// Disassembles a program's bitcode to text.
 ///
 /// # Errors
 ///
@@ -75,12 +76,11 @@ pub fn disassemble(bitcode: &[u8]) -> Result<String, ProgramError> {
     Ok(Program::parse(bitcode, LocalNames::Keep)?.print())
 }
 
-/// Plain bitcode of a program that is given as bitcode or as LLVM's text, once it has been found
-/// valid.
+/// Verifies a program, given as bitcode or as LLVM's text, and returns it as plain bitcode.
 ///
 /// # Errors
 ///
-/// [`ProgramError::Unreadable`], for text with the line.
+/// [`ProgramError::Unreadable`]; for text, it names the line.
 pub fn assemble(program: &[u8]) -> Result<Vec<u8>, ProgramError> {
     Ok(Program::parse(program, LocalNames::Keep)?.write().to_vec())
 }

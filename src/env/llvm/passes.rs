@@ -1,10 +1,10 @@
-//! Passes alone.
+//! Runs passes without a session.
 
 use super::engine::Engine;
 use super::program::{LocalNames, Program, ProgramError};
 
-/// Runs pipelines over one program after another and does nothing else: no states, no rewards. This
-/// is the floor that benchmarks measure recorded steps against.
+/// Runs pipelines on one program after another and does nothing else: no states, no rewards. This
+/// is the floor against which benchmarks measure recorded steps.
 #[derive(Debug)]
 pub struct PassRunner {
     engine: Engine,
@@ -12,16 +12,16 @@ pub struct PassRunner {
 }
 
 impl PassRunner {
-    /// A runner without a program.
+    /// Creates a runner without a program.
     ///
     /// # Errors
     ///
-    /// LLVM's message when it cannot be set up.
+    /// LLVM's message if it cannot be set up.
     pub fn new() -> Result<Self, String> {
         Ok(Self { engine: Engine::new()?, program: None })
     }
 
-    /// Reads a program that is known to be valid, in place of the one before.
+    /// Reads a program that is known to be valid; it replaces the previous one.
     ///
     /// # Errors
     ///
@@ -31,15 +31,15 @@ impl PassRunner {
         Ok(())
     }
 
-    /// Parses a pipeline, runs it, and forgets the analyses. An empty one does nothing.
+    /// Parses a pipeline, runs it, and forgets the analyses. An empty pipeline does nothing.
     ///
     /// # Errors
     ///
-    /// LLVM's message when `pipeline` is not one.
+    /// LLVM's message if `pipeline` cannot be parsed.
     ///
     /// # Panics
     ///
-    /// When no program was loaded.
+    /// If no program was loaded.
     pub fn run(&mut self, pipeline: &str) -> Result<(), String> {
         let program = self.program.as_mut().expect("a program is loaded before passes run");
         if pipeline.is_empty() {

@@ -1,4 +1,4 @@
-//! One program in LLVM's memory: reading, writing, looking at it.
+//! One program in LLVM's memory: how to read, write and inspect it.
 
 #![expect(unsafe_code, reason = "calls the C++ shim")]
 
@@ -12,29 +12,29 @@ use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
 use super::ffi::{self, RawBytes, RawModule};
 use crate::model::StateId;
 
-/// Why LLVM does not take a program. One line, LLVM's own words.
+/// Why LLVM rejects a program: one line, in LLVM's own words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// It cannot be parsed, or what was parsed is not a valid module.
+    /// The program cannot be parsed, or is not a valid module.
     #[error("{0}")]
     Unreadable(String),
-    /// It is for another machine.
+    /// The program is for another machine.
     #[error("{0}")]
     WrongTarget(String),
 }
 
-/// What becomes of the names of local values.
+/// What happens to the names of local values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LocalNames {
-    /// Dropped: states do not depend on them, and passes run faster.
+    /// They are dropped: states do not depend on them, and passes run faster.
     Drop,
-    /// Kept. Textual IR can be read only so.
+    /// They are kept, which textual IR requires.
     Keep,
 }
 
-/// A module in a context of its own. Nothing of it is shared with any other program, so that what
-/// one leaves behind in a context (names, metadata kinds, constants) cannot show in another.
+/// A module in a context of its own. It shares nothing with other programs, so that leftovers of
+/// one in its context (names, metadata kinds, constants) cannot affect another.
 #[derive(Debug)]
 pub(super) struct Program {
     module: NonNull<RawModule>,
@@ -42,15 +42,15 @@ pub(super) struct Program {
     _context: Context,
 }
 
-// SAFETY: the module and its context are reached through this handle alone and have no ties to the
+// SAFETY: the module and its context are reached only through this handle and have no ties to the
 // thread that made them.
 unsafe impl Send for Program {}
 
 impl Program {
-    /// Reads a program that need not be valid.
+    /// Reads a program and verifies it.
     pub(super) fn parse(bytes: &[u8], names: LocalNames) -> Result<Self, ProgramError> {
         let program = Self::parse_trusted(bytes, names)?;
-        // SAFETY: the handle is alive, and holds a program since it was parsed.
+        // SAFETY: the handle is alive, and holds a program because parsing succeeded.
         let valid = unsafe { ffi::steplake_llvm_module_verify(program.raw()) };
         if valid == 0 { Err(ProgramError::Unreadable(program.message())) } else { Ok(program) }
     }
@@ -62,18 +62,18 @@ impl Program {
         Ok(program)
     }
 
-    /// Reads a program that was written by this library, or is verified next.
+    /// Reads a program that this library wrote, or that the caller verifies next.
     pub(super) fn parse_trusted(bytes: &[u8], names: LocalNames) -> Result<Self, ProgramError> {
         let context = Context::create();
         let drop_names = i32::from(names == LocalNames::Drop);
         // SAFETY: the context is alive.
         unsafe { ffi::steplake_llvm_context_prepare(context.raw(), drop_names) };
-        // SAFETY: the context is alive, and stays so for as long as the handle.
+        // SAFETY: the context is alive, and stays so as long as the handle.
         let module = unsafe { ffi::steplake_llvm_module_create(context.raw()) };
         let module = NonNull::new(module).expect("operator new does not give null");
         let program = Self { module, _context: context };
         let (data, size) = (bytes.as_ptr().cast(), bytes.len());
-        // SAFETY: the handle is alive, and the bytes are those of a slice; the shim copies them.
+        // SAFETY: the handle is alive, and the bytes come from a slice; the shim copies them.
         let read = unsafe { ffi::steplake_llvm_module_parse(program.raw(), data, size) };
         if read == 0 {
             return Err(ProgramError::Unreadable(program.message()));
@@ -81,7 +81,7 @@ impl Program {
         Ok(program)
     }
 
-    /// Makes a program from outside one of this environment; see the shim.
+    /// Turns a program from outside into one of this environment; see the shim.
     pub(super) fn adopt(&mut self, engine: &Engine) -> Result<(), ProgramError> {
         // SAFETY: the handle and the engine's target machine are alive.
         let fits = unsafe { ffi::steplake_llvm_module_adopt(self.raw(), engine.machine()) };
@@ -91,14 +91,13 @@ impl Program {
         Ok(())
     }
 
-    /// Brings everything that bitcode does not hold into canonical form.
+    /// Brings all that bitcode does not hold into canonical form.
     pub(super) fn canonicalise(&mut self) {
         // SAFETY: the handle is alive.
         unsafe { ffi::steplake_llvm_module_canonicalise(self.raw()) };
     }
 
-    /// Verifies what runs have changed since the last verification. The error is the verifier's
-    /// message.
+    /// Verifies what has changed since the last verification. The error is the verifier's message.
     pub(super) fn verify_changes(&mut self) -> Result<(), String> {
         // SAFETY: the handle is alive.
         let valid = unsafe { ffi::steplake_llvm_module_verify_changes(self.raw()) };
@@ -119,7 +118,7 @@ impl Program {
         unsafe { borrow(bytes) }
     }
 
-    /// The name of the state that a canonical program is in.
+    /// Computes the id of a canonical program's state.
     pub(super) fn state_id(&mut self) -> StateId {
         // SAFETY: the handle is alive.
         let summary = unsafe { ffi::steplake_llvm_module_summary(self.raw()) };
@@ -127,7 +126,7 @@ impl Program {
         StateId(Sha1::digest(unsafe { borrow(summary) }).into())
     }
 
-    /// The program as text.
+    /// Returns the program as text.
     pub(super) fn print(&mut self) -> String {
         // SAFETY: the handle is alive.
         let text = unsafe { ffi::steplake_llvm_module_print(self.raw()) };
@@ -135,14 +134,14 @@ impl Program {
         String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
     }
 
-    /// Instructions, as of the last canonicalisation.
+    /// Returns the number of instructions, as of the last canonicalisation.
     pub(super) fn instructions(&self) -> i64 {
         // SAFETY: the handle is alive.
         let count = unsafe { ffi::steplake_llvm_module_instructions(self.raw()) };
         i64::try_from(count).expect("instructions in memory are fewer than 2^63")
     }
 
-    /// `InstCount` and `Autophase` of a canonical program.
+    /// Returns `InstCount` and `Autophase` of a canonical program.
     pub(super) fn features(&mut self) -> Features {
         let mut features =
             Features { inst_count: [0; INST_COUNT_LEN], autophase: [0; AUTOPHASE_LEN] };
@@ -153,7 +152,8 @@ impl Program {
         features
     }
 
-    /// What passes have registered in the context by name beyond the fixed list, one a line.
+    /// Returns the names that passes have registered in the context beyond the fixed list, one per
+    /// line.
     pub(super) fn registered(&mut self) -> String {
         // SAFETY: the handle is alive.
         let text = unsafe { ffi::steplake_llvm_module_registered(self.raw()) };
@@ -161,7 +161,7 @@ impl Program {
         String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
     }
 
-    /// Why the last call failed.
+    /// Returns why the last call failed.
     pub(super) fn message(&self) -> String {
         // SAFETY: the handle is alive.
         let text = unsafe { ffi::steplake_llvm_module_message(self.raw()) };
@@ -169,7 +169,7 @@ impl Program {
         String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
     }
 
-    /// For the engine, which runs passes over it.
+    /// Returns the handle, for the engine.
     pub(super) fn raw(&self) -> *mut RawModule {
         self.module.as_ptr()
     }
@@ -177,27 +177,27 @@ impl Program {
 
 #[cfg(test)]
 impl Program {
-    /// Changes one field, behind the back of everything else; its name, or none when all have had
-    /// their turn.
+    /// Changes one field without telling anything else. Returns the field's name; none if `index`
+    /// is past the last field.
     pub(super) fn mutate(&mut self, index: usize) -> Option<String> {
         // SAFETY: the handle is alive.
         let name = unsafe { ffi::steplake_llvm_mutate(self.raw(), index) };
         if name.is_null() {
             return None;
         }
-        // SAFETY: the name is a constant of the shim's.
+        // SAFETY: the name is a constant of the shim.
         let name = unsafe { std::ffi::CStr::from_ptr(name) };
         Some(name.to_string_lossy().into_owned())
     }
 
-    /// Puts null where constants have the function `first`.
+    /// Replaces the function `first` by null wherever it is used.
     pub(super) fn break_constant(&mut self) {
         // SAFETY: the handle is alive.
         unsafe { ffi::steplake_llvm_break_constant(self.raw()) };
     }
 
-    /// Gives the module a table of so many dimensions, filled with the function `first`, and as
-    /// many times the double of its address.
+    /// Adds a table of `depth` dimensions filled with the function `first`, and the function's
+    /// address doubled `depth` times.
     pub(super) fn nest_constants(&mut self, depth: usize) {
         // SAFETY: the handle is alive.
         unsafe { ffi::steplake_llvm_nest_constants(self.raw(), depth) };
@@ -217,16 +217,15 @@ impl Drop for Program {
     }
 }
 
-/// The bytes as a slice.
+/// Returns the bytes as a slice.
 ///
 /// # Safety
 ///
-/// They stay as they are for `'a`.
+/// The bytes must stay as they are for `'a`.
 unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
     if bytes.size == 0 {
         return &[];
     }
-    // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for how long they
-    // live.
+    // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for their lifetime.
     unsafe { std::slice::from_raw_parts(bytes.data.cast(), bytes.size) }
 }

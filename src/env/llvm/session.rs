@@ -1,4 +1,4 @@
-//! One live module.
+//! A session on one live module.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::model::{
     RewardTracker, StateId, Step, Value,
 };
 
-/// The bytes of initial states that a session keeps, so that the next episode of a program need not
-/// find its own out again. Runs go round their programs, so a cache that is too small for them
-/// never hits.
+/// How many bytes of initial states a session keeps, to save computing them again in the program's
+/// next episode. Runs cycle through their programs, so a cache too small for all of them never
+/// hits.
 const ROOT_BYTES_MAX: usize = 64 << 20;
 
 /// One state of so many has its id found out a second time.
@@ -29,45 +29,45 @@ const AUDIT_PERIOD: i64 = 1000;
 pub struct LlvmSession {
     spec: Arc<EnvironmentSpec>,
     engine: Engine,
-    /// The most recently used last.
+    /// The initial states; the most recently used comes last.
     roots: Vec<Arc<Root>>,
     episode: Option<Episode>,
 }
 
-/// What there is to know of a program before the first step.
+/// What is known of a program before the first step.
 #[derive(Debug)]
 struct Root {
-    /// SHA-1 of the program as the benchmark has it.
+    /// The SHA-1 of the benchmark's program.
     program: [u8; 20],
-    /// The initial state, canonical.
+    /// The initial state in canonical form.
     bitcode: Vec<u8>,
     state: StateId,
-    /// Those that were measured here.
+    /// The baselines, if measured here.
     baselines: OnceLock<Baselines>,
 }
 
 /// An episode under way.
 #[derive(Debug)]
 struct Episode {
-    /// Index of the action space.
+    /// The index of the action space.
     space: usize,
     program: Program,
     state: StateId,
     baselines: Baselines,
     tracker: RewardTracker,
-    /// Those of the present state, once asked for.
+    /// The features of the present state, once asked for.
     features: Option<Features>,
 }
 
 impl LlvmSession {
-    /// A session without an episode.
+    /// Creates a session without an episode.
     pub(super) fn new(spec: Arc<EnvironmentSpec>) -> Result<Self, SessionError> {
         let engine = Engine::new()
             .map_err(|detail| SessionError::Unavailable { environment: NAME, detail })?;
         Ok(Self { spec, engine, roots: Vec::new(), episode: None })
     }
 
-    /// The initial state of a program, and the program in it.
+    /// Returns a program's initial state, and the program in it.
     fn root(&mut self, program: &[u8]) -> Result<(Arc<Root>, Program), ProgramError> {
         let digest = sha1(program);
         if let Some(place) = self.roots.iter().position(|root| root.program == digest) {
@@ -91,7 +91,7 @@ impl LlvmSession {
         Ok((root, module))
     }
 
-    /// The baselines of a program: what the caller knows, or what is measured here, once.
+    /// Returns a program's baselines: those that the caller knows, or those measured here, once.
     fn baselines(
         &mut self,
         known: Option<&Baselines>,
@@ -175,7 +175,7 @@ impl Session for LlvmSession {
     }
 }
 
-/// When the verifier looks at what a step has made.
+/// When the verifier checks the result of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verification {
     AtOnce,
@@ -214,7 +214,7 @@ impl Episode {
         Ok(self.step(false, self.tracker.rest(), wall_time))
     }
 
-    /// A step to what the last run has made of the program.
+    /// Returns the step to the last run's result.
     fn advance(&mut self, wall_time: Duration) -> Result<Step, SessionError> {
         self.program.settle();
         let state = self.program.state_id();
@@ -276,7 +276,7 @@ impl Episode {
         self.features.get_or_insert_with(|| self.program.features())
     }
 
-    /// A second one in the same state, by way of the state's bitcode.
+    /// Forks the episode by way of the state's bitcode.
     fn fork(&mut self) -> Self {
         let program =
             Program::revive(self.program.write()).expect("LLVM reads what it has written");
@@ -295,11 +295,10 @@ pub(super) fn sha1(bytes: &[u8]) -> [u8; 20] {
     Sha1::digest(bytes).into()
 }
 
-/// The state that episodes of a program begin in.
+/// Returns the state in which a program's episodes begin.
 ///
-/// What a program from outside holds beyond what bitcode can is lost by writing and reading it
-/// once, so that the initial state is, like all others, one that comes back the same from its
-/// bitcode.
+/// A program from outside may hold more than bitcode can. Writing and reading it once drops that,
+/// so that the initial state comes back unchanged from its bitcode, as all others do.
 pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, ProgramError> {
     let mut outside = Program::parse(program, LocalNames::Drop)?;
     outside.adopt(engine)?;
@@ -312,11 +311,11 @@ pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, Pr
 
 const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")];
 
-/// What [`measure_baselines`] depends on beside compiler, target and program. The number changes
-/// with how a program is prepared, counted, or given to the compiler.
+/// What [`measure_baselines`] depends on besides compiler, target and program. The number changes
+/// when a program is prepared, counted, or passed to the compiler in another way.
 pub(super) const BASELINES: &str = "1: default<O3>, default<Oz>";
 
-/// What the compiler's own pipelines make of a program.
+/// Measures what the compiler's own pipelines make of a program.
 fn measure_baselines(
     engine: &mut Engine,
     bitcode: &[u8],

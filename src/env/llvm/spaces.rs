@@ -5,8 +5,9 @@ use crate::model::{
     ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueKind,
 };
 
-/// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are
-/// what a [probe](super::probe) found; the rows and their order are fixed for a version of a space.
+/// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are the
+/// findings of a [probe](super::probe). The rows and their order are fixed for a version of a
+/// space.
 pub(super) const ACTION_SPACES: [(&str, &str); 3] = [
     ("llvm22-v0", include_str!("actions/llvm22-v0.csv")),
     ("llvm22-all-v0", include_str!("actions/llvm22-all-v0.csv")),
@@ -24,7 +25,7 @@ pub(super) struct ActionRow {
     pub(super) note: String,
 }
 
-/// Why an action space's rows cannot be read.
+/// Why the rows of an action space cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} of an action space: {problem}")]
 pub(super) struct RowError {
@@ -32,7 +33,7 @@ pub(super) struct RowError {
     problem: String,
 }
 
-/// Reads an action space.
+/// Parses the rows of an action space.
 pub(super) fn parse_rows(text: &str) -> Result<Vec<ActionRow>, RowError> {
     let mut lines = text.lines().enumerate();
     if lines.next().map(|(_, head)| head) != Some(COLUMNS.join(",").as_str()) {
@@ -60,7 +61,7 @@ fn parse_row(line: &str) -> Result<ActionRow, String> {
     Ok(ActionRow { spec, note: note.clone() })
 }
 
-/// The fields of a CSV line. A field may stand in double quotes; quotes within are doubled.
+/// Splits a CSV line into fields. A field may be in double quotes; quotes within are doubled.
 fn split_fields(line: &str) -> Vec<String> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
@@ -80,7 +81,7 @@ fn split_fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// Writes an action space: the inverse of [`parse_rows`].
+/// Formats the rows of an action space: the inverse of [`parse_rows`].
 pub(super) fn format_rows(rows: &[ActionRow]) -> String {
     let mut text = COLUMNS.join(",") + "\n";
     for ActionRow { spec, note } in rows {
@@ -101,7 +102,7 @@ fn quote(field: &str) -> String {
     }
 }
 
-/// All action spaces, the default first.
+/// Returns all action spaces, the default first.
 pub(super) fn action_spaces() -> Vec<ActionSpace> {
     let space = |(name, text): (&str, &str)| {
         let rows = parse_rows(text).expect("a test reads every committed action space");
@@ -111,7 +112,7 @@ pub(super) fn action_spaces() -> Vec<ActionSpace> {
     ACTION_SPACES.into_iter().map(space).collect()
 }
 
-/// What an observation space shows. In the order of [`observation_spaces`].
+/// What an observation space shows, in the order of [`observation_spaces`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Observation {
     Ir,
@@ -134,7 +135,7 @@ const COUNT: &str = "IrInstructionCount";
 /// The observation space that serialises a state.
 pub(super) const STATE_SPACE: &str = "Bitcode";
 
-/// Every observation with its name.
+/// Every observation, with its name.
 pub(super) const OBSERVATIONS: [(&str, Observation); 9] = [
     ("Ir", Observation::Ir),
     (STATE_SPACE, Observation::Bitcode),
@@ -147,7 +148,7 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 9] = [
     (COUNT_OZ, Observation::Baseline(COUNT_OZ)),
 ];
 
-/// The observation spaces.
+/// Returns the observation spaces.
 pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
     let space = |(name, observation)| {
         let kind = match observation {
@@ -163,7 +164,7 @@ pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
     OBSERVATIONS.into_iter().map(space).collect()
 }
 
-/// The reward spaces: the instruction count, to CompilerGym's four scales.
+/// Returns the reward spaces: the instruction count, to CompilerGym's four scales.
 pub(super) fn reward_spaces() -> Vec<RewardSpace> {
     [
         (COUNT, Scale::Absolute),

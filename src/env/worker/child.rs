@@ -1,4 +1,4 @@
-//! The worker's side: serves sessions of one environment until its supervisor goes away.
+//! The worker's side: it serves sessions of one environment until its supervisor goes away.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -16,22 +16,23 @@ use crate::env::{Environment, KeyframeCount, Session, SessionError, Start, Watch
 use crate::model::{EnvironmentSpec, ObservationIndex, StateId};
 use crate::sandbox;
 
-/// How many states a worker remembers to have sent. Beyond it forgets all and sends some again.
+/// How many sent states a worker remembers. At this number it forgets all of them, and sends some
+/// again.
 const SENT_STATES_MAX: usize = 1 << 20;
 
-/// How often a worker looks whether its supervisor still lives.
+/// How often a worker checks that its supervisor still lives.
 const SUPERVISOR_CHECK: Duration = Duration::from_millis(500);
 
-/// A session, and what its supervisor said about it.
+/// A session, with what its supervisor said about it.
 pub(super) struct Served {
     pub(super) session: Box<dyn Session>,
     pub(super) action_space: String,
     pub(super) watch: Watch,
-    /// An action changed the state that may lead elsewhere next time.
+    /// Whether an action that may lead elsewhere next time has changed the state.
     pub(super) is_in_doubt: bool,
 }
 
-/// The states whose watched values were sent, and those that were sent themselves.
+/// The states whose watched values were sent, and the states that were sent whole.
 #[derive(Default)]
 pub(super) struct Sent {
     observed: HashSet<StateId>,
@@ -44,8 +45,8 @@ impl Sent {
         self.keyframes.clear();
     }
 
-    /// The spaces in which a state is to be observed that were not sent before: the watched ones,
-    /// and of a keyframe (`whole`) the one that serialises it.
+    /// Returns the spaces of a state that were not sent yet: the watched ones and, for a keyframe
+    /// (`whole`), the one that serialises it.
     pub(super) fn lacks(
         &self,
         served: &Served,
@@ -66,7 +67,7 @@ impl Sent {
         spaces
     }
 
-    /// Notes that a state was observed in what it [lacked](Self::lacks).
+    /// Notes that a state was observed in the spaces that it [lacked](Self::lacks).
     pub(super) fn note(&mut self, state: StateId, whole: bool, lacked: &[ObservationIndex]) {
         if lacked.is_empty() {
             return;
@@ -95,7 +96,7 @@ struct Worker<'a> {
 ///
 /// # Errors
 ///
-/// When the limits cannot be set, or the flight recorder or the stream cannot be used.
+/// If the limits cannot be set, or the flight recorder or the stream cannot be used.
 pub fn serve(
     environment: &dyn Environment,
     stream: UnixStream,
@@ -108,7 +109,7 @@ pub fn serve(
     limits::confine(memory_bytes_max)?;
     let flight = Flight::open(flight)?;
     let out = stream.try_clone()?;
-    // All that a worker needs is open now, and no other thread runs.
+    // All files that a worker needs are open now, and no other thread runs.
     sandbox::confine_process(OUTPUT_BYTES_MAX)?;
     end_with_supervisor();
     std::thread::scope(|scope| {
@@ -152,19 +153,20 @@ fn answer_all(
     }
 }
 
-/// A supervisor that is killed closes its end, but a worker inside a long action would not look.
+/// Ends this process when its supervisor is gone. A killed supervisor closes its end of the stream,
+/// but a worker inside a long action does not look at it.
 fn end_with_supervisor() {
     let supervisor = nix::unistd::getppid();
     std::thread::spawn(move || {
         while nix::unistd::getppid() == supervisor {
             std::thread::sleep(SUPERVISOR_CHECK);
         }
-        // Not `exit`: its clean-up would run beside a compiler that is still at work.
+        // Not `exit`: its clean-up would race with a compiler that is still at work.
         let _ = nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL);
     });
 }
 
-/// The session that the supervisor means by `number`, new where there was none.
+/// Returns the session that the supervisor calls `number`, and opens it if it is new.
 fn serve_session<'a>(
     environment: &dyn Environment,
     sessions: &'a mut HashMap<u32, Served>,

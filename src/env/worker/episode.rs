@@ -1,4 +1,4 @@
-//! The supervisor's account of an episode.
+//! The supervisor's record of an episode.
 
 use super::wire::{Request, WireStart};
 use crate::env::{KeyframeCount, Start, Watch, flags};
@@ -6,28 +6,29 @@ use crate::model::{
     ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Value,
 };
 
-/// What it takes to play an episode again, and to go on with it.
+/// All that is needed to play an episode again and to continue it.
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
-    /// Its program is a state further on, where the way back begins there.
+    /// The benchmark. Its program is a later state of the episode if the way back begins there.
     pub(super) benchmark: Benchmark,
-    /// The steps before the way back.
+    /// The number of steps before the way back.
     pub(super) steps_before: u64,
     pub(super) action_space: String,
     pub(super) baselines: Baselines,
     pub(super) watch: Watch,
-    /// The way back.
+    /// The actions of the way back.
     pub(super) actions: Vec<u16>,
     pub(super) state: StateId,
-    /// Of the keyframes since the start, or since this session was forked.
+    /// The changes since the last keyframe, counted from the start or from the fork.
     pub(super) count: KeyframeCount,
-    /// Values of the present state that came along unasked.
+    /// Values of the present state that were sent unasked.
     pub(super) observed: Vec<(ObservationIndex, Value)>,
 }
 
 impl Episode {
-    /// Asks a worker to begin it where its actions begin. Rewards go on from there: they depend on
-    /// the baselines of the program and on the cost of the state alone.
+    /// Returns the request that makes a worker begin the episode where the way back begins. The
+    /// rewards continue from there: they depend only on the program's baselines and on the state's
+    /// cost.
     pub(super) fn start_request(&self, session: u32) -> Request {
         let start = Start {
             benchmark: &self.benchmark,
@@ -41,8 +42,8 @@ impl Episode {
         Request::Start { session, start }
     }
 
-    /// Lets the way back begin in the present state, where an action on the way may lead elsewhere
-    /// next time. From such an action on, states come along.
+    /// Makes the way back begin in the present state if an action on the way may lead elsewhere
+    /// next time. After such an action, workers send states along.
     pub(super) fn shorten_way_back(&mut self, spec: &EnvironmentSpec) {
         let itself = spec.state_index();
         let state = self.observed.iter().find(|(space, _)| *space == itself);
@@ -55,19 +56,19 @@ impl Episode {
         }
     }
 
-    /// Whether an action was taken that may lead elsewhere next time.
+    /// Returns whether the way back has an action that may lead elsewhere next time.
     fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
         let is_sure = |&action| flags(spec, &self.action_space, ActionIndex(action)).replayable;
         !self.actions.iter().all(is_sure)
     }
 
-    /// The account of a fork: its keyframes are counted from here.
+    /// Returns the record of a fork, which counts its keyframes from here.
     pub(super) fn fork(&self) -> Self {
         Self { count: KeyframeCount::default(), ..self.clone() }
     }
 
-    /// Takes a step into account, with the values of its state that came along; none once it is
-    /// over.
+    /// Returns the record after a step, with the values that were sent along; none if the episode
+    /// is over.
     pub(super) fn after(
         mut self,
         action: ActionIndex,

@@ -1,8 +1,8 @@
 //! The flight recorder: one page that a worker and its supervisor share.
 //!
-//! The worker notes what it is about to do before it does it, with plain stores; when it dies, the
-//! supervisor reads what it was doing. A page costs nanoseconds a note, needs no system call, and
-//! survives any death but that of the machine.
+//! Before the worker does something, it notes that with plain stores. When it dies, the supervisor
+//! reads what it was doing. A note costs nanoseconds and no system call, and survives any death but
+//! that of the machine.
 
 #![expect(unsafe_code, reason = "memory shared between two processes")]
 
@@ -16,7 +16,7 @@ use std::time::Duration;
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::posix_fallocate;
 
-/// What a worker can be doing.
+/// What a worker may be doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Idle,
@@ -41,25 +41,25 @@ impl Phase {
     }
 }
 
-/// The last thing that a worker noted.
+/// The last note of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
     pub(super) phase: Phase,
-    /// The benchmark's URI, cut to what fits.
+    /// The benchmark's URI, cut to [`URI_BYTES_MAX`].
     pub(super) benchmark: String,
-    /// The actions of the episode so far, the one under way included; only the last
+    /// The actions of the episode so far, including the one under way; only the last
     /// [`ACTIONS_KEPT`] are kept.
     pub(super) actions: Vec<u16>,
-    /// How many actions there were.
+    /// The number of actions of the episode so far.
     pub(super) steps: u64,
-    /// How many actions of the present request were begun.
+    /// The number of actions of the present request that were begun.
     pub(super) begun: u64,
-    /// The milliseconds of CPU time that it may take for what it does.
+    /// The CPU time allowed for the present work, in milliseconds.
     pub(super) cpu_max_ms: u64,
 }
 
 impl Note {
-    /// E.g. `in the action, step 17 on generator://csmith-v0/3`.
+    /// Returns the place in words, e.g. `in the action, step 17 on generator://csmith-v0/3`.
     pub(super) fn place(&self) -> String {
         format!("{}, step {} on {}", self.phase.word(), self.steps, self.benchmark)
     }
@@ -84,8 +84,8 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    /// Makes the page, in a file without a name: whoever is killed when, none is left behind. Keep
-    /// the file until the worker has opened it by its [path](Self::path).
+    /// Creates the page in an unnamed file, so that no kill leaves a file behind. Keep the file
+    /// until the worker has opened it by its [path](Self::path).
     pub(super) fn create() -> io::Result<(Self, File)> {
         let in_memory = tempfile::tempfile_in("/dev/shm").and_then(with_room);
         let file = in_memory.or_else(|_| tempfile::tempfile().and_then(with_room));
@@ -103,12 +103,12 @@ impl Flight {
         Ok((Self::map(&file)?, file))
     }
 
-    /// Where a child of this process can open the file.
+    /// Returns the path under which a child of this process can open the file.
     pub(super) fn path(file: &File) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
     }
 
-    /// Opens the page that the supervisor made.
+    /// Opens the page that the supervisor created.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Self::map(&OpenOptions::new().read(true).write(true).open(path)?)
     }
@@ -124,11 +124,11 @@ impl Flight {
         // SAFETY: the offset is inside the mapping, as asserted.
         let word = unsafe { first.add(index) };
         // SAFETY: the mapping is page-aligned and lives as long as `self`; both processes touch its
-        // words by atomic operations alone.
+        // words only by atomic operations.
         unsafe { AtomicU64::from_ptr(word) }
     }
 
-    /// Notes that an episode begins, with so many actions behind it.
+    /// Notes that an episode begins after `steps` actions.
     pub(super) fn begin(&self, uri: &str, steps: u64) {
         let bytes = &uri.as_bytes()[..uri.len().min(URI_BYTES_MAX)];
         self.word(STEPS).store(steps, Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl Flight {
         self.phase(Phase::Starting);
     }
 
-    /// Notes that a request has come.
+    /// Notes that a request has arrived.
     pub(super) fn request(&self) {
         self.word(BEGUN).store(0, Ordering::Relaxed);
     }
@@ -157,7 +157,7 @@ impl Flight {
         self.phase(Phase::Acting);
     }
 
-    /// Notes the CPU time that the worker may take for what it does from now on.
+    /// Notes the CPU time allowed for what the worker does from now on.
     pub(super) fn allow(&self, cpu_max: Duration) {
         let milliseconds = u64::try_from(cpu_max.as_millis()).unwrap_or(u64::MAX);
         self.word(CPU_MAX_MS).store(milliseconds, Ordering::Relaxed);
@@ -168,7 +168,7 @@ impl Flight {
         self.word(PHASE).store(phase as u64, Ordering::Release);
     }
 
-    /// What was noted last.
+    /// Reads the last note.
     pub(super) fn read(&self) -> Note {
         let phase = self.word(PHASE).load(Ordering::Acquire);
         let phase = usize::try_from(phase).ok().and_then(|phase| Phase::ALL.get(phase).copied());
@@ -195,8 +195,8 @@ impl Flight {
     }
 }
 
-/// The file with the page allocated. Where the room for it were looked for only when it is touched,
-/// the answer that there is none would be a signal.
+/// Allocates the page in the file now: on first touch, a lack of room would be reported by a
+/// signal.
 fn with_room(file: File) -> io::Result<File> {
     let bytes = i64::try_from(WORDS * 8).map_err(io::Error::other)?;
     posix_fallocate(&file, 0, bytes)?;

@@ -1,9 +1,8 @@
-//! What a worker may take of the machine: CPU time, time on the clock, stack, disk, the length of a
-//! message.
+//! Limits on what a worker uses: CPU time, wall time, stack, disk, message length.
 //!
-//! CPU time is counted by the worker itself, with a timer on its own CPU clock that is set anew
-//! before each action: so all of a step counts, whoever waits for it or does not. The timer's
-//! signal ends the worker.
+//! The worker measures its CPU time itself, by a timer on its own CPU clock that it sets anew
+//! before each action. So all of a step counts, no matter who waits for it. The timer's signal ends
+//! the worker.
 
 #![expect(unsafe_code, reason = "sets what signals do")]
 
@@ -17,44 +16,44 @@ use nix::time::ClockId;
 
 use super::flight::Flight;
 
-/// How many times the CPU time of a step the start of a program may take: to read it, and to run
-/// the compiler's own pipelines for the baselines.
+/// The CPU time that the start of a program may take, as a multiple of a step's: to read the
+/// program and to run the compiler's own pipelines for the baselines.
 const START_STEPS: u32 = 5;
 
-/// How many times its CPU time something may take on the clock. What comes so far sleeps, or waits
-/// for a machine that does not get on.
+/// The wall time that work may take, as a multiple of its CPU time. Work that exceeds it sleeps, or
+/// waits for a machine that makes no progress.
 const WALL_PER_CPU: u32 = 6;
 
-/// The time on the clock that anything may take.
+/// The least limit on wall time.
 const WALL_MIN: Duration = Duration::from_secs(10);
 
-/// The stack of the thread that a worker's sessions live on. Fixed, so that what the user's limits
-/// say (`ulimit -s`) does not decide how deep a compiler may recurse.
+/// The stack of the thread that runs a worker's sessions. It is fixed, so that the user's limit
+/// (`ulimit -s`) does not decide how deep a compiler may recurse.
 pub(super) const STACK_BYTES: usize = 64 << 20;
 
-/// What a worker may print between two starts: its output is kept in a file for the reason of its
-/// death.
+/// How many bytes a worker may print between two starts. Its output is kept in a file, to find the
+/// reason of its death.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// The longest message between a worker and its supervisor: far above any program in a worker's
-/// memory.
+/// The longest message between a worker and its supervisor: far larger than any program that fits
+/// into a worker's memory.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
-/// The signal of the timer. Nothing else sends it: SIGXCPU may come of the user's own limits.
+/// The timer's signal. Nothing else sends it, whereas SIGXCPU may come from the user's own limits.
 pub(super) const CPU_SIGNAL: Signal = Signal::SIGVTALRM;
 
-/// The CPU time that the start of a program may take where a step may take `step`.
+/// Returns the CPU time that the start of a program may take if a step may take `step`.
 pub(super) fn start_cpu(step: Duration) -> Duration {
     step * START_STEPS
 }
 
-/// The time on the clock for what may take so much CPU time.
+/// Returns the wall time allowed for work that may take `cpu` of CPU time.
 pub(super) fn wall(cpu: Duration) -> Duration {
     (cpu * WALL_PER_CPU).max(WALL_MIN)
 }
 
-/// Limits this process for good. What a compiler could run into and is the user's alone is an
-/// error: failures would be taken for the compiler's.
+/// Limits this process for good. Fails if a limit of the user's own is lower: failures caused by it
+/// would be blamed on the compiler.
 pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
     // Whoever started the supervisor may have ignored them, as Python does with SIGXFSZ; then no
     // limit would end this process.
@@ -64,7 +63,7 @@ pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
     }
     let memory = ": raise it, or give workers less by --worker-memory-mib";
     limit(Resource::RLIMIT_AS, memory_bytes_max, "address space (`ulimit -v`)", memory)?;
-    // Part of the address space, so that ours on that comes first.
+    // Data is part of the address space, so our limit on the latter is reached first.
     limit(Resource::RLIMIT_DATA, memory_bytes_max, "data (`ulimit -d`)", memory)?;
     limit(
         Resource::RLIMIT_FSIZE,
@@ -86,7 +85,7 @@ fn limit(resource: Resource, bytes: u64, on: &str, advice: &str) -> io::Result<(
     })
 }
 
-/// Ends this process when what it is at takes more CPU time than it may.
+/// Ends this process when its present work exceeds its CPU time.
 #[derive(Debug)]
 pub(super) struct Alarm {
     timer: Timer,
@@ -100,31 +99,30 @@ impl Alarm {
         Ok(Self { timer, step_cpu_max })
     }
 
-    /// From now on a step may take its time.
+    /// Allows the CPU time of a step from now on.
     pub(super) fn begin_step(&mut self, flight: &Flight) {
         self.begin(self.step_cpu_max, flight);
     }
 
-    /// From now on a step may take its time, and its verification as much. So what gets through in
-    /// a window, where each has its own, gets through here as well; what does not was over the one
-    /// or the other.
+    /// Allows the CPU time of a step, and as much again for its verification. What passes in a
+    /// window, where each has a limit of its own, passes here too; what fails here exceeds one of
+    /// the two.
     pub(super) fn begin_verified_step(&mut self, flight: &Flight) {
         flight.allow(self.step_cpu_max);
         self.set(self.step_cpu_max * 2);
     }
 
-    /// From now on a start may take its time, or a step that was confirmed before and is played
-    /// again.
+    /// Allows the CPU time of a start, also for a confirmed step that is played again.
     pub(super) fn begin_start(&mut self, flight: &Flight) {
         self.begin(start_cpu(self.step_cpu_max), flight);
     }
 
-    /// Nothing is going on.
+    /// Stops the timer while nothing is under way.
     pub(super) fn rest(&mut self) {
         self.set(Duration::ZERO);
     }
 
-    /// The limit is noted, since whoever learns of the signal is to say which one it was.
+    /// Sets the limit, and notes it for whoever has to explain the signal.
     fn begin(&mut self, limit: Duration, flight: &Flight) {
         flight.allow(limit);
         self.set(limit);

@@ -1,48 +1,48 @@
-//! Sessions in child processes: a compiler that crashes, hangs or eats memory takes nothing else
-//! with it.
+//! Sessions in child processes, so that a compiler that crashes, hangs or eats memory takes nothing
+//! else with it.
 //!
-//! [`WorkerEnvironment`] has the spec of the environment that it wraps; each session that it opens
-//! has a worker of its own (this program, executed again as `steplake worker …`), which forks of
-//! the session share.
+//! [`WorkerEnvironment`] has the spec of the environment that it wraps. Each session that it opens
+//! has a worker of its own (this program, executed again as `steplake worker …`), which it shares
+//! with its forks.
 //!
 //! # Who is at fault
 //!
-//! A worker that dies, runs past a limit or breaks its module may do so because of the compiler,
-//! because of what it did before, or because of the machine. *A failure is the compiler's only if a
-//! fresh worker, in which the confirmed actions were played again, shows it once more, under the
-//! same limits.* Then it is an [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the reason
-//! that the fresh worker gives; over a program, before there is a state, a
-//! [`SessionError::StartFailed`]. Where the fresh worker gets on, what it comes to is handed on as
-//! if nothing had happened, and is counted ([`Environment::repeated_windows`]).
+//! A worker may die, exceed a limit or break its module because of the compiler, because of what it
+//! did before, or because of the machine. *A failure is the compiler's only if a fresh worker,
+//! which has played the confirmed actions again, repeats it under the same limits.* Then it is an
+//! [`Outcome::Crashed`](crate::model::Outcome::Crashed) with the fresh worker's reason or, on a
+//! program before there is a state, a [`SessionError::StartFailed`]. If the fresh worker succeeds,
+//! its results are used as if nothing had happened, and the event is counted
+//! ([`Environment::repeated_windows`]).
 //!
-//! Where an action came before that is not a pure function of the state, playing the actions again
-//! may lead elsewhere. So from such an action on, each state is sent along whole, and a fresh
-//! worker begins in the last one.
+//! After an action that is not a pure function of the state, playing the actions again may lead
+//! elsewhere. So from such an action on, each state is sent along whole, and a fresh worker begins
+//! in the last one.
 //!
-//! A worker that panics has a defect of ours: [`SessionError::Defect`], and nothing is recorded.
+//! A worker's panic is a defect of steplake: [`SessionError::Defect`]. Nothing is recorded then.
 //!
-//! A worker that somebody else ended says nothing about the compiler. It is brought back, and its
-//! sessions with it, by playing their actions again. Where that happens too often in a row, or
-//! where a worker cannot be had at all, the machine is at fault: [`SessionError::Machine`].
+//! A worker that somebody else ended says nothing about the compiler. The supervisor brings it and
+//! its sessions back by playing their actions again. If that happens too often in a row, or if no
+//! worker can be started at all, the machine is at fault: [`SessionError::Machine`].
 //!
 //! # Windows
 //!
-//! To check each step costs a quarter of its time. So the steps of a batch are made and checked by
-//! *windows*: steps of which nobody is told before one check of all that they changed has passed. A
-//! window in which anything is wrong is played again in *careful mode*: each action is checked and
-//! reported at once.
+//! Checking each step would cost a quarter of its time. So the steps of a batch are made and
+//! checked in *windows*: nobody learns of a window's steps before one check of all that they
+//! changed has passed. A window in which anything fails is played again in *careful mode*, which
+//! checks and reports each action at once.
 //!
 //! # Threads
 //!
-//! A session and its forks belong to one thread at a time. A batch holds their worker until its
-//! last step is visited: a visitor that waits for something that another thread does with a fork,
-//! as recorders wait for who else is writing the same state down, would wait for ever.
+//! A session and its forks belong to one thread at a time. A batch holds the worker until its last
+//! step is visited. So a visitor that waits for another thread's use of a fork, as recorders wait
+//! for each other to write the same state, would wait forever.
 //!
 //! # Limits
 //!
-//! Limits are on CPU time, since wall time on a busy machine says little about the compiler; a
-//! longer limit on wall time, which follows from it, catches what sleeps: what waits for a core
-//! does not. All of them are in `limits`.
+//! Limits are on CPU time, since wall time on a busy machine says little about the compiler. A
+//! longer limit on wall time, derived from the former, catches workers that sleep; waiting for a
+//! core does not count. All limits are in `limits`.
 
 mod child;
 mod episode;
@@ -70,29 +70,30 @@ use self::wire::{Reply, Request};
 use super::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
-/// How often in a row a worker is brought back that was ended from outside. Beyond it, something on
-/// this machine ends it on purpose.
+/// How often in a row a worker is brought back that was ended from outside. If it is ended once
+/// more, something on this machine does so on purpose.
 const RESTARTS_MAX: u32 = 3;
 
-/// The changes of state after which a window ends, by default.
+/// The default number of changes of state after which a window ends.
 const WINDOW_CHANGES_MAX: NonZeroU32 = NonZeroU32::new(16).expect("16 is not 0");
 
 /// How workers are run.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// The steplake binary.
+    /// The path of the steplake binary.
     pub program: PathBuf,
-    /// The CPU time that one step may take; the check of it, or of a window, may take as much, and
-    /// so may what is observed of the state. The other limits on time follow from it.
+    /// The CPU time that one step may take. The check of a step or a window may take as much, and
+    /// so may the observation of a state. The other limits on time follow from it.
     pub step_cpu_max: Duration,
-    /// The address space that a worker may have, in bytes.
+    /// The address space of a worker, in bytes.
     pub memory_bytes_max: u64,
-    /// The changes of state after which a window ends; without it, all is played in careful mode.
+    /// The number of changes of state after which a window ends. If none, everything is played in
+    /// careful mode.
     pub window_changes_max: Option<NonZeroU32>,
 }
 
 impl WorkerConfig {
-    /// The usual limits for workers that run `program`: 20 s of CPU time, 4 GiB.
+    /// Returns the usual limits for workers that run `program`: 20 s of CPU time, 4 GiB.
     pub fn new(program: PathBuf) -> Self {
         Self {
             program,
@@ -113,12 +114,12 @@ impl WorkerConfig {
         limits::start_cpu(self.step_cpu_max)
     }
 
-    /// The time that one step may take on the clock, for workers that sleep.
+    /// Returns the wall time that one step may take, a limit for workers that sleep.
     pub fn step_wall_max(&self) -> Duration {
         limits::wall(self.step_cpu_max)
     }
 
-    /// The time that the start of a program may take on the clock.
+    /// Returns the wall time that the start of a program may take.
     pub fn start_wall_max(&self) -> Duration {
         limits::wall(self.start_cpu_max())
     }
@@ -133,7 +134,7 @@ pub struct WorkerEnvironment {
 }
 
 impl WorkerEnvironment {
-    /// Workers for the environment of `spec`, which the binary must know by its name.
+    /// Runs workers for the environment of `spec`, whose name the binary must know.
     pub fn new(spec: EnvironmentSpec, config: WorkerConfig) -> Self {
         Self { spec: Arc::new(spec), config, repeated_windows: Arc::default() }
     }
@@ -161,11 +162,11 @@ impl Environment for WorkerEnvironment {
     }
 }
 
-/// A worker process and what is needed to bring it back.
+/// A worker process, and what is needed to bring it back.
 #[derive(Debug)]
 struct Worker {
     process: Option<Process>,
-    /// Counts the processes that there have been.
+    /// The number of processes so far.
     generation: u64,
     session_next: u32,
     config: WorkerConfig,
@@ -173,7 +174,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// The living process.
+    /// Returns the live process, and starts one if there is none.
     fn process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
         if self.process.as_mut().is_none_or(|process| !process.is_alive()) {
             let mut process = Process::spawn(environment, &self.config);
@@ -192,8 +193,8 @@ impl Worker {
         Ok(self.process.as_mut().expect("it was just put there"))
     }
 
-    /// The process that there was last, alive or not: whoever counts on what it holds is to learn
-    /// of its death, and not to get a fresh one that holds nothing.
+    /// Returns the last process, alive or not. A caller that relies on the process's sessions must
+    /// learn of its death rather than get a fresh one without them.
     fn last_process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
         if self.process.is_none() {
             self.process(environment)?;
@@ -201,12 +202,12 @@ impl Worker {
         Ok(self.process.as_mut().expect("it is there, or was just put there"))
     }
 
-    /// Ends the process: the next one is a fresh one.
+    /// Ends the process, so that the next one is fresh.
     fn renew(&mut self) {
         self.process = None;
     }
 
-    /// Asks the process that there was last.
+    /// Sends a request to the last process and waits for the reply.
     fn ask(
         &mut self,
         environment: &'static str,

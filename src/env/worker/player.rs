@@ -1,10 +1,9 @@
-//! Playing the actions of one request in a worker, window by window.
+//! Plays the actions of one request in a worker, window by window.
 //!
-//! The steps of a *window* are made without a check, and held back; then one check is made of all
-//! that they changed, and only when it has passed are they sent. A window ends after so many
-//! changes of state, before a state is serialised, around an action that is known to break or that
-//! cannot be counted on, after a while, and with its request. So there is nothing unchecked between
-//! two requests.
+//! The steps of a *window* are made unchecked and held back. They are sent only when one check of
+//! all that they changed has passed. A window ends after a number of changes of state, before a
+//! state is serialised, before and after an action that is flagged as failing or not replayable,
+//! after a time, and with its request. So nothing is unchecked between two requests.
 
 use std::io::Write;
 use std::num::NonZeroU32;
@@ -20,7 +19,7 @@ use crate::model::{
     ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, ValueKind,
 };
 
-/// How long steps are held back at most, beside what the last of them takes.
+/// How long steps are held back at most, not counting the time of the last one.
 const WINDOW_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// Plays the actions of one request.
@@ -31,18 +30,18 @@ pub(super) struct Player<'a> {
     pub(super) alarm: &'a mut Alarm,
     pub(super) sent: &'a mut Sent,
     pub(super) out: &'a mut UnixStream,
-    /// The changes of state after which a window ends; in careful mode none, and each action is a
-    /// window.
+    /// The number of changes of state after which a window ends. None in careful mode, where each
+    /// action is a window.
     pub(super) changes_max: Option<NonZeroU32>,
     pub(super) window: Window,
 }
 
-/// What is held back.
+/// The steps that are held back.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    /// The frames of its steps.
+    /// The frames of the steps.
     frames: Vec<u8>,
-    /// When the first step was taken in that is not checked; none where all are.
+    /// When the first unchecked step began; none if all are checked.
     unchecked_since: Option<Instant>,
     changes: u32,
 }
@@ -68,7 +67,7 @@ impl Player<'_> {
         Ok(broken.map_or(Reply::Done, Reply::broken))
     }
 
-    /// Plays actions until they are used up or the episode ends; `count` is that of the keyframes.
+    /// Plays actions until they run out or the episode ends; `count` counts keyframes.
     pub(super) fn play(
         &mut self,
         actions: &[ActionIndex],
@@ -84,14 +83,12 @@ impl Player<'_> {
         let broken = match result {
             Ok(Some(End::Broken(failure))) => Some(failure),
             Ok(Some(End::Episode) | None) => self.close()?,
-            // Nothing that is held back can be trusted any more, unless it was the compiler that
-            // broke a state.
+            // Nothing held back can be trusted any more, unless the compiler broke a state.
             Err(defect @ SessionError::Defect(_)) => match self.check()? {
                 Some(failure) => Some(failure),
                 None => return Err(defect),
             },
-            // What was made before an action that there is none of is checked and sent all the
-            // same.
+            // The steps before an invalid action are checked and sent all the same.
             Err(error) => match self.close()? {
                 Some(failure) => Some(failure),
                 None => return Err(error),
@@ -112,8 +109,7 @@ impl Player<'_> {
         }
         self.flight.act(action.0);
         let step = if alone {
-            // It verifies before it looks at what was made: nothing else meets a state that is
-            // broken.
+            // `apply` verifies a result before it looks at it, so nothing else sees a broken state.
             self.alarm.begin_verified_step(self.flight);
             self.served.session.apply(action)?
         } else {
@@ -129,7 +125,7 @@ impl Player<'_> {
                 let is_keyframe = |every| count.step(every, changed, flags);
                 let whole = self.served.watch.keyframes.is_some_and(is_keyframe);
                 let mut spaces = self.sent.lacks(self.served, id, whole, self.spec);
-                // Nothing else leads back to it.
+                // Playing the actions again may not lead back to this state.
                 let itself = self.spec.state_index();
                 if self.served.is_in_doubt && changed && !spaces.contains(&itself) {
                     spaces.push(itself);
@@ -143,7 +139,7 @@ impl Player<'_> {
                 self.sent.note(id, whole, &spaces);
                 observed
             }
-            // The window before it, if there is one, cannot be checked any more.
+            // The window before this step, if any, can no longer be checked.
             Outcome::Crashed(failure) => return Ok(Some(End::Broken(failure.clone()))),
         };
         wire::append(&mut self.window.frames, &Reply::Step { step: step.into(), observed })
@@ -160,15 +156,16 @@ impl Player<'_> {
         flags(self.spec, &self.served.action_space, action)
     }
 
-    /// After a change by an action that may lead elsewhere next time, a step that fails cannot be
-    /// come back to for sure: from there on each is a window of its own, so that it is known which
-    /// one failed, and each state is sent along, so that another worker can begin in it.
+    /// Notes a change of state by an action that may lead elsewhere next time. A failing step after
+    /// it cannot be reached again for sure. So from there on each step is a window of its own,
+    /// which tells which step failed, and each state is sent along, so that another worker can
+    /// begin in it.
     fn doubt(&mut self, outcome: &Outcome, flags: ActionFlags) {
         let changed = matches!(outcome, Outcome::State { changed: true, .. });
         self.served.is_in_doubt |= changed && !flags.replayable;
     }
 
-    /// Whether an observation shows the state itself, and not just numbers about it.
+    /// Returns whether an observation shows the state itself, and not just numbers about it.
     fn shows_all(&self, space: ObservationIndex) -> bool {
         let kind = self.spec.observation_space(space).map(|space| &space.kind);
         !matches!(kind, Some(ValueKind::Scalar | ValueKind::Vector(_)))
@@ -180,8 +177,8 @@ impl Player<'_> {
             || unchecked_since.is_some_and(|since| since.elapsed() >= WINDOW_TIME_MAX)
     }
 
-    /// Observes the state. That has a time of its own, like the check: were it that of the action,
-    /// it would matter whether there was a check in between.
+    /// Observes the state. Like the check, this has a time limit of its own: if it shared the
+    /// action's, a check in between would make a difference.
     fn look(
         &mut self,
         spaces: &[ObservationIndex],
@@ -192,7 +189,7 @@ impl Player<'_> {
         look(self.flight, self.served, spaces)
     }
 
-    /// Checks what has not been checked yet.
+    /// Checks what is unchecked.
     fn check(&mut self) -> Result<Option<Failure>, SessionError> {
         self.window.changes = 0;
         if self.window.unchecked_since.take().is_none() {
@@ -202,7 +199,7 @@ impl Player<'_> {
         self.served.session.check()
     }
 
-    /// Checks what has not been checked yet, and sends what was held back if that has passed.
+    /// Checks what is unchecked and, if that passes, sends what was held back.
     fn close(&mut self) -> Result<Option<Failure>, SessionError> {
         if let Some(failure) = self.check()? {
             return Ok(Some(failure));
@@ -220,13 +217,13 @@ impl Player<'_> {
     }
 }
 
-/// Why no more actions are played.
+/// Why playing stopped.
 enum End {
     Episode,
     Broken(Failure),
 }
 
-/// What these spaces show of the state that a session has come to.
+/// Observes a session's present state in these spaces.
 pub(super) fn look(
     flight: &Flight,
     served: &mut Served,
@@ -239,7 +236,7 @@ pub(super) fn look(
     spaces.iter().map(|&space| Ok((space.0, served.session.observe(space)?.into()))).collect()
 }
 
-/// The supervisor is gone, or a reply cannot be put into a message.
+/// Returns the error for a reply that cannot be encoded, or that no supervisor receives.
 fn unsent(error: &std::io::Error) -> SessionError {
     SessionError::Worker(error.to_string())
 }
@@ -251,7 +248,7 @@ mod tests {
     use crate::env::{Environment, Session, Start, Started, Visit, Watch};
     use crate::model::{FailureKind, StateId, Step, Value};
 
-    /// The third action shows that something does not hold which always does.
+    /// A session whose third action violates an invariant.
     struct Untrue {
         steps: u8,
         is_broken: bool,
@@ -299,7 +296,7 @@ mod tests {
         }
     }
 
-    /// What comes of three actions in one window, and the bytes that were sent meanwhile.
+    /// Plays three actions in one window. Returns the result and the bytes that were sent.
     fn play(is_broken: bool) -> (Result<Reply, SessionError>, Vec<u8>) {
         let environment = ToyEnvironment::default();
         let spec = environment.spec();

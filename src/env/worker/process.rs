@@ -17,24 +17,24 @@ use super::limits::CPU_SIGNAL;
 use super::wire::{self, LENGTH_BYTES, Reply, Request};
 use crate::model::{Failure, FailureKind};
 
-/// How often a waiting supervisor looks at its worker's clock.
+/// How often a waiting supervisor checks its worker's time.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long a worker may take to come up.
+/// How long a worker may take to start up.
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How much is read from a worker at once.
+/// How many bytes are read from a worker at once.
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// Which part of its address space a worker may fill with what earlier programs left behind, and
-/// still begin another one. The limit counts that too; a failure by it is judged by a fresh worker,
-/// and this saves the way there.
+/// A worker whose leftovers of earlier programs exceed this fraction of its limit on address space
+/// is replaced before the next program. The limit counts leftovers too; a fresh worker would judge
+/// a failure caused by them, and early replacement saves that detour.
 const CLUTTER_DIVISOR: u64 = 4;
 
-/// What a Rust program exits with when it panics.
+/// The exit code of a Rust program that panics.
 const PANIC_CODE: i32 = 101;
 
-/// The part of a worker's last output that is searched for a reason.
+/// How much of the end of a worker's output is searched for a reason.
 const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
 
 /// A running worker.
@@ -47,11 +47,11 @@ pub(super) struct Process {
     received: Vec<u8>,
     chunk: Vec<u8>,
     config: WorkerConfig,
-    /// Its address space when it had come up.
+    /// The address space of the worker when it was ready.
     address_space_at_first_kib: u64,
 }
 
-/// A worker that is no more.
+/// The end of a worker.
 #[derive(Debug)]
 pub(super) struct Death {
     pub(super) failure: Failure,
@@ -59,14 +59,14 @@ pub(super) struct Death {
     pub(super) blame: Blame,
 }
 
-/// Who ended a worker, as far as its death tells.
+/// Who ended a worker, as far as its death shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blame {
-    /// The compiler, or what the worker did before.
+    /// The compiler, or something that the worker did before.
     Compiler,
-    /// Someone else: a person, or a machine that ran out of memory. No word about the compiler.
+    /// Somebody else: a person, or a machine out of memory. This says nothing about the compiler.
     Outside,
-    /// Our own code, by a panic. No word about the compiler either, and no use in trying again.
+    /// A panic of our own code. This says nothing about the compiler, and a retry is of no use.
     Ourselves,
 }
 
@@ -80,7 +80,8 @@ impl Process {
     pub(super) fn spawn(environment: &str, config: &WorkerConfig) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(TICK))?;
-        // The file is open until the worker is up, and the worker opens it by way of this process.
+        // `page` stays open until the worker is up, because the worker opens it through this
+        // process.
         let (flight, page) = Flight::create()?;
         let output = tempfile::tempfile()?;
         #[expect(clippy::disallowed_methods, reason = "the worker is this program, with limits")]
@@ -90,7 +91,7 @@ impl Process {
             .arg(Flight::path(&page))
             .arg(config.step_cpu_max.as_millis().to_string())
             .arg(config.memory_bytes_max.to_string())
-            // The thread of the sessions takes its memory where the first thread would.
+            // The sessions' thread takes its memory from the same arena as the first thread would.
             .env("MALLOC_ARENA_MAX", "1")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::from(output.try_clone()?))
@@ -116,7 +117,7 @@ impl Process {
                 Ok(process)
             }
             Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
-            // Ended from outside before it was up: no word about whether it would have come up.
+            // A death from outside does not show whether the worker would have come up.
             Err(death) if death.is_from_outside() => {
                 Err(io::Error::new(io::ErrorKind::Interrupted, death.failure.detail))
             }
@@ -127,16 +128,16 @@ impl Process {
         }
     }
 
-    /// Sends a request. A worker that died is noticed by [`Process::receive`].
+    /// Sends a request. [`Process::receive`] notices if the worker is dead.
     pub(super) fn send(&mut self, request: &Request) {
         if let Err(error) = wire::send(&mut self.stream, request) {
             tracing::debug!(%error, "a worker does not take requests any more");
         }
     }
 
-    /// The next reply, or how the worker died; one that does not answer within `wall_max` is
-    /// killed, where the time does not count in which it computed or waited for a core. A worker
-    /// that takes too much CPU time ends itself.
+    /// Returns the next reply, or how the worker died. Kills a worker that does not answer within
+    /// `wall_max`, not counting time in which it computed or waited for a core. A worker that uses
+    /// too much CPU time ends itself.
     pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Death> {
         let mut chunk = std::mem::take(&mut self.chunk);
         chunk.resize(CHUNK_BYTES, 0);
@@ -172,10 +173,10 @@ impl Process {
         }
     }
 
-    /// A whole frame out of what was received, if there is one.
+    /// Takes a whole frame from the received bytes, if there is one.
     fn take_frame(&mut self) -> Result<Option<Reply>, (FailureKind, io::Error)> {
         let Some(&bytes) = self.received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        // Before any more of it is taken in.
+        // Checked before any more of the frame is read.
         let length = wire::length(bytes).map_err(|error| (FailureKind::OutOfMemory, error))?;
         let end = LENGTH_BYTES + length;
         if self.received.len() < end {
@@ -186,8 +187,8 @@ impl Process {
         reply.map(Some).map_err(|error| (FailureKind::Crash, error))
     }
 
-    /// How long the worker's threads have computed, or were ready to and waited for a core; nothing
-    /// where the kernel does not say.
+    /// Returns how long the worker's threads have computed or waited for a core; zero if the kernel
+    /// does not say.
     fn awake(&self) -> Duration {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
         let nanoseconds = tasks.into_iter().flatten().flatten().filter_map(|task| {
@@ -198,7 +199,7 @@ impl Process {
         Duration::from_nanos(nanoseconds.sum())
     }
 
-    /// The worker's address space, which its limit on memory is about; 0 where that cannot be read.
+    /// Returns the worker's address space, which its memory limit bounds; 0 if unknown.
     fn address_space_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()));
         let size = |status: String| {
@@ -208,13 +209,13 @@ impl Process {
         status.ok().and_then(size).unwrap_or(0)
     }
 
-    /// Whether what earlier programs have left behind takes much of the worker's address space.
+    /// Returns whether leftovers of earlier programs fill much of the worker's address space.
     pub(super) fn is_cluttered(&self) -> bool {
         let left_behind = self.address_space_kib().saturating_sub(self.address_space_at_first_kib);
         left_behind > (self.config.memory_bytes_max >> 10) / CLUTTER_DIVISOR
     }
 
-    /// Kills the worker because of `reason`.
+    /// Kills the worker for `reason`.
     fn die(&mut self, kind: FailureKind, reason: &str) -> Death {
         let note = self.flight.read();
         self.kill();
@@ -222,7 +223,7 @@ impl Process {
         Death { failure: Failure { kind, detail }, note, blame: Blame::Compiler }
     }
 
-    /// Learns why the worker closed its end.
+    /// Finds out why the worker closed its end.
     fn bury(&mut self) -> Death {
         let note = self.flight.read();
         let output = self.last_output();
@@ -234,7 +235,7 @@ impl Process {
         Death { failure: Failure { kind, detail }, note, blame }
     }
 
-    /// What the worker died of, and by whose doing.
+    /// Returns what the worker died of, and who is to blame.
     fn judge(&self, status: ExitStatus, note: &Note, output: &str) -> (FailureKind, String, Blame) {
         if let Some(reason) = over_time(status, note) {
             return (FailureKind::TimeOut, reason, Blame::Compiler);
@@ -252,7 +253,7 @@ impl Process {
         (kind, reason, blame)
     }
 
-    /// The end of what the worker printed.
+    /// Returns the end of the worker's output.
     fn last_output(&self) -> String {
         let read = || -> io::Result<String> {
             let mut output = self.output.try_clone()?;
@@ -265,17 +266,17 @@ impl Process {
         read().unwrap_or_default()
     }
 
-    /// How many actions of the present request the worker has begun.
+    /// Returns how many actions of the present request the worker has begun.
     pub(super) fn begun(&self) -> u64 {
         self.flight.read().begun
     }
 
-    /// True while the worker has not been killed or found dead.
+    /// Returns whether the worker still runs.
     pub(super) fn is_alive(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends the worker at once.
+    /// Kills the worker.
     pub(super) fn kill(&mut self) {
         let ended = self.child.kill().and_then(|()| self.child.wait().map(drop));
         if let Err(error) = ended {
@@ -283,7 +284,7 @@ impl Process {
         }
     }
 
-    /// Forgets what the worker printed, so that a long life does not fill the disk.
+    /// Drops the worker's output, so that a long-lived worker does not fill the disk.
     pub(super) fn forget_output(&mut self) {
         let forget = self.output.set_len(0).and_then(|()| self.output.rewind());
         if let Err(error) = forget.and_then(|()| self.output.flush()) {
@@ -302,9 +303,9 @@ fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// Where our own code panicked in a worker, and what it said.
+/// Returns where our own code panicked in a worker, with its message; none if it did not panic.
 fn panic(status: ExitStatus, output: &str) -> Option<String> {
-    // Where a panic cannot unwind, the process aborts.
+    // A panic that cannot unwind aborts the process.
     let may_be = [Some(PANIC_CODE), None].contains(&status.code())
         && [Some(Signal::SIGABRT as i32), None].contains(&status.signal());
     let mut lines = output.lines();
@@ -317,7 +318,7 @@ fn panic(status: ExitStatus, output: &str) -> Option<String> {
     Some(format!("a worker panicked at {place} {}", lines.next().unwrap_or_default()))
 }
 
-/// The line of a worker's output that says most about its death.
+/// Returns the line of a worker's output that says most about its death.
 fn last_words(output: &str) -> String {
     let tells = |line: &&str| {
         ["LLVM ERROR", "Assertion", "error:", "panicked", "memory", "bad_alloc", "UNREACHABLE"]
@@ -327,26 +328,26 @@ fn last_words(output: &str) -> String {
     output.lines().rfind(tells).map_or_else(String::new, without_addresses)
 }
 
-/// What this program said in a worker that did not come up.
+/// Returns this program's own error message from a worker that did not come up.
 fn own_words(output: &str) -> Option<String> {
     output.lines().rev().find_map(|line| line.strip_prefix("steplake: ")).map(str::to_owned)
 }
 
-/// Whether the kernel gives a process that much address space. Where it does not, a worker may run
+/// Returns whether the kernel grants a process that much address space. If not, a worker may run
 /// out of memory below its limit.
 fn is_to_be_had(bytes: u64) -> bool {
     let length = usize::try_from(bytes).ok();
     length.is_some_and(|length| MmapOptions::new().len(length).map_anon().is_ok())
 }
 
-/// The limit on CPU time that a worker ended itself by.
+/// Returns the CPU limit by which the worker ended itself, in words; none if it did not.
 fn over_time(status: ExitStatus, note: &Note) -> Option<String> {
     let is_over = status.signal() == Some(CPU_SIGNAL as i32);
     let limit = Duration::from_millis(note.cpu_max_ms);
     is_over.then(|| format!("more than {} s of CPU time", limit.as_secs_f64()))
 }
 
-/// No compiler kills, interrupts or terminates itself.
+/// Returns whether the status shows a signal that no compiler sends itself.
 fn is_from_outside(status: ExitStatus) -> bool {
     let outside = [
         Signal::SIGKILL,
@@ -355,7 +356,7 @@ fn is_from_outside(status: ExitStatus) -> bool {
         Signal::SIGHUP,
         // The user's own limit on CPU time.
         Signal::SIGXCPU,
-        // A page of a file, as the program itself is one, could not be read.
+        // A page of a mapped file, such as the program itself, could not be read.
         Signal::SIGBUS,
     ];
     status
@@ -380,7 +381,7 @@ fn reason(status: ExitStatus, last_words: &str) -> (FailureKind, String) {
     (kind, format!("{end}{words}"))
 }
 
-/// Addresses differ from run to run, and a reason must not.
+/// Hides addresses: they differ from run to run, and a reason must not.
 fn without_addresses(line: &str) -> String {
     let word = |word: &str| {
         if word.contains("0x") { "0x…".to_owned() } else { word.to_owned() }

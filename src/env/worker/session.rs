@@ -1,4 +1,4 @@
-//! The supervisor's side of a session: batches, and what it takes to know whose fault a failure is.
+//! The supervisor's side of a session: batches, and how to find out whose fault a failure is.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
@@ -24,24 +24,25 @@ pub(super) struct WorkerSession {
     pub(super) number: u32,
     pub(super) generation: u64,
     pub(super) episode: Option<Episode>,
-    /// How often the worker was ended from outside since it last answered.
+    /// How often the worker was ended from outside since its last answer.
     pub(super) ended: u32,
 }
 
-/// How the answers to a batch ended.
+/// How a batch ended.
 enum Batch {
     /// All actions were played, or the episode is over.
     Done,
-    /// The visitor has seen enough.
+    /// The visitor broke off.
     Stopped,
-    /// Something failed.
+    /// An action, or a check, failed.
     Failed(Suspects),
-    /// The worker was ended by somebody else.
+    /// Somebody else ended the worker.
     Ended(Death),
 }
 
 impl Batch {
-    /// The end of a batch of `count` actions whose worker died when so many of them were visited.
+    /// Returns the end of a batch of `count` actions whose worker died after `visited` of them were
+    /// visited.
     fn of(death: Death, visited: usize, count: usize) -> Result<Self, SessionError> {
         match WorkerTrouble::from(death) {
             WorkerTrouble::Error(error) => Err(error),
@@ -60,7 +61,7 @@ struct Suspects {
     failure: Failure,
 }
 
-/// A worker is valid at every instant: a panic of another holder leaves nothing half done.
+/// Locks a worker even after another holder's panic: a worker is valid at every instant.
 pub(super) fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
     worker.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -70,7 +71,7 @@ impl WorkerSession {
         Self { spec, worker, number: 0, generation: 0, episode: None, ended: 0 }
     }
 
-    /// Notes that the worker was ended from outside: an error when that goes on and on.
+    /// Counts a death from outside; fails if there are too many in a row.
     pub(super) fn note_end(&mut self, death: &Death) -> Result<(), SessionError> {
         self.ended += 1;
         if self.ended <= RESTARTS_MAX {
@@ -83,8 +84,8 @@ impl WorkerSession {
         )))
     }
 
-    /// Asks about the present state; once more in a fresh worker where the first one dies of it,
-    /// and again where it was ended from outside.
+    /// Asks about the present state. If the first worker dies of the request, asks a fresh one;
+    /// asks again whenever the worker was ended from outside.
     fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
         let mut failed = false;
         loop {
@@ -116,8 +117,8 @@ impl WorkerSession {
         }
     }
 
-    /// Plays the first `count` of the pending actions, again from where it stood when the worker
-    /// was ended from outside.
+    /// Plays the first `count` pending actions. If the worker is ended from outside, continues in
+    /// another.
     fn play(
         &mut self,
         pending: &mut VecDeque<u16>,
@@ -136,8 +137,8 @@ impl WorkerSession {
         }
     }
 
-    /// Sends pending actions and hands the steps to `visit` as they come. Those that were visited
-    /// are confirmed, and pending no more.
+    /// Sends the first `count` pending actions and hands the steps to `visit` as they come. Visited
+    /// actions are confirmed, and no longer pending.
     fn batch(
         &mut self,
         pending: &mut VecDeque<u16>,
@@ -170,7 +171,7 @@ impl WorkerSession {
                     self.episode =
                         before.and_then(|episode| episode.after(action, &outcome, observed, &spec));
                     if !matches!(flow, Ok(ControlFlow::Continue(()))) {
-                        // The rest of the batch is of no use, and the worker is still at it.
+                        // Nobody needs the rest of the batch, and the worker is still playing it.
                         worker.renew();
                         return flow.map(|_| Batch::Stopped);
                     }
@@ -200,11 +201,12 @@ impl WorkerSession {
         Ok(failed)
     }
 
-    /// Finds out whose fault a failure is, in fresh workers and careful mode: the step that failed,
-    /// or none where the suspects get on this time; then they are visited.
+    /// Finds out whose fault a failure is, by playing the suspects in fresh workers in careful
+    /// mode. Breaks with the step that failed. Continues if the suspects succeed this time; they
+    /// are visited then.
     ///
-    /// A failure is believed when a fresh worker fails at the action that the worker before it was
-    /// at. Where it fails at an earlier one, that action is the suspect of another fresh worker.
+    /// A failure is believed if a fresh worker fails at the same action as the worker before it. If
+    /// it fails at an earlier one, that action becomes the suspect of another fresh worker.
     fn judge(
         &mut self,
         pending: &mut VecDeque<u16>,
@@ -215,7 +217,7 @@ impl WorkerSession {
         let failed =
             |failure| ControlFlow::Break(Some(Step::failed(failure, rewards, Duration::ZERO)));
         if suspects.count == 0 {
-            // It died after the last of them was confirmed.
+            // The worker died after the last action was confirmed.
             return Ok(ControlFlow::Continue(()));
         }
         while suspects.count > 0 {
@@ -246,7 +248,7 @@ impl WorkerSession {
         tracing::info!(detail = failure.detail, "a failure did not repeat in a fresh worker");
     }
 
-    /// Starts an episode in the worker at hand; after a failure once more, in a fresh one.
+    /// Starts an episode in the present worker; if that fails, once more in a fresh one.
     fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
         let environment = self.spec.name;
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
@@ -392,8 +394,8 @@ impl Drop for WorkerSession {
     }
 }
 
-/// How many of the actions of a request, of which so many were visited, may have failed where so
-/// many were begun.
+/// Returns how many of the actions not yet visited may have failed, for a request of `count`
+/// actions of which `begun` were begun.
 fn suspects(begun: u64, visited: usize, count: usize) -> usize {
     let begun = usize::try_from(begun).unwrap_or(usize::MAX);
     begun.clamp((visited + 1).min(count), count) - visited
@@ -407,7 +409,7 @@ fn values(observed: Vec<(u8, WireValue)>) -> Vec<(ObservationIndex, Value)> {
     observed.into_iter().map(|(space, value)| (ObservationIndex(space), value.into())).collect()
 }
 
-/// Gives out a value that came along with a step.
+/// Returns a value that was sent along with a step.
 fn take(
     observed: &[(ObservationIndex, Value)],
     space: ObservationIndex,

@@ -1,4 +1,4 @@
-//! The way back to an episode's state when its worker is gone: its confirmed actions, played again.
+//! The way back to an episode's state when its worker is gone: the confirmed actions, played again.
 
 use super::session::{WorkerSession, lock, unexpected};
 use super::wire::{self, Reply, Request};
@@ -6,15 +6,15 @@ use super::{RESTARTS_MAX, WorkerTrouble};
 use crate::env::SessionError;
 use crate::model::{Failure, StateId, Step};
 
-/// What playing the actions of an episode again came to.
+/// The result of playing an episode's actions again.
 enum Again {
-    /// The episode's state.
+    /// The worker is in the episode's state.
     There,
-    /// Another one.
+    /// The actions led to another state.
     Elsewhere(StateId),
-    /// Actions that got through before did not this time.
+    /// Actions that succeeded before now failed.
     Failed(Failure),
-    /// The worker did not take what it was to begin with, for this reason.
+    /// The worker rejected the program to begin with, for this reason.
     Refused(String),
 }
 
@@ -34,7 +34,7 @@ impl Again {
 }
 
 impl WorkerSession {
-    /// Makes sure that a living worker holds this session's state, in several workers if need be.
+    /// Ensures that a live worker holds this session's state; tries several workers if necessary.
     pub(super) fn bring_back(&mut self) -> Result<(), SessionError> {
         let mut attempts = 0;
         loop {
@@ -53,8 +53,8 @@ impl WorkerSession {
         }
     }
 
-    /// Plays the episode again, unless the worker that is alive has it. An `Err` of a death is one
-    /// from outside.
+    /// Plays the episode again unless the live worker has it already. A death in `Err` is always
+    /// one from outside.
     fn play_again(&mut self) -> Result<Again, WorkerTrouble> {
         let environment = self.spec.name;
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
@@ -75,7 +75,7 @@ impl WorkerSession {
             Err(trouble) => return failed_again(trouble),
         };
         let process = worker.last_process(environment)?;
-        // Whoever watches has seen these states: they are to be new to nobody, and sent to nobody.
+        // The asker knows these states already, so the worker does not observe them.
         let (session, actions) = (self.number, episode.actions.clone());
         process.send(&Request::Steps { session, actions, changes: None, window: None });
         loop {
@@ -105,7 +105,7 @@ impl WorkerSession {
     }
 }
 
-/// A failure on the way back to a state, unless it is no word about the compiler.
+/// Turns trouble on the way back into a failure, unless it says nothing about the compiler.
 fn failed_again(trouble: WorkerTrouble) -> Result<Again, WorkerTrouble> {
     match trouble {
         WorkerTrouble::Death(death) if !death.is_from_outside() => Ok(Again::Failed(death.failure)),

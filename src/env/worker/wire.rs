@@ -1,4 +1,4 @@
-//! What a supervisor and its worker say to each other: frames of four length bytes (little-endian)
+//! The messages between a supervisor and its worker: frames of four length bytes (little-endian)
 //! and a postcard body. Both ends are the same binary, so the format carries no version.
 
 use std::io::{self, Read, Write};
@@ -15,19 +15,19 @@ use crate::model::{
     StateId, Step, Value,
 };
 
-/// Room for what a start says beside the program.
+/// Room for all of a start request but the program.
 const START_BYTES_MAX: usize = 1 << 20;
 
-/// What a supervisor asks of a session, by the number it gave it.
+/// A supervisor's request. `session` is a number that the supervisor assigns.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
     Start {
         session: u32,
         start: WireStart,
     },
-    /// `changes` is how many changes of state there were since the last keyframe; without it, the
-    /// actions are ones that were confirmed before, and nothing is checked or observed. `window` is
-    /// after how many changes a window ends; without it, each action is checked and sent at once.
+    /// `changes` is the number of changes of state since the last keyframe; if none, the actions
+    /// were confirmed before, and nothing is checked or observed. `window` is the number of changes
+    /// after which a window ends; if none, each action is checked and sent at once.
     Steps {
         session: u32,
         actions: Vec<u16>,
@@ -38,7 +38,7 @@ pub(super) enum Request {
         session: u32,
         space: u8,
     },
-    /// The id of a serialised state.
+    /// Asks for the id of a serialised state.
     Identify {
         session: u32,
         #[serde(with = "serde_bytes")]
@@ -64,7 +64,7 @@ pub(super) struct WireStart {
     pub(super) watch: Vec<u8>,
     pub(super) keyframes: Option<NonZeroU32>,
     pub(super) asker: u64,
-    /// The actions that led to the program, where it is the state of an episode.
+    /// The number of actions that led to the program, if it is a state of an episode.
     pub(super) steps: u64,
     /// The supervisor has the observations of the first state, and does not want them again.
     pub(super) is_observed: bool,
@@ -96,11 +96,11 @@ impl WireStart {
     }
 }
 
-/// What a worker answers. A `Steps` request is answered by one `Step` an action, then `Done` or
+/// A worker's answer. A `Steps` request is answered by one `Step` per action, then `Done` or
 /// `Broken`; every other request by one frame.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// The worker is up: the first frame that it sends.
+    /// The worker is up. This is the first frame that it sends.
     Ready,
     Started {
         state: [u8; 20],
@@ -114,7 +114,7 @@ pub(super) enum Reply {
     Value(WireValue),
     Identified([u8; 20]),
     Done,
-    /// Something is wrong with the steps that were held back. The session is of no use any more.
+    /// Something is wrong with the steps held back. The session is of no further use.
     Broken {
         kind: String,
         detail: String,
@@ -273,14 +273,14 @@ pub(super) fn actions(actions: &[u16]) -> Vec<ActionIndex> {
     actions.iter().copied().map(ActionIndex).collect()
 }
 
-/// Writes one frame in one `write` call where the sink takes it whole.
+/// Writes one frame, in one `write` call if the sink takes it whole.
 pub(super) fn send(sink: &mut impl Write, message: &impl Serialize) -> io::Result<()> {
     let mut frame = Vec::new();
     append(&mut frame, message)?;
     sink.write_all(&frame)
 }
 
-/// Puts a frame behind others.
+/// Appends a frame to others.
 pub(super) fn append(frames: &mut Vec<u8>, message: &impl Serialize) -> io::Result<()> {
     let start = frames.len();
     frames.extend([0; LENGTH_BYTES]);
@@ -291,11 +291,10 @@ pub(super) fn append(frames: &mut Vec<u8>, message: &impl Serialize) -> io::Resu
     Ok(())
 }
 
-/// The bytes that say how long a frame's body is.
+/// The number of bytes that give the length of a frame's body.
 pub(super) const LENGTH_BYTES: usize = 4;
 
-/// How long the body of a frame is that begins with these bytes; an error where nobody sends so
-/// much.
+/// Decodes the length of a frame's body; fails if no message is that long.
 pub(super) fn length(bytes: [u8; LENGTH_BYTES]) -> io::Result<usize> {
     let length = u32::from_le_bytes(bytes) as usize;
     if length > MESSAGE_BYTES_MAX {
@@ -310,7 +309,7 @@ pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result
     let mut bytes = [0; LENGTH_BYTES];
     source.read_exact(&mut bytes)?;
     let length = length(bytes)?;
-    // What the length says may be wrong: memory is taken as bytes come.
+    // The length may be wrong, so memory is allocated only as bytes arrive.
     let mut body = Vec::new();
     if source.take(length as u64).read_to_end(&mut body)? < length {
         return Err(io::ErrorKind::UnexpectedEof.into());
@@ -318,7 +317,7 @@ pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result
     postcard::from_bytes(&body).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
-/// Reads what a damaged worker or supervisor may send, for the fuzzer.
+/// Reads bytes as a damaged worker or supervisor may send them, for the fuzzer.
 #[doc(hidden)]
 pub fn fuzz_messages(content: &[u8]) {
     let mut source = content;
@@ -344,7 +343,7 @@ pub fn fuzz_messages(content: &[u8]) {
     }
 }
 
-/// Messages of every kind, for the fuzzer to begin with.
+/// Returns messages of every kind, as seeds for the fuzzer.
 #[doc(hidden)]
 pub fn fuzz_seeds() -> Vec<Vec<u8>> {
     fn sent(messages: &[impl Serialize]) -> Vec<u8> {

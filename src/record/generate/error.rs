@@ -4,22 +4,22 @@ use super::ProgramError;
 use crate::env::SessionError;
 use crate::model::{BenchmarkUri, Failure};
 
-/// Why a run did not come to its end. What was recorded of settled episodes stays.
+/// Why a run stopped early. What was recorded of settled episodes stays.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
-    /// A program cannot be had.
+    /// A program is not available.
     #[error(transparent)]
     Program(ProgramError),
     /// A session failed in a way that is not the compiler's.
     #[error(transparent)]
     Session(SessionError),
-    /// This machine keeps sessions from going on. A run that is taken up goes on with the episodes
-    /// that are not settled.
+    /// This machine keeps sessions from going on. A resumed run continues with the episodes that
+    /// are not settled.
     #[error("{0}; when that is over, the same command with --resume goes on")]
     Machine(SessionError),
-    /// The start of a program failed that had started before in this run: for want of memory, or of
-    /// time for its worker. A run that is taken up goes on with this episode.
+    /// The start of a program failed that had succeeded before in this run: for lack of memory, or
+    /// of time for its worker. A resumed run continues with this episode.
     #[error(
         "the start of {uri}, which started before in this run, failed twice ({}: {}): this machine may be \
          short of memory or too busy; when that is over, the same command with --resume goes on",
@@ -29,10 +29,10 @@ pub enum GenerateError {
     StartFailed {
         /// The program.
         uri: BenchmarkUri,
-        /// How it failed the second time.
+        /// The second failure.
         failure: Failure,
     },
-    /// The run is to have so many steps or states, and all its episodes are failed starts.
+    /// The run is to have so many steps or states, but all its episodes are failed starts.
     #[error(
         "the start of every benchmark of the run failed (`steplake query failed_starts` says how): \
          name others"

@@ -1,7 +1,7 @@
-//! Generating: playing the episodes of a [`Plan`] on many workers and recording them.
+//! Generating: plays the episodes of a [`Plan`] on many workers and records them.
 //!
-//! What a run leaves in the lake depends on its plan, less the number of jobs; see `schedule` for
-//! how, and [`Past`] for how an interrupted run is taken up.
+//! What a run leaves in the lake depends only on its plan, apart from the number of jobs;
+//! `schedule` ensures that. [`Past`] explains how an interrupted run is resumed.
 
 mod error;
 mod past;
@@ -29,21 +29,21 @@ use super::recording::Recording;
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Failure, StateId, Step};
 
-/// When a run is over. Of a run in several shards, steps and states are those of the shard alone.
+/// When a run is over. In a run with several shards, steps and states are those of one shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// After this many steps; the last episode is cut to fit.
     Steps(u64),
-    /// After the first episode, in order, with which the run has come to this many distinct states.
+    /// After the first episode, in order, with which the run has reached this many distinct states.
     States(u64),
-    /// After this many episodes, those of all shards together.
+    /// After this many episodes, counting those of all shards.
     Episodes(u64),
 }
 
-/// What a run does.
+/// The definition of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// The programs: episode `e` is about the `e mod B`-th.
+    /// The `B` programs: episode `e` uses number `e mod B`.
     pub benchmarks: Vec<BenchmarkUri>,
     /// The action space's name.
     pub action_space: String,
@@ -53,79 +53,80 @@ pub struct Plan {
     pub stop: Stop,
     /// The steps of an episode that nothing cuts short.
     pub episode_length: u32,
-    /// What every choice is drawn from.
+    /// The seed of every choice.
     pub seed: i64,
-    /// How many sessions play at a time. What is recorded does not depend on it.
+    /// Number of sessions that play at a time. What is recorded does not depend on it.
     pub jobs: usize,
-    /// Which of the episodes are played here.
+    /// The episodes that are played here.
     pub shard: Shard,
 }
 
 impl Plan {
-    /// How many of the run's first `episodes` fall to its shard.
+    /// Returns how many of the run's first `episodes` belong to its shard.
     pub fn own_episodes(&self, episodes: u64) -> u64 {
         Places::new(self).below(episodes)
     }
 
-    /// The program that an episode is about.
+    /// Returns the program of an episode.
     fn benchmark(&self, ordinal: u32) -> &BenchmarkUri {
         &self.benchmarks[ordinal as usize % self.benchmarks.len()]
     }
 }
 
-/// Why a program cannot be had, in one line for the user: what it is, why, and what to do. Whoever
-/// gives the programs knows the type, and can take it out of a [`GenerateError::Program`] again.
+/// Why a program is not available, in one line for the user: what it is, why, and what to do. The
+/// implementor of [`Programs`] knows the type, and can downcast the content of a
+/// [`GenerateError::Program`].
 pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where programs come from.
+/// A source of programs.
 pub trait Programs: Sync {
-    /// The program called `uri`.
+    /// Returns the program called `uri`.
     ///
     /// # Errors
     ///
-    /// What the source of the programs says.
+    /// Those of the source.
     fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError>;
 
-    /// The program's baselines, where an earlier run has left them.
+    /// Returns the program's baselines, if an earlier run has stored them.
     fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         let _ = benchmark;
         None
     }
 
-    /// Keeps the baselines of a program that has just started for later runs, if it can.
+    /// Stores the baselines of a program that has just started for later runs, if possible.
     fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
         let _ = (benchmark, baselines);
     }
 }
 
-/// Where a run stands; read it from any thread.
+/// The progress of a run; any thread may read it.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Steps made by this process.
     pub steps: AtomicU64,
     /// States that this process was the first to observe.
     pub states: AtomicU64,
-    /// Steps over which the compiler failed, and episodes that it failed to start.
+    /// Steps at which the compiler failed, and failed starts.
     pub failures: AtomicU64,
-    /// Episodes settled, those of an earlier process included.
+    /// Settled episodes, including those of an earlier process.
     pub episodes: AtomicU64,
 }
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// It came to its stop.
+    /// The run reached its stop.
     Complete,
-    /// It was asked to stop before.
+    /// The run was interrupted.
     Interrupted,
 }
 
 /// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until
 /// `interrupt`.
 ///
-/// A program whose first start in this run fails gives an episode without steps, and so do all its
-/// later episodes: the compiler is not asked again. Where a program has started before, a start
-/// that fails is tried once more in a fresh worker, and then ends the run.
+/// If a program's first start in this run fails, this episode and all later ones of the program
+/// have no steps: the compiler is not asked again. If a program has started before, a failing start
+/// is tried once more in a fresh worker, and then ends the run.
 ///
 /// # Errors
 ///
@@ -171,7 +172,7 @@ pub fn generate(
     }
 }
 
-/// How many bytes of programs are kept for their next episode.
+/// Bytes of programs that are kept for their next episodes.
 const CACHE_BYTES_MAX: usize = 256 << 20;
 
 struct Campaign<'a> {
@@ -200,12 +201,12 @@ struct Cache {
     bytes: usize,
 }
 
-/// A thread that panicked has left whole values behind: nothing here is changed in two steps.
+/// Ignores poisoning: a panic leaves whole values behind, since nothing here changes in two steps.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets nobody wait for a job that is gone, however it went.
+/// Wakes everybody who waits for a job when it ends, in whatever way.
 struct LastWord<'a>(&'a Campaign<'a>);
 
 impl Drop for LastWord<'_> {
@@ -218,7 +219,7 @@ impl Drop for LastWord<'_> {
 }
 
 impl Campaign<'_> {
-    /// Plays episodes until there are none left.
+    /// Plays episodes until none is left.
     fn work(&self) {
         let _last = LastWord(self);
         let session = self.environment.session();
@@ -263,15 +264,14 @@ impl Campaign<'_> {
         let mut board = lock(&self.board);
         let rows = board.schedule.take(played);
         self.progress.episodes.store(board.schedule.settled().into(), Ordering::Relaxed);
-        // The rows are pushed under the lock: what is durable of them is always a prefix of the
-        // run.
+        // Pushes the rows under the lock, so that the durable ones are always a prefix of the run.
         self.recording.shared().settle(rows)?;
         drop(board);
         self.settled.notify_all();
         Ok(())
     }
 
-    /// Plays one episode; `None` when it was interrupted.
+    /// Plays one episode; `None` if it was interrupted.
     fn play(
         &self,
         recorder: &mut Recorder,
@@ -305,8 +305,8 @@ impl Campaign<'_> {
         Ok(recorder.finish()?.map(|row| Played { row, states }))
     }
 
-    /// Starts an episode of the program called `uri`, unless its first start failed: the first
-    /// state, or how the compiler failed.
+    /// Starts an episode of the program called `uri`, unless its first start failed. Returns the
+    /// first state, or how the compiler failed.
     fn start(
         &self,
         recorder: &mut Recorder,
@@ -339,7 +339,7 @@ impl Campaign<'_> {
         if let Ok(state) = self.try_start(recorder, uri)? {
             return Ok(state);
         }
-        // The worker died of it: this is a fresh one.
+        // The first try killed the worker, so this one is fresh.
         let again = self.try_start(recorder, uri)?;
         again.map_err(|failure| GenerateError::StartFailed { uri: uri.clone(), failure })
     }
@@ -373,7 +373,8 @@ impl Campaign<'_> {
         }
     }
 
-    /// All actions of a random episode are known at once: they go to the worker in one batch.
+    /// Plays a random episode. All its actions are known at once, so they go to the worker in one
+    /// batch.
     fn play_random(
         &self,
         recorder: &mut Recorder,
@@ -403,7 +404,7 @@ impl Campaign<'_> {
         states: &mut Vec<StateId>,
     ) -> Result<(), SessionError> {
         let actions = self.actions();
-        // No other job plays this benchmark now: the schedule sees to it.
+        // The schedule ensures that no other job plays this benchmark now.
         let mut tried = lock(&self.board).tried.remove(uri).unwrap_or_default();
         let mut state = states[0];
         for _ in 0..steps_max {

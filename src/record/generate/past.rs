@@ -1,4 +1,4 @@
-//! What an interrupted run has left behind.
+//! What an interrupted run left behind.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,23 +11,22 @@ use super::{Places, Plan, Policy, Stop};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 use crate::store::{ScanColumns, StoreError, Table, Writer};
 
-/// Where an interrupted run stood. [`Past::default`] is that of a run that has just begun.
+/// How far an interrupted run came. [`Past::default`] is that of a new run.
 ///
 /// Settled episodes are a prefix of the run's shard, since they are settled and committed in order.
-/// Episodes beyond it may have left steps. Those are thrown away, and the episodes are played
-/// afresh: an action that is no pure function of the state may lead elsewhere this time, and no
-/// episode is to be put together from two.
+/// Later episodes may have left steps. Those are discarded, and the episodes are played afresh: an
+/// action that is not a pure function of the state may lead elsewhere this time, and no episode may
+/// be put together from two.
 #[derive(Debug, Default)]
 pub struct Past {
     pub(super) settled: u32,
     pub(super) steps: u64,
-    /// The distinct states of the settled episodes; kept only where the plan's stop is about
+    /// The distinct states of the settled episodes; kept only if the plan stops at a number of
     /// states.
     pub(super) states: HashSet<StateId>,
-    /// What the settled episodes tried; kept only for the policy that looks at it.
+    /// What the settled episodes tried; kept only for the policy that uses it.
     pub(super) tried: HashMap<BenchmarkUri, Tried>,
-    /// All settled episodes from the one at this place on are failed starts of programs that never
-    /// started.
+    /// From this place on, all settled episodes are failed starts of programs that never started.
     pub(super) failed_starts_from: u32,
     /// Which programs started, and how the start of the others failed.
     pub(super) starts: HashMap<BenchmarkUri, First>,
@@ -42,19 +41,19 @@ struct Visited {
 }
 
 impl Past {
-    /// How many episodes of the run are settled.
+    /// Returns how many episodes of the run are settled.
     pub fn episodes(&self) -> u32 {
         self.settled
     }
 
-    /// Takes back what the open episodes of `run` left in the lake, and reads what the settled ones
-    /// did. A [`Recording`](crate::record::Recording) of the run begins after this, since it reads
-    /// what the lake knows.
+    /// Discards what the open episodes of `run` left in the lake, and reads what the settled ones
+    /// did. Must precede the [`Recording`](crate::record::Recording) of the run, which reads what
+    /// the lake knows.
     ///
     /// # Errors
     ///
-    /// [`StoreError::RunHasGaps`] when episodes of the run were taken back, or lost in a repair;
-    /// what the store says about files that cannot be read, or written.
+    /// [`StoreError::RunHasGaps`] if episodes of the run were retracted, or lost in a repair;
+    /// errors of the store when it reads or writes files.
     pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, StoreError> {
         demand_all_there(writer, run, plan)?;
         writer.discard_open(run)?;
@@ -81,7 +80,7 @@ impl Past {
         Ok(past)
     }
 
-    /// Takes the episodes of a batch into account; the failed starts among them go to `failed`.
+    /// Reads the episodes of a batch; the failed starts among them go to `failed`.
     fn read_episodes(
         &mut self,
         batch: &RecordBatch,
@@ -104,7 +103,7 @@ impl Past {
             match outcomes.value(row).parse() {
                 Ok(EpisodeOutcome::Failed(kind)) if steps.value(row) == 0 => {
                     let detail = details.value(row).to_owned();
-                    // Beside an episode of the program that started, this one says nothing.
+                    // A started episode of the same program takes precedence.
                     self.starts.entry(uri).or_insert(First::Failed(Failure { kind, detail }));
                     failed.push(id.ordinal());
                 }
@@ -116,14 +115,13 @@ impl Past {
         }
     }
 
-    /// Notes that an episode is of a program that starts.
+    /// Notes that the program of an episode starts.
     fn note_start(&mut self, ordinal: u32, plan: &Plan) {
         let after = Places::new(plan).place(ordinal) + 1;
         self.failed_starts_from = self.failed_starts_from.max(after);
     }
 
-    /// Takes the steps of a batch into account; for the policy that looks back, they go to
-    /// `visited`.
+    /// Reads the steps of a batch; for the policy that looks back, they go to `visited`.
     fn read_steps(
         &mut self,
         batch: &RecordBatch,
@@ -156,8 +154,8 @@ impl Past {
     }
 
     /// Notes which action was tried in which state. The rows of an episode come in any order: what
-    /// a seal or [`Writer::discard_open`] leaves of a frame stands behind what was appended after
-    /// it.
+    /// a seal or [`Writer::discard_open`] leaves of a frame stands behind rows that were appended
+    /// later.
     fn note_tries(&mut self, mut visited: Vec<Visited>, plan: &Plan, actions: u16) {
         visited.sort_unstable_by_key(|step| (step.ordinal, step.index));
         for pair in visited.windows(2) {
@@ -173,7 +171,8 @@ impl Past {
     }
 }
 
-/// Refuses a run that lacks episodes which it recorded: it would not go on from where it stood.
+/// Refuses a run that lacks some of its recorded episodes: it would not go on from where it
+/// stopped.
 fn demand_all_there(writer: &Writer, run: RunId, plan: &Plan) -> Result<(), StoreError> {
     let snapshot = writer.lake().snapshot()?;
     let gaps = |what| StoreError::RunHasGaps { path: snapshot.path().to_owned(), run, what };
@@ -192,7 +191,7 @@ fn demand_all_there(writer: &Writer, run: RunId, plan: &Plan) -> Result<(), Stor
     Ok(())
 }
 
-/// A column that was asked for by this name.
+/// Returns a requested column by its name.
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a dyn Array {
     batch.column_by_name(name).expect("a scan has the columns that were asked for").as_ref()
 }

@@ -1,4 +1,4 @@
-//! How actions are chosen. Every choice is a function of the run's seed, the episode's ordinal and,
+//! The choice of actions. Every choice is a function of the run's seed, the episode's ordinal and,
 //! for `explore`, of what earlier episodes of the same benchmark tried.
 
 use std::collections::HashMap;
@@ -10,18 +10,18 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::model::{ActionIndex, StateId};
 
-/// How the actions of an episode are chosen.
+/// How to choose the actions of an episode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Policy {
-    /// Each action with equal chance.
+    /// All actions with equal probability.
     Random,
-    /// Each action that was not yet tried in the present state with equal chance; when all were,
-    /// each.
+    /// All actions not yet tried in the current state with equal probability; all actions once
+    /// every one was tried.
     Explore,
 }
 
 impl Policy {
-    /// The word that stands in the lake.
+    /// Returns the name of the policy in the lake.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Random => "random",
@@ -46,7 +46,7 @@ impl FromStr for Policy {
     }
 }
 
-/// The source of an episode's choices. `ChaCha` gives the same stream on every machine and in every
+/// The random numbers of an episode. `ChaCha` gives the same stream on every machine and in every
 /// version.
 #[derive(Debug)]
 pub(in crate::record) struct Dice(ChaCha8Rng);
@@ -58,12 +58,13 @@ impl Dice {
         Self(ChaCha8Rng::from_seed(*hasher.finalize().as_bytes()))
     }
 
-    /// Any number.
+    /// Returns any number.
     pub(in crate::record) fn draw(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `bound`, by multiplication: the chances differ by less than `bound / 2^64`.
+    /// Returns a number below `bound`, by multiplication: probabilities differ by less than `bound
+    /// / 2^64`.
     pub(super) fn below(&mut self, bound: u16) -> u16 {
         let scaled = (u128::from(self.draw()) * u128::from(bound)) >> 64;
         u16::try_from(scaled).expect("it is below a u16")
@@ -75,14 +76,14 @@ impl Dice {
 pub(super) struct Tried(HashMap<StateId, Box<[u64]>>);
 
 impl Tried {
-    /// Notes a try.
+    /// Notes that an action was tried.
     pub(super) fn note(&mut self, state: StateId, action: ActionIndex, actions: u16) {
         let words = usize::from(actions).div_ceil(64);
         let bits = self.0.entry(state).or_insert_with(|| vec![0; words].into());
         bits[usize::from(action.0) / 64] |= 1 << (action.0 % 64);
     }
 
-    /// An action that was not tried in `state`, or any if all were.
+    /// Returns an action that was not tried in `state`, or any if all were.
     pub(super) fn choose(&self, state: StateId, actions: u16, dice: &mut Dice) -> ActionIndex {
         let Some(bits) = self.0.get(&state) else { return ActionIndex(dice.below(actions)) };
         let is_new = |&action: &u16| bits[usize::from(action) / 64] >> (action % 64) & 1 == 0;

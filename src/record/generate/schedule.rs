@@ -1,10 +1,12 @@
-//! Which episode is played next, and when a run is over. Pure: no sessions, no clock, no threads.
+//! Decides which episode is played next, and when a run is over. Pure: no sessions, no clock, no
+//! threads.
 //!
-//! Episodes are numbered; episode `e` is about benchmark `e mod B`. They are played in any order
-//! that the workers manage, but *settled* in the order of their numbers, and the run stops at the
-//! first settled episode that fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
+//! Episodes are numbered; episode `e` uses benchmark `e mod B`. They are played in any order, but
+//! *settled* in the order of their numbers, and the run stops at the first settled episode that
+//! fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
 //!
-//! Where a run has several shards, the episodes of this one count: each has a *place* among them.
+//! In a run with several shards, only the episodes of this shard count: each has a *place* among
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -12,11 +14,11 @@ use super::{Past, Places, Plan, Policy, Stop};
 use crate::model::StateId;
 use crate::store::EpisodeRow;
 
-/// How far ahead of the oldest unsettled episode others may be played, for each job. What is played
-/// beyond the stop of a run is thrown away, so few are where the stop may come before them. Of
-/// those that the run is sure to need there are enough to keep the other jobs busy for the minute
-/// that it may take to find out whose fault a failure is; but not more, since a resumed run plays
-/// what did not settle again.
+/// How many episodes per job may be played ahead of the oldest unsettled one. Episodes beyond the
+/// stop of a run are discarded, so few are played ahead if the stop may come before them. Of those
+/// that the run is sure to need, there are enough to keep the other jobs busy for the minute that
+/// it may take to find the cause of a failure; but not more, since a resumed run plays unsettled
+/// episodes again.
 const AHEAD_PER_JOB: u32 = 4;
 const AHEAD_PER_JOB_SURE: u32 = 256;
 
@@ -24,33 +26,33 @@ const AHEAD_PER_JOB_SURE: u32 = 256;
 #[derive(Debug)]
 pub(super) struct Played {
     pub(super) row: EpisodeRow,
-    /// The states that it came to, in order, the initial one included; none where the start failed.
+    /// The states that it reached, in order, including the initial one; none if the start failed.
     pub(super) states: Vec<StateId>,
 }
 
-/// What a job does next.
+/// What a job has to do next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Play this episode, with at most so many steps.
+    /// Play this episode, with at most `steps_max` steps.
     Play { ordinal: u32, steps_max: u32 },
     /// Ask again when something has settled.
     Wait,
-    /// There is nothing left to do.
+    /// Nothing is left to do.
     Finished,
 }
 
 #[derive(Debug)]
 pub(super) struct Schedule {
     places: Places,
-    /// In episodes of the shard.
+    /// The stop, in episodes of the shard.
     stop: Stop,
     episode_length: u32,
-    /// Places after which each benchmark has come.
+    /// Number of places after which each benchmark has come.
     round: u32,
-    /// Episodes of one benchmark wait for each other.
+    /// Whether episodes of one benchmark wait for each other.
     serial: bool,
     jobs: u32,
-    /// All places below are settled.
+    /// All places below this one are settled.
     settled: u32,
     /// The places that are being played or wait to be settled.
     given: BTreeSet<u32>,
@@ -63,7 +65,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// The schedule of what is left of `plan` after its `past`.
+    /// Returns the schedule of what is left of `plan` after its `past`.
     pub(super) fn new(plan: &Plan, past: Past) -> Self {
         let places = Places::new(plan);
         let mut schedule = Self {
@@ -88,7 +90,7 @@ impl Schedule {
         schedule
     }
 
-    /// How many episodes are settled.
+    /// Returns how many episodes are settled.
     pub(super) fn settled(&self) -> u32 {
         self.settled
     }
@@ -101,7 +103,7 @@ impl Schedule {
         }
     }
 
-    /// True when no program of the run starts, so that its stop cannot be reached.
+    /// Returns whether no program of the run starts, so that its stop cannot be reached.
     pub(super) fn nothing_starts(&self) -> bool {
         let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
         !can_end && self.settled - self.failed_starts_from >= self.round
@@ -125,12 +127,12 @@ impl Schedule {
         Next::Wait
     }
 
-    /// How many places from the oldest unsettled one on may be played.
+    /// Returns how many places from the oldest unsettled one on may be played.
     fn ahead(&self) -> u32 {
         let most = self.jobs.saturating_mul(AHEAD_PER_JOB_SURE);
         let Stop::States(states) = self.stop else { return most };
         let missing = states.saturating_sub(self.states.len() as u64);
-        // No episode comes to more states than its steps and one.
+        // An episode reaches at most one state more than it has steps.
         let sure = missing.div_ceil(u64::from(self.episode_length) + 1);
         let least = self.jobs.saturating_mul(AHEAD_PER_JOB);
         u32::try_from(sure).unwrap_or(u32::MAX).clamp(least, most)
@@ -143,8 +145,8 @@ impl Schedule {
             })
     }
 
-    /// How long the episode may be, or `None` while that depends on episodes that are being played.
-    /// A run of so many steps ends with an episode that is cut to fit.
+    /// Returns how long the episode may be, or `None` while that depends on episodes being played.
+    /// A run with a number of steps ends with an episode that is cut to fit.
     fn steps_max(&self, place: u32) -> Option<u32> {
         let Stop::Steps(steps) = self.stop else { return Some(self.episode_length) };
         let full = u64::from(self.episode_length);
@@ -161,7 +163,7 @@ impl Schedule {
         }
     }
 
-    /// Takes an episode that was played, and gives out the rows that have become settled, in order.
+    /// Takes a played episode, and returns the rows that are now settled, in order.
     pub(super) fn take(&mut self, played: Played) -> Vec<EpisodeRow> {
         self.played.insert(self.places.place(played.row.id.ordinal()), played);
         let mut rows = Vec::new();
@@ -183,7 +185,7 @@ impl Schedule {
         rows
     }
 
-    /// Lets no further episode begin.
+    /// Keeps further episodes from starting.
     pub(super) fn abandon(&mut self) {
         self.over = true;
     }
@@ -211,8 +213,8 @@ mod tests {
         }
     }
 
-    /// An episode that ends early when its ordinal says so, and comes to states that others come
-    /// to.
+    /// Returns an episode that ends early for some ordinals, and reaches states that others reach
+    /// too.
     fn play(ordinal: u32, steps_max: u32) -> Played {
         let steps = if ordinal % 4 == 1 { steps_max.min(3) } else { steps_max };
         let state = |step: u32| {
@@ -233,7 +235,8 @@ mod tests {
         Played { row, states: (0..=steps).map(state).collect() }
     }
 
-    /// Plays a plan, finishing the episodes in an order drawn from `order`; what settled, in order.
+    /// Plays a plan, finishing the episodes in an order drawn from `order`. Returns what settled,
+    /// in order.
     fn settled(plan: &Plan, order: &[usize]) -> Vec<(u32, u32)> {
         let mut schedule = Schedule::new(plan, Past::default());
         let (mut running, mut rows, mut turn) = (Vec::new(), Vec::new(), 0);
@@ -286,7 +289,7 @@ mod tests {
 
     #[test]
     fn jobs_play_all_that_is_sure_to_be_needed_while_one_episode_lasts() {
-        // An episode comes to at most 11 states.
+        // An episode reaches at most 11 states.
         for (states, ahead) in [(11 * 100, 100), (11 * 100 + 1, 101), (1, 8), (1 << 40, 512)] {
             let mut schedule =
                 Schedule::new(&plan(Stop::States(states), Policy::Random, 2), Past::default());
@@ -312,7 +315,7 @@ mod tests {
             let mut schedule = Schedule::new(&plan(stop, Policy::Random, 2), Past::default());
             assert_eq!(schedule.next(), Next::Play { ordinal: 0, steps_max: 10 });
             assert_eq!(schedule.take(play(0, 10)).len(), 1);
-            // Played ahead, they are not settled.
+            // Failed starts that were played ahead are not settled.
             for ordinal in [4, 3, 5, 2] {
                 assert!(
                     schedule.take(failed_start(ordinal)).is_empty() && !schedule.nothing_starts()

@@ -1,4 +1,4 @@
-//! Runs that several machines play, each its own episodes.
+//! Runs that several machines play, each some of the episodes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,9 +8,9 @@ use super::{Plan, Policy};
 /// The part of a run that one machine plays.
 ///
 /// Of `count` shards, number `index` has the episodes whose number is `index` modulo `count`. For a
-/// policy that looks at earlier episodes of the same benchmark, the number of the benchmark takes
-/// the place of the episode's: such episodes stay together. So the shards of a run have no episode
-/// in common, and together they have all of them.
+/// policy that looks at earlier episodes of the same benchmark, the number of the benchmark is used
+/// in place of the episode's, so that such episodes stay together. The shards of a run have no
+/// episode in common, and together they have all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shard {
     index: u32,
@@ -18,25 +18,25 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// The run in one piece.
+    /// The whole run as one shard.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// Number `index`, from 0, of `count` shards; none where there is no such shard.
+    /// Returns shard number `index`, from 0, of `count`; none if there is no such shard.
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count).then_some(Self { index, count })
     }
 
-    /// Its number, from 0.
+    /// Returns the number of the shard, from 0.
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How many there are.
+    /// Returns how many shards there are.
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// How many of `0..bound` fall to this shard.
+    /// Returns how many of `0..bound` belong to this shard.
     fn share_of(self, bound: u64) -> u64 {
         bound.saturating_sub(self.index.into()).div_ceil(self.count.into())
     }
@@ -63,12 +63,12 @@ impl FromStr for Shard {
     }
 }
 
-/// The episodes of a shard in their order: the one at each place, from 0, and the place of each.
+/// The episodes of a shard in their order: maps places, from 0, to episodes and back.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Places {
     shard: Shard,
     benchmarks: u64,
-    /// The benchmarks that the shard has for itself, where it goes by benchmark.
+    /// The number of the shard's benchmarks, if it is chosen by benchmark.
     own: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl Places {
         Self { shard, benchmarks, own }
     }
 
-    /// The episode at a place.
+    /// Returns the episode at a place.
     pub(super) fn ordinal(&self, place: u32) -> u32 {
         let (index, count) = (u64::from(self.shard.index), u64::from(self.shard.count));
         let place = u64::from(place);
@@ -90,7 +90,7 @@ impl Places {
         u32::try_from(ordinal).unwrap_or(u32::MAX)
     }
 
-    /// The place of an episode of this shard.
+    /// Returns the place of an episode of this shard.
     pub(super) fn place(&self, ordinal: u32) -> u32 {
         let (ordinal, count) = (u64::from(ordinal), u64::from(self.shard.count));
         let place = match self.own {
@@ -100,7 +100,7 @@ impl Places {
         u32::try_from(place).expect("an episode of the shard has a place before its number")
     }
 
-    /// How many of the run's first `episodes` fall to the shard.
+    /// Returns how many of the run's first `episodes` belong to the shard.
     pub(super) fn below(&self, episodes: u64) -> u64 {
         match self.own {
             Some(own) => {
@@ -111,8 +111,8 @@ impl Places {
         }
     }
 
-    /// After so many places each of the shard's benchmarks has come; where the shard goes by
-    /// benchmark, each has come once.
+    /// Returns the number of places after which each of the shard's benchmarks has come; exactly
+    /// once each, if the shard is chosen by benchmark.
     pub(super) fn round(&self) -> u32 {
         u32::try_from(self.own.unwrap_or(self.benchmarks)).unwrap_or(u32::MAX)
     }

@@ -1,4 +1,4 @@
-//! Folders that become copies of what is published, and what keeps them from it.
+//! Folders that become copies of a published lake, and what prevents that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::support::{
     put, receive, receive_on, record, rows, send, send_plainly, wait,
 };
 
-/// A place with two versions, and the lake that they are of.
+/// Makes a place with two versions, and their lakes.
 fn two_versions(
     folder: &std::path::Path,
 ) -> (Arc<object_store::memory::InMemory>, Remote, Lake, Lake) {
@@ -39,7 +39,7 @@ fn an_older_copy_is_brought_up_and_back() {
     receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
     let there = Lake::open(&into).unwrap();
     assert_same(&first, &there);
-    // Who reads the old one reads on.
+    // A reader of the old copy reads on.
     let reader = there.snapshot().unwrap();
     let before = rows(&there, Table::Steps);
     let fetched = receive(&remote, &into).unwrap();
@@ -53,7 +53,7 @@ fn an_older_copy_is_brought_up_and_back() {
     receive_on(Disk::default(), &remote, Some(1), &into).unwrap();
     assert_same(&first, &there);
     assert_eq!(there.sealed().unwrap().history().len(), 1, "a copy has one snapshot");
-    // Again: nothing is missing.
+    // A second fetch finds nothing missing.
     assert_eq!(receive_on(Disk::default(), &remote, Some(1), &into).unwrap().files_fetched, 0);
 }
 
@@ -90,11 +90,11 @@ fn what_was_done_in_a_copy_is_not_lost() {
     let own = lake(&folder.path().join("own"));
     record(&own, 5, 1);
     refused(&own, "not made by a fetch");
-    // Derived tables are made of what came.
+    // Derived tables are made from what was fetched.
     let derived = copy("derived");
     derive(&derived);
     receive(&remote, derived.path()).unwrap();
-    // A lake with nothing in it has nothing to lose.
+    // An empty lake has nothing to lose.
     receive(&remote, lake(&folder.path().join("empty")).path()).unwrap();
     let notes = folder.path().join("notes");
     std::fs::create_dir(&notes).unwrap();
@@ -121,13 +121,13 @@ fn a_flipped_bit_in_any_object_is_told_of() {
         flipped[usize::try_from(bytes).unwrap() / 2] ^= 4;
         put(&store, &path, flipped.into());
         let name = path.filename().unwrap();
-        // What an earlier try brought would not be looked at again.
+        // What an earlier try fetched would not be checked again.
         let _ = std::fs::remove_dir_all(into.join("fetching"));
         match receive(&remote, &into) {
             Err(RemoteError::Damaged { object, .. }) => assert!(object.ends_with(name), "{object}"),
-            // What a manifest says for people is not compared with anything.
+            // Nothing checks the parts of a manifest that are for people.
             other if path.as_ref().contains("manifests") => drop(other),
-            // The list of the version that is not fetched.
+            // This is the list of the version that is not fetched.
             Ok(_) if path.as_ref().contains("lists") => {}
             other => panic!("{path}: {other:?}"),
         }
@@ -177,12 +177,12 @@ fn each_failing_reading_leaves_the_older_copy() {
     assert_same(&here, &there);
 }
 
-/// A disk on which operation number `last` fails, and all after it: as if the power had gone.
+/// Returns a disk on which operation number `last` and all later ones fail, as in a power cut.
 fn failing(last: usize) -> Disk {
     failing_of(last, Arc::default())
 }
 
-/// The same, which counts.
+/// Does the same as [`failing`], and counts the operations.
 fn failing_of(last: usize, count: Arc<AtomicUsize>) -> Disk {
     Disk::with_faults(move |operation| {
         if matches!(operation, Operation::Open(_) | Operation::Read(..)) {

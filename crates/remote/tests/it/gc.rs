@@ -1,4 +1,4 @@
-//! Letting go of versions and objects.
+//! Deletes versions and objects.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ fn what_no_version_names_goes_once_it_is_old() {
         0,
         "nothing goes so young"
     );
-    // A clock that is ahead says otherwise, and the store's decides.
+    // A clock that is ahead disagrees, but the store's decides.
     let ahead = place_at(&store, &times, None, 30 * 24 * 3_600_000);
     assert_eq!(wait(gc(&ahead, None, Duration::ZERO)).unwrap().objects, 0);
     times.pass(Duration::from_mins(1));
@@ -61,7 +61,7 @@ fn what_no_version_names_goes_once_it_is_old() {
     let error = receive_on(Disk::default(), &remote, Some(9), &into).unwrap_err();
     assert!(matches!(error, RemoteError::NoVersion { wanted: 9, .. }), "{error}");
 
-    // Its number is not given again, nor those that collections took.
+    // Neither its number nor those of collections are reused.
     record(&here, 3, 1);
     assert_eq!(version(&send_plainly(&remote, &here)), 5);
     let numbers = wait(remote.versions()).unwrap();

@@ -1,4 +1,4 @@
-//! What publishing and fetching come to, on stores in memory and with faults.
+//! Publishing and fetching on stores in memory and with faults.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod fetching;

@@ -1,4 +1,4 @@
-//! What a publication makes, also where it is cut short at any operation.
+//! Publications, also those cut short at any operation.
 
 use steplake::store::{Disk, Keep, Lake, Subject, Table};
 use steplake_remote::RemoteError;
@@ -70,7 +70,7 @@ fn what_is_taken_back_is_not_published_again() {
     assert_same(&here, &fetched.lake);
     assert!(rows(&fetched.lake, Table::Benchmarks).iter().all(|row| !row.contains("toy-v0/1")));
     assert_eq!(fetched.lake.sealed().unwrap().retractions().len(), 1);
-    // Who still has the rows does not bring them back.
+    // A lake that still has the rows does not bring them back.
     let older = folder.path().join("older");
     let fetched = receive_on(Disk::default(), &remote, Some(1), &older).unwrap();
     let error = send(&remote, &fetched.lake, &Settings::default()).unwrap_err();
@@ -78,7 +78,7 @@ fn what_is_taken_back_is_not_published_again() {
     let merge = Settings { merge: true, ..Settings::default() };
     let merged = send(&remote, &fetched.lake, &merge).unwrap();
     assert_eq!(merged, Outcome::There { version: 2 });
-    // Also where the lake itself has forgotten what it had.
+    // The same holds if the lake itself has forgotten what it had.
     here.maintenance().unwrap().expire(Keep::Newest(std::num::NonZeroU64::MIN)).unwrap();
     let gone = send_plainly(&remote, &here);
     assert_eq!(gone, Outcome::There { version: 2 });
@@ -114,7 +114,7 @@ fn each_failing_operation_leaves_versions_whole() {
                 Err(RemoteError::Store { .. }) => {}
                 Err(other) => panic!("operation {at}: {other}"),
             }
-            // Where the answer to the last operation was lost, the version is there all the same.
+            // If the answer to the last operation was lost, the version exists all the same.
             if newest.manifest.version == 1 {
                 assert!(outcome.is_err());
                 assert_eq!(version(&send_plainly(&remote, &here)), 2);
@@ -160,7 +160,7 @@ fn what_is_damaged_there_is_sent_again() {
     put(&store, path, flipped.into());
     let there = folder.path().join("there");
     receive(&remote, &there).unwrap_err();
-    // What is there is not touched: who fetches the older version is told as before.
+    // Existing objects are not touched: a fetch of the older version fails as before.
     let settings = Settings { read_back: true, ..Settings::default() };
     let Outcome::Published(sent) = send(&remote, &here, &settings).unwrap() else {
         panic!("it is mended")
@@ -212,7 +212,7 @@ fn an_address_is_gone_on_with_past_a_damaged_version() {
         let said = error.to_string();
         assert!(said.contains(path.filename().unwrap()), "{said}");
         assert!(said.contains("--replace-damaged"), "{said}");
-        // The versions are listed all the same.
+        // The versions are still listed.
         let versions = wait(remote.versions()).unwrap();
         let readable = versions.iter().map(|it| (it.0, it.1.is_ok())).collect::<Vec<_>>();
         assert_eq!(readable, [(1, true), (2, damaged.contains("lists"))]);
@@ -220,9 +220,9 @@ fn an_address_is_gone_on_with_past_a_damaged_version() {
         let settings = Settings { replace_damaged: true, ..Settings::default() };
         assert_eq!(version(&send(&remote, &here, &settings).unwrap()), 3);
         assert_same(&here, &receive(&remote, &folder.join("there")).unwrap().lake);
-        // Where nothing is damaged, it changes nothing.
+        // Without damage, the option changes nothing.
         assert_eq!(send(&remote, &here, &settings).unwrap(), Outcome::There { version: 3 });
-        // What cannot be read is no reason to keep it.
+        // An unreadable version is not kept for that.
         let one = std::num::NonZeroU64::new(1);
         assert_eq!(wait(gc(&remote, one, AGE)).unwrap().versions, 2);
         assert_eq!(wait(remote.versions()).unwrap().len(), 1);
@@ -269,7 +269,7 @@ fn only_what_is_sealed_is_merged_and_published() {
     assert_eq!(version(&send(&remote, &other, &merge).unwrap()), 2);
     let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
     assert_eq!(rows(&there, Table::Episodes).len(), 3 + sealed);
-    // All that is sealed is there, and merging shows it.
+    // Everything sealed is there, and merging shows it.
     assert_eq!(send(&remote, &other, &merge).unwrap(), Outcome::There { version: 2 });
 }
 

@@ -1,4 +1,4 @@
-//! Publishers and collections at once, in any order of their operations: nothing is lost.
+//! Concurrent publishers and collections, in any order of their operations, lose nothing.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
@@ -23,17 +23,17 @@ use crate::support::{
     place_at, place_in, put, receive, receive_on, record, send, send_plainly, wait,
 };
 
-/// What comes next.
+/// The next event.
 #[derive(Debug, Clone, Copy)]
 enum Next {
-    /// This party goes on by one operation.
+    /// This party performs one operation.
     Party(usize),
     /// Time passes.
     Pass(Duration),
 }
 
-/// Lets parties go on by one operation at a time, in turns that `order` says, and then one after
-/// the other.
+/// Lets parties perform one operation at a time, in the order of `order`, and then finishes them
+/// one after another.
 fn interleave<T>(
     parties: Vec<Pin<Box<dyn Future<Output = T> + '_>>>,
     order: impl IntoIterator<Item = Next>,
@@ -61,7 +61,7 @@ fn interleave<T>(
     parties.into_iter().map(|(_, ended)| ended.expect("all have ended")).collect()
 }
 
-/// How a party ended.
+/// The result of a party.
 #[derive(Debug)]
 enum Ended {
     Publisher(Result<Outcome, RemoteError>),
@@ -72,7 +72,7 @@ async fn publisher(remote: &Remote, lake: &Lake, settings: &Settings) -> Ended {
     Ended::Publisher(publish(remote, lake, settings, &ProgressBar::hidden()).await)
 }
 
-/// A collection, and another one.
+/// Runs two collections in a row.
 async fn collections(remote: &Remote, keep: Option<NonZeroU64>) -> Ended {
     let mut done = Vec::new();
     for _ in 0..2 {
@@ -84,7 +84,7 @@ async fn collections(remote: &Remote, keep: Option<NonZeroU64>) -> Ended {
     Ended::Collections(Ok(done))
 }
 
-/// A publication that is cut short before its version is there: all that it sent is left.
+/// Cuts a publication short before its version exists, and leaves all that it sent.
 fn leave(store: &Arc<InMemory>, times: &Arc<Times>, lake: &Lake) {
     let (rehearsal, _) = memory();
     for (path, _) in objects(store) {
@@ -99,7 +99,7 @@ fn leave(store: &Arc<InMemory>, times: &Arc<Times>, lake: &Lake) {
     assert!(matches!(error, RemoteError::Store { .. }), "{error}");
 }
 
-/// Fetches all versions that are there, each whole, and gives the episodes of the newest.
+/// Fetches all versions, each complete, and returns the episodes of the newest.
 fn demand_whole(remote: &Remote, folder: &Path) -> BTreeSet<(String, u32)> {
     let mut newest = BTreeSet::new();
     for (number, manifest) in wait(remote.versions()).unwrap() {
@@ -140,11 +140,11 @@ proptest! {
         shared in any::<bool>(),
         published in any::<bool>(),
         merge in any::<bool>(),
-        // Whether the second has something of its own.
+        // Whether the second lake has something of its own.
         own in any::<bool>(),
         // How long ago publications were cut short.
         left_hours in prop_oneof![Just(0_u64), Just(23), Just(40), Just(24 * 8)],
-        // How far the clocks of the machines are off.
+        // How far the machines' clocks are off.
         ahead_days in prop::array::uniform3(prop_oneof![4 => Just(0_i64), 1 => -9..9_i64]),
         keep in prop::option::of(1..3_u64),
     ) {
@@ -185,7 +185,7 @@ proptest! {
             match ended {
                 Ended::Publisher(Ok(_)) => wanted.extend(episodes(lake)),
                 Ended::Publisher(Err(RemoteError::Diverged { .. })) => prop_assert!(!merge && own),
-                // It paused so long that what it had just sent was gone when it looked.
+                // It paused so long that what it had just sent was gone when it checked.
                 Ended::Publisher(Err(RemoteError::Arrival { .. })) | Ended::Collections(Ok(_)) => {}
                 other => panic!("{other:?}"),
             }
@@ -195,7 +195,7 @@ proptest! {
     }
 }
 
-/// An old version, what a cut publication of the lake left long ago, and the lake.
+/// Makes an old version, the objects that a cut publication left long ago, and the lake.
 fn left_long_ago(folder: &Path) -> (Arc<InMemory>, Arc<Times>, Lake) {
     let (store, _) = memory();
     let times = Arc::<Times>::default();
@@ -208,7 +208,7 @@ fn left_long_ago(folder: &Path) -> (Arc<InMemory>, Arc<Times>, Lake) {
     (store, times, here)
 }
 
-/// Two parties: the second pauses after `pause` of its operations until the first is done.
+/// Orders two parties: the second pauses after `pause` of its operations until the first is done.
 fn with_pause(pause: usize) -> impl Iterator<Item = Next> {
     let before = std::iter::repeat_n(Next::Party(1), pause);
     before.chain(std::iter::repeat_n(Next::Party(0), 400))
@@ -261,7 +261,7 @@ fn a_publication_that_pauses_for_a_week_names_nothing_that_was_deleted() {
         );
         match &ended[1] {
             Ended::Publisher(Ok(Outcome::Published(_))) => {}
-            // It paused between sending something and looking whether it is there.
+            // It paused between sending something and checking that it arrived.
             Ended::Publisher(Err(RemoteError::Arrival { .. })) => {
                 send_plainly(&places[1], &here);
             }
@@ -287,7 +287,7 @@ fn who_lacks_something_is_told_what_to_type() {
         panic!("it has something of its own")
     };
     assert!(sent.version == 2 && sent.merged);
-    // Both have all of theirs there by now; merging shows it.
+    // By now everything of both is there; merging shows it.
     for lake in &lakes {
         assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::There { version: 2 });
     }

@@ -1,4 +1,4 @@
-//! What several tests need: small lakes, and stores that fail or wait.
+//! Shared by several tests: small lakes, and stores that fail or wait.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -49,18 +49,18 @@ pub(crate) fn toy_identity() -> Identity {
     identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap()
 }
 
-/// A new lake in a folder.
+/// Creates a lake in a folder.
 pub(crate) fn lake(path: &FilePath) -> Lake {
     Lake::create(path, &toy_identity()).unwrap()
 }
 
-/// Records a run of its own, and seals it.
+/// Records a new run, and seals it.
 pub(crate) fn record(lake: &Lake, seed: i64, episodes: u64) {
     record_unsealed(lake, seed, episodes);
     lake.writer().unwrap().seal().unwrap();
 }
 
-/// Records a run of its own.
+/// Records a new run.
 pub(crate) fn record_unsealed(lake: &Lake, seed: i64, episodes: u64) {
     let environment = ToyEnvironment::default();
     let plan = Plan {
@@ -89,7 +89,7 @@ pub(crate) fn derive(lake: &Lake) {
     dedup(&mut lake.maintenance().unwrap(), DedupSettings::default(), &mut |_, _| {}).unwrap();
 }
 
-/// The rows of a table as text, sorted.
+/// Returns the rows of a table as text, sorted.
 pub(crate) fn rows(lake: &Lake, table: Table) -> Vec<String> {
     let snapshot = lake.snapshot().unwrap();
     let mut rows = Vec::new();
@@ -103,7 +103,7 @@ pub(crate) fn rows(lake: &Lake, table: Table) -> Vec<String> {
     rows
 }
 
-/// Asserts that two lakes hold the same rows, and tell of the same runs.
+/// Asserts that two lakes hold the same rows and runs.
 pub(crate) fn assert_same(one: &Lake, other: &Lake) {
     for table in Table::ALL {
         assert_eq!(rows(one, table), rows(other, table), "{table}");
@@ -116,7 +116,7 @@ pub(crate) fn assert_sound(lake: &Lake) {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
 }
 
-/// The episodes of a lake, by their runs' names.
+/// Returns the episodes of a lake, by the names of their runs.
 pub(crate) fn episodes(lake: &Lake) -> BTreeSet<(String, u32)> {
     let snapshot = lake.snapshot().unwrap();
     let mut episodes = BTreeSet::new();
@@ -132,7 +132,7 @@ pub(crate) fn episodes(lake: &Lake) -> BTreeSet<(String, u32)> {
     episodes
 }
 
-/// A store in memory, and a lake's place in it.
+/// Returns a store in memory, and a lake's place in it.
 pub(crate) fn memory() -> (Arc<InMemory>, Remote) {
     let store = Arc::new(InMemory::new());
     let remote = place_in(Arc::clone(&store) as Arc<dyn ObjectStore>);
@@ -160,7 +160,7 @@ pub(crate) fn send_plainly(remote: &Remote, lake: &Lake) -> Outcome {
     send(remote, lake, &Settings::default()).unwrap()
 }
 
-/// The version that a publication made.
+/// Returns the version that a publication made.
 pub(crate) fn version(outcome: &Outcome) -> u64 {
     match outcome {
         Outcome::Published(sent) => sent.version,
@@ -185,7 +185,7 @@ pub(crate) fn receive(
     receive_on(Disk::default(), remote, None, into)
 }
 
-/// The names and lengths of all objects, in order.
+/// Returns the names and lengths of all objects, in order.
 pub(crate) fn objects(store: &InMemory) -> Vec<(Path, u64)> {
     let mut found: Vec<_> = wait(store.list(None).map(|it| it.unwrap()).collect::<Vec<_>>())
         .into_iter()
@@ -203,18 +203,18 @@ pub(crate) fn put(store: &InMemory, path: &Path, content: Bytes) {
     wait(store.put(path, content.into())).unwrap();
 }
 
-/// What a [`Wrapped`] store does at one operation.
+/// The behaviour of a [`Wrapped`] store at one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is not done, and fails.
+    /// The operation is not done, and fails.
     Refuse,
-    /// It is done, and fails all the same: the answer was lost.
+    /// The operation is done, but fails: the answer was lost.
     Forget,
-    /// It is done twice, since the first answer was lost: a conditional write finds its own object.
-    /// Else as [`Fault::Refuse`].
+    /// A conditional write is done twice, since the first answer was lost, and finds its own
+    /// object. Other operations behave like [`Fault::Refuse`].
     Twice,
-    /// A conditional write is not done, and the store says that others are writing, and nobody is.
-    /// Else as [`Fault::Refuse`].
+    /// A conditional write is not done: the store reports concurrent writers, but there are none.
+    /// Other operations behave like [`Fault::Refuse`].
     Conflict,
 }
 
@@ -222,11 +222,11 @@ impl Fault {
     pub(crate) const ALL: [Self; 4] = [Self::Refuse, Self::Forget, Self::Twice, Self::Conflict];
 }
 
-/// The clock of a store in memory, and when its objects were written. Time can be let pass.
+/// The clock of a store in memory, and the times when its objects were written. Tests advance it.
 #[derive(Debug, Default)]
 pub(crate) struct Times {
     passed_ms: AtomicI64,
-    /// What had passed when an object was written.
+    /// The time passed when each object was written.
     written: Mutex<HashMap<Path, i64>>,
 }
 
@@ -247,7 +247,8 @@ impl Times {
     }
 }
 
-/// A lake's place in a store whose time is `times`, for a machine whose clock is that much ahead.
+/// Returns a lake's place in a store with the clock `times`, for a machine whose clock is
+/// `ahead_ms` ahead.
 pub(crate) fn place_at(
     store: &Arc<InMemory>,
     times: &Arc<Times>,
@@ -261,12 +262,12 @@ pub(crate) fn place_at(
     }))
 }
 
-/// A store that lets others go first before each operation, and in which one operation fails.
+/// A store that yields before each operation, and in which one operation fails.
 #[derive(Debug)]
 pub(crate) struct Wrapped {
     inner: Arc<InMemory>,
     fault: Option<(usize, Fault)>,
-    /// Whether it overwrites what it was asked to leave.
+    /// Whether it overwrites objects despite conditional writes.
     is_careless: bool,
     times: Arc<Times>,
     pub(crate) operations: Arc<AtomicUsize>,
@@ -282,7 +283,7 @@ impl Wrapped {
         Arc::new(Self { inner, fault, is_careless: false, times, operations: Arc::default() })
     }
 
-    /// A store that knows no conditional writes, and takes them for others.
+    /// Creates a store that treats conditional writes like any others.
     pub(crate) fn careless(inner: &Arc<InMemory>) -> Arc<Self> {
         let (inner, times) = (Arc::clone(inner), Arc::default());
         let operations = Arc::default();
@@ -315,7 +316,7 @@ fn silence() -> Error {
     Error::Generic { store: "test", source: "the store does not answer".into() }
 }
 
-/// Is ready when it is asked for the second time.
+/// Becomes ready at the second poll.
 struct Turn(bool);
 
 impl Future for Turn {
@@ -411,7 +412,7 @@ impl ObjectStore for Wrapped {
         if self.fault.is_some_and(|(at, _)| at == number) {
             return stream::iter([Err(silence())]).boxed();
         }
-        // What is there is looked up when it is this store's turn.
+        // The lookup happens when it is this store's turn.
         let (inner, prefix, times) =
             (Arc::clone(&self.inner), prefix.cloned(), Arc::clone(&self.times));
         let dated = move |mut found: Result<ObjectMeta>| {

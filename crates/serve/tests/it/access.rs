@@ -1,4 +1,4 @@
-//! Who may ask: addresses, tokens, TLS.
+//! Access: addresses, tokens, TLS.
 
 use std::ffi::OsStr;
 use std::io::{ErrorKind, Write as _};
@@ -13,7 +13,7 @@ use tonic::transport::{Certificate, Channel, ClientTlsConfig};
 
 use crate::support::{Server, command, lake, number, refusal, status};
 
-/// A server that must not start: its exit code and what it says.
+/// Runs a server that must not start: returns its exit code and its message.
 fn fail(lake: &Path, arguments: &[&str]) -> (i32, String) {
     let output = command(lake, arguments).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
@@ -39,13 +39,13 @@ async fn a_token_opens_and_nothing_else_does() {
     }
     client.set_token("s3cret".to_owned());
     assert_eq!(number(&mut client, "SELECT 1").await, 1);
-    // A ticket opens nothing to those who have no token.
+    // Without the token, a ticket opens nothing.
     let info = client.execute("SELECT 1".to_owned(), None).await.unwrap();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     client.clear_token();
     let refused = status(client.do_get(ticket).await.map(|_| ()).unwrap_err());
     assert_eq!(refused.code(), Code::Unauthenticated);
-    // Health is no secret.
+    // Health is not secret.
     assert!(server.get("/health").0.contains("200"));
 }
 
@@ -89,7 +89,7 @@ fn what_cannot_be_served_is_said_at_the_start() {
     assert_eq!(code, 2);
 }
 
-/// A certificate for this machine that is its own issuer, and its key.
+/// Makes a self-signed certificate for this machine, and its key.
 fn certificate(folder: &Path) -> (PathBuf, PathBuf) {
     let (config, certificate, key) =
         (folder.join("req.cnf"), folder.join("cert.pem"), folder.join("key.pem"));
@@ -121,12 +121,12 @@ async fn tls_is_spoken_where_there_is_a_certificate() {
     let channel = endpoint.tls_config(tls).unwrap().connect().await.unwrap();
     let mut client = FlightSqlServiceClient::new(channel);
     assert_eq!(number(&mut client, "SELECT 1").await, 1);
-    // Not to those who do not know the certificate, nor in the open.
+    // Clients that do not trust the certificate, or do not encrypt, are refused.
     let stranger = Channel::from_shared(format!("https://{}", server.address)).unwrap();
     let stranger = stranger.tls_config(ClientTlsConfig::new()).unwrap();
     assert!(stranger.connect().await.is_err());
     let open = Channel::from_shared(format!("http://{}", server.address)).unwrap();
-    // Whether that shows when it connects or when it asks: nothing was asked.
+    // The refusal may come on connecting or on asking: no query has run.
     if let Ok(channel) = open.connect().await {
         let mut client = FlightSqlServiceClient::new(channel);
         assert!(client.execute("SELECT 1".to_owned(), None).await.is_err());
@@ -153,7 +153,7 @@ fn a_client_that_says_nothing_is_let_go() {
     let mut slow = TcpStream::connect(server.address).unwrap();
     slow.write_all(b"PRI * HTTP/2.0").unwrap();
     for mut stream in [silent, slow] {
-        // Whatever the server says first, it ends.
+        // Whatever the server sends first, the connection ends.
         let ended = std::io::copy(&mut stream, &mut std::io::sink());
         assert!(ended.is_ok() || ended.unwrap_err().kind() == ErrorKind::ConnectionReset);
     }

@@ -1,5 +1,5 @@
-//! Statements: the same answers as an engine in one's own process gives, and errors that say what
-//! is wrong.
+//! Statements: the same answers as from an engine in the same process, and errors that explain the
+//! problem.
 
 use arrow::datatypes::DataType;
 use arrow_flight::sql::{CommandStatementQuery, ProstMessageExt as _};
@@ -28,7 +28,7 @@ async fn answers_are_those_of_an_engine_in_this_process() {
         let found = rows(&ask(&mut client, sql).await.unwrap());
         assert_eq!(found, embedded(&lake, sql).await, "{sql}");
     }
-    // In no order of their own.
+    // The tables have no order of their own.
     let mut found = rows(&ask(&mut client, "SHOW TABLES").await.unwrap());
     let mut wanted = embedded(&lake, "SHOW TABLES").await;
     found.sort();
@@ -137,7 +137,7 @@ async fn a_ticket_is_good_for_its_server_alone() {
     assert!(refused.message().contains("not of this server"), "{}", refused.message());
     let nonsense = Ticket::new(vec![1, 2, 3]);
     assert!(client.do_get(nonsense).await.is_err());
-    // And it may be used again, as long as it is good.
+    // A ticket can be used again while it is valid.
     for _ in 0..2 {
         assert!(client.do_get(ticket.clone()).await.is_ok());
     }

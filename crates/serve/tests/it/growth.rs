@@ -15,7 +15,7 @@ async fn a_statement_sees_what_is_there_when_it_is_asked() {
     let before = number(&mut client, STEPS).await;
     assert_eq!(number(&mut at_two, STEPS).await, before);
 
-    // Each of its rows is there many times, so that the reader is behind while the lake grows.
+    // Every row occurs many times, so that the reader lags while the lake grows.
     let many = "SELECT s.* FROM steps s CROSS JOIN generate_series(1, 3000)";
     let info = client.execute(many.to_owned(), None).await.unwrap();
     let mut slow = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
@@ -47,7 +47,7 @@ async fn health_says_when_the_lake_is_gone() {
     std::fs::rename(&lake, folder.path().join("moved")).unwrap();
     let (line, body) = server.get("/health");
     assert!(line.contains("503"), "{line}");
-    // Not where it was: everybody may ask.
+    // The message does not say where the lake was: everybody may ask.
     assert_eq!(body, "{\"status\":\"failing\",\"why\":\"the lake is not there\"}\n");
     std::fs::rename(folder.path().join("moved"), &lake).unwrap();
     assert!(server.get("/health").0.contains("200 OK"));

@@ -7,14 +7,14 @@ use tonic::Code;
 
 use crate::support::{Client, Server, ask, fetch, lake, number, refusal, rows, status};
 
-/// More than any buffer on the way holds.
+/// An answer larger than all buffers on the way.
 const LARGE: &str = "SELECT value, 'a text that makes rows wide' FROM generate_series(1, 4000000)";
 const LARGE_ROWS: usize = 4_000_000;
 
-/// It does not end while anybody waits, and gives no row before it does.
+/// A query that does not end while anybody waits, and returns no row before.
 const ENDLESS: &str = "SELECT count(*) FROM generate_series(1, 900000000000000)";
 
-/// Begins to fetch.
+/// Begins to fetch an answer.
 async fn begin(client: &mut Client, sql: &str) -> FlightRecordBatchStream {
     let info = client.execute(sql.to_owned(), None).await.unwrap();
     client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap()
@@ -30,7 +30,7 @@ async fn time_is_limited() {
     assert!(refused.message().contains("longer than 3s"), "{}", refused.message());
     server.until("steplake_queries_running", 0).await;
     assert_eq!(server.metric("steplake_queries_failed_total"), 1);
-    // It is for the reader too.
+    // The limit includes the time of the reader.
     let mut slow = begin(&mut client, LARGE).await;
     assert!(slow.try_next().await.unwrap().is_some());
     server.until("steplake_queries_running", 0).await;
@@ -38,7 +38,7 @@ async fn time_is_limited() {
     assert_eq!(status(rest.unwrap_err()).code(), Code::DeadlineExceeded);
 }
 
-/// All of it fits into what waits for a reader.
+/// An answer that fits completely into what waits for a reader.
 const SMALL: &str = "SELECT repeat('x', 1000) FROM generate_series(1, 8000)";
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn an_answer_that_nobody_reads_has_a_place_and_a_time() {
     let server = Server::start(&lake, &["--query-timeout", "5s", "--queries", "1"]);
     let mut client = server.client().await;
     let unread = begin(&mut client, SMALL).await;
-    // It is all worked out, and takes up memory.
+    // The answer is completely computed, and occupies memory.
     server.until("steplake_rows_total", 8000).await;
     let refused = refusal(&mut server.client().await, "SELECT 1").await;
     assert_eq!(refused.code(), Code::ResourceExhausted, "{}", refused.message());
@@ -123,7 +123,7 @@ async fn memory_is_limited_for_each_query() {
     let refused = refusal(&mut client, large).await;
     assert_eq!(refused.code(), Code::ResourceExhausted, "{}", refused.message());
     assert!(refused.message().contains("more memory than it may have"), "{}", refused.message());
-    // What is sorted goes to temporary files, and the next query has all of its memory again.
+    // Sorted data goes to temporary files, and the next query has all its memory again.
     let sorted =
         "SELECT count(*) FROM (SELECT value FROM generate_series(1, 300000) ORDER BY value DESC)";
     assert_eq!(number(&mut client, sorted).await, 300_000);
@@ -172,7 +172,7 @@ async fn a_slow_reader_holds_back_its_own_stream_alone() {
     for _ in 0..20 {
         assert_eq!(number(&mut other, "SELECT count(*) FROM generate_series(1, 1000)").await, 1000);
     }
-    // Meanwhile the slow one's answer was not worked out to wait in memory.
+    // Meanwhile the answer of the slow reader was not computed to wait in memory.
     let held = server.resident_bytes().saturating_sub(before);
     let sent = server.metric("steplake_rows_total");
     assert!(sent < LARGE_ROWS as u64, "all {sent} rows were worked out");

@@ -1,4 +1,4 @@
-//! Many clients at once. `benches/load.rs` is the same for a minute.
+//! Many concurrent clients. `benches/load.rs` does the same for a minute.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,7 +9,7 @@ async fn thirty_two_clients_see_no_error() {
     let (_folder, lake) = lake();
     let server = Server::start(&lake, &[]);
     let mut rounds = vec![12; 32];
-    // Everything that is kept for later is there after a first round.
+    // After a first round, everything that is kept for later exists.
     load(&server, &[4; 32]).await;
     let settled = server.resident_bytes();
     load(&server, &rounds).await;

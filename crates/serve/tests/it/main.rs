@@ -1,4 +1,4 @@
-//! The server as its clients see it: a process of its own, asked over the network.
+//! The server as its clients see it: a separate process, asked over the network.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod support;

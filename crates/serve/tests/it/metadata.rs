@@ -1,4 +1,4 @@
-//! What clients ask about the server: catalogs, schemas, tables, types, keys.
+//! Requests about the server: catalogs, schemas, tables, types, keys.
 
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow_flight::FlightInfo;

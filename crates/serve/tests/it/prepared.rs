@@ -28,7 +28,7 @@ fn long(value: i64) -> ArrayRef {
     Arc::new(Int64Array::from(vec![value]))
 }
 
-/// Prepares, binds, fetches.
+/// Prepares a statement, binds values and fetches the answer.
 async fn run(
     client: &mut Client,
     sql: &str,
@@ -132,7 +132,7 @@ async fn values_that_do_not_fit_are_refused() {
     assert!(refused.message().contains("one row of values"), "{}", refused.message());
 }
 
-/// Arrow panics over some of what is no sound data.
+/// Arrow panics over some unsound data.
 #[tokio::test]
 async fn values_that_are_no_sound_data_are_refused() {
     let (_folder, lake) = lake();
@@ -153,7 +153,7 @@ async fn values_that_are_no_sound_data_are_refused() {
         .with_schema(row.schema())
         .build(futures::stream::iter([Ok(row)]));
     let mut messages: Vec<FlightData> = messages.try_collect().await.unwrap();
-    // The batch says that it has bytes which do not come.
+    // The batch announces bytes that do not come.
     messages.last_mut().unwrap().data_body = prost::bytes::Bytes::new();
     let put = async {
         let mut put = client.do_put(futures::stream::iter(messages)).await?.into_inner();

@@ -1,4 +1,4 @@
-//! What several tests need: lakes, servers, clients.
+//! Shared by several tests: lakes, servers, clients.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -39,8 +39,8 @@ impl Programs for ToyPrograms {
     }
 }
 
-/// Records a run of the toy environment, seals it, and derives its tables. Of every seventh change
-/// of state the IR is kept.
+/// Records a run of the toy environment, seals it, and derives its tables. Stores the IR of every
+/// seventh change of state.
 pub(crate) fn record(path: &Path, seed: i64) {
     record_hot(path, seed);
     let lake = Lake::open(path).unwrap();
@@ -81,7 +81,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
     writer.finish_run(run).unwrap();
 }
 
-/// A lake with one run, in a folder that goes with it.
+/// Makes a lake with one run, in a temporary folder.
 pub(crate) fn lake() -> (tempfile::TempDir, std::path::PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lake");
@@ -89,7 +89,7 @@ pub(crate) fn lake() -> (tempfile::TempDir, std::path::PathBuf) {
     (folder, path)
 }
 
-/// A running server; it ends when this is dropped.
+/// A running server, ended on drop.
 pub(crate) struct Server {
     pub(crate) child: Child,
     pub(crate) address: SocketAddr,
@@ -97,12 +97,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts one on free ports of this machine.
+    /// Starts a server on free ports of this machine.
     pub(crate) fn start(lake: &Path, arguments: &[&str]) -> Self {
         let mut child = command(lake, arguments).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let said = lines.next().expect("a server says where it is").unwrap();
-        // Whatever else it says must not fill the pipe.
+        // Further messages must not fill the pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         let address = |scheme: &str| {
             let (_, rest) = said.split_once(scheme).unwrap_or_else(|| panic!("{said}"));
@@ -118,7 +118,7 @@ impl Server {
         FlightSqlServiceClient::new(endpoint.connect().await.unwrap())
     }
 
-    /// What an HTTP request for `path` gives: the first line and the body.
+    /// Returns the answer to an HTTP request for `path`: the first line and the body.
     pub(crate) fn get(&self, path: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.health).unwrap();
         let request = format!("GET {path} HTTP/1.1\r\nHost: lake\r\nConnection: close\r\n\r\n");
@@ -129,7 +129,7 @@ impl Server {
         (head.lines().next().unwrap().to_owned(), body.to_owned())
     }
 
-    /// A counter of `/metrics`.
+    /// Returns a counter of `/metrics`.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let (_, text) = self.get("/metrics");
         let value = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
@@ -147,12 +147,12 @@ impl Server {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
     }
 
-    /// Waits for its end.
+    /// Waits for the server's end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         self.child.wait().unwrap()
     }
 
-    /// Bytes of memory that it holds.
+    /// Returns the bytes of memory that the server holds.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         let pages: u64 = status.split(' ').nth(1).unwrap().parse().unwrap();
@@ -167,7 +167,7 @@ impl Drop for Server {
     }
 }
 
-/// The server's command line, without what the caller's environment says.
+/// Returns the server's command line, independent of the caller's environment.
 pub(crate) fn command(lake: &Path, arguments: &[&str]) -> Command {
     #[expect(clippy::disallowed_methods, reason = "the program under test")]
     let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-serve"));
@@ -178,13 +178,13 @@ pub(crate) fn command(lake: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The rows of a statement.
+/// Returns the rows of a statement.
 pub(crate) async fn ask(client: &mut Client, sql: &str) -> Result<Vec<RecordBatch>, FlightError> {
     let info = client.execute(sql.to_owned(), None).await?;
     fetch(client, info).await
 }
 
-/// The rows that a server said it has, in the columns that it said they have.
+/// Fetches the announced rows, and checks that they have the announced columns.
 pub(crate) async fn fetch(
     client: &mut Client,
     info: FlightInfo,
@@ -199,7 +199,7 @@ pub(crate) async fn fetch(
     Ok(batches)
 }
 
-/// What a statement that must fail is refused with.
+/// Returns the status with which a statement that must fail is refused.
 pub(crate) async fn refusal(client: &mut Client, sql: &str) -> Status {
     match ask(client, sql).await {
         Ok(rows) => panic!("{sql} was to fail and gave {rows:?}"),
@@ -207,7 +207,7 @@ pub(crate) async fn refusal(client: &mut Client, sql: &str) -> Status {
     }
 }
 
-/// The status that a server sent.
+/// Returns the status that a server sent.
 pub(crate) fn status(error: FlightError) -> Status {
     match error {
         FlightError::Tonic(status) => *status,
@@ -215,13 +215,13 @@ pub(crate) fn status(error: FlightError) -> Status {
     }
 }
 
-/// One number of a statement.
+/// Returns the one number that a statement returns.
 pub(crate) async fn number(client: &mut Client, sql: &str) -> i64 {
     let batches = ask(client, sql).await.unwrap();
     rows(&batches)[0].parse().unwrap()
 }
 
-/// Rows as text, in their order.
+/// Returns rows as text, in order.
 pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("null");
     let mut rows = Vec::new();
@@ -237,7 +237,7 @@ pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<String> {
     rows
 }
 
-/// What an engine in this process answers.
+/// Returns the answer of an engine in this process.
 pub(crate) async fn embedded(lake: &Path, sql: &str) -> Vec<String> {
     let snapshot = Lake::open(lake).unwrap().snapshot().unwrap();
     let environment = snapshot.identity().environment.clone();
@@ -258,8 +258,8 @@ const CROWD: [&str; 7] = [
     "SELECT law, count(*) FROM algebra() GROUP BY 1",
 ];
 
-/// Has so many clients each begin an answer that is larger than all that waits for readers, read a
-/// batch of it, and leave. Gives their number.
+/// Has `clients` clients each begin an answer larger than all that waits for readers, read one
+/// batch, and leave. Returns their number.
 pub(crate) async fn leave(server: &Server, clients: u64) -> u64 {
     let large = "SELECT s.*, value FROM steps s CROSS JOIN generate_series(1, 5000)";
     let mut slow = Vec::new();
@@ -269,15 +269,15 @@ pub(crate) async fn leave(server: &Server, clients: u64) -> u64 {
         let ticket = info.endpoint[0].ticket.clone().unwrap();
         let mut answer = client.do_get(ticket).await.unwrap();
         assert!(answer.try_next().await.unwrap().is_some());
-        // They hold what they began until all have begun.
+        // Clients keep their answers until all have begun.
         slow.push((client, answer));
     }
     drop(slow);
     clients
 }
 
-/// Has as many clients as there are numbers ask that many statements each, half of them prepared.
-/// An error of any fails.
+/// Starts one client for each number in `rounds`, which asks that many statements, half of them
+/// prepared. Any error fails the test.
 pub(crate) async fn load(server: &Server, rounds: &[usize]) {
     let mut clients = Vec::new();
     for (number, rounds) in rounds.iter().enumerate() {

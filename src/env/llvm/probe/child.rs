@@ -1,9 +1,9 @@
-//! The process that runs the actions. Its supervisor learns from the last line it wrote what killed
+//! The process that runs the actions. The last line that it wrote tells its supervisor what killed
 //! it.
 //!
-//! One task a line comes in: the path of a program's bitcode, a number to shuffle the heap by, and
-//! the places of pipelines in [`pipelines`](super::pipelines). For each of them a line [`Line`]
-//! goes out before and after, and one at the end.
+//! Each line of input is a task: the path of a program's bitcode, a seed to shuffle the heap with,
+//! and indices into [`pipelines`](super::pipelines). The child writes a [`Line`] before and after
+//! each pipeline, and one at the end of the task.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
@@ -22,27 +22,27 @@ use crate::env::llvm::session::first_state;
 use crate::model::StateId;
 use crate::sandbox::{self, Open};
 
-/// What a child has done with one action.
+/// The result of one action in a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Trial {
-    /// The state after the action, in the chain of the walk; none when the verifier rejects it.
+    /// The state after the action, in the course of the walk; none if the verifier rejects it.
     pub(super) state: Option<StateId>,
-    /// The state after the same action on the state before, read from its bitcode.
+    /// The state after the same action on the previous state, read from its bitcode.
     pub(super) replayed: Option<StateId>,
-    /// The state after, read from its bitcode and written again.
+    /// The state after the action, read back from its bitcode.
     pub(super) reread: Option<StateId>,
     pub(super) changed: bool,
     pub(super) cpu: Duration,
-    /// What passes registered in the context beyond the fixed lists.
+    /// The names that passes registered in the context beyond the fixed lists.
     pub(super) registered: String,
 }
 
-/// A line of the child's.
+/// A line of the child's output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Line {
-    /// The next action is begun.
+    /// The next action has begun.
     Begin,
-    /// It is done.
+    /// The action is done.
     Done(Trial),
     /// The task is done, or its program cannot be read.
     End,
@@ -96,13 +96,12 @@ impl FromStr for Line {
     }
 }
 
-/// Runs the tasks that come in until there are no more: what `probe-child` on the command line
-/// does. From its first task on the calling thread opens no files but the system's and those beside
-/// the task's program.
+/// Runs tasks until there are no more; this is `probe-child` on the command line. From its first
+/// task on, the calling thread opens only the system's files and those beside the task's program.
 ///
 /// # Errors
 ///
-/// Those of reading and writing, and what is no task.
+/// Those of reading and writing, and malformed tasks.
 pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     let mut engine = Engine::new().map_err(io::Error::other)?;
     let pipelines = pipelines();
@@ -114,7 +113,7 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
         let path = Path::new(next()?);
         let program = std::fs::read(path)?;
         if !is_confined {
-            // All programs lie in the folder of the first.
+            // All programs are in the folder of the first.
             let read = path.parent().map(Path::to_path_buf).into_iter().collect();
             sandbox::confine_thread(&Open { read, write: Vec::new() })?;
             is_confined = true;
@@ -140,8 +139,8 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
     Ok(())
 }
 
-/// Runs one action on the program, and once more on a copy that is read from the state's bitcode. A
-/// program that the action broke is as before afterwards.
+/// Runs one action on the program, and again on a copy read from the state's bitcode. A program
+/// that the action broke is restored.
 fn attempt(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Trial {
     let before = program.write().to_vec();
     let begin = cpu_time();
@@ -159,14 +158,14 @@ fn attempt(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Trial 
     let after = program.write().to_vec();
     let (state, reread) = (program.state_id(), revive(&after).state_id());
     if reread != state {
-        // The rest of the walk is to tell of other actions, not of this one's strange state.
+        // The rest of the walk should show other actions, not this one's odd state.
         *program = settled(&after);
     }
     let (state, reread, changed) = (Some(state), Some(reread), before != after);
     Trial { state, replayed, reread, changed, cpu, registered }
 }
 
-/// A program that is as it comes back from its bitcode.
+/// Returns a program that comes back unchanged from its bitcode.
 fn settled(bitcode: &[u8]) -> Program {
     let mut bitcode = bitcode.to_vec();
     for _ in 0..4 {
@@ -179,7 +178,7 @@ fn settled(bitcode: &[u8]) -> Program {
     Program::revive(&bitcode).expect("LLVM reads what it has written")
 }
 
-/// One step as a session does it; none when the verifier rejects the result.
+/// Makes one step as a session does; none if the verifier rejects the result.
 fn step(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Option<Change> {
     let change = engine.run(program, pipeline).expect("a test parses every pipeline");
     if change == Change::Some {
@@ -189,8 +188,8 @@ fn step(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Option<Ch
     Some(change)
 }
 
-/// Fills the heap with holes of many sizes, so that what is allocated next lies in no particular
-/// order. What is returned keeps the holes apart.
+/// Fills the heap with holes of many sizes, so that the next allocations lie in no particular
+/// order. The returned blocks keep the holes apart.
 fn shuffle_heap(seed: u64) -> Vec<Vec<u8>> {
     const BLOCKS: usize = 20_000;
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -203,9 +202,9 @@ fn shuffle_heap(seed: u64) -> Vec<Vec<u8>> {
     blocks.into_iter().skip(BLOCKS / 2).flatten().collect()
 }
 
-/// Gives the next action [`STEP_CPU_MAX`] of CPU time, past which the kernel ends this process.
+/// Gives the next action [`STEP_CPU_MAX`] of CPU time, after which the kernel ends this process.
 fn limit_cpu() -> io::Result<()> {
-    // One more second since the limit counts whole ones.
+    // The extra second is for the limit's resolution of whole seconds.
     let until = cpu_time() + STEP_CPU_MAX + Duration::from_secs(1);
     let (_, hard) = getrlimit(Resource::RLIMIT_CPU)?;
     setrlimit(Resource::RLIMIT_CPU, until.as_secs().min(hard), hard)?;

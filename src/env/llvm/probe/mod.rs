@@ -1,15 +1,16 @@
-//! Finding out which actions are pure functions of the state, and which crash, are slow, or do
+//! Finds out which actions are pure functions of the state, and which crash, are slow, or do
 //! nothing.
 //!
-//! For every program and seed all pipelines are put into a random order and cut into walks. Each
-//! walk is run under several conditions: in processes with other settings of the allocator, on what
-//! the C library takes for an older CPU, with and without address randomisation, and with heaps
-//! whose holes lie in another order each time. Every step is also run from the stored bitcode of
-//! the state before. Wherever two of these differ, the action is not replayable. That goes for
-//! deaths as well, but for those under the first condition: such an action is left out of the walk.
+//! For every program and round, all pipelines are shuffled and cut into walks. Each walk runs under
+//! several conditions: in processes with other settings of the allocator, on what the C library
+//! takes for an older CPU, with and without address randomisation, and with heaps whose holes lie
+//! in another order each time. Every step is also run from the stored bitcode of the state before.
+//! If any two results differ, the action is not replayable. Nor is one that crashes under a later
+//! condition but not under the first. An action that kills its child is left out of the walk from
+//! then on.
 //!
-//! Each condition has a child process, since some actions kill theirs: the caller's own binary,
-//! executed again, which is to call [`probe_child`].
+//! Each condition has a child process, since some actions kill theirs. The child is the caller's
+//! own binary, executed again; it must call [`probe_child`].
 
 mod child;
 mod process;
@@ -33,14 +34,14 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use super::spaces::{ACTION_SPACES, action_spaces};
 use crate::model::Benchmark;
 
-/// The CPU time that a step may take; what takes longer is killed and counts as slow.
+/// The CPU time that a step may take; a longer step is killed and counts as slow.
 const STEP_CPU_MAX: Duration = Duration::from_secs(10);
-/// Steps of a walk: far enough for states that no single action leads to, near enough to programs
-/// that something is left of.
+/// The number of steps of a walk: enough to reach states that no single action leads to, few enough
+/// to leave something of the program.
 const WALK_STEPS: usize = 40;
 
-/// How a child is run: the environment variables for its allocator and for what the C library takes
-/// the CPU to be, and whether addresses are random.
+/// How a child is run: environment variables for its allocator and for the CPU that its C library
+/// sees, and whether addresses are random.
 #[derive(Debug, Clone, Copy)]
 struct Condition {
     variables: &'static [(&'static str, &'static str)],
@@ -69,40 +70,40 @@ const CONDITIONS: [Condition; 3] = [
     },
 ];
 
-/// What to probe with.
+/// The arguments of a probe.
 #[derive(Debug, Clone)]
 pub struct ProbeOptions {
     /// The binary whose children run the actions; it calls [`probe_child`].
     pub program: PathBuf,
-    /// The arguments that make it do so.
+    /// The arguments that make the binary do so.
     pub arguments: Vec<OsString>,
     /// The programs.
     pub benchmarks: Vec<Benchmark>,
     /// How often every pipeline is run on every program.
     pub rounds: u32,
-    /// What the walks are drawn from.
+    /// The seed from which the walks are drawn.
     pub seed: u64,
-    /// Walks at a time.
+    /// The number of walks at a time.
     pub jobs: usize,
 }
 
-/// How far a probe is.
+/// The progress of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProbeProgress {
-    /// Walks that are done.
+    /// The number of walks that are done.
     pub walks_done: usize,
-    /// All walks.
+    /// The number of all walks.
     pub walks: usize,
 }
 
-/// Every pipeline of any action space, in a fixed order.
+/// Returns every pipeline of any action space, in a fixed order.
 pub(super) fn pipelines() -> Vec<String> {
     let actions = action_spaces().into_iter().flat_map(|space| space.actions);
     let pipelines: BTreeSet<_> = actions.map(|action| action.pipeline).collect();
     pipelines.into_iter().filter(|pipeline| !pipeline.is_empty()).collect()
 }
 
-/// A walk to be run under every condition.
+/// A walk to run under every condition.
 struct Walk<'a> {
     benchmark: &'a Benchmark,
     path: PathBuf,
@@ -110,15 +111,15 @@ struct Walk<'a> {
     actions: Vec<usize>,
 }
 
-/// Runs the probe. `progress` is told of every walk that is done.
+/// Runs the probe. Calls `progress` after every walk.
 ///
 /// # Errors
 ///
-/// When a file cannot be written or a child cannot be started.
+/// If a file cannot be written or a child cannot be started.
 ///
 /// # Panics
 ///
-/// When `progress` does.
+/// If `progress` panics.
 pub fn probe(
     options: &ProbeOptions,
     progress: &(dyn Fn(ProbeProgress) + Sync),
@@ -149,11 +150,11 @@ pub fn probe(
     Ok(shared.into_inner().unwrap_or_else(PoisonError::into_inner).1)
 }
 
-/// Writes the flags into the tables of the action spaces, which lie in `folder` of a source tree.
+/// Writes the flags into the tables of the action spaces, which are in `folder` of a source tree.
 ///
 /// # Errors
 ///
-/// When a table cannot be read or written.
+/// If a table cannot be read or written.
 pub fn write_tables(report: &ProbeReport, folder: &Path) -> io::Result<()> {
     for (name, _) in ACTION_SPACES {
         let path = folder.join(format!("{name}.csv"));
@@ -163,7 +164,7 @@ pub fn write_tables(report: &ProbeReport, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// All walks, with the programs laid down as files.
+/// Plans all walks, and writes the programs to files.
 fn plan<'a>(options: &'a ProbeOptions, folder: &Path) -> io::Result<Vec<Walk<'a>>> {
     let count = pipelines().len();
     let mut random = ChaCha8Rng::seed_from_u64(options.seed);
@@ -221,7 +222,7 @@ impl<'a> Prober<'a> {
                 Err((step, death)) => {
                     let action = walk.actions.remove(step);
                     let place = self.place(&walk, step);
-                    // Under the conditions before, the whole walk got past it.
+                    // Under the earlier conditions, the whole walk got past this action.
                     let differs = first.is_some() && matches!(death, Death::Crash);
                     note(&self.pipelines[action], &|finding| {
                         let (count, what) = match death {
@@ -232,8 +233,7 @@ impl<'a> Prober<'a> {
                         finding.process_differs += u64::from(differs);
                         finding.point_out(what, &place);
                     });
-                    // What the conditions before saw of this walk went past the action that is
-                    // gone.
+                    // The earlier results include the action that is now left out.
                     first = None;
                     condition = 0;
                 }
@@ -242,7 +242,7 @@ impl<'a> Prober<'a> {
         Ok(())
     }
 
-    /// Runs a walk under one condition: the trials, or which step killed the child and how.
+    /// Runs a walk under one condition. Returns the trials, or which step killed the child and how.
     fn run_once(
         &mut self,
         walk: &Walk<'_>,
@@ -271,7 +271,7 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Compares up to the first difference: what comes after starts from other states.
+    /// Compares up to the first difference: later steps start from different states.
     fn note_differences(
         &self,
         walk: &Walk<'_>,
@@ -290,7 +290,7 @@ impl<'a> Prober<'a> {
         }
     }
 
-    /// Where a step stands, so that it can be run by hand.
+    /// Describes the place of a step, so that it can be repeated by hand.
     fn place(&self, walk: &Walk<'_>, step: usize) -> String {
         let before = walk.actions[..step].iter().map(|&action| self.pipelines[action].as_str());
         let before: Vec<_> = before.collect();

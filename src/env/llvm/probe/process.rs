@@ -15,13 +15,13 @@ use super::child::{Line, Trial};
 /// How an action killed its child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Death {
-    /// It ran past its CPU time.
+    /// The action exceeded its CPU time.
     TimeOut,
-    /// Anything else.
+    /// The child ended in any other way.
     Crash,
 }
 
-/// A child process. It is killed when dropped.
+/// A child process, which is killed when dropped.
 pub(super) struct Child {
     process: std::process::Child,
     tasks: ChildStdin,
@@ -49,8 +49,8 @@ impl Child {
         Ok(Self { process, tasks, lines })
     }
 
-    /// Runs a task: the trials, or which step killed the child and how. A dead child is of no
-    /// further use.
+    /// Runs a task. Returns the trials, or which step killed the child and how. A dead child is of
+    /// no further use.
     pub(super) fn run(
         &mut self,
         program: &Path,
@@ -87,13 +87,13 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // It may have died already, and there is nobody to tell.
+        // The child may be dead already, and there is nobody to tell.
         self.process.kill().ok();
         self.process.wait().ok();
     }
 }
 
-/// Runs `spawn` while this thread's children are to have random addresses or not.
+/// Runs `spawn` with or without random addresses for this thread's children.
 fn with_persona<T>(random_addresses: bool, spawn: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     let usual = personality::get()?;
     if !random_addresses {

@@ -1,4 +1,4 @@
-//! What a probe found, and the flags that follow from it.
+//! What a probe found, and the flags that follow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,40 +7,40 @@ use super::child::Trial;
 use crate::env::llvm::spaces::{RowError, format_rows, parse_rows};
 use crate::model::ActionFlags;
 
-/// The CPU time from which on an action counts as slow.
+/// The least CPU time of an action that counts as slow.
 pub const SLOW_CPU_MIN: Duration = Duration::from_secs(2);
 
-/// What was found about one pipeline.
+/// What was found out about one pipeline.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finding {
-    /// How often it ran.
+    /// How often the pipeline ran.
     pub steps: u64,
     /// How often it led to another state.
     pub changes: u64,
-    /// How often it led elsewhere when it started from the state's stored bitcode.
+    /// How often it led elsewhere from the state's stored bitcode.
     pub replay_differs: u64,
-    /// How often it led elsewhere in another process, with another heap.
+    /// How often it led elsewhere, or crashed, in another process with another heap.
     pub process_differs: u64,
-    /// How often the state it led to did not come back the same from its bitcode.
+    /// How often the state after it did not come back the same from its bitcode.
     pub reread_differs: u64,
     /// How often it killed the process.
     pub crashes: u64,
     /// How often the verifier rejected its result.
     pub broken: u64,
-    /// How often it ran past its CPU time.
+    /// How often it exceeded its CPU time.
     pub time_outs: u64,
-    /// The CPU time of all steps, and of the longest.
+    /// The CPU time of all steps together.
     pub cpu: Duration,
-    /// The longest step's CPU time.
+    /// The CPU time of the longest step.
     pub cpu_max: Duration,
-    /// What it registered in the context beyond the fixed lists.
+    /// The names that it registered in the context beyond the fixed lists.
     pub registered: BTreeSet<String>,
-    /// Where something went wrong first.
+    /// The first place where something went wrong.
     pub example: Option<String>,
 }
 
 impl Finding {
-    /// Takes a step down.
+    /// Records a step.
     pub(super) fn record(&mut self, trial: &Trial, place: &str) {
         self.steps += 1;
         self.changes += u64::from(trial.changed);
@@ -69,7 +69,7 @@ impl Finding {
         self.example.get_or_insert_with(|| format!("{what}: {place}"));
     }
 
-    /// The flags that follow.
+    /// Returns the flags that follow from the finding.
     pub fn flags(&self) -> ActionFlags {
         let differs = self.replay_differs + self.process_differs + self.reread_differs;
         ActionFlags {
@@ -84,18 +84,18 @@ impl Finding {
 /// What a probe found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProbeReport {
-    /// One finding for each pipeline that some action space has.
+    /// One finding for each pipeline of any action space.
     pub findings: BTreeMap<String, Finding>,
 }
 
 impl ProbeReport {
-    /// The table of an action space with the flags that were found. Rows and order stay: they are
-    /// fixed for a version of a space. An action that was not run keeps its flags; one that does
-    /// nothing on purpose never changes anything.
+    /// Returns the table of an action space with the flags that were found. Rows and order stay, as
+    /// they are fixed for a version of a space. An action that was not run keeps its flags, as does
+    /// one that does nothing on purpose.
     ///
     /// # Errors
     ///
-    /// When `table` is not such a table.
+    /// If `table` is not such a table.
     pub fn update_table(&self, table: &str) -> Result<String, String> {
         let mut rows = parse_rows(table).map_err(|error: RowError| error.to_string())?;
         for row in &mut rows {
@@ -108,7 +108,7 @@ impl ProbeReport {
         Ok(format_rows(&rows))
     }
 
-    /// The findings as a table for people: those that something is wrong with first.
+    /// Formats the findings as a table for people; pipelines with problems come first.
     pub fn table(&self) -> String {
         let mut lines = vec![
             "pipeline\tsteps\tchanges\treplay\tprocess\tre-read\tcrashes\tbroken\ttime-outs\t\

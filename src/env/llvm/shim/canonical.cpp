@@ -12,8 +12,8 @@ using namespace llvm;
 
 namespace steplake {
 
-/// Version 1 of the list: what LLVM 22's transform passes register by name, and what clang does.
-/// Part of every state's bitcode: a name added or moved makes every state another one.
+/// Version 1 of the list: the kinds that LLVM 22's transform passes and clang register by name. The
+/// list is part of every state's bitcode, so adding or moving a name changes every state.
 static const char *const MetadataKinds[] = {
     "loop_constrainer.loop.clone", // irce
     "is_base_value",               // rewrite-statepoints-for-gc
@@ -24,7 +24,8 @@ static const char *const MetadataKinds[] = {
     "heapallocsite",               // clang
 };
 
-/// Version 1, likewise: what assume-builder and assume-simplify name their bundles.
+/// Version 1 of the list: the bundle tags of assume-builder and assume-simplify. It is part of
+/// every state's bitcode too.
 static const char *const BundleTags[] = {
     "align",   "cold",    "dereferenceable", "dereferenceable_or_null",
     "ignore",  "nonnull", "noundef",         "separate_storage",
@@ -51,7 +52,7 @@ void canonicaliseIntrinsics(SteplakeModule &Module) {
   }
 }
 
-/// The list without alignments of 2^32.
+/// Returns the list without alignments of 2^32.
 static AttributeList readable(LLVMContext &Context, AttributeList List) {
   for (unsigned Index : List.indexes()) {
     MaybeAlign Alignment = List.getAttributes(Index).getAlignment();
@@ -89,7 +90,7 @@ void resetUniqueNames(Module &M) { lastUnique(M.getValueSymbolTable()) = 0; }
 
 namespace {
 
-/// Rebuilds use-lists in linear time: a use that is set anew goes to the head of its list, so
+/// Rebuilds use-lists in linear time. Setting a use again moves it to the head of its list, so
 /// visiting all uses from the last to the first leaves every list ascending.
 class UseLists {
   SmallPtrSet<Constant *, 32> Seen;
@@ -108,14 +109,14 @@ class UseLists {
   }
 
 public:
-  /// Moves the uses that `U` makes to the heads of their lists; those of values that belong to a
-  /// function only if `Locals`.
+  /// Moves the uses in `U` to the heads of their lists; uses of function-local values only if
+  /// `Locals`.
   void raise(User &U, bool Locals) {
     for (unsigned N = U.getNumOperands(); N-- > 0;)
       raise(U.getOperandUse(N), Locals);
   }
 
-  /// The uses that a function makes, those of its own values among them.
+  /// Raises all uses in a function, including those of its own values.
   void raiseAll(Function &F) {
     F.renumberBlocks();
     for (BasicBlock &B : reverse(F))
@@ -124,15 +125,15 @@ public:
     raise(static_cast<User &>(F), true);
   }
 
-  /// The uses that a function makes of what belongs to no function, as a fingerprint has them.
+  /// Raises a function's uses of values that belong to no function, as listed in a fingerprint.
   void raiseShared(Function &F, ArrayRef<Use *> Shared) {
     for (Use *Operand : reverse(Shared))
       raise(*Operand, false);
     raise(static_cast<User &>(F), false);
   }
 
-  /// The same for all uses outside of functions, and then for all constants that were met on the
-  /// way: they come before all other users.
+  /// Raises all uses outside functions, and then those in all constants met on the way, which thus
+  /// come before all other users.
   void raiseRest(Module &M) {
     for (GlobalIFunc &G : reverse(M.ifuncs()))
       raise(G, true);

@@ -16,11 +16,11 @@ namespace steplake {
 
 namespace {
 
-/// What begins every text that names a state. The number is that of the scheme: a change of what is
-/// hashed, or how, makes every state another one.
+/// The beginning of every text that names a state. The number is that of the scheme: changing what
+/// is hashed, or how, changes the id of every state.
 constexpr char Scheme[] = "steplake llvm state 1\n";
 
-/// What a mention of something begins with, where it is mentioned first.
+/// The kinds of description that follow the first mention of something.
 enum Tag : uint32_t {
   TagKnown = 1,
   TagShared,
@@ -29,8 +29,8 @@ enum Tag : uint32_t {
   TagForeign,
 };
 
-/// Hashes one part of a module. Everything it mentions gets a number: values of its own in their
-/// order, all else in the order of mention, and is described where it is mentioned first.
+/// Hashes one part of a module. Everything that the part mentions gets a number: its own values in
+/// their order, all else in the order of mention. The first mention is followed by a description.
 class PartHasher {
   KnownHasher Known;
   bool NeedsBitcode = false;
@@ -41,7 +41,8 @@ class PartHasher {
   std::vector<Shared> Mentions;
   SmallVector<std::pair<unsigned, MDNode *>, 8> Attached;
 
-  /// Writes the number of something. True: it is mentioned first, and a description has to follow.
+  /// Writes the number of something. Returns true at its first mention, when a description must
+  /// follow.
   bool number(const void *Thing) {
     auto [Found, Fresh] = Numbers.try_emplace(Thing, Next);
     Next += Fresh;
@@ -118,7 +119,7 @@ class PartHasher {
                     Assembly->getDialect() << 2 | Assembly->canThrow() << 3);
       return type(Assembly->getFunctionType());
     }
-    // Of another function: only a module that the verifier rejects has that.
+    // Only a module that the verifier rejects mentions a value of another function.
     Out.push_back(TagForeign);
   }
 
@@ -191,7 +192,7 @@ class PartHasher {
       Out.push_back(static_cast<uint32_t>(Each));
   }
 
-  /// What an instruction has beyond its operands, its type and its sixteen bits.
+  /// Hashes what an instruction has besides operands, type and the sixteen bits of `subclassData`.
   void ownFields(const Instruction &I) {
     switch (I.getOpcode()) {
     case Instruction::Call:
@@ -298,7 +299,7 @@ public:
     attributes(F.getAttributes());
     Out.push_back(F.getCallingConv());
     addText(Out, F.hasGC() ? StringRef(F.getGC()) : "");
-    // Not by the operands: those that are not there any more leave their places behind.
+    // Not by the operands, since removed ones leave their slots behind.
     value(F.hasPersonalityFn() ? F.getPersonalityFn() : nullptr);
     value(F.hasPrefixData() ? F.getPrefixData() : nullptr);
     value(F.hasPrologueData() ? F.getPrologueData() : nullptr);
@@ -310,7 +311,7 @@ public:
     return finish();
   }
 
-  /// What belongs to no function.
+  /// Hashes everything outside functions.
   PartContent rest(const Module &M) {
     addText(Out, M.getTargetTriple().str());
     addText(Out, M.getDataLayoutStr());
@@ -337,8 +338,8 @@ public:
   }
 };
 
-/// Settles what is shared between parts: globals by their places, blocks by their function and
-/// number, distinct nodes and nameless types by the order in which the module mentions them.
+/// Identifies what parts share: globals by their places, blocks by function and number, distinct
+/// nodes and nameless types by the order in which the module mentions them.
 class Binder {
   enum Kind : uint32_t { MentionsGlobal = 1, MentionsBlock, MentionsOther };
 
@@ -359,8 +360,8 @@ public:
     Place(M.ifuncs());
   }
 
-  /// The place of a global, counted from 1; 0 for what is not in the module, which the verifier
-  /// rejects.
+  /// Returns the place of a global, counted from 1; 0 if it is not in the module, which the
+  /// verifier rejects.
   uint32_t place(const GlobalValue *G) const {
     auto Found = Places.find(G);
     return Found == Places.end() ? 0 : 1 + Found->second;
@@ -397,7 +398,7 @@ void ContentIds::forget() {
   Rest.reset();
 }
 
-/// What the context has registered by name: bitcode lists all of it, used or not.
+/// Adds the names that the context has registered: bitcode lists all of them, used or not.
 static void addRegistered(Words &Out, const LLVMContext &Context) {
   auto Add = [&](auto Get) {
     SmallVector<StringRef, 64> Names;
@@ -412,7 +413,7 @@ static void addRegistered(Words &Out, const LLVMContext &Context) {
 }
 
 void ContentIds::hashParts(Module &M) {
-  // Functions that are gone leave their entries behind.
+  // Removed functions leave their entries behind.
   if (Functions.size() > 2 * M.size() + 16) {
     Functions.clear();
     Counts.clear();

@@ -1,4 +1,4 @@
-/// What differs between two fingerprints of one module.
+/// Finds the difference between two fingerprints of one module.
 #include "fingerprint.h"
 
 #include "llvm/ADT/DenseMap.h"
@@ -11,13 +11,13 @@ namespace steplake {
 
 namespace {
 
-/// Finds out who mentions constants that are new or rewritten.
+/// Finds the users of constants that are new or rewritten.
 class Users {
   SmallPtrSetImpl<const Function *> &Functions;
   SmallPtrSet<const Constant *, 16> Seen;
 
 public:
-  /// Something outside of functions does.
+  /// Whether something outside functions uses one.
   bool Module = false;
 
   explicit Users(SmallPtrSetImpl<const Function *> &Functions)
@@ -55,7 +55,7 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
   SmallPtrSet<const Function *, 8> Touched;
   Users Mentioning(Touched);
   After.Constants.forEachNew(Before.Constants, [&](const Constant &C, bool) {
-    // Metadata that wraps it is no user of it.
+    // Metadata that wraps a constant is not among its users.
     Result.Everywhere |= C.isUsedByMetadata();
     Mentioning.add(C);
   });
@@ -68,7 +68,7 @@ void compare(Module &M, const Fingerprint &Before, const Fingerprint &After,
   });
   DenseMap<const Function *, const FunctionPrint *> Known;
   auto Find = [&](size_t Index, const Function *F) -> const FunctionPrint * {
-    // Hardly any pass moves functions about.
+    // Hardly any pass reorders functions.
     if (Index < Before.Functions.size() && Before.Functions[Index].Function == F)
       return &Before.Functions[Index];
     Result.List = true;

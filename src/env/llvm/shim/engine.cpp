@@ -27,17 +27,17 @@ struct SteplakeEngine {
     Builder.crossRegisterProxies(Loops, Functions, Components, Modules);
   }
 
-  /// Forgets all results. Kept over steps they would make passes take other decisions than on a
-  /// module that was just read.
+  /// Forgets all analysis results. If they were kept, passes would decide otherwise than on a
+  /// module just read.
   ///
-  /// What else outlives a step, in LLVM 22, shows in no later step of the same program:
-  /// - The target machine keeps the subtargets that functions asked for, by all that goes into one:
-  ///   CPU, tuning, features, vector widths, soft float. With each new one it sets three options
-  ///   (`NoInfsFPMath`, `NoNaNsFPMath`, `NoSignedZerosFPMath`) to what the asking function says, so
-  ///   these depend on the way. They are read by the selection of machine instructions alone: no
-  ///   constructor of a subtarget, no cost and no action looks at them.
+  /// What else outlives a step, in LLVM 22, affects no later step of the same program:
+  /// - The target machine keeps the subtargets that functions asked for, by all that defines one:
+  ///   CPU, tuning, features, vector widths, soft float. Each new subtarget sets three options
+  ///   (`NoInfsFPMath`, `NoNaNsFPMath`, `NoSignedZerosFPMath`) to those of the asking function, so
+  ///   they depend on the steps before. Only the selection of machine instructions reads them: no
+  ///   subtarget constructor, no cost and no action does.
   /// - `TargetLibraryAnalysis` and `RuntimeLibraryAnalysis` keep what they found for the first
-  ///   module, which follows from its target triple. No action changes that.
+  ///   module. It follows from the target triple, which no action changes.
   void clear() {
     Loops.clear();
     Functions.clear();
@@ -49,8 +49,8 @@ struct SteplakeEngine {
 extern "C" {
 
 SteplakeEngine *steplake_llvm_engine_create(LLVMTargetMachineRef Machine) {
-  // Nothing here can go on without memory: LLVM says so and ends, where `operator new` would throw
-  // through it.
+  // Nothing here can go on without memory. LLVM's handler says so and ends the process, where
+  // `operator new` would throw through LLVM.
   static bool Installed = (install_out_of_memory_new_handler(), true);
   (void)Installed;
   return new SteplakeEngine(*reinterpret_cast<TargetMachine *>(Machine));
@@ -61,7 +61,7 @@ void steplake_llvm_engine_dispose(SteplakeEngine *Engine) { delete Engine; }
 int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size) {
-  // Pass managers cannot be kept: some passes hold state over runs.
+  // Pass managers cannot be kept: some passes keep state between runs.
   ModulePassManager Passes;
   if (Error E = Engine->Builder.parsePassPipeline(Passes, {Pipeline, Size})) {
     Module->Message = toString(std::move(E));
@@ -87,7 +87,7 @@ SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
     Module->Unverified.add(Module->Changes);
     return SteplakeChanged;
   }
-  // The content is the same, so canonical order is the order from before.
+  // The content is unchanged, so its canonical order is the one from before.
   if (Module->Changes.order())
     canonicaliseUseLists(M, Module->Changes, Module->Next);
   return SteplakeUnchanged;

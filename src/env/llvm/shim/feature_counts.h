@@ -1,4 +1,4 @@
-/// What InstCount and Autophase count, by function.
+/// What InstCount and Autophase count, function by function.
 #pragma once
 
 #include "steplake_llvm.h"
@@ -11,10 +11,10 @@
 
 namespace steplake {
 
-/// The counts of one function: those of a module are the sums.
+/// The counts of one function; those of a module are the sums.
 struct FunctionCounts {
   std::array<uint32_t, llvm::Instruction::OtherOpsEnd> Opcodes = {};
-  /// By their places in Autophase; those that follow from the opcodes are 0.
+  /// Counts by their positions in Autophase; those that follow from the opcodes are 0.
   std::array<uint32_t, SteplakeAutophaseSize> Counts = {};
 
   explicit FunctionCounts(const llvm::Function &F);

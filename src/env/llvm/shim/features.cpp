@@ -1,4 +1,4 @@
-/// InstCount and Autophase, as CompilerGym defines them over LLVM 10's opcodes.
+/// InstCount and Autophase, as CompilerGym defines them for LLVM 10's opcodes.
 #include "feature_counts.h"
 #include "module.h"
 
@@ -16,8 +16,8 @@ using namespace steplake;
 
 namespace {
 
-/// InstCount's opcodes from position 3 on, in LLVM 10's order. LLVM 22 numbers opcodes otherwise,
-/// and what it has more (`PtrToAddr`) counts in the totals only.
+/// InstCount's opcodes from position 3 on, in LLVM 10's order. LLVM 22 numbers opcodes differently,
+/// and its additional opcode (`PtrToAddr`) counts only in the totals.
 const unsigned InstCountOpcodes[] = {
     Instruction::Ret,           Instruction::Br,
     Instruction::Switch,        Instruction::IndirectBr,
@@ -57,7 +57,7 @@ const unsigned InstCountOpcodes[] = {
 static_assert(std::size(InstCountOpcodes) + 3 == SteplakeInstCountSize,
               "three totals and one count an opcode");
 
-/// Autophase's positions that are the count of one opcode.
+/// The positions of Autophase that count one opcode.
 const std::pair<unsigned, unsigned> AutophaseOpcodes[] = {
     {15, Instruction::Br},     {25, Instruction::AShr},
     {26, Instruction::Add},    {27, Instruction::Alloca},
@@ -73,7 +73,7 @@ const std::pair<unsigned, unsigned> AutophaseOpcodes[] = {
     {48, Instruction::Xor},    {49, Instruction::ZExt},
 };
 
-/// Autophase's positions that are counted on the walk, by CompilerGym's names.
+/// The positions of Autophase that are counted on the walk, with CompilerGym's names.
 enum Position : unsigned {
   BBNumArgsHi = 0,
   BBNumArgsLo = 1,
@@ -114,7 +114,7 @@ int32_t clamp(uint64_t Count) {
       std::min<uint64_t>(Count, std::numeric_limits<int32_t>::max()));
 }
 
-/// Counts what there is in one function.
+/// Counts the features of one function.
 class FunctionWalk {
   FunctionCounts &Found;
   std::array<uint32_t, Instruction::OtherOpsEnd> &Opcodes = Found.Opcodes;
@@ -145,7 +145,7 @@ class FunctionWalk {
     if (auto *Branch = dyn_cast<BranchInst>(&I)) {
       Counts[UncondBranches] += Branch->isUnconditional();
     } else if (auto *Switch = dyn_cast<SwitchInst>(&I)) {
-      // Operands in LLVM 10, kept apart in LLVM 22.
+      // These were operands in LLVM 10; LLVM 22 keeps them apart.
       for (auto Case : Switch->cases())
         constant(*Case.getCaseValue());
     } else if (auto *Call = dyn_cast<CallInst>(&I)) {

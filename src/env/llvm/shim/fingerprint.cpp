@@ -20,9 +20,10 @@ namespace {
 
 using Attachments = SmallVector<std::pair<unsigned, MDNode *>, 8>;
 
-/// Hashes of expressions. They can be rewritten in place, also so that they use no global any more.
+/// Hashes constant expressions. They can be rewritten in place, even so that they no longer use a
+/// global.
 class ExpressionHashes {
-  /// Several ways can lead to one, and as many again to each of its operands.
+  /// Memoised: the number of paths to an expression can be exponential in its depth.
   DenseMap<const ConstantExpr *, uint64_t> Known;
 
   uint64_t hash(const ConstantExpr &Expression) {
@@ -41,19 +42,19 @@ class ExpressionHashes {
   }
 
 public:
-  /// Adds what `V` is made of, if it is an expression.
+  /// Adds the content of `V` if it is an expression.
   void add(Hasher &H, const Value *V) {
     if (auto *Expression = dyn_cast_or_null<ConstantExpr>(V))
       H.word(hash(*Expression));
   }
 };
 
-/// Takes down the nodes that are attached, and those that they lead to.
+/// Collects the attached nodes and those that they lead to.
 class NodePrinter {
   InPlace<MDNode> &Nodes;
   ExpressionHashes &Expressions;
   SmallVector<const MDNode *, 16> Pending;
-  /// Nodes that were taken down, by their addresses: a few are attached everywhere.
+  /// Nodes already collected, by address: a few nodes are attached everywhere.
   std::array<const MDNode *, 256> Recent = {};
 
 public:
@@ -70,7 +71,8 @@ public:
       Pending.push_back(&Node);
   }
 
-  /// A value in the place of a global that is replaced takes over the metadata that wraps it.
+  /// Includes the wrapped value: when a global is replaced, its replacement takes over the metadata
+  /// that wraps it.
   void hash(Hasher &H, const Metadata *MD) {
     H.pointer(MD);
     if (auto *Node = dyn_cast_or_null<MDNode>(MD)) {
@@ -111,7 +113,7 @@ void hashCall(Hasher &H, const CallBase &Call) {
   }
 }
 
-/// What an instruction has beyond its operands, its type and its sixteen bits.
+/// Hashes what an instruction has besides operands, type and the sixteen bits of `subclassData`.
 void hashOwnFields(Hasher &H, const Instruction &I, KnownTypes &Types) {
   switch (I.getOpcode()) {
   case Instruction::Call:
@@ -163,8 +165,9 @@ bool isLocal(const Value *V) {
   return isa_and_nonnull<Instruction, Argument, BasicBlock>(V);
 }
 
-/// The links of all uses give the order of the lists. Lists of what belongs to no function run
-/// through many; those that anyone looks at are taken in one place for all.
+/// Hashes the order of use-lists by the links between uses. Only local values count here: the lists
+/// of other values run through many functions, and `hashGlobalUses` covers those that passes look
+/// at.
 uint64_t hashLocalUses(const Function &F) {
   Hasher Order;
   for (const BasicBlock &B : F)
@@ -211,7 +214,7 @@ bool givesAlignment(const AttributeList &List) {
   return List.hasAttrSomewhere(Attribute::Alignment);
 }
 
-/// Takes the prints of functions, one after the other.
+/// Takes the prints of functions, one after another.
 class FunctionPrinter {
   KnownTypes &Types;
   NodePrinter &Nodes;
@@ -262,7 +265,7 @@ class FunctionPrinter {
     Content.word(F.getCallingConv());
     if (F.hasGC())
       Content.text(F.getGC());
-    // Personality, prefix and prologue; which of them there are stands in the sixteen bits.
+    // Personality, prefix and prologue; the sixteen bits say which of them exist.
     Content.word(subclassData(F));
     for (const Use &Operand : F.operands()) {
       Content.pointer(Operand.get());
@@ -336,14 +339,14 @@ uint64_t hashModule(const Module &M, KnownTypes &Types, NodePrinter &Nodes,
   return H.finish();
 }
 
-/// The uses of globals by constants, and by the constants that use those.
+/// Hashes the uses of globals by constants, and by the constants that use those.
 class GlobalUses {
   Fingerprint &Print;
   ExpressionHashes &Expressions;
   Hasher Order;
 
-  /// Constants are told apart by their own operands alone where these are few, as those of
-  /// expressions are; each operand of an aggregate that matters comes by here as a use of its own.
+  /// Hashes all operands of an expression, which are few, but only the given operand of an
+  /// aggregate: each operand that matters arrives here as a use of its own.
   uint64_t constant(const Constant &C, const Use &Operand) {
     Hasher H;
     H.pointer(&C);
@@ -361,7 +364,7 @@ public:
     Print.Aggregates.clear();
   }
 
-  /// A constant that several ways lead to is gone into once.
+  /// Follows a constant's users only once, however many paths lead to it.
   void add(const Value &V) {
     for (const Use &U : V.uses()) {
       Order.pointer(&U);
@@ -435,7 +438,7 @@ void takeFingerprint(Module &M, KnownTypes &Types, Fingerprint &Print) {
   FunctionPrinter Printer(Types, Nodes, Expressions, Print);
   for (Function &F : M)
     Print.Functions.push_back(Printer.print(F));
-  // After the functions, where types may turn up first.
+  // After the functions, since types may first turn up there.
   Print.Content = hashModule(M, Types, Nodes, Expressions);
   Print.TypeNames = hashTypeNames(Types);
   Nodes.finish();

@@ -1,4 +1,4 @@
-/// Hashes within one process: of addresses, and of what has none.
+/// Hashes that hold within one process: of addresses, and of values without one.
 #pragma once
 
 #include "llvm/ADT/StringRef.h"

@@ -170,7 +170,7 @@ std::optional<Hash128> KnownHasher::attributes(const AttributeList &List) {
 }
 
 std::optional<Hash128> KnownHasher::constant(const Constant &C) {
-  // Any other can die.
+  // Any other constant can die.
   if (!isa<ConstantData>(C))
     return std::nullopt;
   auto Found = Known.Constants.find(&C);

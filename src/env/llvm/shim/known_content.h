@@ -1,4 +1,4 @@
-/// Hashes of what belongs to a context, and the words that hashes are taken of.
+/// Hashes of what belongs to a context, and the words that are hashed.
 #pragma once
 
 #include "content.h"
@@ -11,34 +11,34 @@
 
 namespace steplake {
 
-/// What a hash is taken of. Whatever has no fixed length begins with its length.
+/// The input of a hash. Whatever has no fixed length begins with its length.
 using Words = llvm::SmallVector<uint32_t, 0>;
 
 Hash128 hashOf(llvm::ArrayRef<uint32_t> Content);
 void addWide(Words &Out, uint64_t Word);
 void addHash(Words &Out, Hash128 Hash);
-/// Texts stand by their length and their hash.
+/// Adds a text by its length and hash.
 void addText(Words &Out, llvm::StringRef Text);
 void addAlignment(Words &Out, llvm::MaybeAlign Alignment);
 
-/// What a type is but for the types that it is made of.
+/// Adds all of a type but the types that it is made of.
 void addTypeFields(Words &Out, const llvm::Type *T);
-/// A structure that nothing but its place tells from another of equal content.
+/// Returns whether only its place distinguishes a structure from another of equal content.
 bool isNameless(const llvm::Type *T);
-/// What an attribute is but for the type that it may have.
+/// Adds all of an attribute but the type that it may have.
 void addAttributeFields(Words &Out, llvm::Attribute A);
-/// The type of an attribute that has one.
+/// Returns the type of an attribute; null if it has none.
 const llvm::Type *typeOf(llvm::Attribute A);
-/// What a constant is but for its operands and types.
+/// Adds all of a constant but its operands and types.
 void addConstantFields(Words &Out, const llvm::Constant &C);
-/// The type that a constant mentions beside its own.
+/// Returns the type that a constant mentions besides its own; null if there is none.
 const llvm::Type *sourceType(const llvm::Constant &C);
 
-/// Finds out the hashes of `KnownContent`. Each gives none for what mentions something that is
-/// shared, or can die and leave its address to another.
+/// Computes the hashes of `KnownContent`. Returns none for what mentions something shared, or can
+/// die and leave its address to another.
 class KnownHasher {
   KnownContent &Known;
-  /// Nodes under way: those that are not distinct can lead back to themselves as well.
+  /// Nodes under way: even nodes that are not distinct can lead back to themselves.
   llvm::SmallPtrSet<const llvm::MDNode *, 8> Open;
 
 public:

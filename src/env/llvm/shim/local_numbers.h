@@ -1,4 +1,4 @@
-/// Numbers for what a function owns.
+/// Numbers the values that a function owns.
 #pragma once
 
 #include "private_access.h"
@@ -12,15 +12,15 @@
 
 namespace steplake {
 
-/// The numbers of a function's own values: its arguments, then block by block the block and its
-/// instructions.
+/// The numbers of a function's own values: first its arguments, then block by block the block and
+/// its instructions.
 class LocalNumbers {
   const llvm::Function *Owner = nullptr;
   llvm::SmallVector<uint32_t, 0> Blocks;
 
 public:
-  /// Numbers the values of `F`, whose block numbers are canonical, and gives their count.
-  /// Instructions are numbered within their blocks by LLVM itself, which saves a table of them.
+  /// Numbers the values of `F`, whose block numbers must be canonical, and returns their count.
+  /// LLVM itself numbers instructions within their blocks, which saves a table.
   uint32_t take(llvm::Function &F) {
     Owner = &F;
     Blocks.resize(F.getMaxBlockNumber());
@@ -33,12 +33,12 @@ public:
     return Next;
   }
 
-  /// How many instructions a block has that is numbered.
+  /// Returns the number of instructions in a numbered block.
   static uint32_t instructions(const llvm::BasicBlock &B) {
     return B.empty() ? 0 : 1 + orderInBlock(B.back());
   }
 
-  /// The number of a value; none where the function does not own it.
+  /// Returns the number of a value; none if the function does not own it.
   std::optional<uint32_t> of(const llvm::Value &V) const {
     if (auto *I = llvm::dyn_cast<llvm::Instruction>(&V)) {
       const llvm::BasicBlock *B = I->getParent();

@@ -19,20 +19,20 @@ using namespace steplake;
 
 namespace {
 
-/// Takes every diagnostic and says nothing: the standard streams belong to the program around, and
-/// LLVM's own handler ends the process on an error.
+/// Swallows every diagnostic: the standard streams belong to the surrounding program, and LLVM's
+/// own handler ends the process on an error.
 struct SilentHandler final : DiagnosticHandler {
   bool handleDiagnostics(const DiagnosticInfo &) override { return true; }
 };
 
 SteplakeBytes borrow(StringRef Text) { return {Text.data(), Text.size()}; }
 
-/// The first line: messages go into one-line reports.
+/// Returns the first line: messages go into one-line reports.
 std::string firstLine(StringRef Text) {
   return Text.trim().split('\n').first.str();
 }
 
-/// Drops the module flags that only say in which format debug info was, so that `-g` makes no
+/// Drops the module flags that only give the format of debug info, so that `-g` makes no
 /// difference.
 void dropDebugInfoFlags(Module &M) {
   NamedMDNode *Flags = M.getModuleFlagsMetadata();
@@ -57,10 +57,10 @@ void dropDebugInfoFlags(Module &M) {
     Flags->eraseFromParent();
 }
 
-/// Takes the summary of a canonical module, if it has one.
+/// Writes the summary of a canonical module. Returns false if it has none.
 bool hashContent(SteplakeModule &Module) {
   bool IsHashed = Module.Ids.summary(*Module.IR, Module.Summary);
-  // Types may have turned up.
+  // Hashing may have found new types.
   Module.Print.TypeNames = hashTypeNames(Module.Types);
   return IsHashed;
 }
@@ -122,7 +122,7 @@ int steplake_llvm_module_parse(SteplakeModule *Module, const char *Data,
 int steplake_llvm_module_verify(SteplakeModule *Module) {
   std::string Broken;
   raw_string_ostream Stream(Broken);
-  // Broken debug info is not the program's end: adopting it strips that.
+  // Broken debug info does not make a program invalid: adopting the program strips it.
   bool BrokenDebugInfo = false;
   bool IsBroken = verifyModule(*Module->IR, &Stream, &BrokenDebugInfo);
   if (IsBroken)
@@ -160,8 +160,7 @@ void steplake_llvm_module_canonicalise(SteplakeModule *Module) {
   canonicaliseUseLists(*Module->IR);
   takeFingerprint(*Module->IR, Module->Types, Module->Print);
   Module->Ids.forget();
-  // From now on it is known which types are mentioned anywhere, so that one that gets another name
-  // is seen.
+  // This collects all mentioned types, so that renaming one is noticed from now on.
   hashContent(*Module);
 }
 
@@ -173,7 +172,7 @@ int steplake_llvm_module_verify_changes(SteplakeModule *Module) {
   if (Changed.Module)
     IsBroken = verifyModule(*Module->IR, &Stream);
   else if (!Changed.Functions.empty())
-    // Functions that are gone are looked for in vain.
+    // This loops over the module, since some of `Changed.Functions` may be gone.
     for (Function &F : *Module->IR)
       if (Changed.Functions.contains(&F))
         IsBroken |= verifyFunction(F, &Stream);
@@ -201,7 +200,7 @@ void steplake_llvm_module_settle(SteplakeModule *Module) {
     takeFingerprint(*Module->IR, Module->Types, Module->Print);
     return;
   }
-  // Content is what it was after the run: only order has changed since.
+  // The content is that after the run; only the order has changed since.
   std::swap(Module->Print, Module->Next);
   takeOrder(*Module->IR, Changes, Module->Print);
 }
@@ -220,7 +219,7 @@ SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module) {
 SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module) {
   SmallVectorImpl<char> &Bitcode = Module->Bitcode;
   Bitcode.clear();
-  // The symbol table for linkers would be a good part of the work, and no state needs one.
+  // The symbol table for linkers would be much of the work, and no state needs one.
   BitcodeWriter Writer(Bitcode);
   Writer.writeModule(*Module->IR, /*ShouldPreserveUseListOrder=*/false);
   Writer.writeStrtab();

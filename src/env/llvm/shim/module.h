@@ -1,4 +1,4 @@
-/// What stands behind the handles, for the shim's own files.
+/// The structures behind the handles, for the shim's own files.
 #pragma once
 
 #include "content.h"
@@ -15,9 +15,9 @@
 
 namespace steplake {
 
-/// What runs have changed since the verifier last looked.
+/// What runs have changed since the last verification.
 struct Unverified {
-  /// All of the module, for want of knowing better.
+  /// Whether to verify the whole module, because nothing narrower is known.
   bool Module = false;
   llvm::SmallPtrSet<const llvm::Function *, 8> Functions;
 
@@ -34,13 +34,14 @@ struct SteplakeModule {
   /// Why the last call failed.
   std::string Message;
   steplake::KnownTypes Types;
-  /// Of the canonical form that the module was in last.
+  /// The fingerprint of the last canonical form.
   steplake::Fingerprint Print;
-  /// Of the module after the last run. Between steps nothing reads it; kept for its storage.
+  /// The fingerprint after the last run. Nothing reads it between steps; it is kept for its
+  /// storage.
   steplake::Fingerprint Next;
-  /// What differs between the two. Set by a run that changed something.
+  /// The difference between the two, as of the last run.
   steplake::Difference Changes;
-  /// What has changed since the verifier looked at it.
+  /// What has changed since the last verification.
   steplake::Unverified Unverified;
   steplake::ContentIds Ids{Types};
   /// The attributes that declarations of intrinsics have after a read.
@@ -55,33 +56,32 @@ struct SteplakeModule {
 
 namespace steplake {
 
-/// Gives the declarations of intrinsics the attributes that reading bitcode gives them. Passes may
-/// infer more; that would be lost on the next read.
+/// Gives declarations of intrinsics the attributes that reading bitcode gives them. Passes may
+/// infer more, which the next read would lose.
 void canonicaliseIntrinsics(SteplakeModule &Module);
 
-/// Destroys constants that nothing uses any more. They live on in the context, as users of the
-/// globals that they mention.
+/// Destroys constants that nothing uses. They would live on in the context as users of the globals
+/// that they mention.
 void dropDeadConstants(llvm::Module &M);
 
-/// Puts every use-list into an order that follows from the module's content: ascending by the place
-/// of the user. Optimisers see use-lists, and bitcode does not hold their order. Dead constants
-/// must be gone: they are users too.
+/// Puts every use-list into an order that follows from the module's content: ascending by the
+/// user's place. Optimisers see the order of use-lists, and bitcode does not hold it. Dead
+/// constants must be gone, since they are users too.
 void canonicaliseUseLists(llvm::Module &M);
 
-/// The same for a module that was canonical before `Changed` came about, and whose content `Print`
-/// is of.
+/// The same, for a module that was canonical before `Changed`; `Print` is of its present content.
 void canonicaliseUseLists(llvm::Module &M, const Difference &Changed,
                           const Fingerprint &Print);
 
-/// Drops attributes of `F` and of its calls that bitcode can hold but its reader does not take:
-/// alignments of 2^32, which inference arrives at for unreachable code. True if there were any.
+/// Drops attributes of `F` and of its calls that bitcode can hold but its reader rejects:
+/// alignments of 2^32, which inference yields in unreachable code. Returns whether there were any.
 bool dropUnreadable(llvm::Function &F);
 
-/// Starts the numbers that LLVM appends to clashing global names from 1 again, as after a read.
+/// Restarts the numbers that LLVM appends to clashing global names from 1, as after a read.
 void resetUniqueNames(llvm::Module &M);
 
-/// Registers a fixed list of metadata kinds and bundle tags: bitcode lists every registered one, so
-/// a pass that registers its own on first use would make equal modules differ.
+/// Registers a fixed list of metadata kinds and bundle tags. Bitcode lists every registered name,
+/// so a pass that registered its own on first use would make equal modules differ.
 void registerFixedNames(llvm::LLVMContext &Context);
 
 } // namespace steplake

@@ -1,5 +1,5 @@
-/// Changes one field of a module at a time, for the test that the fingerprint sees every field.
-/// Nothing but that test refers to this file, so it is not linked into the program.
+/// Changes one field of a module at a time, for tests that the fingerprint and the id see every
+/// field. Only tests refer to this file, so it is not linked into the program.
 #include "module.h"
 #include "steplake_llvm.h"
 
@@ -14,7 +14,7 @@ using namespace llvm;
 
 namespace {
 
-/// The first instruction of a kind.
+/// Returns the first instruction of a kind.
 template <typename T> T &first(Module &M) {
   for (Function &F : M)
     for (BasicBlock &B : F)
@@ -39,7 +39,7 @@ BinaryOperator &addition(Module &M, Instruction::BinaryOps Opcode) {
   report_fatal_error("the test's program lacks an operation");
 }
 
-/// What is attached to a load of the function `wraps`.
+/// Returns the node attached to a load of the function `wraps`.
 MDNode *wraps(Module &M, StringRef Kind) {
   for (Instruction &I : instructions(*M.getFunction("wraps")))
     if (MDNode *Node = I.getMetadata(Kind))
@@ -364,7 +364,7 @@ const Mutation Mutations[] = {
 
 } // namespace
 
-/// Applies the mutation at `Index`; its name, or null when there is none there.
+/// Applies the mutation at `Index`. Returns its name; null if there is none.
 extern "C" const char *steplake_llvm_mutate(SteplakeModule *Module,
                                             size_t Index) {
   if (Index >= std::size(Mutations))
@@ -373,14 +373,15 @@ extern "C" const char *steplake_llvm_mutate(SteplakeModule *Module,
   return Mutations[Index].Name;
 }
 
-/// Puts null where constants have the function `first`.
+/// Replaces the function `first` by null wherever it is used.
 extern "C" void steplake_llvm_break_constant(SteplakeModule *Module) {
   Function *First = Module->IR->getFunction("first");
   First->replaceAllUsesWith(ConstantPointerNull::get(First->getType()));
 }
 
-/// Gives the module a table of `Depth` dimensions, each of two equal elements: as many ways lead to
-/// the function `first` as the table has elements, over as many constants as it has dimensions.
+/// Adds a table of `Depth` dimensions of two equal elements each, filled with the function `first`,
+/// and the function's address doubled `Depth` times. In each, 2^`Depth` paths lead to the function
+/// through only `Depth` constants.
 extern "C" void steplake_llvm_nest_constants(SteplakeModule *Module, size_t Depth) {
   Constant *Table = Module->IR->getFunction("first");
   Constant *Sum = ConstantExpr::getPtrToInt(
@@ -394,7 +395,7 @@ extern "C" void steplake_llvm_nest_constants(SteplakeModule *Module, size_t Dept
                        GlobalValue::ExternalLinkage, Nested, "nested");
 }
 
-/// Reverses every use-list, which is no change of content.
+/// Reverses every use-list, which does not change the content.
 extern "C" void steplake_llvm_reverse_uses(SteplakeModule *Module) {
   for (GlobalVariable &G : Module->IR->globals())
     G.reverseUseList();

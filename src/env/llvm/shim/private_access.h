@@ -1,8 +1,8 @@
-/// Three private members of LLVM's classes that have no complete public accessor.
+/// Opens three private members of LLVM's classes that have no complete public accessor.
 ///
-/// The way in is the standard's own: access is not checked in an explicit instantiation
-/// ([temp.spec.general]), so a member pointer can be handed out from there. If LLVM renames a
-/// member, this file stops compiling, and nothing breaks silently.
+/// The standard itself allows it: access is not checked in an explicit instantiation
+/// ([temp.spec.general]), which can hand out a member pointer. If LLVM renames a member, this file
+/// stops compiling, and nothing breaks silently.
 #pragma once
 
 #include "llvm/IR/Instruction.h"
@@ -35,20 +35,19 @@ struct OrderOf {
 };
 template struct Expose<OrderOf, &llvm::Instruction::Order>;
 
-/// The sixteen bits in which an instruction keeps what is its own: alignment, volatility, atomic
-/// ordering, predicate, calling convention, tail call kind, read-modify-write operation, clean-up
-/// flag and so on. Read as a whole, no field of them can be forgotten.
+/// Returns the sixteen bits in which an instruction keeps its own fields: alignment, volatility,
+/// atomic ordering, predicate, calling convention, tail call kind, read-modify-write operation,
+/// clean-up flag and so on. Read as a whole, no field can be forgotten.
 inline unsigned subclassData(const llvm::Value &V) {
   return V.*expose(SubclassDataOf{});
 }
 
-/// The number that was last appended to a clashing name.
+/// Returns the number that was last appended to a clashing name.
 inline uint32_t &lastUnique(llvm::ValueSymbolTable &Table) {
   return Table.*expose(LastUniqueOf{});
 }
 
-/// The place of an instruction in its block, which `BasicBlock::renumberInstructions` brings up to
-/// date.
+/// Returns the place of an instruction in its block; `BasicBlock::renumberInstructions` updates it.
 inline unsigned orderInBlock(const llvm::Instruction &I) {
   return I.*expose(OrderOf{});
 }

@@ -28,8 +28,8 @@ void mergeSort(char *Base, size_t Count, size_t Size, Comparison Compare,
 
 } // namespace
 
-/// The C library's function, for LLVM's `array_pod_sort`, in place of the host's: what is equal
-/// stays in order. In which order it comes is up to a C library otherwise, and passes go by it.
+/// Replaces the C library's function, for LLVM's `array_pod_sort`, and keeps equal elements in
+/// order. A C library may leave them in any order, and passes depend on it.
 extern "C" void qsort(void *Base, size_t Count, size_t Size,
                       Comparison Compare) {
   std::vector<char> Scratch(Count / 2 * Size);

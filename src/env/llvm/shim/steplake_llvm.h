@@ -1,9 +1,9 @@
-/// The C interface of the shim: what neither inkwell nor LLVM's own C API reaches.
+/// The C interface of the shim: what neither inkwell nor LLVM's own C API offers.
 ///
-/// Two handles. A *module* holds one program in a context of its own; an *engine* holds what it
-/// takes to run passes over modules. Neither may be used by two threads at once; both may move
-/// between threads. Texts and bytes that come back are borrowed: they are good until the next call
-/// on the same handle.
+/// There are two handles. A *module* holds one program in a context of its own; an *engine* holds
+/// all that is needed to run passes on modules. Neither may be used by two threads at once; both
+/// may move between threads. Texts and bytes that are returned are borrowed: they are valid until
+/// the next call on the same handle. Functions that return `int` return false on failure.
 #pragma once
 
 #include "llvm-c/TargetMachine.h"
@@ -24,59 +24,59 @@ typedef struct {
   size_t Size;
 } SteplakeBytes;
 
-/// What a pass pipeline did to a module.
+/// The effect of a pass pipeline on a module.
 typedef enum {
-  /// The module's content is as it was.
+  /// The content is as it was.
   SteplakeUnchanged = 0,
-  /// The module's content may be another; `steplake_llvm_module_settle` is due.
+  /// The content may have changed; call `steplake_llvm_module_settle`.
   SteplakeChanged = 1,
-  /// The pipeline's text is not one; the message says why. Nothing ran.
+  /// The pipeline cannot be parsed, as the message says. Nothing ran.
   SteplakeBadPipeline = 2,
 } SteplakeRunResult;
 
-/// Sizes of the feature vectors.
+/// The sizes of the feature vectors.
 enum { SteplakeInstCountSize = 70, SteplakeAutophaseSize = 56 };
 
-/// Prepares a fresh context: registers what the bitcode of every state lists (metadata kinds,
-/// bundle tags), and keeps diagnostics off the standard streams. `DiscardNames` drops the names of
-/// local values; textual IR can be read only without.
+/// Prepares a fresh context: registers the names that the bitcode of every state lists (metadata
+/// kinds, bundle tags), and keeps diagnostics off the standard streams. `DiscardNames` drops the
+/// names of local values; without it, textual IR can be read too.
 void steplake_llvm_context_prepare(LLVMContextRef Context, int DiscardNames);
 
-/// An empty handle for a program in `Context`, which must outlive it.
+/// Creates an empty handle for a program in `Context`, which must outlive it.
 SteplakeModule *steplake_llvm_module_create(LLVMContextRef Context);
 void steplake_llvm_module_dispose(SteplakeModule *Module);
 
-/// Reads a program: bitcode, or textual IR when the context keeps names. False: the message
-/// says why, and the handle stays empty. At most once a handle.
+/// Reads a program: bitcode, or textual IR if the context keeps names. On failure the message says
+/// why, and the handle stays empty. Call this at most once per handle.
 int steplake_llvm_module_parse(SteplakeModule *Module, const char *Data,
                                size_t Size);
 
-/// Verifies the program. False: the message says what is broken.
+/// Verifies the program. On failure the message says what is broken.
 int steplake_llvm_module_verify(SteplakeModule *Module);
 
-/// Why the last call failed.
+/// Returns why the last call failed.
 SteplakeBytes steplake_llvm_module_message(const SteplakeModule *Module);
 
-/// Makes a program that comes from outside one of this environment: without debug info and names
-/// that only tell where it was compiled, for `Machine`'s target where it names none. False: it is
-/// for another target; the message says so.
+/// Turns a program from outside into one of this environment: drops debug info and names that only
+/// tell where it was compiled, and sets `Machine`'s target if it names none. Fails, with a message,
+/// if the program is for another target.
 int steplake_llvm_module_adopt(SteplakeModule *Module,
                                LLVMTargetMachineRef Machine);
 
 /// Brings what bitcode does not hold (the order of use-lists, the attributes of intrinsics, block
-/// numbers) into a form that depends on the content alone, and takes the fingerprint that changes
-/// are told by.
+/// numbers) into a form that depends on the content alone, and takes the fingerprint against which
+/// changes are found.
 void steplake_llvm_module_canonicalise(SteplakeModule *Module);
 
-/// Verifies what runs have changed since the last verification. False: the message says what is
+/// Verifies what has changed since the last verification. On failure the message says what is
 /// broken.
 int steplake_llvm_module_verify_changes(SteplakeModule *Module);
 
 /// Canonicalises what the last run changed.
 void steplake_llvm_module_settle(SteplakeModule *Module);
 
-/// The text whose SHA-1 names the state: equal for two canonical modules exactly when their bitcode
-/// is.
+/// Returns the text whose SHA-1 names the state. Two canonical modules have equal texts exactly
+/// when their bitcode is equal.
 SteplakeBytes steplake_llvm_module_summary(SteplakeModule *Module);
 
 /// Writes the module, as it is now, as plain bitcode: no use-list order, no symbol table for
@@ -86,30 +86,30 @@ SteplakeBytes steplake_llvm_module_write(SteplakeModule *Module);
 /// The module as text.
 SteplakeBytes steplake_llvm_module_print(SteplakeModule *Module);
 
-/// Instructions, as `Module::getInstructionCount` counts them. The module must have been
-/// canonicalised.
+/// Returns the number of instructions, as `Module::getInstructionCount` counts them. The module
+/// must have been canonicalised.
 uint64_t steplake_llvm_module_instructions(const SteplakeModule *Module);
 
-/// InstCount and Autophase. The module must be canonical.
+/// Computes InstCount and Autophase. The module must be canonical.
 void steplake_llvm_module_features(SteplakeModule *Module, int32_t *InstCount,
                                    int32_t *Autophase);
 
-/// The names that the context has registered beyond those of every fresh context, one a line:
-/// metadata kinds, bundle tags, synchronisation scopes. Passes that register more make equal
+/// Returns the names that the context has registered beyond those of every fresh context, one per
+/// line: metadata kinds, bundle tags, synchronisation scopes. Passes that register more make equal
 /// modules differ.
 SteplakeBytes steplake_llvm_module_registered(SteplakeModule *Module);
 
-/// `Machine` must outlive the engine.
+/// Creates an engine. `Machine` must outlive it.
 SteplakeEngine *steplake_llvm_engine_create(LLVMTargetMachineRef Machine);
 void steplake_llvm_engine_dispose(SteplakeEngine *Engine);
 
-/// Runs a pass pipeline over a canonical module. The message is the module's.
+/// Runs a pass pipeline on a canonical module. The message is the module's.
 SteplakeRunResult steplake_llvm_engine_run(SteplakeEngine *Engine,
                                            SteplakeModule *Module,
                                            const char *Pipeline, size_t Size);
 
-/// Runs a pass pipeline and nothing else: the floor that steps are measured against. False: the
-/// pipeline's text is not one; the message says why.
+/// Runs a pass pipeline and nothing else: the floor against which steps are measured. On failure
+/// the pipeline cannot be parsed, as the message says.
 int steplake_llvm_engine_run_alone(SteplakeEngine *Engine,
                                    SteplakeModule *Module, const char *Pipeline,
                                    size_t Size);

@@ -1,4 +1,4 @@
-//! A state's id says what its bitcode says, whatever was kept from the steps before.
+//! A state's id says what its bitcode says, whatever is cached from earlier steps.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use crate::env::llvm::spaces::ACTION_SPACES;
 use crate::env::{Environment, Session, Start, Watch};
 use crate::model::{Baselines, Benchmark, Provenance, StateId};
 
-/// The id of the state that a program comes back in from its bitcode.
+/// Returns the id of the state that is read back from a program's bitcode.
 fn afresh(program: &mut Program) -> StateId {
     Program::revive(program.write()).unwrap().state_id()
 }
 
-/// The program with one of everything, with debug info or, where an engine adopts it, without.
+/// Returns the program with one of everything: with debug info, or without if an engine adopts it.
 fn everything(adopting: Option<&Engine>) -> Program {
     let mut program = Program::parse(&assemble(EVERYTHING).unwrap(), LocalNames::Drop).unwrap();
     if let Some(engine) = adopting {
@@ -34,7 +34,7 @@ fn the_id_changes_with_every_field() {
         let mut unchanged = Vec::new();
         loop {
             let mut program = everything((!has_debug_info).then_some(&engine));
-            // What is found out here is known when the field changes.
+            // This fills the caches before the field changes.
             let before = program.state_id();
             let Some(name) = program.mutate(index) else { break };
             index += 1;
@@ -45,7 +45,7 @@ fn the_id_changes_with_every_field() {
             program.settle();
             assert_ne!(program.state_id(), before, "{name}");
             if !has_debug_info {
-                // Reading bitcode numbers bundle tags anew, and makes data layouts complete.
+                // Reading bitcode renumbers bundle tags and completes data layouts.
                 let rereads = !["operand bundle tag", "data layout"].contains(&name.as_str());
                 assert!(!rereads || afresh(&mut program) == program.state_id(), "{name}");
             }
@@ -57,8 +57,8 @@ fn the_id_changes_with_every_field() {
     }
 }
 
-/// A global and a block of a function, by their numbers, could be taken for a block of another and
-/// a global.
+/// Without tags, the numbers of a block and a global could read as those of a global and another
+/// block.
 #[test]
 fn mentions_of_globals_and_of_blocks_are_told_apart() {
     let program = |first: &str, second: &str| {
@@ -89,7 +89,7 @@ fn ids_and_bitcode_are_in_one_to_one_correspondence() {
     let mut bitcodes: HashMap<StateId, [u8; 20]> = HashMap::new();
     let mut ids: HashMap<[u8; 20], StateId> = HashMap::new();
     let mut steps = 0;
-    // The default actions, and all of them: those that rename things are among these.
+    // The default actions, and all actions, among which are those that rename things.
     for (seed, space) in [(4, 0), (5, 0), (6, 1), (7, 1)] {
         walk_in(space, seed, 130, &mut |pipeline, _, _, program| {
             let id = program.state_id();
@@ -103,7 +103,7 @@ fn ids_and_bitcode_are_in_one_to_one_correspondence() {
     assert!(steps >= 2000 && ids.len() > 300, "{steps} steps, {} states", ids.len());
 }
 
-/// Steps that are verified one by one and steps that are verified together end in the same states.
+/// Steps that are verified one by one and steps that are verified together lead to the same states.
 #[test]
 fn when_the_verifier_looks_makes_no_difference() {
     let environment = LlvmEnvironment::new();

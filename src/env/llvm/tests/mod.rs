@@ -1,4 +1,4 @@
-//! Tests that need the insides: of features, of the fingerprint, of canonical form.
+//! Tests of internals: features, the fingerprint, canonical form.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
@@ -22,12 +22,12 @@ fn engine() -> Engine {
     Engine::new().unwrap()
 }
 
-/// A program in its first state.
+/// Returns a program in its initial state.
 fn begin(engine: &Engine, text: &[u8]) -> Program {
     first_state(engine, &assemble(text).unwrap()).unwrap()
 }
 
-/// Bitcode of programs that optimisers find something to do in.
+/// Returns bitcode of programs in which optimisers find something to do.
 fn real_programs() -> Vec<Vec<u8>> {
     let cache = tempfile::tempdir().unwrap();
     let settings = Settings { cache: cache.path().into(), apt_sources: cache.path().into() };
@@ -38,7 +38,7 @@ fn real_programs() -> Vec<Vec<u8>> {
         .into()
 }
 
-/// The numbers that are not zero, by name.
+/// Returns the numbers that are not zero, with their names.
 fn named<'a>(names: &[&'a str], numbers: &[i32]) -> Vec<(&'a str, i32)> {
     let pairs = names.iter().zip(numbers).filter(|(_, number)| **number != 0);
     pairs.map(|(name, number)| (*name, *number)).collect()
@@ -89,7 +89,7 @@ fn features_of_a_program_counted_by_hand() {
             ("returnInt", 1),
             ("CriticalCount", 4),
             ("NumEdges", 11),
-            // Three of them the switch's cases.
+            // Three of them are the switch's cases.
             ("const32Bit", 8),
             ("const64Bit", 4),
             ("numConstZeroes", 5),
@@ -162,7 +162,8 @@ fn a_constant_that_is_broken_in_place_is_found() {
                 declare void @second()";
     let mut program = Program::parse(&assemble(text).unwrap(), LocalNames::Drop).unwrap();
     program.canonicalise();
-    // What is kept must be there, and only a look at the whole module finds that it is not.
+    // Entries of `llvm.used` must be globals, and only a check of the whole module finds a null
+    // there.
     program.break_constant();
     assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::Some));
     let broken = program.verify_changes().unwrap_err();
@@ -187,7 +188,7 @@ fn a_constant_that_is_broken_beside_a_change_of_a_function_is_found() {
     assert!(broken.contains("llvm.used"), "{broken}");
 }
 
-/// Two to the power of 40 ways lead to the function: whoever goes them all does not come back.
+/// 2^40 paths lead to the function: a walk over all of them would never end.
 #[test]
 fn a_constant_that_many_ways_lead_to_is_visited_once() {
     let mut engine = engine();
@@ -207,7 +208,7 @@ fn the_order_of_use_lists_is_restored_without_a_change() {
         let mut untouched = Program::revive(program.write()).unwrap();
         program.reverse_uses();
         assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::None));
-        // Passes that go by use-lists now do the same to both.
+        // Passes that depend on use-lists now do the same to both.
         let pipeline = "function(sroa,early-cse,instcombine<no-verify-fixpoint>,gvn)";
         for program in [&mut program, &mut untouched] {
             assert_eq!(engine.run(program, pipeline), Ok(Change::Some));
@@ -224,7 +225,7 @@ fn the_order_is_restored_beside_a_change_elsewhere_too() {
         let mut program = first_state(&engine, &bitcode).unwrap();
         let mut untouched = Program::revive(program.write()).unwrap();
         program.reverse_uses();
-        // The first changes linkages and looks at no use-list; the others go by them.
+        // The first pipeline changes linkages and looks at no use-list; the others depend on them.
         let pipelines = ["internalize", "function(sroa,early-cse)", "function(newgvn,simplifycfg)"];
         for pipeline in pipelines {
             for program in [&mut program, &mut untouched] {
@@ -236,15 +237,15 @@ fn the_order_is_restored_beside_a_change_elsewhere_too() {
     }
 }
 
-/// Takes the pipeline, the state before, what the engine said, and the program after.
+/// Receives the pipeline, the state before, the engine's answer, and the program after.
 type Check<'a> = dyn FnMut(&str, &[u8], Change, &mut Program) + 'a;
 
-/// Random walks over programs that have something to optimise, in the default action space.
+/// Walks randomly over programs that have something to optimise, in the default action space.
 fn walk(seed: u64, steps: usize, check: &mut Check<'_>) {
     walk_in(0, seed, steps, check);
 }
 
-/// The same in an action space of one's choice, by actions that can be counted on.
+/// Walks in the given action space, by dependable actions.
 fn walk_in(space: usize, seed: u64, steps: usize, check: &mut Check<'_>) {
     let actions = action_spaces().swap_remove(space).actions.into_iter();
     let actions: Vec<ActionSpec> = actions.filter(|action| action.flags.is_dependable()).collect();
@@ -303,7 +304,7 @@ fn every_pipeline_is_one() {
     let mut engine = engine();
     for space in action_spaces() {
         for action in space.actions.iter().filter(|action| !action.pipeline.is_empty()) {
-            // Nothing of it runs over an empty module but what makes things of its own.
+            // On an empty module, only passes that create something of their own do anything.
             let mut program = begin(&engine, b"");
             if !action.flags.crashes {
                 engine.run(&mut program, &action.pipeline).unwrap();

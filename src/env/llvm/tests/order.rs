@@ -1,14 +1,14 @@
-//! What an engine keeps of earlier steps shows in no later one.
+//! What an engine keeps from earlier steps affects no later one.
 
 use std::collections::BTreeSet;
 
 use super::{Change, action_spaces, begin, engine};
 
-/// What a target machine takes into its options.
+/// Attributes that a target machine takes into its options.
 const FAST: &str = "\"no-infs-fp-math\"=\"true\" \"no-nans-fp-math\"=\"true\" \
                     \"no-signed-zeros-fp-math\"=\"true\"";
 
-/// A function that passes find something to do in, with these attributes.
+/// Returns a function with these attributes, in which passes find something to do.
 fn function(name: &str, attributes: &str) -> String {
     format!(
         "define float @{name}(ptr %numbers, i64 %count, float %by) {attributes} {{
