@@ -1,12 +1,12 @@
 //! Proves on live steps that a state's id corresponds to its bitcode: `cargo bench --bench identity
 //! -- [--steps N] [--jobs N] [--seed N] [--first N] [--action-space NAME] [--files FOLDER]`.
 //!
-//! Every state that a step leads to is written as bitcode. Its id has to follow from that bitcode
-//! alone, in a session that has seen nothing of the steps before; two ids have to be equal exactly
-//! when the bitcode is; and states of one id have to have the same features. A step that changed
-//! nothing has to leave the bitcode as it was. The steps of each episode, which were made and
-//! verified one by one, are then played in one batch, which is verified in windows: its steps have
-//! to be the same, failures too.
+//! Every state after a step is written as bitcode. Its id must follow from that bitcode alone, in a
+//! session that has seen none of the earlier steps; two ids must be equal exactly if the bitcode
+//! is; and states with the same id must have the same features. A step that reports no change must
+//! leave the bitcode as it was. The steps of each episode, which were made and verified one by one,
+//! are then played in one batch, which is verified in windows: its steps must be the same,
+//! including failures.
 //!
 //! Episodes are numbered from `--first` on; a problem names its episode.
 //!
@@ -187,7 +187,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Holds the present state, which is said to be still `id`, against the bitcode of `id`.
+    /// Compares the current state, which should still be `id`, with the bitcode of `id`.
     fn look_again(&mut self, id: StateId, place: &str) -> Result<(), SessionError> {
         let bitcode: [u8; 20] = Sha1::digest(self.bitcode()?).into();
         with(self.findings, |findings| {
@@ -206,7 +206,7 @@ impl<'a> Prover<'a> {
         Ok(bytes)
     }
 
-    /// Plays an episode, and gives the steps that were made.
+    /// Plays an episode, and returns the number of its steps.
     fn episode(&mut self, benchmark: &Benchmark, seed: u64) -> Result<u64, SessionError> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let mut state = self.start(benchmark)?;

@@ -20,20 +20,21 @@ pub(super) fn environment(name: &str) -> Result<Box<dyn Environment>, Failed> {
     })
 }
 
-/// The usual limits for worker processes of this program.
+/// Returns the default limits for worker processes of this program.
 ///
-/// The program is the very file that this process runs, also after a build or an upgrade has put
-/// another one in its place: that could know other actions, and name states in another way.
+/// Workers run the same file as this process, even after a build or an upgrade has replaced it: a
+/// newer program may have other actions and other state ids.
 pub(super) fn worker_config() -> WorkerConfig {
     WorkerConfig::new(PathBuf::from("/proc/self/exe"))
 }
 
-/// The same environment with its sessions in worker processes, to play again what `runs` recorded.
+/// Returns the same environment with its sessions in worker processes, for replaying what `runs`
+/// recorded.
 pub(super) fn workers(environment: &dyn Environment, runs: &[RunRow]) -> WorkerEnvironment {
     WorkerEnvironment::new(environment.spec().clone(), widest_config(runs))
 }
 
-/// The widest of the limits of `runs`, so that nothing fails that did not fail then.
+/// Returns the widest of the limits of `runs`, so that nothing fails that succeeded then.
 fn widest_config(runs: &[RunRow]) -> WorkerConfig {
     let mut config = worker_config();
     for run in runs {

@@ -234,7 +234,7 @@ fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
     Ok(flag)
 }
 
-/// The environment that the run plays in: real compilers in worker processes.
+/// Returns the environment in which the run plays: real compilers in worker processes.
 fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
     if spec.name == toy::NAME {
         return Box::new(ToyEnvironment::default());

@@ -51,7 +51,7 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The lake's own compiler, in worker processes, or why it cannot be had.
+/// Opens the lake's own compiler in worker processes, or returns why it is not available.
 fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, String> {
     let environment = environment(&lake.environment).map_err(|error| error.to_string())?;
     match demand_same(environment.as_ref(), lake) {

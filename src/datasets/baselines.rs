@@ -8,10 +8,9 @@ const FORMAT: &str = "1";
 /// Costs of programs after a compiler's own pipelines, kept in the [`Cache`] beside the programs:
 /// computing them can cost more than an episode.
 ///
-/// An entry is found by the environment, its compiler and target, what it makes baselines by, the
-/// limits of the workers that run the compiler, and the digest of the program: whichever of them is
-/// another, the baselines are found out anew. The limits count since they decide whether there are
-/// any.
+/// The key of an entry consists of the environment, its compiler and target, the settings by which
+/// it computes baselines, the limits of the workers, which decide whether the computation ends, and
+/// the digest of the program. If any of them changes, the baselines are computed anew.
 #[derive(Debug)]
 pub struct KnownBaselines {
     cache: Cache,
@@ -20,7 +19,7 @@ pub struct KnownBaselines {
 }
 
 impl KnownBaselines {
-    /// The baselines that an environment of this spec finds within these limits.
+    /// Opens the baselines that an environment with this spec computes within these limits.
     pub fn new(cache: Cache, spec: &EnvironmentSpec, limits: &str) -> Self {
         let (name, baselines) = (spec.name.to_owned(), spec.baselines.to_owned());
         let key = [name, spec.compiler.clone(), spec.target.clone(), baselines, limits.to_owned()];

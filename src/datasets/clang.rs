@@ -133,7 +133,7 @@ fn compile_by<'a>(
     find(tool)?;
     let out = tempfile::tempdir().map_err(|error| scratch_error(&error))?;
     let (program, opened) = (out.path().join("program.bc"), out.path().join("opened"));
-    // A file called `-x.c` is a file, and so is `@x.c`, which the compiler would read options from.
+    // clang would take `-x.c` for an option and read options from the file `x.c` for `@x.c`.
     let file = if source.file.starts_with(['-', '@']) {
         format!("./{}", source.file)
     } else {

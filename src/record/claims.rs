@@ -99,18 +99,18 @@ impl Claims {
         Claim { claims: self, state, observations, ir, met: false }
     }
 
-    /// What the lake knows of a benchmark.
+    /// Returns what the lake knows of a benchmark.
     pub(super) fn known_benchmark(&self, uri: &str) -> Option<KnownBenchmark> {
         self.known().benchmarks.get(uri).cloned()
     }
 
-    /// Claims the row of a benchmark that the lake does not have yet, and that was `found` so just
-    /// now. Waits while another holds that claim.
+    /// Claims the row of a benchmark that the lake does not have yet; the row will say what was
+    /// `found`. Waits while another recorder holds that claim.
     ///
     /// # Errors
     ///
-    /// [`SessionError::Visit`] when the lake says something else of it: another program, another
-    /// first state, other baselines.
+    /// [`SessionError::Visit`] if the lake knows the benchmark with another program, another initial
+    /// state or other baselines.
     pub(super) fn benchmark(
         &self,
         uri: &str,
@@ -132,7 +132,8 @@ impl Claims {
     }
 }
 
-/// How a benchmark is not what the lake says of it. What a repair lost is not compared.
+/// Returns how a benchmark differs from what the lake knows of it. Facts that a repair lost are not
+/// compared.
 fn difference(there: &KnownBenchmark, found: &KnownBenchmark) -> Option<String> {
     if there.program_digest.is_empty() {
         return None;

@@ -159,9 +159,9 @@ impl Recording {
         self.shared.run
     }
 
-    /// The baselines that the lake has of a program, where it has all of them. Episodes of the
-    /// program begin with these: what a compiler makes of a program now and then differs, and the
-    /// rewards of a lake are to go by one row.
+    /// Returns the lake's baselines of a program, if it has all of them. Episodes must begin with
+    /// these: pipelines may give another result now and then, and all rewards of a benchmark must be
+    /// scaled by the same row.
     pub fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
         let known = self.shared.claims.known_benchmark(benchmark.uri.as_str())?;
         let is_same = known.program_digest == program_digest(benchmark);
@@ -252,7 +252,7 @@ impl Shared {
     }
 }
 
-/// BLAKE3 of a program's bytes, hex.
+/// Returns the BLAKE3 of a program's bytes, hex.
 pub(super) fn program_digest(benchmark: &Benchmark) -> String {
     blake3::hash(&benchmark.program).to_hex().to_string()
 }

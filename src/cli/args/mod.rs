@@ -193,9 +193,9 @@ pub(super) struct GenerateArgs {
     #[arg(long)]
     pub(super) resume: bool,
 
-    /// The CPU seconds that a step may take before it counts as a failure; the start of a program
-    /// may take five times as many, and what sleeps six times as many on the clock, ten seconds at
-    /// least.
+    /// The CPU seconds that a step may take before it counts as a failure. Its verification may
+    /// take as long again, and the start of a program five times as long. A step that sleeps may
+    /// take six times as many seconds of wall time, and at least ten.
     #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(super) step_cpu_seconds: u64,
 

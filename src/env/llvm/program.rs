@@ -55,7 +55,7 @@ impl Program {
         if valid == 0 { Err(ProgramError::Unreadable(program.message())) } else { Ok(program) }
     }
 
-    /// Brings a state back from its bitcode, in canonical form.
+    /// Restores a state from its bitcode, in canonical form.
     pub(super) fn revive(bitcode: &[u8]) -> Result<Self, ProgramError> {
         let mut program = Self::parse_trusted(bitcode, LocalNames::Drop)?;
         program.canonicalise();
@@ -110,7 +110,7 @@ impl Program {
         unsafe { ffi::steplake_llvm_module_settle(self.raw()) };
     }
 
-    /// Writes the program as plain bitcode, from what it is now in LLVM's memory.
+    /// Serialises the program, as it is now in LLVM's memory, as plain bitcode.
     pub(super) fn write(&mut self) -> &[u8] {
         // SAFETY: the handle is alive.
         let bytes = unsafe { ffi::steplake_llvm_module_write(self.raw()) };

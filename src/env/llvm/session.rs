@@ -21,7 +21,7 @@ use crate::model::{
 /// hits.
 const ROOT_BYTES_MAX: usize = 64 << 20;
 
-/// One state of so many has its id found out a second time.
+/// One in this many states has its id computed a second time.
 const AUDIT_PERIOD: i64 = 1000;
 
 /// A session of the LLVM environment.
@@ -208,7 +208,7 @@ impl LlvmSession {
 }
 
 impl Episode {
-    /// A step that changed nothing.
+    /// Returns a step that changed nothing.
     fn rest(&mut self, wall_time: Duration) -> Result<Step, SessionError> {
         self.audit(self.state)?;
         Ok(self.step(false, self.tracker.rest(), wall_time))
@@ -228,14 +228,14 @@ impl Episode {
         Ok(self.step(changed, rewards, wall_time))
     }
 
-    /// [Proves](Self::prove) one state of a thousand, after each step that led there or stayed
-    /// there. So a change that was missed is found as well.
+    /// [Proves](Self::prove) one state in [`AUDIT_PERIOD`], after every step that leads to it or
+    /// stays in it, so that a missed change is found too.
     fn audit(&mut self, state: StateId) -> Result<(), SessionError> {
         if state.key().rem_euclid(AUDIT_PERIOD) == 0 { self.prove(state) } else { Ok(()) }
     }
 
-    /// Compares the id that was kept up to date from step to step with the one that follows from
-    /// nothing but the bitcode of the program as it is.
+    /// Compares the id that was updated from step to step with the one that follows from the
+    /// bitcode of the program as it is now.
     fn prove(&mut self, state: StateId) -> Result<(), SessionError> {
         let afresh = Program::revive(self.program.write()).map(|mut program| program.state_id());
         if afresh.as_ref() == Ok(&state) {

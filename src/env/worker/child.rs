@@ -104,7 +104,7 @@ pub fn serve(
     step_cpu_max: Duration,
     memory_bytes_max: u64,
 ) -> io::Result<()> {
-    // Lists of processes would call it by the link that it was started by.
+    // The default is the name of the executed file, which is a link called `exe`.
     nix::sys::prctl::set_name(c"steplake-worker")?;
     limits::confine(memory_bytes_max)?;
     let flight = Flight::open(flight)?;

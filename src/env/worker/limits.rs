@@ -55,8 +55,7 @@ pub(super) fn wall(cpu: Duration) -> Duration {
 /// Limits this process for good. Fails if a limit of the user's own is lower: failures caused by it
 /// would be blamed on the compiler.
 pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
-    // Whoever started the supervisor may have ignored them, as Python does with SIGXFSZ; then no
-    // limit would end this process.
+    // Ignored signals are inherited, and Python ignores SIGXFSZ: the limit would not end the process.
     for limit in [CPU_SIGNAL, Signal::SIGXFSZ] {
         // SAFETY: no handler is installed, so none can do what a handler must not.
         unsafe { signal(limit, SigHandler::SigDfl) }?;

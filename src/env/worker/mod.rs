@@ -103,7 +103,7 @@ impl WorkerConfig {
         }
     }
 
-    /// The limits that decide whether a program can be started, as text.
+    /// Returns the limits that decide whether a program can be started, as text.
     pub fn limits(&self) -> String {
         format!("{} ms of CPU time, {} bytes", self.step_cpu_max.as_millis(), self.memory_bytes_max)
     }

@@ -47,9 +47,9 @@ pub(super) struct Window {
 }
 
 impl Player<'_> {
-    /// Plays actions that were confirmed before, to come to the state that they led to: with
-    /// nothing observed on the way, and one check at its end, so that the next action answers for
-    /// its own change alone.
+    /// Plays actions that were confirmed before, to reach the state that they led to. Nothing is
+    /// observed on the way. One check at its end makes the next action answerable for its own
+    /// change alone.
     pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
         for &action in actions {
             self.flight.act(action.0);

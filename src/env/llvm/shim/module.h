@@ -47,7 +47,7 @@ struct SteplakeModule {
   /// The attributes that declarations of intrinsics have after a read.
   llvm::DenseMap<std::pair<unsigned, llvm::FunctionType *>, llvm::AttributeList>
       IntrinsicAttributes;
-  /// What was written last: storage, for nothing says whether the module is still like that.
+  /// The storage of the last written bitcode. The module may have changed since.
   llvm::SmallVector<char, 0> Bitcode;
   /// The text that names the state.
   llvm::SmallVector<char, 0> Summary;
