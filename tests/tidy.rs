@@ -1,5 +1,4 @@
-//! Holds what the compiler does not: who may use whom, sizes, names, documentation that points
-//! somewhere.
+//! Checks what the compiler does not: layering, sizes, names, links of the documentation.
 //!
 //! Every check is a function from a text to its problems, tried on bad texts below, and then run
 //! over the tree. A problem is one line that says where, what, and what to do.

@@ -55,7 +55,8 @@ struct LyingSession {
 impl Session for LyingSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         let mut started = self.session.start(start)?;
-        if self.liar.dear == Some(start.benchmark.uri.as_str()) {
+        let measured = start.baselines.is_none();
+        if measured && self.liar.dear == Some(start.benchmark.uri.as_str()) {
             started.baselines.0[1].1 += 5;
         }
         Ok(started)
