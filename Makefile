@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 PACKAGES = $(shell source scripts/paths.sh && echo "$${packages[@]}")
-.PHONY: help install companions demo million test cluster-test fuzz bench lint fmt docs clean
+.PHONY: help install companions demo million test cluster-test full fuzz bench lint fmt docs clean
 
 help: ## List the targets
 	@awk -F ': .*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,10 @@ test: install ## Run every test
 
 cluster-test: install ## Run the tests of steplake-cluster, which builds Ballista (another 10 CPU minutes)
 	@scripts/test-cluster.sh
+
+full: test cluster-test ## Run every test, and what takes too long for every change (20 minutes more)
+	@scripts/test-dynamic.sh
+	cargo bench --locked --bench identity
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly Rust for AddressSanitizer
 	@scripts/fuzz.sh
