@@ -15,7 +15,7 @@ ldd "$scratch/dynamic" | grep --quiet libLLVM || fail "the feature llvm-dynamic 
 if ldd "$scratch/static" | grep --quiet libLLVM; then fail "the usual build loads libLLVM"; fi
 
 record() { # program tunables
-    local lake="$scratch/$1$2"
+    local lake="$scratch/lake-$1-$2"
     GLIBC_TUNABLES=$2 "$scratch/$1" --lake "$lake" generate --policy random --seed 4 --episodes 60 \
         --ir keyframes=16 --benchmark 'benchmark://steplake-v0/*' --benchmark 'generator://csmith-v0/0..4' \
         --benchmark 'generator://llvm-stress-v0/0..9' >&2
