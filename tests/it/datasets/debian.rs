@@ -3,12 +3,13 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::thread::{self, ScopedJoinHandle};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use steplake::datasets::DatasetError;
+use steplake::datasets::{DatasetError, Datasets, Settings};
 use steplake::model::BenchmarkUri;
 
 use super::{Fixture, command, datasets_in, output, text_of, uri};
@@ -27,6 +28,17 @@ fn publish(repository: &Path, version: &str, factor: u32) {
 
 /// The same with `more` files.
 fn publish_with(repository: &Path, version: &str, factor: u32, more: &[(&str, &str)]) {
+    publish_changed(repository, version, factor, more, &|_| ());
+}
+
+/// The same after a last change of the source tree.
+fn publish_changed(
+    repository: &Path,
+    version: &str,
+    factor: u32,
+    more: &[(&str, &str)],
+    change: &dyn Fn(&Path),
+) {
     let tree = tempfile::tempdir().unwrap();
     let root = tree.path().join("tiny");
     let files: [(&str, &str); 9] = [
@@ -53,6 +65,7 @@ fn publish_with(repository: &Path, version: &str, factor: u32, more: &[(&str, &s
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
+    change(&root);
     output(command("dpkg-source").arg("-b").arg(&root).current_dir(repository));
     let index = output(command("dpkg-scansources").arg(".").current_dir(repository));
     fs::write(repository.join("Sources"), index).unwrap();
@@ -131,6 +144,28 @@ fn kill_at<T>(file: &str, work: &ScopedJoinHandle<'_, T>) {
         assert!(!work.is_finished(), "nobody compiled {file}");
         thread::yield_now();
     }
+}
+
+#[test]
+fn a_licence_is_found_in_a_cache_behind_a_link_and_none_outside_of_the_package() {
+    let (fixture, repository) = with_repository();
+    let root = fixture.folder.path();
+    fs::create_dir(root.join("disk")).unwrap();
+    symlink(root.join("disk"), root.join("link")).unwrap();
+    let (cache, apt_sources) = (root.join("link/cache"), root.join("apt"));
+    let datasets = Datasets::new(&Settings { cache, apt_sources });
+    let benchmark = |version: &str| {
+        datasets.benchmark(&uri(&format!("benchmark://debian-v0/tiny@{version}/lib/tiny.c")))
+    };
+    fs::write(root.join("outside"), COPYRIGHT).unwrap();
+    let leads_out = |tree: &Path| {
+        fs::remove_file(tree.join("debian/copyright")).unwrap();
+        symlink(root.join("outside"), tree.join("debian/copyright")).unwrap();
+    };
+    publish_changed(&repository, "1.1", 3, &[], &leads_out);
+    assert_eq!(benchmark("1.0").unwrap().provenance.licence, "Zlib");
+    let error = benchmark("1.1").unwrap_err().to_string();
+    assert!(error.contains("points outside source root"), "{error}");
 }
 
 /// A program that takes a compiler some seconds to read.
