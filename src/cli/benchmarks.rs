@@ -11,6 +11,7 @@ use crate::model::{ActionSpace, Baselines, Benchmark, BenchmarkUri, EnvironmentS
 use crate::record::generate::{ProgramError, Programs};
 use crate::store::RunRow;
 
+use super::args::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
 use super::failure::Failed;
 
 /// Returns the environment called `name`.
@@ -40,10 +41,11 @@ fn widest_config(runs: &[RunRow]) -> WorkerConfig {
     for run in runs {
         let arguments = serde_json::from_str::<serde_json::Value>(&run.arguments);
         let number = |name: &str| arguments.as_ref().ok()?.get(name)?.as_u64();
-        let seconds = number("step_cpu_seconds").map_or(Duration::ZERO, Duration::from_secs);
-        let bytes = number("worker_memory_mib").map_or(0, |mib| mib << 20);
-        config.step_cpu_max = config.step_cpu_max.max(seconds);
-        config.memory_bytes_max = config.memory_bytes_max.max(bytes);
+        // Somebody else may have written the lake.
+        let seconds = number("step_cpu_seconds").unwrap_or(0).min(STEP_CPU_SECONDS_MAX);
+        let mib = number("worker_memory_mib").unwrap_or(0).min(WORKER_MEMORY_MIB_MAX);
+        config.step_cpu_max = config.step_cpu_max.max(Duration::from_secs(seconds));
+        config.memory_bytes_max = config.memory_bytes_max.max(mib << 20);
     }
     config
 }
@@ -191,5 +193,7 @@ mod tests {
             limits(&[slow, less, large]),
             format!("100000 ms of CPU time, {} bytes", 8_u64 << 30)
         );
+        let huge = run(r#"{"step_cpu_seconds": 18446744073709551615}"#);
+        assert!(widest_config(&[huge]).start_wall_max() > Duration::from_hours(24));
     }
 }

@@ -15,6 +15,12 @@ pub(super) use self::questions::{QueryCommand, SqlCommand};
 use crate::record::generate::{Policy, Shard};
 use crate::store::TRAIL_STEPS_MAX;
 
+/// The highest limit on the CPU time of a step, in seconds: twelve days.
+pub(super) const STEP_CPU_SECONDS_MAX: u64 = 1 << 20;
+
+/// The highest limit on the address space of a worker, in MiB: 16 TiB.
+pub(super) const WORKER_MEMORY_MIB_MAX: u64 = 1 << 24;
+
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
 #[command(
@@ -196,11 +202,11 @@ pub(super) struct GenerateArgs {
     /// The CPU seconds that a step may take before it counts as a failure. Its verification may
     /// take as long again, and the start of a program five times as long. A step that sleeps may
     /// take six times as many seconds of wall time, and at least ten.
-    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX))]
     pub(super) step_cpu_seconds: u64,
 
     /// The address space of a worker, in MiB.
-    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..=1 << 24))]
+    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX))]
     pub(super) worker_memory_mib: u64,
 }
 
