@@ -8,15 +8,15 @@ use std::sync::{Arc, OnceLock};
 
 use futures::StreamExt as _;
 use steplake::dedup::Settings;
+use steplake::lake::{
+    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
+    RecordedObservation, Rows, ScanColumns, StepRow, Table,
+};
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, EpisodeId, EpisodeOutcome,
     FailureKind, Provenance, RunId, StateId, Value,
 };
 use steplake::query::{Engine, EngineOptions};
-use steplake::store::{
-    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
-    RecordedObservation, Rows, ScanColumns, StepRow, Table,
-};
 
 /// Rows that a query hands out, after which nobody waits for more.
 const BATCHES_MAX: usize = 4;
@@ -57,7 +57,7 @@ fn read(lake: &Lake) {
 /// else.
 pub(crate) fn frames(content: &[u8]) {
     match content.split_first() {
-        Some((kind, content)) if kind % 2 == 0 => steplake::store::fuzz_frame(small(), content),
+        Some((kind, content)) if kind % 2 == 0 => steplake::lake::fuzz_frame(small(), content),
         Some((_, content)) => steplake::env::worker::fuzz_messages(content),
         None => {}
     }
@@ -101,7 +101,7 @@ pub(crate) fn sql(content: &[u8]) {
 
 /// A Parquet file in the place of a segment.
 pub(crate) fn parquet(content: &[u8]) {
-    steplake::store::fuzz_segment(small(), content);
+    steplake::upkeep::fuzz_segment(small(), content);
 }
 
 fn scratch() -> tempfile::TempDir {
@@ -147,7 +147,7 @@ fn rows() -> Rows {
     for number in 0..4 {
         let content = [number; 30];
         let compressed = zstd::bulk::compress(&content, 1).unwrap();
-        let bitcode_sha1 = steplake::store::bitcode_sha1(&content);
+        let bitcode_sha1 = steplake::lake::bitcode_sha1(&content);
         rows.ir.push(IrRow { state: state(number), compressed, bytes: 30, bitcode_sha1 });
         let values = vec![Value::Scalar(number.into()), Value::Vector(vec![1, 2, 3].into())];
         rows.observations.push(ObservationRow { state: state(number), values });
@@ -241,7 +241,7 @@ pub(crate) fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
             })
             .into(),
         "frames" => {
-            let frames = steplake::store::fuzz_frames(&hot).unwrap();
+            let frames = steplake::lake::fuzz_frames(&hot).unwrap();
             let frames = frames.into_iter().map(|frame| [&[0][..], &frame].concat());
             let messages = steplake::env::worker::fuzz_seeds();
             let messages = messages.into_iter().map(|message| [&[1][..], &message].concat());

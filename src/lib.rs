@@ -9,20 +9,35 @@ pub mod model;
 // Confinement of compilers and their tools.
 mod sandbox;
 
-// Live compiler environments and their sessions.
-pub mod env;
-
 // Sources of programs.
 pub mod datasets;
 
-// Sessions that also write, and the generation of runs.
+// Live compiler environments and their sessions.
+pub mod env;
+
+// Sessions that also write.
 pub mod record;
 
-// The lake on disk: hot log, segments, manifest, verification.
-pub mod store;
+// The generation of runs: plan, schedule, policies, shards, resumption.
+pub mod generate;
+
+// The lake on disk: hot log, segments, manifest, snapshots.
+pub mod lake;
+
+// Changes of what is sealed: expiry, collection, retraction, verification, repair.
+pub mod upkeep;
+
+// The derived tables in layers.
+pub mod layers;
 
 // Turns steps into state transitions, conflicts and failures.
 pub mod dedup;
+
+// Lakes from other lakes: merging, and copies of published ones.
+pub mod transfer;
+
+// Recorded actions played again: states that are not stored, and proofs of those that are.
+pub mod replay;
 
 // SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;

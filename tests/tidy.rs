@@ -16,13 +16,24 @@ use lexer::{paths_from_root, tokens};
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("sandbox", &[]),
-    ("env", &["model", "sandbox", "datasets"]),
     ("datasets", &["model", "sandbox"]),
-    ("record", &["model", "env", "store"]),
-    ("store", &["model"]),
-    ("dedup", &["model", "store"]),
-    ("query", &["model", "store"]),
-    ("cli", &["model", "env", "datasets", "record", "store", "dedup", "query"]),
+    ("env", &["model", "sandbox", "datasets"]),
+    ("record", &["model", "env", "lake"]),
+    ("generate", &["model", "env", "record", "lake"]),
+    ("lake", &["model"]),
+    ("upkeep", &["model", "lake"]),
+    ("layers", &["model", "lake", "upkeep"]),
+    ("dedup", &["model", "lake", "upkeep", "layers"]),
+    ("transfer", &["model", "lake", "upkeep"]),
+    ("replay", &["model", "env", "lake", "upkeep"]),
+    ("query", &["model", "lake", "layers"]),
+    (
+        "cli",
+        &[
+            "model", "datasets", "env", "record", "generate", "lake", "upkeep", "layers", "dedup",
+            "transfer", "replay", "query",
+        ],
+    ),
 ];
 
 /// The only files that may say `unsafe`: the ring around foreign functions and shared memory.
@@ -271,7 +282,7 @@ fn tree() -> Vec<(String, String)> {
         for entry in fs::read_dir(&folder).expect("the repository can be read") {
             let path = entry.expect("the repository can be read").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if SKIPPED.contains(&name.as_str()) {
+            if folder == root() && SKIPPED.contains(&name.as_str()) {
                 continue;
             }
             if path.is_dir() {
@@ -376,26 +387,26 @@ fn lossy(bytes: Vec<u8>) -> String {
 #[test]
 fn layering_refuses_every_way_around() {
     for bad in [
-        "use crate::store::Lake;",
-        "use crate::{model::StateId, store::{Lake, Writer}};",
-        "fn f() { crate::store::open() }",
-        "use super::super::store;",
-        "mod tests { use super::super::super::store; }",
-        "macro_rules! m { () => { $crate::store::open() } }",
+        "use crate::lake::Lake;",
+        "use crate::{model::StateId, lake::{Lake, Writer}};",
+        "fn f() { crate::lake::open() }",
+        "use super::super::lake;",
+        "mod tests { use super::super::super::lake; }",
+        "macro_rules! m { () => { $crate::lake::open() } }",
     ] {
         assert_eq!(layering("src/env/toy.rs", bad).len(), 1, "{bad}");
     }
     for good in [
-        "use crate::{env::Session, model::{store, StateId}};",
-        "/// See [`crate::store::Lake`].\nuse super::store;",
-        "const S: &str = \"crate::store\"; // crate::store",
-        "mod tests { use super::super::store; }",
-        "use other::store;",
+        "use crate::{env::Session, model::{lake, StateId}};",
+        "/// See [`crate::lake::Lake`].\nuse super::lake;",
+        "const S: &str = \"crate::lake\"; // crate::lake",
+        "mod tests { use super::super::lake; }",
+        "use other::lake;",
     ] {
         assert_eq!(layering("src/env/toy.rs", good), [""; 0], "{good}");
     }
-    assert_eq!(layering("src/env/mod.rs", "use super::store::Lake;").len(), 1);
-    assert_eq!(layering("src/env/mod.rs", "mod a { use super::store; }"), [""; 0]);
+    assert_eq!(layering("src/env/mod.rs", "use super::lake::Lake;").len(), 1);
+    assert_eq!(layering("src/env/mod.rs", "mod a { use super::lake; }"), [""; 0]);
     assert_eq!(layering("src/novel.rs", "").len(), 1);
 }
 

@@ -18,7 +18,7 @@ use std::time::Instant;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use steplake::dedup::{Settings, dedup};
-use steplake::store::Lake;
+use steplake::lake::Lake;
 
 use synthetic::Synthetic;
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use steplake::lake::{EpisodeRow, Identity, Lake, LakeError, Rows, StepRow, Writer};
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, BenchmarkUri, EpisodeId, EpisodeOutcome,
     FailureKind, RunId, StateId,
 };
-use steplake::store::{EpisodeRow, Identity, Lake, Rows, StepRow, StoreError, Writer};
 
 /// Number of actions in the space.
 const ACTIONS: u64 = 64;
@@ -32,7 +32,7 @@ fn identity() -> Identity {
         flags: ActionFlags::UNREMARKABLE,
     };
     Identity {
-        format_version: steplake::store::FORMAT_VERSION,
+        format_version: steplake::lake::FORMAT_VERSION,
         environment: "synthetic-v0".into(),
         compiler: "none".into(),
         target: "none".into(),
@@ -73,14 +73,14 @@ pub(crate) struct Synthetic {
 
 impl Synthetic {
     /// Creates an empty lake for about `steps` steps.
-    pub(crate) fn create(path: &Path, steps: u64) -> Result<Self, StoreError> {
+    pub(crate) fn create(path: &Path, steps: u64) -> Result<Self, LakeError> {
         let lake = Lake::create(path, &identity())?;
         let writer = lake.writer()?;
         Ok(Self { writer, states: (steps / 2).max(100), episodes: 0, unsealed: 0 })
     }
 
     /// Appends at least `steps` steps, and seals them.
-    pub(crate) fn grow(&mut self, steps: u64) -> Result<(), StoreError> {
+    pub(crate) fn grow(&mut self, steps: u64) -> Result<(), LakeError> {
         let mut grown = 0;
         while grown < steps {
             let mut rows = Rows::default();
@@ -97,7 +97,7 @@ impl Synthetic {
         self.seal()
     }
 
-    fn seal(&mut self) -> Result<(), StoreError> {
+    fn seal(&mut self) -> Result<(), LakeError> {
         self.unsealed = 0;
         self.writer.seal().map(drop)
     }

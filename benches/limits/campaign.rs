@@ -10,12 +10,12 @@ use steplake::datasets::{Datasets, Settings};
 use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri};
-use steplake::record::generate::{
+use steplake::generate::{
     Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
 };
+use steplake::lake::Lake;
+use steplake::model::{Benchmark, BenchmarkUri};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::store::Lake;
 
 use crate::memory::children;
 use crate::{cpu_of, heading, line};

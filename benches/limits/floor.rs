@@ -11,8 +11,8 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use steplake::env::llvm::{LlvmEnvironment, PassRunner};
 use steplake::env::{Environment, Start, Watch};
+use steplake::lake::{Lake, ScanColumns, Table};
 use steplake::model::{ActionIndex, ActionSpace, BenchmarkUri};
-use steplake::store::{Lake, ScanColumns, Table};
 
 use crate::campaign::{Episodes, LIBRARY_FILES, Loaded, Measured, record, record_in};
 use crate::listed::{Known, Listed};

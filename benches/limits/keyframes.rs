@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray};
+use steplake::lake::{Lake, ScanColumns, Snapshot, Table};
 use steplake::model::StateId;
-use steplake::record::rebuild::{RebuildError, Rebuilder};
-use steplake::store::{Lake, ScanColumns, Snapshot, Table};
+use steplake::replay::rebuild::{RebuildError, Rebuilder};
 
 use crate::campaign::{Episodes, Loaded, record_in, workers};
 use crate::{heading, line};

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
+use steplake::lake::{Identity, Lake};
 use steplake::model::ActionIndex;
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::store::{Identity, Lake};
 
 use crate::{cpu_of, heading, line};
 

@@ -28,8 +28,8 @@ use futures::TryStreamExt as _;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::Lake;
 use steplake::query::{Engine, EngineOptions};
-use steplake::store::Lake;
 
 use duckdb::DuckDb;
 use questions::{QUESTIONS, Question};

@@ -7,9 +7,9 @@ use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
 use crate::env::toy;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment};
+use crate::generate::{ProgramError, Programs};
+use crate::lake::RunRow;
 use crate::model::{ActionSpace, Baselines, Benchmark, BenchmarkUri, EnvironmentSpec};
-use crate::record::generate::{ProgramError, Programs};
-use crate::store::RunRow;
 
 use super::args::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
 use super::failure::Failed;

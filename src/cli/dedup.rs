@@ -8,7 +8,8 @@ use super::args::{Cli, DedupArgs};
 use super::failure::Failed;
 use super::{counted, elsewhere, print, progress};
 use crate::dedup::{self, Report, Settings};
-use crate::store::{Lake, Maintenance, StoreError};
+use crate::lake::{Lake, LakeError};
+use crate::upkeep::Maintenance;
 
 pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
     elsewhere::dedup(cli, &args.elsewhere)?;
@@ -20,7 +21,7 @@ pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
             writer.seal()?;
             0
         }
-        Err(StoreError::Busy { .. }) => lake.snapshot()?.closed_hot_steps(),
+        Err(LakeError::Busy { .. }) => lake.snapshot()?.closed_hot_steps(),
         Err(error) => return Err(error.into()),
     };
     let settings =

@@ -10,8 +10,8 @@ use super::counted;
 use super::failure::Failed;
 use super::rows;
 use super::whole_file::WholeFile;
+use crate::lake::Lake;
 use crate::query::{QueryError, WrittenGraph, write_graphml};
-use crate::store::Lake;
 
 /// Write the transition graph for another program.
 ///

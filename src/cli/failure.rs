@@ -8,13 +8,13 @@ use super::messages::line;
 use crate::datasets::DatasetError;
 use crate::dedup::ReplacementError;
 use crate::env::SessionError;
+use crate::generate::{GenerateError, ProgramError};
+use crate::lake::LakeError;
 use crate::query::QueryError;
-use crate::record::generate::{GenerateError, ProgramError};
-use crate::record::rebuild::RebuildError;
-use crate::record::replay::ReplayError;
 use crate::record::{ChoiceError, RecordError};
-use crate::store::StoreError;
-use crate::store::merge::MergeError;
+use crate::replay::ReplayError;
+use crate::replay::rebuild::RebuildError;
+use crate::transfer::merge::MergeError;
 
 /// Exit codes; each tells the user who can do something about the failure. `--help` documents the
 /// numbers.
@@ -83,10 +83,10 @@ impl fmt::Display for Failed {
     }
 }
 
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
+impl From<LakeError> for Failed {
+    fn from(error: LakeError) -> Self {
         let code = match error {
-            StoreError::NoSnapshot { .. } | StoreError::NothingToRetract { .. } => Code::Usage,
+            LakeError::NoSnapshot { .. } | LakeError::NothingToRetract { .. } => Code::Usage,
             _ => Code::Lake,
         };
         Self::of(code, &error)

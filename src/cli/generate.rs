@@ -15,12 +15,10 @@ use super::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
+use crate::generate::{Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate};
+use crate::lake::{Identity, Lake, LakeError, Writer};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
-use crate::record::generate::{
-    Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate,
-};
 use crate::record::{self, Choice, Recording, RecordingOptions};
-use crate::store::{Identity, Lake, StoreError, Writer};
 
 /// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
@@ -47,7 +45,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let plan = plan(args, &space, &catalogue)?;
     match lake_there {
         Ok(_) => {}
-        Err(StoreError::NotFound { .. } | StoreError::NotALake { .. }) => {
+        Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
             try_out(&catalogue, args)?;
         }
         Err(error) => return Err(error.into()),

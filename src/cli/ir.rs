@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::benchmarks::{environment, workers};
 use super::failure::Failed;
+use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::{IrRebuilder, IrRenderer, QueryError};
-use crate::record::rebuild::{RebuildError, Rebuilder};
-use crate::store::Snapshot;
+use crate::replay::rebuild::{RebuildError, Rebuilder};
 
 /// Returns the function that shows the states of an environment as text.
 pub fn renderer(environment: &str) -> IrRenderer {

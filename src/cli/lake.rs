@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{Cli, InfoArgs, InfoFormat};
 use super::failure::Failed;
 use super::{counted, print, snapshot};
-use crate::store::{Lake, RetractionRow, RunRow, Snapshot, Table};
+use crate::lake::{Lake, RetractionRow, RunRow, Snapshot, Table};
 
 pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;

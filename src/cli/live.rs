@@ -12,11 +12,11 @@ use super::{print, progress};
 use crate::datasets::did_you_mean;
 use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
+use crate::generate::Programs;
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, RewardSpace, Scale, Value,
     ValueKind,
 };
-use crate::record::generate::Programs;
 
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
     let environment = environment(&args.env)?;

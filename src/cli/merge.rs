@@ -9,8 +9,8 @@ use super::dedup::derive;
 use super::failure::Failed;
 use super::{counted, print, progress};
 use crate::dedup;
-use crate::store::merge::{Report, Settings, merge, new_conflicts};
-use crate::store::{Disk, Lake, Table};
+use crate::lake::{Disk, Lake, Table};
+use crate::transfer::{merge::Report, merge::Settings, merge::merge, merge::new_conflicts};
 
 pub(super) fn run(cli: &Cli, args: &MergeArgs) -> Result<(), Failed> {
     let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;

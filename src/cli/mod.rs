@@ -41,7 +41,7 @@ pub use self::args::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, S
 use self::companions::Companion;
 use self::failure::Failed;
 use self::rows::Asking;
-use crate::store::{Lake, Snapshot, SnapshotId};
+use crate::lake::{Lake, Snapshot, SnapshotId};
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::Cli;
-use crate::record::generate::{Progress, Stop};
+use crate::generate::{Progress, Stop};
 
 /// The interval at which a progress bar is redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);

@@ -10,8 +10,9 @@ use super::failure::Failed;
 use super::{counted, print};
 use crate::datasets::{DatasetError, among};
 use crate::dedup;
+use crate::lake::Lake;
 use crate::model::{BenchmarkUri, RunId};
-use crate::store::{Lake, Subject};
+use crate::upkeep::Subject;
 
 /// Most retracted benchmarks that are listed.
 const LISTED_MAX: usize = 20;

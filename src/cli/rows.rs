@@ -12,10 +12,10 @@ use super::failure::Failed;
 use super::watch::{Watch, Watched};
 use super::whole_file::WholeFile;
 use super::{ir, print, shell};
+use crate::lake::{Lake, Snapshot};
 use crate::query::{
     Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, Topic, write,
 };
-use crate::store::{Lake, Snapshot};
 
 /// An engine that is being opened.
 pub type Opening = BoxFuture<'static, Result<Engine, QueryError>>;

@@ -12,13 +12,11 @@ use super::failure::{Code, Failed};
 use super::{counted, print, progress, snapshot};
 use crate::dedup;
 use crate::env::worker::WorkerEnvironment;
+use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
 use crate::model::{ActionSpace, Outcome};
-use crate::record::recompute::{self, BaselineReport, Ids};
-use crate::record::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
-use crate::store::{
-    Identity, Lake, Relisted, Repaired, RunRow, Snapshot, SnapshotId, StoredState, Table,
-    VerifyReport,
-};
+use crate::replay::recompute::{self, BaselineReport, Ids};
+use crate::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
+use crate::upkeep::{Relisted, Repaired, StoredState, VerifyReport};
 
 /// Number of programs whose baselines are recomputed.
 const BASELINES_SAMPLE: usize = 8;

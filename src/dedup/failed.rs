@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use arrow::array::{Array as _, AsArray as _};
 use arrow::datatypes::{Int32Type, Int64Type};
 
+use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
+use crate::layers::{Edge, FailureText};
 use crate::model::{EpisodeId, EpisodeOutcome, FailureKind};
-use crate::store::{Edge, FailureText, ScanColumns, Segment, Snapshot, StoreError, Table};
 
 /// The failures in which steps of a pass may have ended.
 pub(super) struct Failed {
@@ -18,7 +19,7 @@ pub(super) struct Failed {
 impl Failed {
     /// Reads the episodes whose steps may be in `steps`: sealing writes both tables in files of
     /// about the same key range.
-    pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, StoreError> {
+    pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, LakeError> {
         let meets = |episodes: &&Segment| {
             steps.iter().any(|steps| match (episodes.key_range, steps.key_range) {
                 (Some((one, two)), Some((least, greatest))) => one <= greatest && least <= two,
@@ -55,7 +56,7 @@ impl Failed {
     }
 
     /// Returns the error for an episode that ends in a failure not mentioned in its row.
-    pub(super) fn unexplained(&self, edge: Edge<'_>) -> StoreError {
+    pub(super) fn unexplained(&self, edge: Edge<'_>) -> LakeError {
         let (episode, index) = edge.first();
         let id = EpisodeId(episode);
         let what = format!(
@@ -63,6 +64,6 @@ impl Failed {
             id.ordinal(),
             id.run().0
         );
-        StoreError::Corrupt { path: self.lake.clone(), what }
+        LakeError::Corrupt { path: self.lake.clone(), what }
     }
 }

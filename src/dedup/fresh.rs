@@ -4,7 +4,8 @@ use super::failed::Failed;
 use super::plan::Plan;
 use super::scatter::Partition;
 use super::sorted::{Sorted, sort_partition};
-use crate::store::{Edge, EdgeShape, EdgeSource, FailureText, Lake, Merge, StoreError};
+use crate::lake::{Lake, LakeError};
+use crate::layers::{Edge, EdgeShape, EdgeSource, FailureText, Merge};
 
 /// The edges of consecutive partitions; each partition is sorted when its turn comes.
 pub(super) struct FreshEdges<'a> {
@@ -26,7 +27,7 @@ impl<'a> FreshEdges<'a> {
         shape: EdgeShape,
         failed: &'a Failed,
         partitions: Vec<Partition>,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, LakeError> {
         let mut fresh = Self {
             lake,
             plan,
@@ -42,7 +43,7 @@ impl<'a> FreshEdges<'a> {
     }
 
     /// Advances to the next partition with an edge if the current one has none left.
-    fn find(&mut self) -> Result<(), StoreError> {
+    fn find(&mut self) -> Result<(), LakeError> {
         while self.row().is_none() {
             let Some(partition) = self.partitions.next() else { return Ok(()) };
             self.at = 0;
@@ -60,7 +61,7 @@ impl<'a> FreshEdges<'a> {
         }
     }
 
-    fn step_merge(&mut self) -> Result<(), StoreError> {
+    fn step_merge(&mut self) -> Result<(), LakeError> {
         if let Some((merge, present)) = &mut self.merge {
             present.clear();
             if let Some((row, _)) = merge.next()? {
@@ -84,7 +85,7 @@ impl EdgeSource for FreshEdges<'_> {
         if edge.led() { None } else { self.failed.text(edge) }
     }
 
-    fn advance(&mut self) -> Result<(), StoreError> {
+    fn advance(&mut self) -> Result<(), LakeError> {
         self.at += 1;
         self.step_merge()?;
         self.find()

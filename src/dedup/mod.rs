@@ -42,9 +42,9 @@ pub use replacement::{Replacement, ReplacementError};
 
 use pass::Rows;
 
-use crate::store::{
-    Layer, LayerChange, LayerId, Maintenance, Segment, Snapshot, StoreError, Table,
-};
+use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
+use crate::layers::{Layer, LayerChange};
+use crate::upkeep::Maintenance;
 
 /// Changes when the same steps would give other tables.
 const VERSION: u32 = 2;
@@ -109,13 +109,13 @@ pub struct Report {
 ///
 /// # Errors
 ///
-/// [`StoreError::Corrupt`] with the damaged file, [`StoreError::DiskFull`] and other disk errors.
+/// [`LakeError::Corrupt`] with the damaged file, [`LakeError::DiskFull`] and other disk errors.
 /// The tables are then unchanged.
 pub fn dedup(
     maintenance: &mut Maintenance,
     settings: Settings,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Report, StoreError> {
+) -> Result<Report, LakeError> {
     let begun = Instant::now();
     let snapshot = maintenance.lake().sealed()?;
     let inputs = inputs();
@@ -138,7 +138,7 @@ pub fn dedup(
     };
     let done = if is_known {
         match job.run(&uncounted, &layers, progress) {
-            Err(StoreError::Corrupt { path, .. }) if is_derived(&layers, &path) => {
+            Err(LakeError::Corrupt { path, .. }) if is_derived(&layers, &path) => {
                 tracing::warn!(path = %path.display(), "damaged: the derived tables are made anew");
                 job.run(all, &[], progress)?
             }
@@ -196,7 +196,7 @@ impl Job<'_> {
         steps: &[Segment],
         layers: &[(LayerId, Layer)],
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Done, StoreError> {
+    ) -> Result<Done, LakeError> {
         let (settings, snapshot) = (self.settings, self.snapshot);
         let lake = self.maintenance.lake().clone();
         let scattered = pass::scatter(

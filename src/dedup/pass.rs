@@ -8,10 +8,12 @@ use super::fresh::FreshEdges;
 use super::plan::Plan;
 use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
-use crate::store::{
-    EdgeShape, EdgeSource, Encoder, KeyRange, Lake, Layer, LayerEdges, LayerId, LayerWriter,
-    Maintenance, Merge, Ranges, Segment, Snapshot, StoreError, Table, Wanted, key_of_place,
+use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
+use crate::layers::{
+    EdgeShape, EdgeSource, Encoder, KeyRange, Layer, LayerEdges, LayerWriter, Merge, Ranges,
+    Wanted, key_of_place,
 };
+use crate::upkeep::Maintenance;
 
 /// The layer that a pass has written; its tables are not part of the lake yet.
 pub(super) struct Written {
@@ -61,7 +63,7 @@ pub(super) fn scatter<'a>(
     retracted: &[i16],
     settings: &Settings,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Scattered<'a>, StoreError> {
+) -> Result<Scattered<'a>, LakeError> {
     let shape = EdgeShape::new(snapshot.identity().rewards.len());
     let total = segments.iter().map(|segment| segment.rows).sum();
     let plan = Plan::new(total, shape, settings);
@@ -90,7 +92,7 @@ pub(super) fn write(
     layers: &[Layer],
     maintenance: &Maintenance,
     id: LayerId,
-) -> Result<Written, StoreError> {
+) -> Result<Written, LakeError> {
     let Scattered { lake, snapshot, plan, shape, failed, partitions, .. } = scattered;
     let ranges = ranges(partitions, &plan).into_iter();
     let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
@@ -143,9 +145,9 @@ fn ranges(partitions: Vec<Partition>, plan: &Plan) -> Vec<(Vec<Partition>, KeyRa
 /// Runs each piece of work in a thread of its own, and passes what the threads report to `hear`.
 fn in_threads<W: Send, T: Send>(
     pieces: Vec<W>,
-    work: impl Fn(W, &Sender<u64>) -> Result<T, StoreError> + Sync,
+    work: impl Fn(W, &Sender<u64>) -> Result<T, LakeError> + Sync,
     hear: &mut dyn FnMut(u64),
-) -> Result<Vec<T>, StoreError> {
+) -> Result<Vec<T>, LakeError> {
     let (say, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
         let work = &work;

@@ -1,7 +1,7 @@
 //! The division of memory.
 
 use super::Settings;
-use crate::store::{Edge, EdgeShape};
+use crate::layers::{Edge, EdgeShape};
 
 /// Bytes of a word.
 const WORD: u64 = 8;

@@ -9,10 +9,10 @@ use arrow::error::ArrowError;
 
 use super::pass::Rows;
 use super::{Report, inputs, report};
+use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
+use crate::layers::{LayerChange, LayerWriter};
 use crate::model::StateId;
-use crate::store::{
-    LayerChange, LayerId, LayerWriter, Maintenance, Segment, Snapshot, StoreError, Table,
-};
+use crate::upkeep::Maintenance;
 
 /// Why rows made elsewhere cannot become a layer.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub enum ReplacementError {
     },
     /// The lake cannot be read or written.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] LakeError),
 }
 
 /// The sort key of a derived table: state key, state, action, next state.

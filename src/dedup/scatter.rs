@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::plan::Plan;
-use crate::store::{Edge, EdgeShape, Lake, Scratch, StoreError, Stretch, absorb};
+use crate::lake::{Lake, LakeError};
+use crate::layers::{Edge, EdgeShape, Scratch, Stretch, absorb};
 
 /// One thread's edges by partition. A partition is a range of the first bits of the state before,
 /// so partitions are in the order of edges. What does not fit in memory goes to a temporary file.
@@ -45,7 +46,7 @@ impl<'a> Scatter<'a> {
     /// are counted in place. A slot holds the upper half of a hash and the edge's number in its
     /// partition. Slots may be out of date, so the edge found there is compared.
     #[inline]
-    pub(super) fn add(&mut self, row: &[u64]) -> Result<(), StoreError> {
+    pub(super) fn add(&mut self, row: &[u64]) -> Result<(), LakeError> {
         let place = self.plan.partition_of(row[0]);
         let partition = &mut self.partitions[place];
         let (slot, tag) = self.plan.slot(Edge(row));
@@ -78,7 +79,7 @@ impl<'a> Scatter<'a> {
     /// Makes room in a partition. Edges that came again while they lay here will do so again, so
     /// they stay, unless they take more than half of the room.
     #[cold]
-    fn write_out(&mut self, place: usize) -> Result<(), StoreError> {
+    fn write_out(&mut self, place: usize) -> Result<(), LakeError> {
         let scratch = match &mut self.scratch {
             Some(scratch) => scratch,
             none => none.insert(Scratch::create(self.lake)?),

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::plan::Plan;
 use super::scatter::Partition;
-use crate::store::{
-    Edge, EdgeShape, EdgeSource, FailureText, Lake, Merge, Scratch, StoreError, Stretch, absorb,
-};
+use crate::lake::{Lake, LakeError};
+use crate::layers::{Edge, EdgeShape, EdgeSource, FailureText, Merge, Scratch, Stretch, absorb};
 
 /// Bits of a row's number in a partition.
 const NUMBER_BITS: u32 = 24;
@@ -87,7 +86,7 @@ pub(super) fn sort_partition(
     plan: &Plan,
     shape: EdgeShape,
     sorted: &mut Sorted,
-) -> Result<Option<Merge<'static>>, StoreError> {
+) -> Result<Option<Merge<'static>>, LakeError> {
     let stride = shape.words();
     let words_max = plan.sort_rows_max * stride;
     let mut pieces = Pieces { scratch: None, runs: Vec::new(), row: Vec::new() };
@@ -123,7 +122,7 @@ pub(super) fn sort_partition(
         let run = Run::open(Arc::clone(&scratch), stretch, stride, buffer_rows)?;
         Ok(Box::new(run) as Box<dyn EdgeSource>)
     };
-    let runs = pieces.runs.into_iter().map(run).collect::<Result<Vec<_>, StoreError>>()?;
+    let runs = pieces.runs.into_iter().map(run).collect::<Result<Vec<_>, LakeError>>()?;
     // The buffers of the pieces need the memory of the rows.
     sorted.rows = Vec::new();
     sorted.order = Vec::new();
@@ -142,7 +141,7 @@ impl Pieces {
     const WRITE_WORDS: usize = 1 << 13;
 
     /// Sorts the rows in memory and writes them out.
-    fn write(&mut self, lake: &Lake, sorted: &mut Sorted) -> Result<(), StoreError> {
+    fn write(&mut self, lake: &Lake, sorted: &mut Sorted) -> Result<(), LakeError> {
         sorted.sort();
         let scratch = match &mut self.scratch {
             Some(scratch) => scratch,
@@ -183,13 +182,13 @@ impl Run {
         stretch: Stretch,
         stride: usize,
         buffer_rows: usize,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, LakeError> {
         let mut run = Self { scratch, left: stretch, rows: Vec::new(), at: 0, stride, buffer_rows };
         run.fill()?;
         Ok(run)
     }
 
-    fn fill(&mut self) -> Result<(), StoreError> {
+    fn fill(&mut self) -> Result<(), LakeError> {
         let words = self.left.words.min(self.buffer_rows * self.stride);
         self.rows.clear();
         self.at = 0;
@@ -210,7 +209,7 @@ impl EdgeSource for Run {
         None
     }
 
-    fn advance(&mut self) -> Result<(), StoreError> {
+    fn advance(&mut self) -> Result<(), LakeError> {
         self.at += self.stride;
         if self.at >= self.rows.len() {
             self.fill()?;

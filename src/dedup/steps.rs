@@ -8,10 +8,9 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Float64Type, Int16Type, Int32Type, Int64Type};
 
 use super::scatter::Scatter;
+use crate::lake::{LakeError, Part, Segment, Snapshot};
+use crate::layers::{EdgeHead, EdgeShape, StateWords, rewards_of};
 use crate::model::{EpisodeId, StateId};
-use crate::store::{
-    EdgeHead, EdgeShape, Part, Segment, Snapshot, StateWords, StoreError, rewards_of,
-};
 
 /// Least rows of a part that a thread reads on its own.
 const PART_ROWS_MIN: u64 = 1 << 20;
@@ -33,7 +32,7 @@ impl<'a> Steps<'a> {
         snapshot: &'a Snapshot,
         segments: &[Segment],
         retracted: &'a [i16],
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, LakeError> {
         let mut parts = Vec::new();
         for segment in segments {
             parts.extend(Snapshot::parts(segment, PART_ROWS_MIN)?);
@@ -52,7 +51,7 @@ impl<'a> Steps<'a> {
         &self,
         scatter: &mut Scatter<'_>,
         read: &Sender<u64>,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64, LakeError> {
         let mut steps = 0;
         while let Some(part) = self.parts.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             if self.stop.load(Ordering::Relaxed) {
@@ -70,7 +69,7 @@ impl<'a> Steps<'a> {
         part: &Part,
         scatter: &mut Scatter<'_>,
         read: &Sender<u64>,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<u64, LakeError> {
         let names = self.columns.iter().map(String::as_str).collect::<Vec<_>>();
         let shape = EdgeShape::new(self.snapshot.identity().rewards.len());
         let mut chain = Chain::new(&part.segment, self.retracted, shape);
@@ -162,7 +161,7 @@ impl<'a> Chain<'a> {
         columns: &StepColumns<'_>,
         at: usize,
         scatter: &mut Scatter<'_>,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), LakeError> {
         let (episode, index) = (columns.episodes[at], columns.indexes[at]);
         let to = columns.state(at);
         let last = self.last.replace((episode, index, to));
@@ -200,13 +199,13 @@ impl<'a> Chain<'a> {
     }
 
     #[cold]
-    fn does_not_follow(&self, episode: i64, index: i32) -> StoreError {
+    fn does_not_follow(&self, episode: i64, index: i32) -> LakeError {
         let id = EpisodeId(episode);
         let what = format!(
             "step {index} of episode {} of run {} does not follow",
             id.ordinal(),
             id.run().0
         );
-        StoreError::Corrupt { path: self.segment.path.clone(), what }
+        LakeError::Corrupt { path: self.segment.path.clone(), what }
     }
 }

@@ -12,6 +12,7 @@
 
 mod action;
 mod benchmark;
+mod dice;
 mod environment;
 mod episode;
 mod ids;
@@ -21,6 +22,7 @@ mod step;
 
 pub use action::{ActionFlags, ActionIndex, ActionSpace, ActionSpec};
 pub use benchmark::{Benchmark, BenchmarkUri, BenchmarkUriError, Provenance};
+pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
 pub use ids::{EpisodeId, ParseStateIdError, RunId, StateId};

@@ -11,13 +11,13 @@ use datafusion::dataframe::DataFrame;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 
-use crate::store::{Snapshot, Table};
+use crate::lake::{Snapshot, Table};
 
 /// Runs the queries of an [`Engine`](super::Engine) elsewhere. SQL is still read and planned here,
 /// over the same tables, views and functions; what they are made of, and where the plan goes, is
 /// said by this.
 ///
-/// Its errors are explained as DataFusion's own are: a `QueryError` or `StoreError` in
+/// Its errors are explained as DataFusion's own are: a `QueryError` or `LakeError` in
 /// `DataFusionError::External` comes out as it is.
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync {

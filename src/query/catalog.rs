@@ -8,10 +8,10 @@ use arrow::array::{
 };
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 
-use crate::model::ActionFlags;
-use crate::store::{
+use crate::lake::{
     Identity, LossRow, RetractionRow, RunRow, Segment, Snapshot, SnapshotRow, Table,
 };
+use crate::model::ActionFlags;
 
 /// `actions`, `runs`, `segments`, `snapshots`, `retractions` and `losses`, each as one batch.
 pub(super) fn tables(

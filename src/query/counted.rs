@@ -10,7 +10,7 @@ use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::store::{Snapshot, Table};
+use crate::lake::{Snapshot, Table};
 
 /// What dedup has counted of the steps of a snapshot. Clones share whether the warning was given.
 #[derive(Debug, Clone)]

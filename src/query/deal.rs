@@ -12,7 +12,7 @@ use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, RangePartitioning};
 
-use crate::store::Segment;
+use crate::lake::Segment;
 
 /// Bytes of the largest partition at most, in tenths of an equal share. A scan waits for its last
 /// partition.

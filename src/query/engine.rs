@@ -31,8 +31,8 @@ use super::tables::LakeTable;
 use super::views::views;
 use super::yielding::YieldInJoins;
 use super::{QueryError, bounded, catalog, functions, graph, nesting, statements};
+use crate::lake::{Identity, Segment, Snapshot, Table};
 use crate::model::StateId;
-use crate::store::{Identity, Segment, Snapshot, Table};
 
 /// Shows bitcode as text. Given by the caller, since the query layer knows no compiler; an `Err` is
 /// one line that says why this bitcode cannot be shown.

@@ -1,7 +1,7 @@
 use std::fmt;
 
 use super::Format;
-use crate::store::StoreError;
+use crate::lake::LakeError;
 
 /// A place in the text of a query, both counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ pub enum QueryError {
     NotRebuilt(String),
     /// The lake could not be read; a damaged file is named.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] LakeError),
     /// The answer could not be written.
     #[error("the answer cannot be written")]
     Write(#[from] std::io::Error),

@@ -10,7 +10,7 @@ use parquet::errors::ParquetError;
 use super::error::{Position, QueryError, one_line};
 use super::graph;
 use super::near::near;
-use crate::store::{Segment, StoreError};
+use crate::lake::{LakeError, Segment};
 
 /// What an error may be about.
 #[derive(Debug, Default)]
@@ -65,7 +65,7 @@ fn external(error: Box<dyn std::error::Error + Send + Sync>, known: &Known) -> Q
         Ok(error) => return *error,
         Err(error) => error,
     };
-    match error.downcast::<StoreError>() {
+    match error.downcast::<LakeError>() {
         Ok(error) => QueryError::Store(*error),
         Err(error) => other(&DataFusionError::External(error), known),
     }

@@ -10,8 +10,9 @@ use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, in_list, lit};
 
+use crate::lake::Segment;
+use crate::layers::KeyRange;
 use crate::model::StateId;
-use crate::store::{KeyRange, Segment};
 
 /// A state id column with the key column beside it.
 const PAIRS: [(&str, &str); 2] = [("state_id", "state_key"), ("next_state_id", "next_state_key")];
@@ -130,7 +131,7 @@ fn number_of(value: &ScalarValue) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Disk, Table};
+    use crate::lake::{Disk, Table};
     use arrow::datatypes::{DataType, Field};
     use datafusion::logical_expr::col;
 
@@ -183,7 +184,7 @@ mod tests {
             key_range,
             layer: None,
             is_counted: false,
-            blocks: crate::store::BlockDigests::new(Vec::new()),
+            blocks: crate::lake::digest::BlockDigests::new(Vec::new()),
             disk: Disk::default(),
         };
         let kept = |segment: &Segment| filters.iter().all(|filter| filter.may_be_in(segment));

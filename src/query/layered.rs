@@ -22,7 +22,8 @@ use datafusion::physical_plan::{
 };
 
 use super::keys::{KeyFilter, key_filters, key_ranges};
-use crate::store::{KeyRange, Snapshot, Table};
+use crate::lake::{Snapshot, Table};
+use crate::layers::KeyRange;
 
 /// Batches that wait to be taken.
 const WAITING_BATCHES_MAX: usize = 2;

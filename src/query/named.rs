@@ -26,8 +26,8 @@ use super::explain::list;
 use super::literals::state_scalar;
 use super::near::near;
 use super::views::reward_column;
+use crate::lake::Identity;
 use crate::model::StateId;
-use crate::store::Identity;
 
 /// The files of `queries/` by name.
 const FILES: [(&str, &str); 29] = [

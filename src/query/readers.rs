@@ -20,7 +20,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
-use crate::store::{Segment, SegmentFile, Snapshot, StoreError};
+use crate::lake::{LakeError, Segment, SegmentFile, Snapshot};
 
 /// Opens the segments of a table. Their footers are read once, not once a scan.
 #[derive(Debug, Clone)]
@@ -138,6 +138,6 @@ async fn blocking<T: Send + 'static>(
 }
 
 /// The store's error on its way through DataFusion.
-fn boxed(error: StoreError) -> ParquetError {
+fn boxed(error: LakeError) -> ParquetError {
     ParquetError::External(Box::new(error))
 }

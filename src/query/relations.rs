@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field};
 
 use super::functions;
 use super::{Engine, Function, QueryError};
-use crate::store::{Column, Table};
+use crate::lake::{Column, Table};
 
 /// A table or a view.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use datafusion::physical_plan::union::UnionExec;
 use super::deal::{deal, statistics};
 use super::keys::{KeyFilter, key_filters};
 use super::readers::SegmentReaders;
-use crate::store::{Segment, Snapshot, Table};
+use crate::lake::{Segment, Snapshot, Table};
 
 /// One table of one snapshot. A scan reads the segments that may hold what the filters ask for, and
 /// the hot batches; filters, columns and limits are pushed down into both. What is known of the

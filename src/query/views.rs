@@ -1,6 +1,6 @@
 //! The views that stand beside the tables.
 
-use crate::store::{Identity, Table};
+use crate::lake::{Identity, Table};
 
 /// A view: its name and the query behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::store::Rows;
+use crate::lake::Rows;
 
 /// Rows at which the writer commits before the flush interval is over.
 const COMMIT_ROWS: usize = 1 << 14;

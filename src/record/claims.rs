@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::env::SessionError;
+use crate::lake::{self, KnownBenchmark, REPORT};
 use crate::model::StateId;
-use crate::store::{self, KnownBenchmark, REPORT};
 
 /// What is known and claimed, for all recorders of a run.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ pub(super) struct BenchmarkClaim<'a> {
 
 impl Claims {
     /// Starts with what the lake knows, and no claims.
-    pub(super) fn new(known: store::Known) -> Self {
+    pub(super) fn new(known: lake::Known) -> Self {
         let known = Known {
             observed: known.observed,
             ir: known.ir,
@@ -225,7 +225,7 @@ mod tests {
     const URI: &str = "generator://toy-v0/1";
 
     fn claims() -> Claims {
-        Claims::new(store::Known::default())
+        Claims::new(lake::Known::default())
     }
 
     fn program(digest: &str) -> KnownBenchmark {
@@ -252,7 +252,7 @@ mod tests {
         let fewer = KnownBenchmark { baselines: Baselines::default(), ..program("a") };
         assert!(claims.benchmark(URI, &fewer).unwrap().is_none());
         let lost = HashMap::from([(URI.to_owned(), KnownBenchmark::default())]);
-        let claims = Claims::new(store::Known { benchmarks: lost, ..Default::default() });
+        let claims = Claims::new(lake::Known { benchmarks: lost, ..Default::default() });
         assert!(claims.benchmark(URI, &program("a")).unwrap().is_none());
     }
 

@@ -1,7 +1,7 @@
 //! The identity of a lake that records an environment.
 
+use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation};
 use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, ValueKind};
-use crate::store::{FORMAT_VERSION, Identity, RecordedObservation};
 
 /// The spaces that a lake records, in this order; `None` stands for all that can be recorded.
 #[derive(Debug, Clone, Copy, Default)]

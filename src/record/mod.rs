@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Recorder (wraps a session) ──┐
-//!  Recorder ────────────────────┼─> Buffer ──> writer thread ──> store::Writer (hot log) ──> segments
+//!  Recorder ────────────────────┼─> Buffer ──> writer thread ──> lake::Writer (hot log) ──> segments
 //!  Recorder (a fork) ───────────┘   bounded     one commit per flush                seal, on its own thread
 //! ```
 //!
@@ -20,13 +20,9 @@
 
 mod buffer;
 mod claims;
-pub mod generate;
 mod identity;
-pub mod rebuild;
-pub mod recompute;
 mod recorder;
 mod recording;
-pub mod replay;
 
 pub use identity::{Choice, ChoiceError, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use super::claims::Claim;
 use super::recording::{Shared, program_digest};
 use crate::env::{KeyframeCount, Observe, Session, SessionError, Start, Started, Visit};
+use crate::lake::{
+    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, Rows, StepRow, bitcode_sha1,
+};
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
     Outcome, StateId, Step, Value,
-};
-use crate::store::{
-    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, Rows, StepRow, bitcode_sha1,
 };
 
 /// The compression level of states. On bitcode, level 3 saves a tenth of the bytes of level 1 for

@@ -10,11 +10,11 @@ use super::buffer::{Buffer, Taken, WriterFailed};
 use super::claims::Claims;
 use super::recorder::Recorder;
 use crate::env::{KeyframeCount, Session, SessionError, Watch};
+use crate::lake::{EpisodeRow, LakeError, Prepared, Writer};
 use crate::model::{
     ActionFlags, ActionIndex, Baselines, Benchmark, EnvironmentSpec, EpisodeId, ObservationIndex,
     Outcome, RunId,
 };
-use crate::store::{EpisodeRow, Prepared, StoreError, Writer};
 
 /// What to record, and how.
 #[derive(Debug, Clone)]
@@ -42,7 +42,7 @@ impl Default for RecordingOptions {
 pub enum RecordError {
     /// The store failed.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] LakeError),
     /// The lake wants an observation or reward space that the environment does not have.
     #[error("the lake records `{name}`, which `{environment}` does not have")]
     MissingSpace {
@@ -63,7 +63,7 @@ pub enum RecordError {
 #[derive(Debug)]
 pub struct Recording {
     shared: Arc<Shared>,
-    thread: JoinHandle<Result<Writer, StoreError>>,
+    thread: JoinHandle<Result<Writer, LakeError>>,
 }
 
 /// What the recorders of a run share.
@@ -179,8 +179,13 @@ impl Recording {
         self.shared.ordinal_next.store(ordinal, Ordering::Relaxed);
     }
 
-    pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+    /// Buffers the rows of settled episodes, in their order.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] when the writer has failed.
+    pub(crate) fn settle(&self, rows: Vec<EpisodeRow>) -> Result<(), SessionError> {
+        Ok(self.shared.settle(rows)?)
     }
 
     /// Waits until everything recorded before this call is durable.
@@ -271,8 +276,8 @@ fn write(
     mut writer: Writer,
     buffer: &Buffer,
     options: &RecordingOptions,
-) -> Result<Writer, StoreError> {
-    let mut sealing: Option<JoinHandle<Result<Prepared, StoreError>>> = None;
+) -> Result<Writer, LakeError> {
+    let mut sealing: Option<JoinHandle<Result<Prepared, LakeError>>> = None;
     let mut steps = 0;
     loop {
         match buffer.take(options.flush_interval / 2) {
@@ -288,7 +293,7 @@ fn write(
         match sealing.take_if(|thread| thread.is_finished()) {
             Some(thread) => publish(&mut writer, thread)?,
             None if sealing.is_none() && options.seal && writer.seal_is_due() => {
-                let sealer = writer.sealer()?;
+                let sealer = writer.sealer();
                 sealing = Some(std::thread::spawn(move || sealer.prepare()));
             }
             None => {}
@@ -302,8 +307,8 @@ fn write(
 
 fn publish(
     writer: &mut Writer,
-    sealed: JoinHandle<Result<Prepared, StoreError>>,
-) -> Result<(), StoreError> {
+    sealed: JoinHandle<Result<Prepared, LakeError>>,
+) -> Result<(), LakeError> {
     let prepared = sealed.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
     let report = writer.publish(prepared)?;
     tracing::debug!(?report, "sealed");

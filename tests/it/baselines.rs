@@ -6,8 +6,8 @@ use steplake::datasets::{Cache, Datasets, KnownBaselines, Settings};
 use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::WorkerConfig;
+use steplake::lake::Table;
 use steplake::model::Baselines;
-use steplake::store::Table;
 
 use crate::support::{assert_same, err, rows, steplake};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use steplake::record::generate::{Policy, Stop};
-use steplake::store::Lake;
+use steplake::generate::{Policy, Stop};
+use steplake::lake::Lake;
 
 use crate::support::{fail, play, run, toy_lake, toy_plan};
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::Lake;
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions};
-use steplake::store::Lake;
 
 use crate::sql::renderer;
 use crate::toy_lake::{Author, identity};

@@ -8,8 +8,9 @@ use arrow::array::Array as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use steplake::dedup::{Report, Settings, dedup};
+use steplake::lake::{Lake, LakeError, StepRow, Table, Writer};
+use steplake::layers::KeyRange;
 use steplake::model::{EpisodeId, RunId, StateId};
-use steplake::store::{KeyRange, Lake, StepRow, StoreError, Table, Writer};
 
 use crate::toy_lake::{Author, Taken, float64, id, identity, int16, int32, int64, read, text};
 
@@ -216,7 +217,7 @@ fn damaged_steps_are_refused_with_the_name_of_their_file() {
     std::fs::write(&path, content).unwrap();
     let mut maintenance = lake.maintenance().unwrap();
     let error = dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap_err();
-    assert!(matches!(&error, StoreError::Corrupt { path: named, .. } if *named == path), "{error}");
+    assert!(matches!(&error, LakeError::Corrupt { path: named, .. } if *named == path), "{error}");
 }
 
 /// Episodes of few states and actions: many steps are equal, many conflict, some fail.

@@ -2,9 +2,10 @@
 //! rows.
 
 use futures::TryStreamExt as _;
+use steplake::lake::{Disk, Lake, Snapshot, SnapshotId};
 use steplake::model::EpisodeId;
 use steplake::query::{Engine, EngineOptions};
-use steplake::store::{Disk, Lake, Snapshot, SnapshotId, Subject};
+use steplake::upkeep::Subject;
 
 use crate::retract::{RUNS, derive, record};
 use crate::sql::renderer;

@@ -12,15 +12,13 @@ use steplake::dedup::{Settings, dedup};
 use steplake::env::toy::{self, Deadly, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
+use steplake::generate::{Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Stop};
+use steplake::lake::{EpisodeRow, Lake, Rows, Table, Writer};
 use steplake::model::{
     ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
     FailureKind, ObservationIndex, RunId, StateId, Step, Value,
 };
-use steplake::record::generate::{
-    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Stop,
-};
 use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{EpisodeRow, Lake, Rows, Table, Writer};
 
 use crate::support::{
     Performed, ToyPrograms, assert_same, contents, perform, play as play_calmly, rows, run,

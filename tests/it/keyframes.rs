@@ -12,9 +12,9 @@ use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, KeyframeCount, Start, Watch};
+use steplake::lake::{Lake, Rows, ScanColumns, Snapshot, StepRow, Table};
 use steplake::model::{ActionFlags, ActionIndex, EpisodeId, ObservationIndex, RunId, StateId};
-use steplake::record::rebuild::{Obstacle, RebuildError, Rebuilder};
-use steplake::store::{Lake, Rows, ScanColumns, Snapshot, StepRow, Table};
+use steplake::replay::rebuild::{Obstacle, RebuildError, Rebuilder};
 
 use crate::support::{assert_same, fail, rows, run, toy_identity, toy_lake};
 use crate::toy_lake::{Author, bitcode, id, identity, ir_row, read, state};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use steplake::store::Table;
+use steplake::lake::Table;
 
 use crate::support::{assert_same, rows, run, steplake};
 

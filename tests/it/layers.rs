@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::{Lake, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Answer, Engine};
-use steplake::store::{Lake, Table};
 
 use crate::sql::engine;
 use crate::toy_lake::{Author, identity, state};

@@ -10,9 +10,9 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
+use steplake::lake::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
 use steplake::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, StateId};
 use steplake::query::{Engine, EngineOptions, Format, QueryError, TableLimits, write};
-use steplake::store::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
 
 use crate::small_lake::{self, Kept, state};
 use crate::sql::{engine, renderer};

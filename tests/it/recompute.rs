@@ -3,12 +3,13 @@
 
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, step_by_step};
+use steplake::generate::{Ending, Past, Policy, Stop};
+use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
-use steplake::record::generate::{Ending, Past, Policy, Stop};
-use steplake::record::recompute::{baselines, ids};
 use steplake::record::{Choice, identity};
-use steplake::store::merge::{MergeError, Settings, merge};
-use steplake::store::{Disk, Lake, StoredState, Table};
+use steplake::replay::recompute::{baselines, ids};
+use steplake::transfer::{merge::MergeError, merge::Settings, merge::merge};
+use steplake::upkeep::StoredState;
 
 use crate::support::{ToyPrograms, err, perform, run, steplake, toy_plan};
 use crate::toy_lake::bitcode;

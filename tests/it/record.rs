@@ -7,10 +7,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
+use steplake::generate::{Policy, Stop};
+use steplake::lake::{Lake, Table, Writer};
 use steplake::model::{ActionIndex, Benchmark, Step};
-use steplake::record::generate::{Policy, Stop};
 use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{Lake, Table, Writer};
 
 use crate::support::{assert_same, play, rows, toy_lake, toy_plan};
 

@@ -3,10 +3,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
+use steplake::lake::{Disk, Lake, Operation, RetractionKind, Rows, RunRow, Table, Verdict, Writer};
 use steplake::model::{EpisodeId, RunId};
-use steplake::store::{
-    Disk, Lake, Operation, RetractionKind, Rows, RunRow, Subject, Table, Verdict, Writer,
-};
+use steplake::upkeep::Subject;
 
 use crate::merge::copy_folder;
 use crate::repair::{

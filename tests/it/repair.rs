@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::generate::{Past, Policy, Stop};
+use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotKind, Table};
 use steplake::model::{EpisodeId, RunId};
-use steplake::record::generate::{Past, Policy, Stop};
-use steplake::store::{Disk, Lake, Repaired, Rows, SnapshotKind, StoreError, Table};
+use steplake::upkeep::Repaired;
 
 use crate::merge::copy_folder;
 use crate::store_faults::{Power, scratch};
@@ -44,11 +45,11 @@ pub(crate) fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
     lake
 }
 
-pub(crate) fn derive(lake: &Lake) -> Result<(), StoreError> {
+pub(crate) fn derive(lake: &Lake) -> Result<(), LakeError> {
     dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
 }
 
-pub(crate) fn repair(lake: &Lake) -> Result<Repaired, StoreError> {
+pub(crate) fn repair(lake: &Lake) -> Result<Repaired, LakeError> {
     lake.repair()
 }
 
@@ -100,7 +101,7 @@ fn repaired(lake: &Lake) -> Repaired {
         }
         Err(error) => {
             assert!(sealed_damage, "{done:?}");
-            assert!(matches!(error, StoreError::LostSnapshot { .. }), "{error}");
+            assert!(matches!(error, LakeError::LostSnapshot { .. }), "{error}");
             assert!(error.to_string().contains("read the newest snapshot"), "{error}");
         }
     }
@@ -239,7 +240,7 @@ fn a_damaged_file_that_only_older_snapshots_have_is_given_up() {
     derive(&lake).unwrap();
     assert_eq!(findings(&lake), [""; 0]);
     assert_eq!(contents(lake.path()), before);
-    assert!(matches!(lake.snapshot_at(old), Err(StoreError::LostSnapshot { .. })));
+    assert!(matches!(lake.snapshot_at(old), Err(LakeError::LostSnapshot { .. })));
 }
 
 #[test]

@@ -8,10 +8,10 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
+use steplake::generate::{Past, Plan, Policy, Stop};
+use steplake::lake::{BenchmarkRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table};
 use steplake::model::{ActionIndex, Baselines, EpisodeId, Provenance, RunId, StateId, Value};
-use steplake::record::generate::{Past, Plan, Policy, Stop};
 use steplake::record::{EpisodePlan, Recorder, Recording, RecordingOptions, Settle};
-use steplake::store::{BenchmarkRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table};
 
 use crate::support::{assert_same, play, play_on, rows, toy_lake, toy_plan};
 use crate::toy_lake::ir_row;

@@ -4,11 +4,10 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::generate::{Past, Policy, Stop};
+use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotId, SnapshotKind, Table, Writer};
 use steplake::model::{EpisodeId, RunId};
-use steplake::record::generate::{Past, Policy, Stop};
-use steplake::store::{
-    Disk, Lake, Rows, SnapshotId, SnapshotKind, StoreError, Subject, Table, Writer,
-};
+use steplake::upkeep::Subject;
 
 use crate::merge::copy_folder;
 use crate::store_faults::{Power, scratch};
@@ -18,7 +17,7 @@ use crate::toy_lake::{Author, identity, read, state, uri};
 pub(crate) const RUNS: [RunId; 2] = [RunId(1), RunId(2)];
 
 /// Two runs about two programs each, sealed in two pieces; and the second run left an episode open.
-pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreError> {
+pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), LakeError> {
     let lake = Lake::open_or_create_on(disk, path, &identity())?;
     let mut writer = lake.writer()?;
     let mut author = Author::default();
@@ -38,7 +37,7 @@ pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), StoreErr
     Ok((lake, writer))
 }
 
-pub(crate) fn derive(lake: &Lake) -> Result<(), StoreError> {
+pub(crate) fn derive(lake: &Lake) -> Result<(), LakeError> {
     dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
 }
 

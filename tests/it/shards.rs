@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::generate::{Past, Plan, Policy, Shard, Stop};
+use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{EpisodeId, RunId};
-use steplake::record::generate::{Past, Plan, Policy, Shard, Stop};
-use steplake::store::merge::{Settings, merge};
-use steplake::store::{Disk, Lake, Table};
+use steplake::transfer::{merge::Settings, merge::merge};
 
 use crate::support::{
     assert_same, fail, play, play_on, rows, run, toy_identity, toy_lake, toy_plan,

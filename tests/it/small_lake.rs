@@ -18,13 +18,14 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::{
+    BenchmarkRow, EpisodeRow, Identity, Lake, LayerId, ObservationRow, RecordedObservation, Rows,
+    ScanColumns, StepRow, Table,
+};
+use steplake::layers::LayerChange;
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, BenchmarkUri, EpisodeId,
     EpisodeOutcome, FailureKind, Provenance, RunId, StateId, Value,
-};
-use steplake::store::{
-    BenchmarkRow, EpisodeRow, Identity, Lake, LayerChange, LayerId, ObservationRow,
-    RecordedObservation, Rows, ScanColumns, StepRow, Table,
 };
 
 use crate::toy_lake::ir_row;
@@ -124,7 +125,7 @@ pub(crate) fn identity() -> Identity {
         features: features.iter().map(|feature| (*feature).to_owned()).collect(),
     };
     Identity {
-        format_version: steplake::store::FORMAT_VERSION,
+        format_version: steplake::lake::FORMAT_VERSION,
         environment: "llvm-v0".to_owned(),
         compiler: "LLVM 22.1.8".to_owned(),
         target: "x86_64-pc-linux-gnu".to_owned(),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt;
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use steplake::lake::Lake;
 use steplake::query::{Answer, Engine, EngineOptions, IrRenderer, QueryError};
-use steplake::store::Lake;
 
 use crate::small_lake::{self, Kept};
 

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
-use steplake::store::{
-    BenchmarkRow, Known, KnownBenchmark, Lake, Rows, SealReport, StoreError, Table, VerifyReport,
-    Writer, retired_place,
+use steplake::lake::{
+    BenchmarkRow, Known, KnownBenchmark, Lake, LakeError, Rows, SealReport, Table, Writer,
+    retired_place,
 };
+use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
+use steplake::upkeep::VerifyReport;
 
 use crate::toy_lake::{Author, bitcode, identity, read, sorted, state, uri};
 
@@ -108,7 +109,7 @@ fn a_seal_on_another_thread_lets_the_writer_go_on() {
     writer.append(&small(&mut author)).unwrap();
     author.reset(episode(1), 0);
     writer.append(&author.take()).unwrap();
-    let sealer = writer.sealer().unwrap();
+    let sealer = writer.sealer();
     let thread = std::thread::spawn(move || sealer.prepare());
     author.episode(episode(2), 1, &[(1, Some(5))]);
     author.steps(episode(1), 0, 1, &[(4, Some(4))]);
@@ -130,7 +131,7 @@ fn a_preparation_that_the_log_outran_is_made_again() {
     author.reset(episode(1), 3);
     author.episode(episode(0), 0, &[(1, Some(1)), (2, Some(2))]);
     writer.append(&author.take()).unwrap();
-    let prepared = writer.sealer().unwrap().prepare().unwrap();
+    let prepared = writer.sealer().prepare().unwrap();
     writer.discard_open(RUN).unwrap();
     let before = read(&lake);
     assert_eq!(before.steps.len(), 3);
@@ -191,7 +192,7 @@ fn the_ir_of_any_of_many_states_is_found() {
     }
 }
 
-fn error_of<T>(result: Result<T, StoreError>) -> String {
+fn error_of<T>(result: Result<T, LakeError>) -> String {
     result.err().expect("an error").to_string()
 }
 
@@ -282,10 +283,10 @@ fn a_second_writer_is_told_who_is_writing() {
     let (lake, writer) = new_lake(&folder);
     let error = error_of(lake.writer());
     assert!(error.contains(&format!("another process (pid {})", std::process::id())), "{error}");
-    let sealer = writer.sealer().unwrap();
+    let sealer = writer.sealer();
     drop(writer);
     assert!(
-        matches!(lake.writer(), Err(StoreError::Busy { .. })),
+        matches!(lake.writer(), Err(LakeError::Busy { .. })),
         "a sealer holds on to the right to write"
     );
     drop(sealer);

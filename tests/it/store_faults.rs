@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Rows, Table, Verdict, Writer};
 use steplake::model::{EpisodeId, RunId, StateId};
-use steplake::store::{Disk, Keep, Lake, Operation, Rows, StoreError, Table, Verdict, Writer};
+use steplake::upkeep::Keep;
 
 use crate::toy_lake::{Author, identity, read, sorted, state};
 
@@ -78,19 +79,19 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn start(disk: Disk, path: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn start(disk: Disk, path: &Path) -> Result<Self, LakeError> {
         let lake = Lake::open_or_create_on(disk, path, &identity())?;
         let writer = Some(lake.writer()?);
         Ok(Self { lake, writer })
     }
 
-    pub(crate) fn act(&mut self, act: &Act) -> Result<(), StoreError> {
+    pub(crate) fn act(&mut self, act: &Act) -> Result<(), LakeError> {
         let writer = self.writer.as_mut().unwrap();
         match act {
             Act::Append(rows) => writer.append(rows),
             Act::Seal => writer.seal().map(drop),
             Act::SealBehind(rows) => {
-                let prepared = writer.sealer()?.prepare()?;
+                let prepared = writer.sealer().prepare()?;
                 writer.append(rows)?;
                 writer.publish(prepared).map(drop)
             }
@@ -359,8 +360,8 @@ fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
         if changes {
             full.store(true, Ordering::Relaxed);
             let error = machine.act(&act).unwrap_err();
-            assert!(matches!(&error, StoreError::DiskFull { .. }), "{error}");
-            if let (Act::Append(_), StoreError::DiskFull { wanted, .. }) = (&act, &error) {
+            assert!(matches!(&error, LakeError::DiskFull { .. }), "{error}");
+            if let (Act::Append(_), LakeError::DiskFull { wanted, .. }) = (&act, &error) {
                 assert!(wanted.is_some_and(|bytes| bytes > 0));
             }
             assert!(error.to_string().contains("free some space"), "{error}");

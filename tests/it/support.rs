@@ -7,13 +7,13 @@ use std::sync::atomic::AtomicBool;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use steplake::env::Environment;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri, RunId};
-use steplake::record::generate::{
+use steplake::generate::{
     Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop,
     generate,
 };
+use steplake::lake::{Identity, Lake, ScanColumns, Table, Writer};
+use steplake::model::{Benchmark, BenchmarkUri, RunId};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::store::{Identity, Lake, ScanColumns, Table, Writer};
 
 /// The binary, with a lake of its own and without what the caller's environment says.
 pub(crate) fn steplake(lake: &Path) -> Command {

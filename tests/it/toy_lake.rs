@@ -7,13 +7,13 @@ use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Int16Type, Int32Type, Int64Type};
 use sha1::{Digest as _, Sha1};
+use steplake::lake::{
+    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
+    RecordedObservation, Rows, ScanColumns, StepRow, Table,
+};
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, BenchmarkUri, EpisodeId,
     EpisodeOutcome, FailureKind, Provenance, StateId, Value,
-};
-use steplake::store::{
-    BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
-    RecordedObservation, Rows, ScanColumns, StepRow, Table,
 };
 
 /// An identity with columns of every kind.

@@ -10,15 +10,15 @@ use steplake::dedup::{Settings, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
+use steplake::generate::{
+    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
+};
+use steplake::lake::{Lake, Table, Writer};
 use steplake::model::{
     ActionIndex, Benchmark, BenchmarkUri, FailureKind, ObservationIndex, Outcome, RunId, Value,
 };
-use steplake::record::generate::{
-    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
-};
-use steplake::record::replay::{draw, replay};
 use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{Lake, Table, Writer};
+use steplake::replay::{draw, replay};
 
 use crate::support::{assert_same, rows, run, toy_lake, toy_plan};
 

@@ -8,8 +8,8 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use steplake::cli::failure::{Code, Failed};
 use steplake::cli::rows::{self, Asking};
 use steplake::cli::{QueryArgs, SQL_HELP, SqlArgs, dedup::said, messages};
+use steplake::lake::{Lake, Snapshot};
 use steplake::query::{Engine, EngineOptions, QueryError};
-use steplake::store::{Lake, Snapshot};
 use tokio::runtime::Runtime;
 
 use crate::address::Address;

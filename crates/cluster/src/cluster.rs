@@ -16,8 +16,8 @@ use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStat
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner as _};
+use steplake::lake::{Identity, Snapshot, Table};
 use steplake::query::{Backend, FieldFunctions, QueryError};
-use steplake::store::{Identity, Snapshot, Table};
 
 use crate::address::Address;
 use crate::codec::{LogicalCodec, MESSAGE_BYTES_MAX, PhysicalCodec};

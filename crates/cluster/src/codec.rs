@@ -16,9 +16,9 @@ use datafusion::logical_expr::{AggregateUDF, Extension, LogicalPlan, ScalarUDF};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
+use steplake::lake::{FORMAT_VERSION, Identity};
 use steplake::model::ActionSpace;
 use steplake::query::{FieldFunctions, identity_of};
-use steplake::store::{FORMAT_VERSION, Identity};
 
 use crate::tables::ShippedTable;
 

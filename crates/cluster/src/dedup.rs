@@ -6,8 +6,8 @@ use arrow::datatypes::{Int16Type, Int64Type};
 use futures::TryStreamExt as _;
 use steplake::cli::failure::{Code, Failed};
 use steplake::dedup::{Replacement, Report};
+use steplake::lake::{Lake, LakeError, Snapshot, Table};
 use steplake::query::Engine;
-use steplake::store::{Lake, Snapshot, StoreError, Table};
 
 use crate::cli::{ClusterArgs, engine};
 
@@ -26,7 +26,7 @@ pub(crate) async fn dedup(lake: &Lake, cluster: &ClusterArgs) -> Result<Report, 
     // Only sealed steps are counted. Where somebody records, they seal when they see fit.
     match lake.writer() {
         Ok(mut writer) => drop(writer.seal()?),
-        Err(StoreError::Busy { .. }) => {
+        Err(LakeError::Busy { .. }) => {
             tracing::warn!(
                 "another process is recording: what it has not sealed yet is counted later"
             );

@@ -8,7 +8,7 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use datafusion::datasource::ViewTable;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use steplake::store::{Segment, Snapshot, Table};
+use steplake::lake::{Segment, Snapshot, Table};
 
 use crate::tables::{Mount, ShippedTable};
 

@@ -21,7 +21,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::object_store::path::Path as StorePath;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
-use steplake::store::Segment;
+use steplake::lake::Segment;
 
 /// Where the executors find the files of the lake.
 #[derive(Debug, Clone)]

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use steplake::cli::messages;
-use steplake::store::{Disk, Lake, Table};
+use steplake::lake::{Disk, Lake, Table};
 
 use crate::RemoteError;
 use crate::fetch::fetch;

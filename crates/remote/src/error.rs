@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
-use steplake::store::StoreError;
-use steplake::store::merge::MergeError;
+use steplake::lake::LakeError;
+use steplake::transfer::merge::MergeError;
 
 /// Why something was not published or fetched.
 #[derive(Debug, thiserror::Error)]
@@ -9,7 +9,7 @@ use steplake::store::merge::MergeError;
 pub enum RemoteError {
     /// The lake on this machine cannot be read or written.
     #[error(transparent)]
-    Lake(#[from] StoreError),
+    Lake(#[from] LakeError),
     /// The lake and the published one cannot be merged.
     #[error(transparent)]
     Merge(#[from] MergeError),

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
-use steplake::store::{Disk, Fetching, FileRow, Lake};
+use steplake::lake::{Disk, Lake};
+use steplake::transfer::{Fetching, FileRow};
 
 use crate::RemoteError;
 use crate::remote::{Published, Remote};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::ObjectMeta;
-use steplake::store::{FileRow, Inventory};
+use steplake::transfer::{FileRow, Inventory};
 
 use crate::RemoteError;
 use crate::fetch::digest_of;

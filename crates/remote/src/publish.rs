@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use steplake::dedup::{self, dedup};
-use steplake::store::merge::{self, merge};
-use steplake::store::{Disk, Inventory, Lake, Snapshot, Table};
+use steplake::lake::{Disk, Lake, Snapshot, Table};
+use steplake::transfer::Inventory;
+use steplake::transfer::merge::{self, merge};
 
 use crate::RemoteError;
 use crate::fetch::{self, fetch_version};

@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use steplake::store::{Inventory, RetractionKind, RetractionRow, Table};
+use steplake::lake::{RetractionKind, RetractionRow, Table};
+use steplake::transfer::Inventory;
 
 /// What publishing a lake means for the published version.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub enum Relation {
 }
 
 /// Compares `lake` with the version `there`. `known` are the digests of all files that the lake has
-/// or had, as returned by [`Lake::known_files`](steplake::store::Lake::known_files).
+/// or had, as returned by [`Lake::known_files`](steplake::lake::Lake::known_files).
 ///
 /// Compares files by digest. Rows that were written to other files are not recognised: a merged
 /// lake shows no relation here to the lakes it was made from.

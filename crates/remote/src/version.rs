@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
-use steplake::model::RunId;
-use steplake::store::{
-    FORMAT_VERSION, FileRow, Identity, IdentityError, Inventory, LayerId, LossRow, RetractionKind,
-    RetractionRow, RunRow, SnapshotId, Table,
+use steplake::lake::{
+    FORMAT_VERSION, Identity, IdentityError, LayerId, LossRow, RetractionKind, RetractionRow,
+    RunRow, SnapshotId, Table,
 };
+use steplake::model::RunId;
+use steplake::transfer::{FileRow, Inventory};
 
 use crate::RemoteError;
 

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use steplake::cli::messages::line;
+use steplake::lake::LakeError;
 use steplake::query::QueryError;
-use steplake::store::StoreError;
 
 /// Exit codes; each tells the user who can do something about the failure. `steplake --help`
 /// documents the numbers.
@@ -44,9 +44,9 @@ impl Failed {
     }
 }
 
-impl From<StoreError> for Failed {
-    fn from(error: StoreError) -> Self {
-        let usage = matches!(error, StoreError::NoSnapshot { .. });
+impl From<LakeError> for Failed {
+    fn from(error: LakeError) -> Self {
+        let usage = matches!(error, LakeError::NoSnapshot { .. });
         Self::new(if usage { Code::Usage } else { Code::Lake }, line(&error))
     }
 }

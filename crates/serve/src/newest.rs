@@ -11,9 +11,9 @@ use std::{fmt, fs};
 use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use steplake::cli::ir;
 use steplake::cli::messages::line;
+use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
 use steplake::model::StateId;
 use steplake::query::{Engine, EngineOptions, IrRebuilder, IrRenderer, QueryError};
-use steplake::store::{Lake, RunRow, Snapshot, SnapshotId};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 

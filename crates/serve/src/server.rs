@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
 use steplake::cli::messages::line;
+use steplake::lake::Lake;
 use steplake::query::STACK_BYTES;
-use steplake::store::Lake;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};

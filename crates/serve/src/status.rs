@@ -3,8 +3,8 @@
 use std::io::ErrorKind;
 
 use steplake::cli::messages::line;
+use steplake::lake::LakeError;
 use steplake::query::QueryError;
-use steplake::store::StoreError;
 use tonic::{Code, Status};
 
 /// Converts a query's error: its message, and the code that says who can act.
@@ -25,19 +25,19 @@ pub(crate) fn of(error: &QueryError) -> Status {
 
 /// Clients retry by themselves if something is unavailable, so only temporary errors have that
 /// code.
-fn of_store(error: &StoreError) -> Code {
+fn of_store(error: &LakeError) -> Code {
     match error {
-        StoreError::Corrupt { .. }
-        | StoreError::LostSnapshot { .. }
-        | StoreError::Parquet { .. } => Code::DataLoss,
-        StoreError::Io { source, .. } => match source.kind() {
+        LakeError::Corrupt { .. } | LakeError::LostSnapshot { .. } | LakeError::Parquet { .. } => {
+            Code::DataLoss
+        }
+        LakeError::Io { source, .. } => match source.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied => Code::FailedPrecondition,
             _ => Code::Unavailable,
         },
-        StoreError::Sqlite { .. }
-        | StoreError::Busy { .. }
-        | StoreError::BeingMaintained { .. } => Code::Unavailable,
-        StoreError::DiskFull { .. } => Code::ResourceExhausted,
+        LakeError::Sqlite { .. } | LakeError::Busy { .. } | LakeError::BeingMaintained { .. } => {
+            Code::Unavailable
+        }
+        LakeError::DiskFull { .. } => Code::ResourceExhausted,
         _ => Code::FailedPrecondition,
     }
 }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn only_what_may_pass_by_itself_is_unavailable() {
         let path = PathBuf::from("lake");
-        let io = |kind: ErrorKind| StoreError::Io {
+        let io = |kind: ErrorKind| LakeError::Io {
             doing: "read",
             path: path.clone(),
             source: io::Error::from(kind),
@@ -60,12 +60,12 @@ mod tests {
         for (error, code) in [
             (io(ErrorKind::TimedOut), Code::Unavailable),
             (io(ErrorKind::NotFound), Code::FailedPrecondition),
-            (StoreError::NotFound { path: path.clone() }, Code::FailedPrecondition),
+            (LakeError::NotFound { path: path.clone() }, Code::FailedPrecondition),
             (
-                StoreError::Format { path: path.clone(), found: 9, known: 1 },
+                LakeError::Format { path: path.clone(), found: 9, known: 1 },
                 Code::FailedPrecondition,
             ),
-            (StoreError::Corrupt { path: path.clone(), what: "bits".into() }, Code::DataLoss),
+            (LakeError::Corrupt { path: path.clone(), what: "bits".into() }, Code::DataLoss),
         ] {
             assert_eq!(of(&QueryError::Store(error)).code(), code);
         }

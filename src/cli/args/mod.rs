@@ -12,8 +12,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use self::questions::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
 pub(super) use self::questions::{QueryCommand, SqlCommand};
-use crate::record::generate::{Policy, Shard};
-use crate::store::TRAIL_STEPS_MAX;
+use crate::generate::{Policy, Shard};
+use crate::replay::TRAIL_STEPS_MAX;
 
 /// The highest limit on the CPU time of a step, in seconds: twelve days.
 pub(super) const STEP_CPU_SECONDS_MAX: u64 = 1 << 20;

@@ -20,8 +20,8 @@ use crate::cli::args::{OutputArgs, SnapshotArgs, SqlArgs};
 use crate::cli::failure::{Code, Failed};
 use crate::cli::rows::{Asking, OpenEngine, limits};
 use crate::cli::watch::Watch;
+use crate::lake::{Lake, Snapshot, SnapshotId};
 use crate::query::{Answer, Engine, Format, Position, QueryError, TableLimits, Written, write};
-use crate::store::{Lake, Snapshot, SnapshotId};
 
 /// How long the shell waits for the work on a cancelled question to stop.
 const STOP_WAIT: Duration = Duration::from_secs(2);

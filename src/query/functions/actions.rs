@@ -9,8 +9,8 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments::{action_lists, apply, integers};
+use crate::lake::Identity;
 use crate::model::{ActionIndex, ActionSpec};
-use crate::store::Identity;
 
 /// The action at `index` of the lake's action space.
 fn action(identity: &Identity, index: i64) -> Result<&ActionSpec> {

@@ -10,9 +10,9 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments::apply;
+use crate::lake::{Identity, RecordedObservation};
 use crate::query::explain::list;
 use crate::query::near::near;
-use crate::store::{Identity, RecordedObservation};
 
 /// `feature(vector, 'name')`.
 #[derive(Debug)]

@@ -13,8 +13,8 @@ use datafusion::logical_expr::{
 };
 
 use super::feature::spaces;
+use crate::lake::{Identity, RecordedObservation};
 use crate::query::explain::list;
-use crate::store::{Identity, RecordedObservation};
 
 /// `feature_delta(before, after)`.
 #[derive(Debug)]

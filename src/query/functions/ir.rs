@@ -11,9 +11,9 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments::{apply, state_ids};
+use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::{IrRebuilder, IrRenderer, QueryError};
-use crate::store::Snapshot;
 
 /// What the function is called.
 pub(super) const NAME: &str = "ir";
@@ -88,7 +88,7 @@ impl Ir {
 }
 
 /// The store's error on its way through DataFusion.
-fn boxed(error: crate::store::StoreError) -> DataFusionError {
+fn boxed(error: crate::lake::LakeError) -> DataFusionError {
     DataFusionError::External(Box::new(QueryError::Store(error)))
 }
 

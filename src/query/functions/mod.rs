@@ -33,7 +33,7 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 pub(super) use self::ir::IrSource;
 pub(super) use self::listed::list;
 pub use self::listed::{Function, FunctionKind};
-use crate::store::Identity;
+use crate::lake::Identity;
 
 /// Makes the functions known to `registry`.
 pub(super) fn register(

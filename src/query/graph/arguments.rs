@@ -5,10 +5,10 @@ use std::fmt::Display;
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
 use datafusion::logical_expr::Expr;
 
+use crate::lake::Identity;
 use crate::model::StateId;
 use crate::query::explain::list;
 use crate::query::near::near;
-use crate::store::Identity;
 
 /// The arguments of one call.
 pub(super) struct Arguments<'a> {

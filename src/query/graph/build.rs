@@ -9,9 +9,9 @@ use super::asker::{Asker, Gone};
 use super::csr::{Edge, Graph};
 use super::index::{Node, StateIndex, place};
 use super::read::{each, in_shares};
+use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
 use crate::query::QueryError;
-use crate::store::{Snapshot, Table};
 
 /// Edges, or states, at most: they are counted in 32 bits.
 const COUNT_MAX: usize = u32::MAX as usize;

@@ -23,8 +23,8 @@ use super::asker::{Asker, Gone};
 use super::csr::Graph;
 use super::index::Node;
 use super::{GraphSource, algebra, frontier, paths, returns, worth};
+use crate::lake::Table;
 use crate::query::keys::key_filters;
-use crate::store::Table;
 
 /// Batches that wait to be taken.
 const WAITING_BATCHES_MAX: usize = 2;

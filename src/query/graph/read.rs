@@ -6,8 +6,9 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 
+use crate::lake::{LakeError, Part, ScanColumns, Segment, Snapshot, Table};
+use crate::layers::KeyRange;
 use crate::query::keys::key_ranges;
-use crate::store::{KeyRange, Part, ScanColumns, Segment, Snapshot, StoreError, Table};
 
 /// Rows that are worth a thread's while.
 const SHARE_ROWS_MIN: u64 = 1 << 17;
@@ -27,12 +28,12 @@ enum Share {
 /// # Errors
 ///
 /// The first one, of the store or of `work`.
-pub(super) fn in_shares<T: Send, E: From<StoreError> + Send>(
+pub(super) fn in_shares<T: Send, E: From<LakeError> + Send>(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],
     threads: NonZeroUsize,
-    work: impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, StoreError>>) -> Result<T, E> + Sync,
+    work: impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T, E> + Sync,
 ) -> Result<Vec<T>, E> {
     let shares = shares(snapshot, table, threads)?;
     let (turn, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
@@ -59,12 +60,12 @@ pub(super) fn in_shares<T: Send, E: From<StoreError> + Send>(
     done.into_iter().map(|(_, made)| made).collect()
 }
 
-fn read<T, E: From<StoreError>>(
+fn read<T, E: From<LakeError>>(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],
     share: &Share,
-    work: &impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, StoreError>>) -> Result<T, E>,
+    work: &impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T, E>,
 ) -> Result<T, E> {
     match share {
         Share::Part(part) => {
@@ -87,7 +88,7 @@ fn shares(
     snapshot: &Snapshot,
     table: Table,
     threads: NonZeroUsize,
-) -> Result<Vec<Share>, StoreError> {
+) -> Result<Vec<Share>, LakeError> {
     if snapshot.layers().len() > 1 {
         return Ok(key_ranges(threads.get()).map(Share::Range).collect());
     }
@@ -99,7 +100,7 @@ fn shares(
 }
 
 /// The batches of a table that is not derived, one after another.
-pub(super) fn each<E: From<StoreError>>(
+pub(super) fn each<E: From<LakeError>>(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],

@@ -10,8 +10,8 @@ use super::arguments::Arguments;
 use super::columns::{integers, numbers, schema};
 use super::function::{BATCH_ROWS, Question, Rows};
 use super::source::{GraphSource, failed};
+use crate::lake::{LakeError, ScanColumns, Table};
 use crate::query::views::reward_column_name;
-use crate::store::{ScanColumns, StoreError, Table};
 
 /// Steps that are added up at most, where not all are.
 const STEPS_MAX: u32 = 1000;
@@ -143,7 +143,7 @@ impl Question for Returns {
 
     fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
         let snapshot = &source.snapshot;
-        let broken = |error: StoreError| failed(error.into());
+        let broken = |error: LakeError| failed(error.into());
         let column = reward_column_name(&self.space);
         let names = ["episode_id", "step_index", "action", &column];
         let mut gathered = Gathered { question: self, rows, steps: Vec::new(), last: 0 };

@@ -18,11 +18,11 @@ use super::asker::Gone;
 use super::build;
 use super::csr::Graph;
 use super::function::Rows;
+use crate::lake::{Identity, Snapshot, Table};
 use crate::query::QueryError;
 use crate::query::counted::Counted;
 use crate::query::engine::EngineOptions;
 use crate::query::views::reward_column_name;
-use crate::store::{Identity, Snapshot, Table};
 
 /// Bytes that an edge takes while the graph is made.
 const BUILD_EDGE_BYTES: usize = 30;

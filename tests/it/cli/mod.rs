@@ -6,7 +6,7 @@ mod output;
 use std::path::Path;
 use std::process::Stdio;
 
-use steplake::store::{Lake, Table};
+use steplake::lake::{Lake, Table};
 
 use crate::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
 

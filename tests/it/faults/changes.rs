@@ -3,7 +3,7 @@
 
 use std::io::{Error, ErrorKind};
 
-use steplake::store::{Disk, Operation, StoreError, Verdict};
+use steplake::lake::{Disk, LakeError, Operation, Verdict};
 
 use super::{Stages, Tally, answers, faulty, is_reading};
 use crate::store_faults::{Act, Machine, Power, scratch};
@@ -107,7 +107,7 @@ fn an_error_at_every_operation_of_every_act_changes_nothing_and_the_writer_goes_
                     Ok(()) => tally.right += 1,
                     Err(error) => {
                         assert!(
-                            kind != "full disks" || matches!(error, StoreError::DiskFull { .. })
+                            kind != "full disks" || matches!(error, LakeError::DiskFull { .. })
                         );
                         tally.refuse(&case, &path, error);
                     }

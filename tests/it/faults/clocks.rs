@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::{Clock, Lake, ScanColumns, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Format, TableLimits, write};
-use steplake::store::{Disk, Lake, ScanColumns, Table};
 
 use super::Tally;
 use crate::sql::engine;
@@ -33,8 +33,7 @@ async fn a_clock_that_jumps_between_runs_changes_nothing_but_what_is_shown() {
         let path = folder.path().join("lake");
         let looks = AtomicUsize::new(shift);
         let clock = move || TIMES[looks.fetch_add(1, Ordering::Relaxed) % TIMES.len()];
-        let disk = Disk::default().with_clock(clock);
-        let lake = Lake::create_on(disk, &path, &identity()).unwrap();
+        let lake = Lake::create(&path, &identity()).unwrap().with_clock(Clock::new(clock));
         let mut author = Author::default();
         let mut rows = Vec::new();
         for (number, place) in (1..).zip(0..TIMES.len()) {

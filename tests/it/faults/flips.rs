@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{EpisodeId, RunId};
-use steplake::store::{Disk, Lake, Table};
 
 use super::{Image, Places, Stages, Tally, answers};
 use crate::store_faults::{Act, Machine, Model, scratch, script};
@@ -26,7 +26,7 @@ impl Bench {
         Self { _folder: folder, lake, image, truth }
     }
 
-    fn answer(&self) -> Result<Vec<String>, steplake::store::StoreError> {
+    fn answer(&self) -> Result<Vec<String>, steplake::lake::LakeError> {
         answers(&Lake::open(&self.lake)?)
     }
 

@@ -4,7 +4,7 @@ use std::io::Error;
 use std::path::Path;
 
 use steplake::dedup::{Settings, dedup};
-use steplake::store::{Disk, Lake, Operation, StoreError, Table, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict};
 
 use super::flips::{Bench, flipped};
 use super::questions::{ask, engine_of};
@@ -28,7 +28,7 @@ fn is_derived(file: &Path) -> bool {
 }
 
 /// The derived tables, as their layers give them together.
-fn merged(disk: Disk, path: &Path) -> Result<Vec<String>, StoreError> {
+fn merged(disk: Disk, path: &Path) -> Result<Vec<String>, LakeError> {
     let snapshot = Lake::open_on(disk, path)?.snapshot()?;
     let mut lines = Vec::new();
     for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {

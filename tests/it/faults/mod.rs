@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use steplake::store::{Disk, Lake, Operation, ScanColumns, Snapshot, StoreError, Table, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, ScanColumns, Snapshot, Table, Verdict};
 
 use crate::store_faults::{Act, Machine, Model, scratch, script};
 use crate::toy_lake::state;
@@ -143,12 +143,12 @@ fn cells(batch: &RecordBatch) -> Vec<String> {
 }
 
 /// All that a lake says.
-fn answers(lake: &Lake) -> Result<Vec<String>, StoreError> {
+fn answers(lake: &Lake) -> Result<Vec<String>, LakeError> {
     told(&lake.snapshot()?)
 }
 
 /// All that a snapshot says.
-fn told(snapshot: &Snapshot) -> Result<Vec<String>, StoreError> {
+fn told(snapshot: &Snapshot) -> Result<Vec<String>, LakeError> {
     let mut lines = snapshot.runs().iter().map(|run| format!("{run:?}")).collect::<Vec<_>>();
     for table in Table::ALL {
         let mut rows = Vec::new();

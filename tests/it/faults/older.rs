@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::Error;
 use std::path::{Path, PathBuf};
 
-use steplake::store::{Disk, Lake, Operation, SnapshotId, StoreError, Subject, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, SnapshotId, Verdict};
+use steplake::upkeep::Subject;
 
 use super::flips::{Bench, cuts, flipped};
 use super::questions::{ask, engine_of};
@@ -46,7 +47,7 @@ fn owners(lake: &Path, file: &Path, truths: &Truths) -> Vec<SnapshotId> {
     let name = file.file_name();
     let has = |id: &&SnapshotId| {
         let snapshot = lake.snapshot_at(**id).unwrap();
-        let all = steplake::store::Table::ALL;
+        let all = steplake::lake::Table::ALL;
         all.iter().any(|&table| {
             snapshot.segments(table).iter().any(|segment| segment.path.file_name() == name)
         })
@@ -114,7 +115,7 @@ fn a_reading_that_fails_gives_no_wrong_answer_of_an_older_snapshot() {
             };
             let (disk, left) = faulty(at, is_reading, fault);
             let read = || told(&Lake::open_on(disk, &path)?.snapshot_at(id)?);
-            let answer: Result<_, StoreError> = read();
+            let answer: Result<_, LakeError> = read();
             if left.lock().unwrap().is_some() {
                 assert!(answer.unwrap() == *truth);
                 break;

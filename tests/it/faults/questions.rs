@@ -5,8 +5,8 @@ use std::io::Error;
 use std::path::Path;
 
 use futures::TryStreamExt as _;
+use steplake::lake::{Disk, Lake, LakeError, Operation, Snapshot, Table, Verdict};
 use steplake::query::{Engine, EngineOptions, QueryError};
-use steplake::store::{Disk, Lake, Operation, Snapshot, StoreError, Table, Verdict};
 
 use super::{Image, Places, Stages, Tally, cells, faulty, is_reading};
 use crate::sql::renderer;
@@ -37,7 +37,7 @@ async fn engine(disk: Disk, path: &Path) -> Result<Engine, Box<dyn Display>> {
 
 /// An engine that does things in one order.
 pub(super) async fn engine_of(
-    snapshot: Result<Snapshot, StoreError>,
+    snapshot: Result<Snapshot, LakeError>,
 ) -> Result<Engine, Box<dyn Display>> {
     let snapshot = snapshot.map_err(|error| -> Box<dyn Display> { Box::new(error) })?;
     let options = EngineOptions { threads: std::num::NonZeroUsize::new(1), ..Default::default() };

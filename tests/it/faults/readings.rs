@@ -3,7 +3,7 @@
 use std::io::Error;
 use std::path::Path;
 
-use steplake::store::{Disk, Lake, Operation, StoreError, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Verdict};
 
 use super::{Image, Stages, Tally, answers, faulty, is_reading};
 use crate::store_faults::{Act, Machine, scratch};
@@ -26,7 +26,7 @@ fn try_all(
     image: &Image,
     truth: &[String],
     cases_min: u32,
-    work: impl Fn(Disk, &Path) -> Result<Vec<String>, StoreError>,
+    work: impl Fn(Disk, &Path) -> Result<Vec<String>, LakeError>,
 ) {
     for (fault_name, fault) in FAULTS {
         let mut tally = Tally::default();
@@ -61,7 +61,7 @@ fn a_reading_that_fails_gives_no_wrong_answer() {
         match report.findings.first() {
             None => Ok(vec!["sound".to_owned()]),
             Some(finding) => {
-                Err(StoreError::Corrupt { path: finding.path.clone(), what: finding.what.clone() })
+                Err(LakeError::Corrupt { path: finding.path.clone(), what: finding.what.clone() })
             }
         }
     });

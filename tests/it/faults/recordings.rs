@@ -8,9 +8,9 @@ use std::time::Duration;
 use steplake::dedup::{Settings, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::ToyEnvironment;
-use steplake::record::generate::{Past, Plan, Policy, Progress, Stop, generate};
+use steplake::generate::{Past, Plan, Policy, Progress, Stop, generate};
+use steplake::lake::{Disk, Lake};
 use steplake::record::{Recording, RecordingOptions};
-use steplake::store::{Disk, Lake};
 
 use super::Tally;
 use crate::store_faults::{Power, scratch};

@@ -11,8 +11,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::store::merge::{self, MergeError, merge};
-use steplake::store::{Disk, Keep, Lake, Operation, StoreError, Subject, Table, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict};
+use steplake::transfer::merge::{self, MergeError, merge};
+use steplake::upkeep::{Keep, Subject};
 
 use super::{Image, Tally, is_reading, told};
 use crate::merge::two;
@@ -23,7 +24,7 @@ use crate::{repair, retract};
 /// Operations of one kind that are broken under one job, unless all are.
 const CASES_MAX: usize = 6;
 
-type Work = Box<dyn Fn(Disk, &Path) -> Result<(), StoreError>>;
+type Work = Box<dyn Fn(Disk, &Path) -> Result<(), LakeError>>;
 
 /// Something that is done in a folder with lakes, and that can be gone on with when it was cut
 /// short.
@@ -42,7 +43,7 @@ impl Job {
         name: &'static str,
         lake: &'static str,
         make: impl FnOnce(&Path),
-        work: impl Fn(Disk, &Path) -> Result<(), StoreError> + 'static,
+        work: impl Fn(Disk, &Path) -> Result<(), LakeError> + 'static,
     ) -> Self {
         let folder = scratch();
         make(folder.path());
@@ -50,7 +51,7 @@ impl Job {
         Self { name, before, lake, work: Box::new(work), begins_unsound: false }
     }
 
-    fn retract(name: &'static str, act: fn(&Lake) -> Result<(), StoreError>) -> Self {
+    fn retract(name: &'static str, act: fn(&Lake) -> Result<(), LakeError>) -> Self {
         let make = |folder: &Path| {
             let (lake, writer) = retract::record(&folder.join("lake"), Disk::default()).unwrap();
             drop(writer);
@@ -167,12 +168,12 @@ impl Job {
     }
 }
 
-fn take_back(lake: &Lake, subject: &Subject) -> Result<(), StoreError> {
+fn take_back(lake: &Lake, subject: &Subject) -> Result<(), LakeError> {
     let (mut maintenance, mut writer) = (lake.maintenance()?, lake.writer()?);
     maintenance.retract(&mut writer, subject, "why").map(drop)
 }
 
-fn store_error(error: MergeError) -> StoreError {
+fn store_error(error: MergeError) -> LakeError {
     match error {
         MergeError::Store(error) => error,
         other => panic!("{other}"),
@@ -187,7 +188,7 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(lake: &Path) -> Result<Self, StoreError> {
+    fn of(lake: &Path) -> Result<Self, LakeError> {
         let lines = told(&Lake::open(lake)?.snapshot()?)?;
         let is_derived = |line: &String| {
             let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
@@ -309,7 +310,7 @@ fn judge_done(case: &str, lake: &Path, after: &Rows) {
     for row in lake.snapshot().unwrap().history() {
         match lake.verify_at(row.id, &mut |_, _| ()) {
             Ok(report) => assert!(report.is_sound(), "{case}: {} {:?}", row.id, report.findings),
-            Err(StoreError::LostSnapshot { .. }) => {}
+            Err(LakeError::LostSnapshot { .. }) => {}
             Err(error) => panic!("{case}: snapshot {}: {error}", row.id),
         }
     }
@@ -338,7 +339,7 @@ fn break_all(fault_numbers: std::ops::Range<usize>) {
                     }
                     Err(error) => {
                         tally.refuse(&case, folder.path(), error);
-                        let is_full = matches!(error, StoreError::DiskFull { .. });
+                        let is_full = matches!(error, LakeError::DiskFull { .. });
                         assert!(is_full || !fault.name.contains("full"), "{case}: {error}");
                         judge_left(&job, &case, &lake, &before, &after);
                     }

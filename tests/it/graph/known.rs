@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use futures::TryStreamExt as _;
 use steplake::dedup::dedup;
+use steplake::lake::{Lake, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::Engine;
-use steplake::store::{Lake, Table};
 
 use super::{APART, Played, ask, record, shown, try_ask};
 use crate::sql::engine;

@@ -11,8 +11,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::execution::session_state::SessionStateBuilder;
 use futures::TryStreamExt as _;
+use steplake::lake::Lake;
 use steplake::query::{Engine, EngineOptions};
-use steplake::store::Lake;
 
 use super::{ask, record};
 use crate::sql::renderer;

@@ -14,9 +14,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::Lake;
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, QueryError};
-use steplake::store::Lake;
 
 use crate::sql::engine;
 use crate::toy_lake::{Author, Taken, identity, state};

@@ -2,7 +2,8 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use steplake::store::{StoreError, Subject};
+use steplake::lake::LakeError;
+use steplake::upkeep::Subject;
 
 use super::{Contents, Recorded, merged};
 use crate::store_faults::scratch;
@@ -62,7 +63,7 @@ fn play(lake: &mut Recorded, acts: &[Act]) {
             Act::RetractAction(number) => {
                 let mut maintenance = lake.lake.maintenance().unwrap();
                 match maintenance.retract_action(&format!("a{number}"), "a test") {
-                    Ok(_) | Err(StoreError::NothingToRetract { .. }) => {}
+                    Ok(_) | Err(LakeError::NothingToRetract { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
             }

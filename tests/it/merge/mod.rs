@@ -5,11 +5,12 @@ mod laws;
 use std::path::{Path, PathBuf};
 
 use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::lake::{Disk, Identity, Lake, LakeError, RetractionRow, Rows, RunRow, Table};
 use steplake::model::{EpisodeId, RunId};
-use steplake::store::merge::{MergeError, Report, Settings, merge, new_conflicts};
-use steplake::store::{
-    Disk, Identity, Lake, RetractionRow, Rows, RunRow, StoreError, Subject, Table,
+use steplake::transfer::{
+    merge::MergeError, merge::Report, merge::Settings, merge::merge, merge::new_conflicts,
 };
+use steplake::upkeep::Subject;
 
 use crate::store_faults::{Power, scratch};
 use crate::support::{fail, rows, run};
@@ -63,7 +64,7 @@ impl Recorded {
         let mut maintenance = self.lake.maintenance().unwrap();
         let mut writer = self.lake.writer().unwrap();
         match maintenance.retract(&mut writer, subject, "a test") {
-            Ok(_) | Err(StoreError::NothingToRetract { .. }) => {}
+            Ok(_) | Err(LakeError::NothingToRetract { .. }) => {}
             Err(error) => panic!("{error}"),
         }
         drop(writer);
@@ -360,7 +361,7 @@ fn a_power_cut_at_any_operation_leaves_no_lake_or_all_of_it() {
                 completed += 1;
                 lake
             }
-            Err(StoreError::NotALake { .. } | StoreError::NotFound { .. }) => {
+            Err(LakeError::NotALake { .. } | LakeError::NotFound { .. }) => {
                 assert!(result.is_err());
                 let error = Lake::create(&into, &identity()).err();
                 if into.join("merge.unfinished").exists() {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use sqllogictest::{DBOutput, DefaultColumnType, Runner};
+use steplake::lake::Lake;
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, Query};
-use steplake::store::Lake;
 
 use crate::lakes::{Embedded, in_layers};
 use crate::processes::{Cluster, Refused, answer, texts};

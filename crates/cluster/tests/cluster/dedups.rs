@@ -6,7 +6,7 @@ use std::process::{Child, Output, Stdio};
 
 use steplake::cli::dedup::said;
 use steplake::dedup::Settings;
-use steplake::store::{Lake, ScanColumns, SnapshotKind, Table};
+use steplake::lake::{Lake, ScanColumns, SnapshotKind, Table};
 
 use crate::lakes::{APART, count, in_layers};
 use crate::processes::{Cluster, texts};

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
 use steplake::dedup::{Settings, dedup};
+use steplake::lake::{Lake, Snapshot};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions, QueryError};
-use steplake::store::{Lake, Snapshot};
 use tokio::runtime::Runtime;
 
 use crate::toy_lake::{Author, identity};

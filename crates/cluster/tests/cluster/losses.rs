@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use steplake::dedup::Settings;
-use steplake::store::{Lake, Table};
+use steplake::lake::{Lake, Table};
 
 use crate::lakes::{APART, Embedded, count, in_layers};
 use crate::processes::{Cluster, rows, texts};

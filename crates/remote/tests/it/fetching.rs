@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use indicatif::ProgressBar;
-use steplake::store::{Disk, Lake, Operation, ScanColumns, StoreError, Table, Verdict};
+use steplake::lake::{Disk, Lake, LakeError, Operation, ScanColumns, Table, Verdict};
 use steplake_remote::RemoteError;
 use steplake_remote::fetch::{self, fetch};
 use steplake_remote::publish::Settings;
@@ -69,7 +69,7 @@ fn what_was_done_in_a_copy_is_not_lost() {
     let refused = |lake: &Lake, what: &str| {
         let before = rows(lake, Table::Steps);
         let error = receive(&remote, lake.path()).unwrap_err();
-        assert!(matches!(error, RemoteError::Lake(StoreError::OwnWork { .. })), "{error}");
+        assert!(matches!(error, RemoteError::Lake(LakeError::OwnWork { .. })), "{error}");
         let said = error.to_string();
         assert!(said.contains(what) && said.contains("steplake merge"), "{said}");
         assert_eq!(rows(lake, Table::Steps), before);
@@ -81,7 +81,7 @@ fn what_was_done_in_a_copy_is_not_lost() {
     begun.writer().unwrap().begin_run("{}", 0).unwrap();
     refused(&begun, "a run was begun");
     let retracted = copy("retracted");
-    let subject = steplake::store::Subject::Run(steplake::model::RunId(1));
+    let subject = steplake::upkeep::Subject::Run(steplake::model::RunId(1));
     let (mut maintenance, mut writer) =
         (retracted.maintenance().unwrap(), retracted.writer().unwrap());
     maintenance.retract(&mut writer, &subject, "a test").unwrap();

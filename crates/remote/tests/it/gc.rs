@@ -12,7 +12,7 @@ use crate::support::{
     Fault, Times, assert_same, derive, lake, memory, objects, place_at, put, receive, receive_on,
     record, send_plainly, version, wait,
 };
-use steplake::store::Disk;
+use steplake::lake::Disk;
 
 #[test]
 fn what_no_version_names_goes_once_it_is_old() {

@@ -1,6 +1,7 @@
 //! Publications, also those cut short at any operation.
 
-use steplake::store::{Disk, Keep, Lake, Subject, Table};
+use steplake::lake::{Disk, Lake, Table};
+use steplake::upkeep::{Keep, Subject};
 use steplake_remote::RemoteError;
 use steplake_remote::publish::{Outcome, Settings};
 use steplake_remote::remote::Remote;

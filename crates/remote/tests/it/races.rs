@@ -12,7 +12,7 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
-use steplake::store::{Disk, Lake};
+use steplake::lake::{Disk, Lake};
 use steplake_remote::RemoteError;
 use steplake_remote::gc::{AGE, AGE_MIN, Collected, gc};
 use steplake_remote::publish::{Outcome, Settings, publish};

@@ -24,12 +24,12 @@ use object_store::{
 use steplake::dedup::{Settings as DedupSettings, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri, EpisodeId};
-use steplake::record::generate::{
+use steplake::generate::{
     Ending, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
 };
+use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table};
+use steplake::model::{Benchmark, BenchmarkUri, EpisodeId};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::store::{Disk, Identity, Lake, ScanColumns, Table};
 use steplake_remote::RemoteError;
 use steplake_remote::fetch::{self, Fetched, fetch};
 use steplake_remote::publish::{Outcome, Settings, publish};

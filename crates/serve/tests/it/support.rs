@@ -19,13 +19,13 @@ use nix::unistd::Pid;
 use steplake::dedup::{Settings, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::model::{Benchmark, BenchmarkUri};
-use steplake::query::{Engine, EngineOptions};
-use steplake::record::generate::{
+use steplake::generate::{
     Ending, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
 };
+use steplake::lake::Lake;
+use steplake::model::{Benchmark, BenchmarkUri};
+use steplake::query::{Engine, EngineOptions};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake::store::Lake;
 use tonic::Status;
 use tonic::transport::Channel;
 

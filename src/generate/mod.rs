@@ -1,0 +1,467 @@
+//! Generating: plays the episodes of a [`Plan`] on many workers and records them.
+//!
+//! What a run leaves in the lake depends only on its plan, apart from the number of jobs;
+//! `schedule` ensures that. [`Past`] explains how an interrupted run is resumed.
+
+mod error;
+mod past;
+mod policy;
+mod schedule;
+mod shard;
+mod starts;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+pub use self::error::GenerateError;
+pub use self::past::Past;
+pub use self::policy::Policy;
+use self::policy::Tried;
+use self::schedule::{Next, Played, Schedule};
+use self::shard::Places;
+pub use self::shard::Shard;
+use self::starts::{First, Starts};
+use crate::env::{Environment, Session, SessionError, Start, Watch};
+use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, Failure, StateId, Step};
+use crate::record::{EpisodePlan, Recorder, Recording, Settle};
+
+/// When a run is over. In a run with several shards, steps and states are those of one shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// After this many steps; the last episode is cut to fit.
+    Steps(u64),
+    /// After the first episode, in order, with which the run has reached this many distinct states.
+    States(u64),
+    /// After this many episodes, counting those of all shards.
+    Episodes(u64),
+}
+
+/// The definition of a run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The `B` programs: episode `e` uses number `e mod B`.
+    pub benchmarks: Vec<BenchmarkUri>,
+    /// The action space's name.
+    pub action_space: String,
+    /// How actions are chosen.
+    pub policy: Policy,
+    /// When the run is over.
+    pub stop: Stop,
+    /// The steps of an episode that nothing cuts short.
+    pub episode_length: u32,
+    /// The seed of every choice.
+    pub seed: i64,
+    /// Number of sessions that play at a time. What is recorded does not depend on it.
+    pub jobs: usize,
+    /// The episodes that are played here.
+    pub shard: Shard,
+}
+
+impl Plan {
+    /// Returns how many of the run's first `episodes` belong to its shard.
+    pub fn own_episodes(&self, episodes: u64) -> u64 {
+        Places::new(self).below(episodes)
+    }
+
+    /// Returns the program of an episode.
+    fn benchmark(&self, ordinal: u32) -> &BenchmarkUri {
+        &self.benchmarks[ordinal as usize % self.benchmarks.len()]
+    }
+}
+
+/// Why a program is not available, in one line for the user: what it is, why, and what to do. The
+/// implementor of [`Programs`] knows the type, and can downcast the content of a
+/// [`GenerateError::Program`].
+pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A source of programs.
+pub trait Programs: Sync {
+    /// Returns the program called `uri`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the source.
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError>;
+
+    /// Returns the program's baselines, if an earlier run has stored them.
+    fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
+        let _ = benchmark;
+        None
+    }
+
+    /// Stores the baselines of a program that has just started for later runs, if possible.
+    fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
+        let _ = (benchmark, baselines);
+    }
+}
+
+/// The progress of a run; any thread may read it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Steps made by this process.
+    pub steps: AtomicU64,
+    /// States that this process was the first to observe.
+    pub states: AtomicU64,
+    /// Steps at which the compiler failed, and failed starts.
+    pub failures: AtomicU64,
+    /// Settled episodes, including those of an earlier process.
+    pub episodes: AtomicU64,
+}
+
+/// How a run ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The run reached its stop.
+    Complete,
+    /// The run was interrupted.
+    Interrupted,
+}
+
+/// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until
+/// `interrupt`.
+///
+/// If a program's first start in this run fails, this episode and all later ones of the program
+/// have no steps: the compiler is not asked again. If a program has started before, a failing start
+/// is tried once more in a fresh worker, and then ends the run.
+///
+/// # Errors
+///
+/// See [`GenerateError`]. The first one stops all jobs.
+pub fn generate(
+    environment: &dyn Environment,
+    recording: &Recording,
+    plan: &Plan,
+    programs: &dyn Programs,
+    mut past: Past,
+    progress: &Progress,
+    interrupt: &AtomicBool,
+) -> Result<Ending, GenerateError> {
+    progress.episodes.store(past.settled.into(), Ordering::Relaxed);
+    let starts = Starts::new(std::mem::take(&mut past.starts));
+    let campaign = Campaign {
+        environment,
+        recording,
+        plan,
+        programs,
+        progress,
+        interrupt,
+        board: Mutex::new(Board {
+            tried: std::mem::take(&mut past.tried),
+            schedule: Schedule::new(plan, past),
+            error: None,
+        }),
+        settled: Condvar::new(),
+        starts,
+        cache: Mutex::default(),
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..plan.jobs.max(1) {
+            scope.spawn(|| campaign.work());
+        }
+    });
+    let board = campaign.board.into_inner().unwrap_or_else(PoisonError::into_inner);
+    match board.error {
+        Some(error) => Err(error),
+        None if board.schedule.nothing_starts() => Err(GenerateError::NothingStarts),
+        None if interrupt.load(Ordering::Relaxed) => Ok(Ending::Interrupted),
+        None => Ok(Ending::Complete),
+    }
+}
+
+/// Bytes of programs that are kept for their next episodes.
+const CACHE_BYTES_MAX: usize = 256 << 20;
+
+struct Campaign<'a> {
+    environment: &'a dyn Environment,
+    recording: &'a Recording,
+    plan: &'a Plan,
+    programs: &'a dyn Programs,
+    progress: &'a Progress,
+    interrupt: &'a AtomicBool,
+    board: Mutex<Board>,
+    settled: Condvar,
+    starts: Starts,
+    cache: Mutex<Cache>,
+}
+
+struct Board {
+    schedule: Schedule,
+    tried: HashMap<BenchmarkUri, Tried>,
+    error: Option<GenerateError>,
+}
+
+#[derive(Default)]
+struct Cache {
+    programs: HashMap<BenchmarkUri, Benchmark>,
+    baselines: HashMap<BenchmarkUri, Arc<Baselines>>,
+    bytes: usize,
+}
+
+/// Ignores poisoning: a panic leaves whole values behind, since nothing here changes in two steps.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes everybody who waits for a job when it ends, in whatever way.
+struct LastWord<'a>(&'a Campaign<'a>);
+
+impl Drop for LastWord<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            lock(&self.0.board).schedule.abandon();
+        }
+        self.0.settled.notify_all();
+    }
+}
+
+impl Campaign<'_> {
+    /// Plays episodes until none is left.
+    fn work(&self) {
+        let _last = LastWord(self);
+        let session = self.environment.session();
+        let result = session.map_err(GenerateError::from).and_then(|session| {
+            let mut recorder = self.recording.recorder(session);
+            while let Some((ordinal, steps_max)) = self.next() {
+                match self.play(&mut recorder, ordinal, steps_max)? {
+                    Some(played) => self.settle(played)?,
+                    None => break,
+                }
+            }
+            Ok(())
+        });
+        if let Err(error) = result {
+            let mut board = lock(&self.board);
+            board.error.get_or_insert(error);
+            board.schedule.abandon();
+        }
+    }
+
+    fn is_interrupted(&self) -> bool {
+        self.interrupt.load(Ordering::Relaxed)
+    }
+
+    fn next(&self) -> Option<(u32, u32)> {
+        let mut board = lock(&self.board);
+        loop {
+            if self.is_interrupted() {
+                board.schedule.abandon();
+                self.settled.notify_all();
+            }
+            match board.schedule.next() {
+                Next::Play { ordinal, steps_max } => return Some((ordinal, steps_max)),
+                Next::Finished => return None,
+                Next::Wait => {}
+            }
+            board = self.settled.wait(board).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn settle(&self, played: Played) -> Result<(), SessionError> {
+        let mut board = lock(&self.board);
+        let rows = board.schedule.take(played);
+        self.progress.episodes.store(board.schedule.settled().into(), Ordering::Relaxed);
+        // Pushes the rows under the lock, so that the durable ones are always a prefix of the run.
+        self.recording.settle(rows)?;
+        drop(board);
+        self.settled.notify_all();
+        Ok(())
+    }
+
+    /// Plays one episode; `None` if it was interrupted.
+    fn play(
+        &self,
+        recorder: &mut Recorder,
+        ordinal: u32,
+        steps_max: u32,
+    ) -> Result<Option<Played>, GenerateError> {
+        let uri = self.plan.benchmark(ordinal);
+        recorder.plan(EpisodePlan {
+            ordinal: Some(ordinal),
+            seed: self.plan.seed,
+            policy: self.plan.policy.as_str().to_owned(),
+            settle: Settle::ByCaller,
+        });
+        let state = match self.start(recorder, uri)? {
+            Ok(state) => state,
+            Err(failure) => {
+                self.progress.failures.fetch_add(1, Ordering::Relaxed);
+                let row = recorder.fail(uri, &failure)?;
+                return Ok(row.map(|row| Played { row, states: Vec::new() }));
+            }
+        };
+        let mut states = vec![state];
+        let dice = Dice::new(self.plan.seed, ordinal);
+        match self.plan.policy {
+            Policy::Random => self.play_random(recorder, dice, steps_max, &mut states)?,
+            Policy::Explore => self.play_explore(recorder, dice, steps_max, uri, &mut states)?,
+        }
+        if self.is_interrupted() {
+            return Ok(None);
+        }
+        Ok(recorder.finish()?.map(|row| Played { row, states }))
+    }
+
+    /// Starts an episode of the program called `uri`, unless its first start failed. Returns the
+    /// first state, or how the compiler failed.
+    fn start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+    ) -> Result<Result<StateId, Failure>, GenerateError> {
+        let known = self.starts.of(uri);
+        let mut known = lock(&known);
+        match &*known {
+            Some(First::Failed(failure)) => return Ok(Err(failure.clone())),
+            Some(First::Started) => {
+                drop(known);
+                return self.start_again(recorder, uri).map(Ok);
+            }
+            None => {}
+        }
+        let started = self.try_start(recorder, uri)?;
+        *known = Some(match &started {
+            Ok(_) => First::Started,
+            Err(failure) => First::Failed(failure.clone()),
+        });
+        Ok(started)
+    }
+
+    /// Starts an episode of a program that has started before.
+    fn start_again(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+    ) -> Result<StateId, GenerateError> {
+        if let Ok(state) = self.try_start(recorder, uri)? {
+            return Ok(state);
+        }
+        // The first try killed the worker, so this one is fresh.
+        let again = self.try_start(recorder, uri)?;
+        again.map_err(|failure| GenerateError::StartFailed { uri: uri.clone(), failure })
+    }
+
+    fn try_start(
+        &self,
+        recorder: &mut Recorder,
+        uri: &BenchmarkUri,
+    ) -> Result<Result<StateId, Failure>, GenerateError> {
+        let (benchmark, baselines) = self.program(uri)?;
+        let watch = Watch::default();
+        let started = recorder.start(&Start {
+            benchmark: &benchmark,
+            action_space: &self.plan.action_space,
+            baselines: baselines.as_deref(),
+            watch: &watch,
+        });
+        match started {
+            Ok(started) => {
+                if baselines.is_none() {
+                    self.programs.keep_baselines(&benchmark, &started.baselines);
+                    lock(&self.cache).baselines.insert(uri.clone(), started.baselines.into());
+                }
+                Ok(Ok(started.state))
+            }
+            Err(SessionError::StartFailed { failure, .. }) => {
+                tracing::debug!(%uri, detail = failure.detail, "a start failed");
+                Ok(Err(failure))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Plays a random episode. All its actions are known at once, so they go to the worker in one
+    /// batch.
+    fn play_random(
+        &self,
+        recorder: &mut Recorder,
+        mut dice: Dice,
+        steps_max: u32,
+        states: &mut Vec<StateId>,
+    ) -> Result<(), SessionError> {
+        let actions = self.actions();
+        let batch: Vec<_> = (0..steps_max).map(|_| ActionIndex(dice.below(actions))).collect();
+        recorder.multistep(&batch, &mut |step, _| {
+            self.count(&step);
+            states.extend(step.outcome.state());
+            Ok(if self.is_interrupted() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            })
+        })
+    }
+
+    fn play_explore(
+        &self,
+        recorder: &mut Recorder,
+        mut dice: Dice,
+        steps_max: u32,
+        uri: &BenchmarkUri,
+        states: &mut Vec<StateId>,
+    ) -> Result<(), SessionError> {
+        let actions = self.actions();
+        // The schedule ensures that no other job plays this benchmark now.
+        let mut tried = lock(&self.board).tried.remove(uri).unwrap_or_default();
+        let mut state = states[0];
+        for _ in 0..steps_max {
+            if self.is_interrupted() {
+                break;
+            }
+            let action = tried.choose(state, actions, &mut dice);
+            let step = recorder.apply(action)?;
+            tried.note(state, action, actions);
+            self.count(&step);
+            let ends = step.outcome.ends_episode();
+            if let Some(next) = step.outcome.state() {
+                states.push(next);
+                state = next;
+            }
+            if ends {
+                break;
+            }
+        }
+        lock(&self.board).tried.insert(uri.clone(), tried);
+        Ok(())
+    }
+
+    fn count(&self, step: &Step) {
+        self.progress.steps.fetch_add(1, Ordering::Relaxed);
+        if step.outcome.state().is_none() {
+            self.progress.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.progress.states.store(self.recording.states_new(), Ordering::Relaxed);
+    }
+
+    fn actions(&self) -> u16 {
+        let space = self.environment.spec().action_space(&self.plan.action_space);
+        space.map_or(0, |space| u16::try_from(space.actions.len()).unwrap_or(u16::MAX))
+    }
+
+    fn program(
+        &self,
+        uri: &BenchmarkUri,
+    ) -> Result<(Benchmark, Option<Arc<Baselines>>), GenerateError> {
+        {
+            let cache = lock(&self.cache);
+            if let Some(benchmark) = cache.programs.get(uri) {
+                return Ok((benchmark.clone(), cache.baselines.get(uri).cloned()));
+            }
+        }
+        let benchmark = self.programs.load(uri).map_err(GenerateError::Program)?;
+        let there = self.recording.baselines(&benchmark);
+        let kept = there.or_else(|| self.programs.baselines(&benchmark));
+        let mut cache = lock(&self.cache);
+        if cache.bytes >= CACHE_BYTES_MAX {
+            cache.programs.clear();
+            cache.bytes = 0;
+        }
+        cache.bytes += benchmark.program.len();
+        cache.programs.insert(uri.clone(), benchmark.clone());
+        if let (Some(kept), None) = (kept, cache.baselines.get(uri)) {
+            cache.baselines.insert(uri.clone(), kept.into());
+        }
+        Ok((benchmark, cache.baselines.get(uri).cloned()))
+    }
+}

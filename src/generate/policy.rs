@@ -1,0 +1,98 @@
+//! The choice of actions. Every choice is a function of the run's seed, the episode's ordinal and,
+//! for `explore`, of what earlier episodes of the same benchmark tried.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::model::{ActionIndex, Dice, StateId};
+
+/// How to choose the actions of an episode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Policy {
+    /// All actions with equal probability.
+    Random,
+    /// All actions not yet tried in the current state with equal probability; all actions once
+    /// every one was tried.
+    Explore,
+}
+
+impl Policy {
+    /// Returns the name of the policy in the lake.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Random => "random",
+            Self::Explore => "explore",
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known =
+            [Self::Random, Self::Explore].into_iter().find(|policy| policy.as_str() == text);
+        known.ok_or_else(|| format!("`{text}` is no policy: `random` and `explore` are"))
+    }
+}
+
+/// Which actions were tried in which states of one benchmark.
+#[derive(Debug, Default)]
+pub(super) struct Tried(HashMap<StateId, Box<[u64]>>);
+
+impl Tried {
+    /// Notes that an action was tried.
+    pub(super) fn note(&mut self, state: StateId, action: ActionIndex, actions: u16) {
+        let words = usize::from(actions).div_ceil(64);
+        let bits = self.0.entry(state).or_insert_with(|| vec![0; words].into());
+        bits[usize::from(action.0) / 64] |= 1 << (action.0 % 64);
+    }
+
+    /// Returns an action that was not tried in `state`, or any if all were.
+    pub(super) fn choose(&self, state: StateId, actions: u16, dice: &mut Dice) -> ActionIndex {
+        let Some(bits) = self.0.get(&state) else { return ActionIndex(dice.below(actions)) };
+        let is_new = |&action: &u16| bits[usize::from(action) / 64] >> (action % 64) & 1 == 0;
+        let new: Vec<u16> = (0..actions).filter(is_new).collect();
+        match u16::try_from(new.len()) {
+            Ok(0) | Err(_) => ActionIndex(dice.below(actions)),
+            Ok(count) => ActionIndex(new[usize::from(dice.below(count))]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dice_are_fair_enough_and_the_same_for_ever() {
+        let mut dice = Dice::new(7, 3);
+        let first: Vec<u16> = (0..8).map(|_| dice.below(124)).collect();
+        assert_eq!(first, FIRST_EIGHT, "a change here changes what every seed records");
+        let mut counts = [0; 5];
+        (0..5000).for_each(|_| counts[usize::from(dice.below(5))] += 1);
+        assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
+    }
+
+    const FIRST_EIGHT: [u16; 8] = [88, 18, 44, 23, 63, 50, 28, 102];
+
+    #[test]
+    fn explore_tries_everything_once_before_anything_twice() {
+        let (state, actions) = (StateId([1; 20]), 70);
+        let (mut tried, mut dice) = (Tried::default(), Dice::new(0, 0));
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..actions {
+            let action = tried.choose(state, actions, &mut dice);
+            tried.note(state, action, actions);
+            assert!(seen.insert(action), "{action:?} came twice");
+        }
+        assert!(tried.choose(state, actions, &mut dice).0 < actions);
+    }
+}

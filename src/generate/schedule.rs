@@ -1,0 +1,350 @@
+//! Decides which episode is played next, and when a run is over. Pure: no sessions, no clock, no
+//! threads.
+//!
+//! Episodes are numbered; episode `e` uses benchmark `e mod B`. They are played in any order, but
+//! *settled* in the order of their numbers, and the run stops at the first settled episode that
+//! fulfils its [`Stop`]. So what a run leaves depends on its plan alone.
+//!
+//! In a run with several shards, only the episodes of this shard count: each has a *place* among
+//! them.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use super::{Past, Places, Plan, Policy, Stop};
+use crate::lake::EpisodeRow;
+use crate::model::StateId;
+
+/// How many episodes per job may be played ahead of the oldest unsettled one. Episodes beyond the
+/// stop of a run are discarded, so few are played ahead if the stop may come before them. Of those
+/// that the run is sure to need, there are enough to keep the other jobs busy for the minute that
+/// it may take to find the cause of a failure; but not more, since a resumed run plays unsettled
+/// episodes again.
+const AHEAD_PER_JOB: u32 = 4;
+const AHEAD_PER_JOB_SURE: u32 = 256;
+
+/// An episode that was played.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) row: EpisodeRow,
+    /// The states that it reached, in order, including the initial one; none if the start failed.
+    pub(super) states: Vec<StateId>,
+}
+
+/// What a job has to do next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Play this episode, with at most `steps_max` steps.
+    Play { ordinal: u32, steps_max: u32 },
+    /// Ask again when something has settled.
+    Wait,
+    /// Nothing is left to do.
+    Finished,
+}
+
+#[derive(Debug)]
+pub(super) struct Schedule {
+    places: Places,
+    /// The stop, in episodes of the shard.
+    stop: Stop,
+    episode_length: u32,
+    /// Number of places after which each benchmark has come.
+    round: u32,
+    /// Whether episodes of one benchmark wait for each other.
+    serial: bool,
+    jobs: u32,
+    /// All places below this one are settled.
+    settled: u32,
+    /// The places that are being played or wait to be settled.
+    given: BTreeSet<u32>,
+    played: BTreeMap<u32, Played>,
+    steps: u64,
+    states: HashSet<StateId>,
+    /// All settled places from this one on are failed starts of programs that never started.
+    failed_starts_from: u32,
+    over: bool,
+}
+
+impl Schedule {
+    /// Returns the schedule of what is left of `plan` after its `past`.
+    pub(super) fn new(plan: &Plan, past: Past) -> Self {
+        let places = Places::new(plan);
+        let mut schedule = Self {
+            places,
+            stop: match plan.stop {
+                Stop::Episodes(episodes) => Stop::Episodes(places.below(episodes)),
+                other => other,
+            },
+            episode_length: plan.episode_length,
+            round: places.round(),
+            serial: plan.policy == Policy::Explore,
+            jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
+            settled: past.settled,
+            given: BTreeSet::new(),
+            played: BTreeMap::new(),
+            steps: past.steps,
+            states: past.states,
+            failed_starts_from: past.failed_starts_from,
+            over: false,
+        };
+        schedule.over = schedule.is_fulfilled() || schedule.nothing_starts();
+        schedule
+    }
+
+    /// Returns how many episodes are settled.
+    pub(super) fn settled(&self) -> u32 {
+        self.settled
+    }
+
+    fn is_fulfilled(&self) -> bool {
+        match self.stop {
+            Stop::Steps(steps) => self.steps >= steps,
+            Stop::States(states) => self.states.len() as u64 >= states,
+            Stop::Episodes(episodes) => u64::from(self.settled) >= episodes,
+        }
+    }
+
+    /// Returns whether no program of the run starts, so that its stop cannot be reached.
+    pub(super) fn nothing_starts(&self) -> bool {
+        let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
+        !can_end && self.settled - self.failed_starts_from >= self.round
+    }
+
+    pub(super) fn next(&mut self) -> Next {
+        if self.over {
+            return Next::Finished;
+        }
+        for place in self.settled..self.settled.saturating_add(self.ahead()) {
+            if matches!(self.stop, Stop::Episodes(episodes) if u64::from(place) >= episodes) {
+                break;
+            }
+            if self.given.contains(&place) || self.waits_for_its_benchmark(place) {
+                continue;
+            }
+            let Some(steps_max) = self.steps_max(place) else { break };
+            self.given.insert(place);
+            return Next::Play { ordinal: self.places.ordinal(place), steps_max };
+        }
+        Next::Wait
+    }
+
+    /// Returns how many places from the oldest unsettled one on may be played.
+    fn ahead(&self) -> u32 {
+        let most = self.jobs.saturating_mul(AHEAD_PER_JOB_SURE);
+        let Stop::States(states) = self.stop else { return most };
+        let missing = states.saturating_sub(self.states.len() as u64);
+        // An episode reaches at most one state more than it has steps.
+        let sure = missing.div_ceil(u64::from(self.episode_length) + 1);
+        let least = self.jobs.saturating_mul(AHEAD_PER_JOB);
+        u32::try_from(sure).unwrap_or(u32::MAX).clamp(least, most)
+    }
+
+    fn waits_for_its_benchmark(&self, place: u32) -> bool {
+        self.serial
+            && place.checked_sub(self.round).is_some_and(|earlier| {
+                earlier >= self.settled && !self.played.contains_key(&earlier)
+            })
+    }
+
+    /// Returns how long the episode may be, or `None` while that depends on episodes being played.
+    /// A run with a number of steps ends with an episode that is cut to fit.
+    fn steps_max(&self, place: u32) -> Option<u32> {
+        let Stop::Steps(steps) = self.stop else { return Some(self.episode_length) };
+        let full = u64::from(self.episode_length);
+        let length = |earlier: u32| match self.played.get(&earlier) {
+            Some(played) => u64::from(played.row.steps),
+            None => full,
+        };
+        let planned: u64 = (self.settled..place).map(length).sum();
+        let left = steps.saturating_sub(self.steps + planned);
+        let sure = (self.settled..place).all(|earlier| self.played.contains_key(&earlier));
+        match u32::try_from(left.min(full)) {
+            Ok(length) if u64::from(length) == full || (sure && length > 0) => Some(length),
+            _ => None,
+        }
+    }
+
+    /// Takes a played episode, and returns the rows that are now settled, in order.
+    pub(super) fn take(&mut self, played: Played) -> Vec<EpisodeRow> {
+        self.played.insert(self.places.place(played.row.id.ordinal()), played);
+        let mut rows = Vec::new();
+        while !self.over
+            && let Some(played) = self.played.remove(&self.settled)
+        {
+            self.given.remove(&self.settled);
+            self.settled += 1;
+            self.steps += u64::from(played.row.steps);
+            if !played.states.is_empty() {
+                self.failed_starts_from = self.settled;
+            }
+            if matches!(self.stop, Stop::States(_)) {
+                self.states.extend(played.states);
+            }
+            rows.push(played.row);
+            self.over = self.is_fulfilled() || self.nothing_starts();
+        }
+        rows
+    }
+
+    /// Keeps further episodes from starting.
+    pub(super) fn abandon(&mut self) {
+        self.over = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Shard;
+    use crate::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
+    use proptest::prelude::*;
+
+    fn plan(stop: Stop, policy: Policy, jobs: usize) -> Plan {
+        let benchmarks =
+            (0..3).map(|seed| format!("generator://toy-v0/{seed}").parse().unwrap()).collect();
+        Plan {
+            benchmarks,
+            action_space: "toy-v0".into(),
+            policy,
+            stop,
+            episode_length: 10,
+            seed: 0,
+            jobs,
+            shard: Shard::WHOLE,
+        }
+    }
+
+    /// Returns an episode that ends early for some ordinals, and reaches states that others reach
+    /// too.
+    fn play(ordinal: u32, steps_max: u32) -> Played {
+        let steps = if ordinal % 4 == 1 { steps_max.min(3) } else { steps_max };
+        let state = |step: u32| {
+            let mut id = [0; 20];
+            id[..4].copy_from_slice(&(ordinal / 2 + step % 5).to_le_bytes());
+            StateId(id)
+        };
+        let row = EpisodeRow {
+            id: EpisodeId::new(RunId(1), ordinal),
+            seed: 0,
+            benchmark: "generator://toy-v0/0".parse().unwrap(),
+            policy: "random".into(),
+            parent: None,
+            steps,
+            outcome: EpisodeOutcome::Complete,
+            detail: None,
+        };
+        Played { row, states: (0..=steps).map(state).collect() }
+    }
+
+    /// Plays a plan, finishing the episodes in an order drawn from `order`. Returns what settled,
+    /// in order.
+    fn settled(plan: &Plan, order: &[usize]) -> Vec<(u32, u32)> {
+        let mut schedule = Schedule::new(plan, Past::default());
+        let (mut running, mut rows, mut turn) = (Vec::new(), Vec::new(), 0);
+        loop {
+            while running.len() < plan.jobs
+                && let Next::Play { ordinal, steps_max } = schedule.next()
+            {
+                running.push((ordinal, steps_max));
+            }
+            if schedule.over {
+                return rows;
+            }
+            assert!(!running.is_empty(), "nobody works and nothing is over");
+            let (ordinal, steps_max) =
+                running.swap_remove(order[turn % order.len()] % running.len());
+            turn += 1;
+            let new = schedule.take(play(ordinal, steps_max));
+            rows.extend(new.iter().map(|row| (row.id.ordinal(), row.steps)));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_settles_depends_on_the_plan_alone(
+            order in prop::collection::vec(0_usize..8, 1..40),
+            jobs in 1_usize..6,
+            count in 1_u64..200,
+            kind in 0_usize..3,
+            explore in any::<bool>(),
+        ) {
+            let stop = [Stop::Steps(count), Stop::States(count / 4 + 1), Stop::Episodes(count / 8 + 1)][kind];
+            let policy = if explore { Policy::Explore } else { Policy::Random };
+            let alone = settled(&plan(stop, policy, 1), &[0]);
+            prop_assert_eq!(settled(&plan(stop, policy, jobs), &order), alone.clone());
+            let steps: u64 = alone.iter().map(|&(_, steps)| u64::from(steps)).sum();
+            match stop {
+                Stop::Steps(steps_wanted) => prop_assert_eq!(steps, steps_wanted),
+                Stop::Episodes(episodes) => prop_assert_eq!(alone.len() as u64, episodes),
+                Stop::States(_) => {}
+            }
+        }
+    }
+
+    #[test]
+    fn a_run_that_was_over_stays_over() {
+        let plan = plan(Stop::Episodes(2), Policy::Random, 2);
+        let past = Past { settled: 2, steps: 20, failed_starts_from: 2, ..Past::default() };
+        assert_eq!(Schedule::new(&plan, past).next(), Next::Finished);
+    }
+
+    #[test]
+    fn jobs_play_all_that_is_sure_to_be_needed_while_one_episode_lasts() {
+        // An episode reaches at most 11 states.
+        for (states, ahead) in [(11 * 100, 100), (11 * 100 + 1, 101), (1, 8), (1 << 40, 512)] {
+            let mut schedule =
+                Schedule::new(&plan(Stop::States(states), Policy::Random, 2), Past::default());
+            for ordinal in 0..ahead {
+                assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
+                if ordinal > 0 {
+                    assert!(schedule.take(play(ordinal, 10)).is_empty());
+                }
+            }
+            assert_eq!(schedule.next(), Next::Wait, "{states} states");
+        }
+    }
+
+    #[test]
+    fn a_run_of_failed_starts_ends_in_the_same_place() {
+        let failed_start = |ordinal| {
+            let mut played = play(ordinal, 0);
+            (played.row.outcome, played.states) =
+                (EpisodeOutcome::Failed(FailureKind::Crash), Vec::new());
+            played
+        };
+        for stop in [Stop::Steps(100), Stop::States(50)] {
+            let mut schedule = Schedule::new(&plan(stop, Policy::Random, 2), Past::default());
+            assert_eq!(schedule.next(), Next::Play { ordinal: 0, steps_max: 10 });
+            assert_eq!(schedule.take(play(0, 10)).len(), 1);
+            // Failed starts that were played ahead are not settled.
+            for ordinal in [4, 3, 5, 2] {
+                assert!(
+                    schedule.take(failed_start(ordinal)).is_empty() && !schedule.nothing_starts()
+                );
+            }
+            let settled = schedule.take(failed_start(1));
+            assert_eq!(settled.iter().map(|row| row.id.ordinal()).collect::<Vec<_>>(), [1, 2, 3]);
+            assert!(schedule.nothing_starts());
+            assert_eq!(schedule.next(), Next::Finished);
+        }
+        let mut schedule =
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Random, 2), Past::default());
+        let settled: usize = (0..9).map(|ordinal| schedule.take(failed_start(ordinal)).len()).sum();
+        assert_eq!((settled, schedule.nothing_starts()), (9, false));
+        let past = Past { settled: 5, steps: 20, failed_starts_from: 2, ..Past::default() };
+        let plan = plan(Stop::Steps(100), Policy::Random, 2);
+        assert!(Schedule::new(&plan, past).nothing_starts());
+    }
+
+    #[test]
+    fn explore_waits_for_the_earlier_episode_of_the_same_benchmark() {
+        let mut schedule =
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), Past::default());
+        for ordinal in 0..3 {
+            assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
+        }
+        assert_eq!(schedule.next(), Next::Wait);
+        assert!(schedule.take(play(1, 10)).is_empty());
+        assert_eq!(schedule.next(), Next::Play { ordinal: 4, steps_max: 10 });
+        assert_eq!(schedule.next(), Next::Wait);
+    }
+}

@@ -1,0 +1,143 @@
+//! How a lake is made.
+
+use std::path::Path;
+
+use super::disk::Disk;
+use super::edit::{self, VersionEdit};
+use super::error::LakeError;
+use super::handle::Lake;
+use super::identity::{self, Identity};
+use super::lock::{self, Lock, ReadersLock, Right};
+use super::manifest::SnapshotKind;
+use super::sqlite::{self, Catalog};
+use super::table::Table;
+
+/// The file that says that a folder is of a merge that was not completed.
+pub(crate) const MERGE_UNFINISHED: &str = "merge.unfinished";
+/// The file that says that a folder is of a first fetch that was not completed.
+pub(crate) const FETCH_UNFINISHED: &str = "fetch.unfinished";
+
+impl Lake {
+    /// Makes a lake in a folder that is empty or not there yet. The lake is there once this returns
+    /// `Ok`; a creation that was cut short can be done again.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::NotALake`] when the folder holds something, be it a lake.
+    pub fn create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, LakeError> {
+        Self::create_on(Disk::default(), path, identity)
+    }
+
+    /// [`create`](Self::create) on a disk with faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`create`](Self::create).
+    pub fn create_on(
+        disk: Disk,
+        path: impl AsRef<Path>,
+        identity: &Identity,
+    ) -> Result<Self, LakeError> {
+        let path = path.as_ref();
+        demand_empty(path)?;
+        disk.create_dir(path)?;
+        let lock = Lock::take(path, Right::Write)?;
+        demand_empty(path)?;
+        // One that was cut short may have been meant for another identity.
+        for suffix in ["-journal", "", "-wal", "-shm"] {
+            disk.remove(&path.join(format!("{}{suffix}", sqlite::FILE_NAME)))?;
+        }
+        ReadersLock::create(path)?;
+        let lake = Self::new(path, identity.clone(), disk);
+        create_catalog(&lake)?;
+        identity.write(path, &lake.disk)?;
+        drop(lock);
+        Ok(lake)
+    }
+
+    /// Opens a lake of this identity, or makes one.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::OtherIdentity`] when the lake that is there is of another identity.
+    pub fn open_or_create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, LakeError> {
+        Self::open_or_create_on(Disk::default(), path, identity)
+    }
+
+    /// [`open_or_create`](Self::open_or_create) on a disk with faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_or_create`](Self::open_or_create).
+    pub fn open_or_create_on(
+        disk: Disk,
+        path: impl AsRef<Path>,
+        identity: &Identity,
+    ) -> Result<Self, LakeError> {
+        let path = path.as_ref();
+        if !path.join(identity::FILE_NAME).exists() {
+            return Self::create_on(disk, path, identity);
+        }
+        let lake = Self::open_on(disk, path)?;
+        lake.identity.demand(identity, path)?;
+        Ok(lake)
+    }
+}
+
+/// Makes the database of a new lake, with a first snapshot without rows. The caller holds the right
+/// to write.
+pub(crate) fn create_catalog(lake: &Lake) -> Result<Catalog, LakeError> {
+    let mut catalog = Catalog::create(&lake.path, &lake.identity, &lake.disk)?;
+    let edit = VersionEdit::new(SnapshotKind::Create, "an empty lake");
+    edit::apply(&mut catalog, lake, &edit)?;
+    Ok(catalog)
+}
+
+/// Refuses a folder with anything in it, but for what a creation leaves that was cut short.
+pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
+    let not_a_lake = |detail: String| LakeError::NotALake { path: path.to_owned(), detail };
+    if path.join(identity::FILE_NAME).exists() {
+        return Err(not_a_lake("there is a lake already".into()));
+    }
+    if path.join(MERGE_UNFINISHED).exists() {
+        let what = "it holds merge.unfinished: a `steplake merge` into it was not completed, and may be \
+                    run again";
+        return Err(not_a_lake(what.into()));
+    }
+    if path.join(FETCH_UNFINISHED).exists() {
+        let what = "it holds fetch.unfinished: a `steplake fetch` into it was not completed, and may be \
+                    run again";
+        return Err(not_a_lake(what.into()));
+    }
+    let entries = match std::fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotADirectory => {
+            return Err(not_a_lake("it is a file".into()));
+        }
+        Err(error) => return Err(LakeError::io("list", path)(error)),
+    };
+    for entry in entries {
+        let entry = entry.map_err(LakeError::io("list", path))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let empty_folder =
+            || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
+        let ours = Table::from_name(&name).is_some() && empty_folder()
+            || name.starts_with(sqlite::FILE_NAME)
+            || lock::FILE_NAMES.contains(&name.as_str())
+            || [identity::FILE_NAME, MERGE_UNFINISHED, FETCH_UNFINISHED]
+                .iter()
+                .any(|file| name == format!("{file}.tmp"));
+        if !ours {
+            return Err(not_a_lake(format!("it holds {name} and has no lake.json")));
+        }
+    }
+    // A hot log with rows is a lake that lost its lake.json.
+    let hot = path.join(sqlite::FILE_NAME);
+    // A log with a rollback journal is none yet: it is made a write-ahead log before anything else.
+    let in_creation = path.join(format!("{}-journal", sqlite::FILE_NAME)).exists();
+    if hot.exists() && !in_creation && !sqlite::is_unused(&hot)? {
+        return Err(not_a_lake("its lake.json is gone".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,204 @@
+//! The one place where a snapshot begins: every change of what is sealed is a [`VersionEdit`].
+//!
+//! # What is durable when
+//!
+//! The segments that an edit adds are durable before it is applied. [`apply`] changes the manifest,
+//! the hot log and the lists of runs, retractions and losses in one transaction. When it has
+//! returned `Ok`, the change survives a power cut; a reader sees all of it or nothing.
+
+use super::catalog::{self, insert_run};
+use super::error::LakeError;
+use super::frame::Frame;
+use super::handle::Lake;
+use super::ids::SnapshotId;
+use super::losses::{self, LossRow};
+use super::manifest::{self, SnapshotKind};
+use super::retractions::{self, RetractionRow};
+use super::rows::RunRow;
+use super::segment::Segment;
+use super::sqlite::Catalog;
+
+/// A change of what is sealed: what differs between a snapshot and the one before it.
+#[derive(Debug)]
+pub(crate) struct VersionEdit {
+    /// What makes the snapshot.
+    pub(crate) kind: SnapshotKind,
+    /// One line for the list of snapshots.
+    pub(crate) detail: String,
+    /// Durable segments that are new.
+    pub(crate) add: Vec<Segment>,
+    /// Segments of the snapshot before that go.
+    pub(crate) retire: Vec<Segment>,
+    /// Segments that are damaged, in whichever snapshots they are.
+    pub(crate) lost: Vec<Segment>,
+    /// What becomes of the derived tables.
+    pub(crate) derived: Derived,
+    /// Segments of `steps` that the derived tables count from now on.
+    pub(crate) counted: Vec<Segment>,
+    /// Frames of the hot log that go, by number.
+    pub(crate) frames_gone: Vec<i64>,
+    /// Frames that come: what stays hot of those that go.
+    pub(crate) frames: Vec<Frame>,
+    /// Runs that come, under the numbers that they have.
+    pub(crate) runs: Vec<RunRow>,
+    /// What is taken back. The snapshot is filled in.
+    pub(crate) retractions: Vec<RetractionRow>,
+    /// What could not be kept. The snapshot is filled in.
+    pub(crate) losses: Vec<LossRow>,
+    /// Whether the lists and the segments of the edit stand in the place of all that there were.
+    pub(crate) replaces: bool,
+}
+
+/// What becomes of the derived tables in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Derived {
+    /// They stay as they are.
+    Kept,
+    /// They go: recorded rows changed under them, so a dedup has to make them anew.
+    Dropped,
+    /// They were made, by the rules that this names.
+    Made(String),
+}
+
+impl VersionEdit {
+    pub(crate) fn new(kind: SnapshotKind, detail: impl Into<String>) -> Self {
+        Self {
+            kind,
+            detail: detail.into(),
+            add: Vec::new(),
+            retire: Vec::new(),
+            lost: Vec::new(),
+            derived: Derived::Kept,
+            counted: Vec::new(),
+            frames_gone: Vec::new(),
+            frames: Vec::new(),
+            runs: Vec::new(),
+            retractions: Vec::new(),
+            losses: Vec::new(),
+            replaces: false,
+        }
+    }
+
+    /// Whether there would be something new in the snapshot. Without that, only the hot log changes.
+    fn makes_snapshot(&self) -> bool {
+        self.kind != SnapshotKind::Seal || !self.add.is_empty()
+    }
+}
+
+/// Applies an edit in one transaction, as a snapshot of its own. Returns the snapshot: none if the
+/// edit is a seal without rows. The caller holds the right to change what the edit changes.
+///
+/// # Errors
+///
+/// [`LakeError::FramesGone`] if the hot log does not have a frame of the edit any more;
+/// [`LakeError::DiskFull`] and other disk errors. The lake is then unchanged.
+///
+/// # Panics
+///
+/// When the newest snapshot does not have a segment that is to go or to be counted: the caller's
+/// right keeps others from retiring it.
+pub(crate) fn apply(
+    catalog: &mut Catalog,
+    lake: &Lake,
+    edit: &VersionEdit,
+) -> Result<Option<SnapshotId>, LakeError> {
+    apply_with(catalog, lake, edit, |_, _| Ok(()))
+}
+
+/// As [`apply`], and `also` writes in the same transaction.
+///
+/// # Errors
+///
+/// Those of [`apply`], and of `also`.
+pub(crate) fn apply_with(
+    catalog: &mut Catalog,
+    lake: &Lake,
+    edit: &VersionEdit,
+    also: impl FnOnce(&rusqlite::Connection, SnapshotId) -> rusqlite::Result<()>,
+) -> Result<Option<SnapshotId>, LakeError> {
+    let path = catalog.path().to_owned();
+    let transaction = catalog.write()?;
+    for &seq in &edit.frames_gone {
+        if !catalog::delete_frame(&transaction, seq).map_err(LakeError::sqlite(&path))? {
+            return Err(LakeError::FramesGone { path });
+        }
+    }
+    let write = || {
+        for frame in &edit.frames {
+            catalog::insert_frame(&transaction, frame)?;
+        }
+        if !edit.makes_snapshot() {
+            return Ok(None);
+        }
+        let now_ms = lake.clock.now_ms();
+        let id = manifest::begin_snapshot(&transaction, now_ms, edit.kind, &edit.detail)?;
+        write_segments(&transaction, lake, edit, id)?;
+        write_lists(&transaction, edit, id)?;
+        also(&transaction, id)?;
+        Ok(Some(id))
+    };
+    let id = write().map_err(LakeError::sqlite(&path))?;
+    Catalog::commit(transaction, &path, &lake.disk)?;
+    // The transaction is durable either way. Once it is in the database itself, damage to SQLite's
+    // log cannot take it back.
+    let _ = catalog.checkpoint();
+    Ok(id)
+}
+
+fn write_segments(
+    connection: &rusqlite::Connection,
+    lake: &Lake,
+    edit: &VersionEdit,
+    id: SnapshotId,
+) -> rusqlite::Result<()> {
+    let path = &lake.path;
+    if edit.replaces {
+        manifest::retire_all(connection, id)?;
+    }
+    if edit.derived == Derived::Dropped {
+        manifest::retire_layers(connection, id)?;
+    }
+    let dropped = |segment: &&Segment| edit.derived == Derived::Dropped && segment.layer.is_some();
+    for segment in edit.retire.iter().filter(|segment| !dropped(segment)) {
+        let known = manifest::retire(connection, path, segment, id)?;
+        assert!(known, "{} was retired before", segment.path.display());
+    }
+    for segment in &edit.lost {
+        manifest::mark_lost(connection, path, segment)?;
+    }
+    for segment in &edit.add {
+        manifest::insert(connection, path, segment, id)?;
+    }
+    for segment in &edit.counted {
+        let known = manifest::mark_counted(connection, path, segment, id)?;
+        assert!(known, "{} is no segment of steps", segment.path.display());
+    }
+    Ok(())
+}
+
+fn write_lists(
+    connection: &rusqlite::Connection,
+    edit: &VersionEdit,
+    snapshot: SnapshotId,
+) -> rusqlite::Result<()> {
+    if edit.replaces {
+        for table in ["runs", "retracted_runs", "retractions", "losses", "derivations"] {
+            connection.execute(&format!("DELETE FROM {table}"), [])?;
+        }
+    }
+    match &edit.derived {
+        Derived::Kept => {}
+        Derived::Dropped => manifest::forget_derivation(connection, manifest::DEDUP)?,
+        Derived::Made(inputs) => manifest::set_derivation(connection, manifest::DEDUP, inputs)?,
+    }
+    for run in &edit.runs {
+        insert_run(connection, run)?;
+    }
+    for row in &edit.retractions {
+        retractions::insert(connection, &RetractionRow { snapshot, ..row.clone() })?;
+    }
+    for row in &edit.losses {
+        losses::insert(connection, &LossRow { snapshot, ..row.clone() })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Frames of the hot log: one record batch each, as a compressed Arrow IPC stream with a digest.
+
+use std::path::Path;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::datatypes::Schema;
+use arrow::ipc::reader::StreamDecoder;
+use arrow::ipc::writer::StreamWriter;
+
+use super::error::LakeError;
+use super::guarded::guarded;
+use super::table::Table;
+
+/// The cheapest level that still halves steps; a higher one costs more than the disk does.
+const ZSTD_LEVEL: i32 = 1;
+
+/// What a frame may take in memory at most: Arrow's text columns end at 2 GiB. Room is made for as
+/// much as a frame says that it takes.
+const FRAME_BYTES_MAX: usize = 1 << 32;
+
+/// A frame as it stands in the log.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    pub(crate) table: Table,
+    pub(crate) rows: u64,
+    /// Of the body, decompressed: what the rows take in memory.
+    pub(crate) bytes: u64,
+    pub(crate) digest: [u8; 32],
+    pub(crate) body: Vec<u8>,
+}
+
+impl Frame {
+    pub(crate) fn encode(table: Table, batch: &RecordBatch) -> Self {
+        let in_memory = "a batch of our own writes into memory";
+        let mut writer = StreamWriter::try_new(Vec::new(), &batch.schema()).expect(in_memory);
+        writer.write(batch).expect(in_memory);
+        let stream = writer.into_inner().expect(in_memory);
+        let body = zstd::bulk::compress(&stream, ZSTD_LEVEL).expect(in_memory);
+        let (rows, bytes) = (batch.num_rows() as u64, stream.len() as u64);
+        Self { table, rows, bytes, digest: digest(table, &body), body }
+    }
+
+    /// Says whether the frame is what was written.
+    pub(crate) fn is_intact(&self) -> bool {
+        digest(self.table, &self.body) == self.digest
+    }
+
+    /// The rows. `seq` and `log` name the frame in an error.
+    pub(crate) fn decode(
+        &self,
+        schema: &Schema,
+        seq: i64,
+        log: &Path,
+    ) -> Result<RecordBatch, LakeError> {
+        let corrupt =
+            |what: &str| LakeError::corrupt(log, format!("frame {seq} of {}: {what}", self.table));
+        if !self.is_intact() {
+            return Err(corrupt("its digest does not match"));
+        }
+        let bytes = usize::try_from(self.bytes).map_err(|error| corrupt(&error.to_string()))?;
+        if bytes > FRAME_BYTES_MAX {
+            return Err(corrupt("it says that it is larger than any frame"));
+        }
+        let stream = zstd::bulk::decompress(&self.body, bytes)
+            .map_err(|error| corrupt(&error.to_string()))?;
+        let mut stream = Buffer::from_vec(stream);
+        let batch = guarded(|| StreamDecoder::new().decode(&mut stream))
+            .map_err(|error| corrupt(&error))?;
+        let batch = batch.ok_or_else(|| corrupt("it holds no batch"))?;
+        if batch.schema().fields() != schema.fields() {
+            return Err(corrupt("it has other columns than lake.json says"));
+        }
+        if batch.num_rows() as u64 != self.rows {
+            return Err(corrupt("it has another number of rows than it says"));
+        }
+        Ok(batch)
+    }
+}
+
+pub(crate) fn digest(table: Table, body: &[u8]) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(table.name().as_bytes()).update(body);
+    hasher.finalize().into()
+}

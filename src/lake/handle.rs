@@ -1,0 +1,63 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::clock::Clock;
+use super::disk::Disk;
+use super::encode::Schemas;
+use super::error::LakeError;
+use super::identity::Identity;
+
+/// A lake: a folder that holds the data of one environment. See the [module](super).
+#[derive(Debug, Clone)]
+pub struct Lake {
+    pub(crate) path: PathBuf,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) schemas: Schemas,
+    pub(crate) disk: Disk,
+    pub(crate) clock: Clock,
+}
+
+impl Lake {
+    /// Opens a lake. Nothing is written; a folder that is read-only will do.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::NotFound`], [`LakeError::NotALake`], [`LakeError::Format`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, LakeError> {
+        Self::open_on(Disk::default(), path)
+    }
+
+    /// [`open`](Self::open) on a disk with faults.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_on(disk: Disk, path: impl AsRef<Path>) -> Result<Self, LakeError> {
+        let path = path.as_ref();
+        Ok(Self::new(path, Identity::read(path, &disk)?, disk))
+    }
+
+    /// A lake of this identity at this place, be it there or not.
+    pub(crate) fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
+        let schemas = Schemas::new(&identity);
+        // Queries name files by URL, which knows no working directory.
+        let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
+        Self { path, identity: Arc::new(identity), schemas, disk, clock: Clock::default() }
+    }
+
+    /// The same lake, whose snapshots are dated by another clock.
+    #[must_use]
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// What it is a lake of.
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Where it lies.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}

@@ -1,0 +1,339 @@
+//! What a lake is a lake of: `lake.json`, written once.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::disk::Disk;
+use super::error::LakeError;
+use super::ids::FORMAT_VERSION;
+use crate::model::{ActionFlags, ActionSpace, ActionSpec};
+
+/// The name of the file in the lake.
+pub(crate) const FILE_NAME: &str = "lake.json";
+
+/// What a lake is a lake of. Rows of another identity are refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// How the lake is kept: [`FORMAT_VERSION`].
+    pub format_version: u32,
+    /// The environment's name with its version.
+    pub environment: String,
+    /// The compiler and its exact build.
+    pub compiler: String,
+    /// The target that it compiles for.
+    pub target: String,
+    /// The actions.
+    pub action_space: ActionSpace,
+    /// The observation spaces that are recorded of each state.
+    pub observations: Vec<RecordedObservation>,
+    /// The reward spaces that are recorded of each step.
+    pub rewards: Vec<String>,
+    /// The costs that are kept of each program.
+    pub baselines: Vec<String>,
+}
+
+/// An observation space that is recorded of each state.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedObservation {
+    /// The space's name.
+    pub name: String,
+    /// Numbers in the vector; none for a scalar.
+    pub width: Option<u32>,
+    /// The names of those numbers; empty for a scalar.
+    pub features: Vec<String>,
+}
+
+/// Why a text is no [`Identity`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IdentityError {
+    /// It is not what is written there; one line says how that shows.
+    #[error("{0}")]
+    Damaged(String),
+    /// It is of a lake that is kept otherwise.
+    #[error("it is of format {found}, not {FORMAT_VERSION}")]
+    Format {
+        /// The lake's format version.
+        found: u32,
+    },
+}
+
+impl Identity {
+    /// BLAKE3 of what stands in `lake.json`, hex.
+    pub fn digest(&self) -> String {
+        blake3::hash(self.to_json().as_bytes()).to_hex().to_string()
+    }
+
+    /// Writes the lake's `lake.json`.
+    pub(crate) fn write(&self, lake: &Path, disk: &Disk) -> Result<(), LakeError> {
+        disk.write_file(&lake.join(FILE_NAME), self.to_json().as_bytes())
+    }
+
+    /// Reads the lake's `lake.json`.
+    pub(crate) fn read(lake: &Path, disk: &Disk) -> Result<Self, LakeError> {
+        let path = lake.join(FILE_NAME);
+        let content = disk.read(&path).map_err(|error| missing(lake, &path, error))?;
+        let Ok(text) = String::from_utf8(content) else {
+            return Err(LakeError::corrupt(&path, "it is not text"));
+        };
+        Self::from_json(&text).map_err(|error| match error {
+            IdentityError::Damaged(what) => LakeError::corrupt(&path, what),
+            IdentityError::Format { found } => {
+                LakeError::Format { path: lake.to_owned(), found, known: FORMAT_VERSION }
+            }
+        })
+    }
+
+    /// Reads what stands in a `lake.json`.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn from_json(text: &str) -> Result<Self, IdentityError> {
+        let damaged = |error: serde_json::Error| IdentityError::Damaged(error.to_string());
+        let Version { format_version: found } = serde_json::from_str(text).map_err(damaged)?;
+        if found != FORMAT_VERSION {
+            return Err(IdentityError::Format { found });
+        }
+        serde_json::from_str::<File>(text).map(File::into_identity).map_err(damaged)
+    }
+
+    /// Refuses what is not this identity.
+    pub(crate) fn demand(&self, wanted: &Self, path: &Path) -> Result<(), LakeError> {
+        match self.difference(wanted) {
+            None => Ok(()),
+            Some((what, lake, wanted)) => {
+                Err(LakeError::OtherIdentity { path: path.to_owned(), what, lake, wanted })
+            }
+        }
+    }
+
+    /// What differs first in another identity: its name, what it is here, and what it is there.
+    pub fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
+        let wanted = other;
+        let spaces = |identity: &Self| {
+            let shown = identity.observations.iter().map(|space| match space.width {
+                None => space.name.clone(),
+                Some(width) => format!("{}[{width}]", space.name),
+            });
+            listed(shown)
+        };
+        let features = |identity: &Self| digest_of(&identity.observations);
+        // What a probe found out about an action may be learnt later; it changes no row.
+        let actions = |identity: &Self| {
+            let space = &identity.action_space;
+            let meant = space.actions.iter().map(|action| (&action.name, &action.pipeline));
+            format!("{} (digest {})", space.name, digest_of(&meant.collect::<Vec<_>>()))
+        };
+        let parts: [(&'static str, String, String); 9] = [
+            ("environment", self.environment.clone(), wanted.environment.clone()),
+            ("compiler", self.compiler.clone(), wanted.compiler.clone()),
+            ("target", self.target.clone(), wanted.target.clone()),
+            ("action space", self.action_space.name.clone(), wanted.action_space.name.clone()),
+            ("action space", actions(self), actions(wanted)),
+            ("observations", spaces(self), spaces(wanted)),
+            ("feature names", features(self), features(wanted)),
+            (
+                "rewards",
+                listed(self.rewards.iter().cloned()),
+                listed(wanted.rewards.iter().cloned()),
+            ),
+            (
+                "baselines",
+                listed(self.baselines.iter().cloned()),
+                listed(wanted.baselines.iter().cloned()),
+            ),
+        ];
+        parts.into_iter().find(|(_, lake, wanted)| lake != wanted)
+    }
+
+    /// What stands in `lake.json`.
+    pub fn to_json(&self) -> String {
+        let mut text =
+            serde_json::to_string_pretty(&File::of(self)).expect("strings and numbers serialise");
+        text.push('\n');
+        text
+    }
+}
+
+fn missing(lake: &Path, path: &Path, error: std::io::Error) -> LakeError {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match error.kind() {
+        NotFound | NotADirectory if lake.is_dir() => {
+            LakeError::NotALake { path: lake.to_owned(), detail: "it has no lake.json".into() }
+        }
+        NotFound | NotADirectory if lake.exists() => {
+            LakeError::NotALake { path: lake.to_owned(), detail: "it is a file".into() }
+        }
+        NotFound | NotADirectory => LakeError::NotFound { path: lake.to_owned() },
+        _ => LakeError::io("read", path)(error),
+    }
+}
+
+fn listed(names: impl Iterator<Item = String>) -> String {
+    let names = names.collect::<Vec<_>>();
+    if names.is_empty() { "none".into() } else { names.join(", ") }
+}
+
+fn digest_of(value: &impl Serialize) -> String {
+    let json = serde_json::to_vec(value).expect("strings and numbers serialise");
+    blake3::hash(&json).to_hex()[..16].to_owned()
+}
+
+/// The part of `lake.json` that every format has.
+#[derive(Deserialize)]
+struct Version {
+    format_version: u32,
+}
+
+/// `lake.json` as it is written.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    format_version: u32,
+    environment: String,
+    compiler: String,
+    target: String,
+    observations: Vec<RecordedObservation>,
+    rewards: Vec<String>,
+    baselines: Vec<String>,
+    action_space: FileActionSpace,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FileActionSpace {
+    name: String,
+    actions: Vec<FileAction>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "the flags of an action, one key each")]
+struct FileAction {
+    name: String,
+    pipeline: String,
+    replayable: bool,
+    crashes: bool,
+    slow: bool,
+    never_changes: bool,
+}
+
+impl File {
+    fn of(identity: &Identity) -> Self {
+        let action = |action: &ActionSpec| FileAction {
+            name: action.name.clone(),
+            pipeline: action.pipeline.clone(),
+            replayable: action.flags.replayable,
+            crashes: action.flags.crashes,
+            slow: action.flags.slow,
+            never_changes: action.flags.never_changes,
+        };
+        Self {
+            format_version: identity.format_version,
+            environment: identity.environment.clone(),
+            compiler: identity.compiler.clone(),
+            target: identity.target.clone(),
+            observations: identity.observations.clone(),
+            rewards: identity.rewards.clone(),
+            baselines: identity.baselines.clone(),
+            action_space: FileActionSpace {
+                name: identity.action_space.name.clone(),
+                actions: identity.action_space.actions.iter().map(action).collect(),
+            },
+        }
+    }
+
+    fn into_identity(self) -> Identity {
+        let action = |action: FileAction| ActionSpec {
+            name: action.name,
+            pipeline: action.pipeline,
+            flags: ActionFlags {
+                replayable: action.replayable,
+                crashes: action.crashes,
+                slow: action.slow,
+                never_changes: action.never_changes,
+            },
+        };
+        Identity {
+            format_version: self.format_version,
+            environment: self.environment,
+            compiler: self.compiler,
+            target: self.target,
+            action_space: ActionSpace {
+                name: self.action_space.name,
+                actions: self.action_space.actions.into_iter().map(action).collect(),
+            },
+            observations: self.observations,
+            rewards: self.rewards,
+            baselines: self.baselines,
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A small identity that has a column of every kind.
+    pub(crate) fn identity() -> Identity {
+        let action = |name: &str| ActionSpec {
+            name: name.into(),
+            pipeline: name.into(),
+            flags: ActionFlags::UNREMARKABLE,
+        };
+        let space = |name: &str, features: &[&str]| RecordedObservation {
+            name: name.into(),
+            width: (!features.is_empty()).then(|| u32::try_from(features.len()).unwrap()),
+            features: features.iter().map(|&name| name.into()).collect(),
+        };
+        Identity {
+            format_version: FORMAT_VERSION,
+            environment: "toy-v0".into(),
+            compiler: "toy 1".into(),
+            target: "none".into(),
+            action_space: ActionSpace {
+                name: "toy-v0".into(),
+                actions: vec![action("a"), action("b")],
+            },
+            observations: vec![space("Size", &[]), space("Counts", &["x", "y", "z"])],
+            rewards: vec!["Cost".into(), "CostNorm".into()],
+            baselines: vec!["CostO0".into()],
+        }
+    }
+
+    #[test]
+    fn an_identity_survives_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        identity().write(folder.path(), &Disk::default()).unwrap();
+        assert_eq!(Identity::read(folder.path(), &Disk::default()).unwrap(), identity());
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let path = Path::new("l");
+        let other = |change: fn(&mut Identity)| {
+            let mut other = identity();
+            change(&mut other);
+            identity().demand(&other, path).unwrap_err().to_string()
+        };
+        assert!(identity().demand(&identity(), path).is_ok());
+        let text = other(|i| i.compiler = "toy 2".into());
+        assert!(text.contains("compiler toy 1") && text.contains("toy 2"), "{text}");
+        assert!(other(|i| i.action_space.name = "x".into()).contains("action space toy-v0"));
+        assert!(other(|i| i.action_space.actions[0].pipeline = "x".into()).contains("digest"));
+        assert!(other(|i| i.rewards.clear()).contains("none"));
+        assert!(other(|i| i.observations[1].features[0] = "w".into()).contains("feature names"));
+    }
+
+    #[test]
+    fn another_format_is_refused_before_its_content_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE_NAME), r#"{"format_version": 99, "news": []}"#)
+            .unwrap();
+        let error = Identity::read(folder.path(), &Disk::default()).unwrap_err();
+        assert!(matches!(error, LakeError::Format { found: 99, known: FORMAT_VERSION, .. }));
+        assert!(error.to_string().contains("format 99"));
+    }
+}

@@ -1,0 +1,20 @@
+//! The names of versions, and of layers.
+
+use std::fmt;
+
+/// The version of everything that lies in a lake.
+pub const FORMAT_VERSION: u32 = 2;
+
+/// The number of a snapshot. Later ones have greater numbers; none is ever given twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SnapshotId(pub i64);
+
+impl fmt::Display for SnapshotId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The number of a layer: the result of one dedup pass over some of the sealed steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LayerId(pub i64);

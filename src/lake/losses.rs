@@ -1,0 +1,46 @@
+//! What repairs had to drop, as the catalog keeps it.
+
+use rusqlite::{Connection, params};
+
+use super::ids::SnapshotId;
+use super::sqlite::{count, signed, table};
+use super::table::Table;
+
+/// Rows that a repair had to drop.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LossRow {
+    /// The table that they were rows of.
+    pub table: Table,
+    /// The file that held them, relative to the lake.
+    pub path: String,
+    /// How many there were.
+    pub rows: u64,
+    /// What was wrong, one line for a person.
+    pub what: String,
+    /// The first snapshot without them.
+    pub snapshot: SnapshotId,
+}
+
+pub(crate) fn insert(connection: &Connection, row: &LossRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO losses (table_name, path, rows, what, snapshot_id)
+               VALUES (?1, ?2, ?3, ?4, ?5)";
+    let values = params![row.table.name(), row.path, signed(row.rows), row.what, row.snapshot.0];
+    connection.execute(sql, values).map(drop)
+}
+
+/// What was lost up to snapshot `id`, oldest first.
+pub(crate) fn list(connection: &Connection, id: SnapshotId) -> rusqlite::Result<Vec<LossRow>> {
+    let sql = "SELECT table_name, path, rows, what, snapshot_id FROM losses
+               WHERE snapshot_id <= ?1 ORDER BY loss_id";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([id.0], |row| {
+        Ok(LossRow {
+            table: table(&row.get::<_, String>(0)?)?,
+            path: row.get(1)?,
+            rows: count(row, 2)?,
+            what: row.get(3)?,
+            snapshot: SnapshotId(row.get(4)?),
+        })
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,360 @@
+//! The manifest: which files the lake has, and which of them each snapshot has.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::digest::BlockDigests;
+use super::handle::Lake;
+use super::ids::{LayerId, SnapshotId};
+use super::segment::Segment;
+use super::sqlite::{count, signed, table};
+use super::table::Table;
+
+/// What made a snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotKind {
+    /// The lake was made.
+    Create,
+    /// Recorded rows became segments.
+    Seal,
+    /// Steps were counted.
+    Dedup,
+    /// Rows were taken back.
+    Retract,
+    /// Damage was cut out.
+    Repair,
+    /// Other lakes were brought in.
+    Merge,
+    /// A published version was fetched.
+    Fetch,
+    /// The database was lost, and the sealed files were listed anew.
+    Relist,
+}
+
+impl SnapshotKind {
+    const ALL: [Self; 8] = [
+        Self::Create,
+        Self::Seal,
+        Self::Dedup,
+        Self::Retract,
+        Self::Repair,
+        Self::Merge,
+        Self::Fetch,
+        Self::Relist,
+    ];
+
+    /// Its name in the catalog and in SQL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Seal => "seal",
+            Self::Dedup => "dedup",
+            Self::Retract => "retract",
+            Self::Repair => "repair",
+            Self::Merge => "merge",
+            Self::Fetch => "fetch",
+            Self::Relist => "relist",
+        }
+    }
+}
+
+impl FromStr for SnapshotKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        found.ok_or_else(|| format!("nothing called {text} makes a snapshot"))
+    }
+}
+
+/// A snapshot, as the list of them says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRow {
+    /// Its number.
+    pub id: SnapshotId,
+    /// What made it.
+    pub kind: SnapshotKind,
+    /// When, Unix time in milliseconds. Clocks jump: the order is that of the numbers.
+    pub created_at_ms: i64,
+    /// One line for a person.
+    pub detail: String,
+    /// Rows of the segments that it brought.
+    pub rows_added: u64,
+    /// Bytes of those.
+    pub bytes_added: u64,
+}
+
+/// Makes a snapshot. What changes with it is written in the same transaction.
+pub(crate) fn begin_snapshot(
+    connection: &Connection,
+    now_ms: i64,
+    kind: SnapshotKind,
+    detail: &str,
+) -> rusqlite::Result<SnapshotId> {
+    let sql = "INSERT INTO snapshots (kind, created_at_ms, detail) VALUES (?1, ?2, ?3)
+               RETURNING snapshot_id";
+    connection
+        .query_row(sql, params![kind.as_str(), now_ms, detail], |row| row.get(0).map(SnapshotId))
+}
+
+/// The snapshots that have not expired, oldest first.
+pub(crate) fn snapshots(connection: &Connection) -> rusqlite::Result<Vec<SnapshotRow>> {
+    let sql = "SELECT snapshot_id, kind, created_at_ms, detail,
+                 coalesce(brought.rows, 0), coalesce(brought.bytes, 0)
+               FROM snapshots LEFT JOIN
+                 (SELECT added_in, sum(rows) AS rows, sum(bytes) AS bytes
+                  FROM segments NOT INDEXED GROUP BY added_in) AS brought
+               ON brought.added_in = snapshot_id
+               ORDER BY snapshot_id";
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| {
+        let kind: String = row.get(1)?;
+        Ok(SnapshotRow {
+            id: SnapshotId(row.get(0)?),
+            kind: kind.parse().map_err(|unknown: String| {
+                let text = rusqlite::types::Type::Text;
+                rusqlite::Error::FromSqlConversionFailure(1, text, unknown.into())
+            })?,
+            created_at_ms: row.get(2)?,
+            detail: row.get(3)?,
+            rows_added: count(row, 4)?,
+            bytes_added: count(row, 5)?,
+        })
+    })?;
+    rows.collect()
+}
+
+/// The segments of a snapshot, in the order in which they were added.
+pub(crate) fn segments(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
+}
+
+/// Those of them that a repair found damaged.
+pub(crate) fn lost(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    let of_snapshot = "lost AND added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)";
+    select(connection, lake, of_snapshot, id)
+}
+
+/// The paths that a query gives.
+fn paths(connection: &Connection, lake: &Path, sql: &str) -> rusqlite::Result<HashSet<PathBuf>> {
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
+    rows.collect()
+}
+
+/// The files that a repair found damaged.
+pub(crate) fn lost_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    paths(connection, lake, "SELECT path FROM segments WHERE lost")
+}
+
+/// Says that a file is damaged, in whatever snapshots have it; the newest has it no more.
+pub(crate) fn mark_lost(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET lost = 1 WHERE path = ?1";
+    connection.execute(sql, [relative(lake, &segment.path)]).map(drop)
+}
+
+/// The files of the newest snapshot.
+pub(crate) fn live_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    let sql = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
+    paths(connection, lake, sql)
+}
+
+/// The segments that only snapshots before the newest have.
+pub(crate) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
+    let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
+    let before = format!("retired_in IS NOT NULL AND path NOT IN ({now})");
+    select(connection, lake, &before, SnapshotId(0))
+}
+
+/// The segments that were retired after snapshot `id`, and are not part of the lake now.
+pub(crate) fn retired_after(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
+    select(connection, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
+}
+
+/// Every segment that some snapshot can be read with: a row for each time that it was part of the
+/// lake.
+pub(crate) fn readable(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "NOT lost", SnapshotId(0))
+}
+
+fn select(
+    connection: &Connection,
+    lake: &Lake,
+    condition: &str,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    let sql = format!(
+        "SELECT table_name, path, rows, bytes, digest, key_min, key_max, layer,
+           coalesce(counted_in <= ?1, 0), blocks, blocks_digest
+         FROM segments NOT INDEXED WHERE {condition} ORDER BY segment_id"
+    );
+    let mut statement = connection.prepare(&sql)?;
+    let rows = statement.query_map([id.0], |row| {
+        let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
+        Ok(Segment {
+            table: table(&row.get::<_, String>(0)?)?,
+            path: lake.path.join(row.get::<_, String>(1)?),
+            rows: count(row, 2)?,
+            bytes: count(row, 3)?,
+            digest: row.get(4)?,
+            key_range: key.0.zip(key.1),
+            layer: row.get::<_, Option<i64>>(7)?.map(LayerId),
+            is_counted: row.get(8)?,
+            blocks: BlockDigests { list: row.get::<_, Vec<u8>>(9)?.into(), digest: row.get(10)? },
+            disk: lake.disk.clone(),
+        })
+    })?;
+    rows.collect()
+}
+
+/// Adds a segment to the manifest, from snapshot `id` on. Where a file of this content was found
+/// damaged before, older snapshots have theirs again.
+pub(crate) fn insert(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+    id: SnapshotId,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO segments
+                 (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in, blocks,
+                  blocks_digest)
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    let row = params![
+        segment.table.name(),
+        relative(lake, &segment.path),
+        signed(segment.rows),
+        signed(segment.bytes),
+        segment.digest,
+        segment.key_range.map(|range| range.0),
+        segment.key_range.map(|range| range.1),
+        segment.layer.map(|layer| layer.0),
+        id.0,
+        &segment.blocks.list[..],
+        segment.blocks.digest,
+    ];
+    connection.execute(sql, row)?;
+    let found_again = "UPDATE segments SET lost = 0 WHERE path = ?1";
+    connection.execute(found_again, [relative(lake, &segment.path)]).map(drop)
+}
+
+/// Writes the digests of the blocks of a file anew, wherever the manifest has the file. Those of an
+/// intact list are the same.
+pub(crate) fn mend_blocks(
+    connection: &Connection,
+    lake: &Path,
+    path: &Path,
+    blocks: &BlockDigests,
+) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET blocks = ?1 WHERE path = ?2 AND blocks_digest = ?3";
+    let row = params![&blocks.list[..], relative(lake, path), blocks.digest];
+    connection.execute(sql, row).map(drop)
+}
+
+/// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have
+/// it.
+pub(crate) fn retire(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+    id: SnapshotId,
+) -> rusqlite::Result<bool> {
+    let sql = "UPDATE segments SET retired_in = ?1 WHERE path = ?2 AND retired_in IS NULL";
+    connection.execute(sql, params![id.0, relative(lake, &segment.path)]).map(|rows| rows == 1)
+}
+
+/// Says that the layers count the steps of a segment from snapshot `id` on; false where the newest
+/// does not have it.
+pub(crate) fn mark_counted(
+    connection: &Connection,
+    lake: &Path,
+    segment: &Segment,
+    id: SnapshotId,
+) -> rusqlite::Result<bool> {
+    let sql = "UPDATE segments SET counted_in = coalesce(counted_in, ?1)
+               WHERE path = ?2 AND table_name = ?3 AND retired_in IS NULL";
+    let row = params![id.0, relative(lake, &segment.path), Table::Steps.name()];
+    connection.execute(sql, row).map(|rows| rows == 1)
+}
+
+/// Forgets the snapshots before `oldest`, and the segments that no later one has.
+pub(crate) fn forget(connection: &Connection, oldest: SnapshotId) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM snapshots WHERE snapshot_id < ?1", [oldest.0])?;
+    connection.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
+}
+
+/// The files that some snapshot has. As all that says which files may go, this is not read from an
+/// index: those have no digest.
+pub(crate) fn listed_paths(
+    connection: &Connection,
+    lake: &Path,
+) -> rusqlite::Result<HashSet<PathBuf>> {
+    paths(connection, lake, "SELECT path FROM segments NOT INDEXED")
+}
+
+/// Takes all segments out of snapshot `id`.
+pub(crate) fn retire_all(connection: &Connection, id: SnapshotId) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET retired_in = ?1 WHERE retired_in IS NULL";
+    connection.execute(sql, [id.0]).map(drop)
+}
+
+/// Takes all layers out of snapshot `id`.
+pub(crate) fn retire_layers(connection: &Connection, id: SnapshotId) -> rusqlite::Result<()> {
+    let sql = "UPDATE segments SET retired_in = ?1 WHERE layer IS NOT NULL AND retired_in IS NULL";
+    connection.execute(sql, [id.0]).map(drop)
+}
+
+/// The derivation that made the derived tables.
+pub(crate) const DEDUP: &str = "dedup";
+
+/// Returns what a derivation was made from, if it was made.
+pub(crate) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT inputs FROM derivations WHERE name = ?1";
+    connection.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// Notes what a derivation was made from.
+pub(crate) fn set_derivation(
+    connection: &Connection,
+    name: &str,
+    inputs: &str,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT OR REPLACE INTO derivations VALUES (?1, ?2)";
+    connection.execute(sql, params![name, inputs]).map(drop)
+}
+
+/// Forgets a derivation.
+pub(crate) fn forget_derivation(connection: &Connection, name: &str) -> rusqlite::Result<()> {
+    connection.execute("DELETE FROM derivations WHERE name = ?1", [name]).map(drop)
+}
+
+/// A path as the manifest writes it.
+pub(crate) fn relative(lake: &Path, path: &Path) -> String {
+    let path = path.strip_prefix(lake).expect("segments lie in their lake");
+    path.to_str().expect("the store names its files in ASCII").to_owned()
+}

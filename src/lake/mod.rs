@@ -1,0 +1,102 @@
+//! The lake on disk.
+//!
+//! ```text
+//! lake/
+//!   lake.json     what it is a lake of: written last when it is made, and never again
+//!   hot.sqlite    the hot log: rows not yet sealed, in frames; and the manifest of segments
+//!   *.lock        held by who writes, who maintains, and who reads
+//!   steps/ ir/ …  segments: immutable Parquet files, named by the digest of their content
+//!   retired/      segments that only older snapshots have
+//!   fetching/     files of a fetch that is under way
+//! ```
+//!
+//! # What is durable when
+//!
+//! - [`Writer::append`] commits one transaction of the hot log and syncs it: after `Ok` its rows
+//!   survive a power cut, after `Err` none of them is there.
+//! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder.
+//!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames
+//!   that they hold. Before it, the rows are in the log; after it, in the segments; at no moment in
+//!   both or in neither.
+//! - A segment that is replaced is not deleted but *retired*: the snapshots before have it still.
+//!   Its file is moved after the commit.
+//! - A retraction and a repair write segments anew without some rows, and one transaction puts them
+//!   in the places of the old ones. A merge makes a new lake, whose `lake.json` is written last.
+//! - A crash leaves at most files that the manifest does not list, and retired files that were not
+//!   moved yet. The next writer removes those of recorded tables, the next [`Maintenance`](crate::upkeep::Maintenance) does the
+//!   rest.
+//!
+//! # What a reader sees
+//!
+//! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
+//! then, once. [`Lake::snapshot_at`] reads what was sealed in an earlier one. Segments are never
+//! changed, and while a [`Snapshot`] lives, none is deleted: readers share a lock that nobody waits
+//! for but [`Maintenance::collect`](crate::upkeep::Maintenance::collect), which gives up at once.
+//!
+//! # Open and closed episodes
+//!
+//! A row in `episodes` says that its episode is over and has its place in its run. Until then the
+//! episode is open, and its steps stay in the log: a seal moves all steps of an episode at once,
+//! into one segment. So what a run recorded past its end can be taken back when it completes, and
+//! what an interrupted one left open when it is taken up ([`Writer::discard_open`]).
+
+pub(crate) mod catalog;
+pub(crate) mod clock;
+pub(crate) mod create;
+pub(crate) mod decode;
+pub(crate) mod digest;
+pub(crate) mod disk;
+pub(crate) mod edit;
+pub(crate) mod encode;
+mod error;
+pub(crate) mod frame;
+mod guarded;
+mod handle;
+pub(crate) mod hot;
+pub(crate) mod identity;
+mod ids;
+pub(crate) mod ir;
+pub(crate) mod lock;
+pub(crate) mod losses;
+pub(crate) mod manifest;
+mod parts;
+pub(crate) mod reading;
+pub(crate) mod retired;
+pub(crate) mod retractions;
+mod rows;
+mod scan;
+mod seal;
+pub(crate) mod segment;
+pub(crate) mod segment_writer;
+pub(crate) mod series;
+pub(crate) mod snapshot;
+pub(crate) mod sqlite;
+pub(crate) mod table;
+mod writer;
+
+pub use clock::Clock;
+pub use disk::{Disk, Operation, Verdict};
+pub use error::LakeError;
+pub(crate) use error::REPORT;
+pub(crate) use guarded::guarded;
+pub use handle::Lake;
+#[doc(hidden)]
+pub use hot::{fuzz_frame, fuzz_frames};
+pub use identity::{Identity, IdentityError, RecordedObservation};
+pub use ids::{FORMAT_VERSION, LayerId, SnapshotId};
+pub use ir::bitcode_sha1;
+pub use losses::LossRow;
+pub use manifest::{SnapshotKind, SnapshotRow};
+pub(crate) use parts::Part;
+pub use reading::SegmentFile;
+pub use retired::retired_place;
+pub use retractions::{RetractionKind, RetractionRow};
+pub use rows::{
+    BenchmarkRow, EpisodeRow, IrRow, Known, KnownBenchmark, ObservationRow, Rows, RunRow, StepRow,
+};
+pub use scan::{Scan, ScanColumns};
+pub use seal::{Prepared, SealReport, Sealer};
+pub use segment::Segment;
+pub use snapshot::Snapshot;
+pub use table::{Column, ColumnType, Each, Table};
+pub use writer::Writer;

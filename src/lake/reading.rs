@@ -1,0 +1,256 @@
+//! Segments as they are read: nothing is handed out that is not what was written.
+//!
+//! A Parquet reader takes a flipped bit for data. So the manifest has a digest of each block of a
+//! segment, and whoever reads a few bytes reads the blocks that hold them, and checks those.
+
+use std::fmt::Display;
+use std::io::{self, Read};
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
+    ParquetRecordBatchReaderBuilder,
+};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::PageIndexPolicy;
+use parquet::file::reader::{ChunkReader, Length};
+
+use super::digest::BLOCK_BYTES;
+use super::disk::DiskReader;
+use super::error::LakeError;
+use super::guarded::guarded;
+use super::retired::{self, retired_place};
+use super::segment::Segment;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+const DIGEST_BYTES: usize = blake3::OUT_LEN;
+
+/// What says which rows of a segment are read.
+pub(crate) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFile>;
+
+impl Segment {
+    /// Where its file lies at this moment.
+    pub fn place(&self) -> PathBuf {
+        let retired = retired_place(&self.path);
+        if !self.path.exists() && retired.exists() { retired } else { self.path.clone() }
+    }
+
+    /// Reads the whole file and says whether it is what was written. No Parquet reader does: a
+    /// flipped bit reads back as wrong data.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when it is not, [`LakeError::Io`] when it cannot be read.
+    pub fn check(&self) -> Result<(), LakeError> {
+        let file = self.open()?;
+        let mut hasher = blake3::Hasher::new();
+        for block in 0..self.bytes.div_ceil(BLOCK_BYTES as u64) {
+            let start = block * BLOCK_BYTES as u64;
+            hasher.update(&file.read(start..self.bytes.min(start + BLOCK_BYTES as u64))?);
+        }
+        if hasher.finalize().to_hex().as_str() == self.digest {
+            return Ok(());
+        }
+        Err(LakeError::corrupt(&self.path, "its content does not match its digest"))
+    }
+
+    /// Opens the file to read it, wherever it lies. What is read is checked against the manifest
+    /// first.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when it is missing or of another length, [`LakeError::Io`] when it
+    /// cannot be opened.
+    pub fn open(&self) -> Result<SegmentFile, LakeError> {
+        let file = retired::open(&self.path, &self.disk).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => LakeError::corrupt(&self.path, "it is missing"),
+            _ => LakeError::io("open", &self.path)(error),
+        })?;
+        SegmentFile::new(self, file)
+    }
+
+    /// A reader of the rows that `choose` says, and the file that its errors are of. A file with
+    /// other columns than `schema` has is refused.
+    pub(crate) fn reader(
+        &self,
+        schema: &SchemaRef,
+        pages: PageIndexPolicy,
+        choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
+    ) -> Result<(SegmentFile, ParquetRecordBatchReader), LakeError> {
+        let file = self.open()?;
+        let footer = self.footer(&file, pages)?;
+        if footer.schema().fields() != schema.fields() {
+            let what = "it has other columns than lake.json says";
+            return Err(LakeError::corrupt(&self.path, what));
+        }
+        let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
+        let reader =
+            guarded(|| choose(builder).build()).map_err(|error| file.unreadable(&error))?;
+        Ok((file, reader))
+    }
+
+    /// The footer, with the page index where it is asked for. The row count is checked.
+    pub(crate) fn footer(
+        &self,
+        file: &SegmentFile,
+        pages: PageIndexPolicy,
+    ) -> Result<ArrowReaderMetadata, LakeError> {
+        let options = ArrowReaderOptions::new().with_page_index_policy(pages);
+        let footer = guarded(|| ArrowReaderMetadata::load(file, options))
+            .map_err(|error| file.unreadable(&error))?;
+        let rows = u64::try_from(footer.metadata().file_metadata().num_rows()).unwrap_or(0);
+        if rows != self.rows {
+            let what = format!("its footer says {rows} rows and the manifest {}", self.rows);
+            return Err(LakeError::corrupt(&self.path, what));
+        }
+        Ok(footer)
+    }
+}
+
+/// A segment that is open for reading.
+#[derive(Debug, Clone)]
+pub struct SegmentFile {
+    file: Arc<DiskReader>,
+    segment: Segment,
+    /// The block that was read last, and its number: pages are many, and their heads are small.
+    last: Arc<Mutex<Option<(u64, Bytes)>>>,
+    /// The first thing that went wrong. Parquet and Arrow tell of it in words alone.
+    failure: Arc<Mutex<Option<LakeError>>>,
+}
+
+impl SegmentFile {
+    pub(crate) fn new(segment: &Segment, file: DiskReader) -> Result<Self, LakeError> {
+        let bytes = file.bytes().map_err(LakeError::io("read", &segment.path))?;
+        if bytes != segment.bytes {
+            let what = format!("it has {bytes} bytes and should have {}", segment.bytes);
+            return Err(LakeError::corrupt(&segment.path, what));
+        }
+        if !segment.blocks.is_intact() {
+            let what = "its digests in the manifest are damaged";
+            return Err(LakeError::corrupt(&segment.path, what));
+        }
+        if segment.blocks.list.len() as u64 != bytes.div_ceil(BLOCK) * DIGEST_BYTES as u64 {
+            let what = "the manifest has another number of digests than it has blocks";
+            return Err(LakeError::corrupt(&segment.path, what));
+        }
+        Ok(Self {
+            file: Arc::new(file),
+            segment: segment.clone(),
+            last: Arc::default(),
+            failure: Arc::default(),
+        })
+    }
+
+    /// The bytes of a range of the file.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when the blocks that hold them are not what was written, or the
+    /// range goes beyond the file; [`LakeError::Io`] when they cannot be read.
+    pub fn read(&self, range: Range<u64>) -> Result<Bytes, LakeError> {
+        let path = &self.segment.path;
+        if range.start > range.end || range.end > self.segment.bytes {
+            let what = format!("it refers to bytes {} to {} of itself", range.start, range.end);
+            return Err(LakeError::corrupt(path, what));
+        }
+        let (start, place) = (range.start / BLOCK * BLOCK, length(0..range.start % BLOCK));
+        let within = place..place + length(range.clone());
+        if let Some((number, block)) = lock(&self.last).as_ref()
+            && *number == start / BLOCK
+            && within.end <= block.len()
+        {
+            return Ok(block.slice(within));
+        }
+        let end = range.end.next_multiple_of(BLOCK).min(self.segment.bytes);
+        let mut content = vec![0; length(start..end)];
+        let read = self.file.read_at(&mut content, start).map_err(LakeError::io("read", path))?;
+        if read < content.len() {
+            let what = format!("it ends at byte {}", start + read as u64);
+            return Err(LakeError::corrupt(path, what));
+        }
+        let first = length(0..start / BLOCK);
+        let digests = self.segment.blocks.list.chunks(DIGEST_BYTES).skip(first);
+        for ((block, digest), number) in content.chunks(BLOCK_BYTES).zip(digests).zip(first..) {
+            if blake3::hash(block).as_bytes() != digest {
+                let what = format!("bytes {} on do not match their digest", number * BLOCK_BYTES);
+                return Err(LakeError::corrupt(path, what));
+            }
+        }
+        let content = Bytes::from(content);
+        let last = content.len().saturating_sub(1) / BLOCK_BYTES * BLOCK_BYTES;
+        let number = start / BLOCK + (last / BLOCK_BYTES) as u64;
+        *lock(&self.last) = Some((number, content.slice(last..)));
+        Ok(content.slice(within))
+    }
+
+    /// What went wrong with the file, where `error` of a reader above it may come of that.
+    pub(crate) fn unreadable(&self, error: &dyn Display) -> LakeError {
+        let failure = lock(&self.failure).take();
+        failure.unwrap_or_else(|| {
+            let what = format!("it cannot be read as Parquet ({error})");
+            LakeError::corrupt(&self.segment.path, what)
+        })
+    }
+
+    /// As [`read`](Self::read), for readers that know no errors of ours.
+    fn read_or_keep(&self, range: Range<u64>) -> io::Result<Bytes> {
+        self.read(range).map_err(|error| {
+            let text = error.to_string();
+            lock(&self.failure).get_or_insert(error);
+            io::Error::other(text)
+        })
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The length of a range of a file that is in memory.
+fn length(range: Range<u64>) -> usize {
+    usize::try_from(range.end - range.start).expect("what is in memory has a length")
+}
+
+impl Length for SegmentFile {
+    fn len(&self) -> u64 {
+        self.segment.bytes
+    }
+}
+
+impl ChunkReader for SegmentFile {
+    type T = SegmentStream;
+
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        Ok(SegmentStream { file: self.clone(), at: start, block: Bytes::new() })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        let end = start.saturating_add(length as u64);
+        Ok(self.read_or_keep(start..end)?)
+    }
+}
+
+/// A segment from some place on.
+#[derive(Debug)]
+pub struct SegmentStream {
+    file: SegmentFile,
+    at: u64,
+    block: Bytes,
+}
+
+impl Read for SegmentStream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.block.is_empty() && self.at < self.file.segment.bytes {
+            let end = (self.at / BLOCK + 1) * BLOCK;
+            self.block = self.file.read_or_keep(self.at..end.min(self.file.segment.bytes))?;
+        }
+        let read = (&self.block[..]).read(buffer)?;
+        self.block = self.block.split_off(read);
+        self.at += read as u64;
+        Ok(read)
+    }
+}

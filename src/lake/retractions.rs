@@ -1,0 +1,92 @@
+//! What was taken back, and why, as the catalog keeps it.
+
+use rusqlite::{Connection, params};
+
+use super::ids::SnapshotId;
+use crate::model::RunId;
+
+/// What kind of thing a retraction is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RetractionKind {
+    /// A program: its row, and all episodes about it.
+    Benchmark,
+    /// A run: all its episodes.
+    Run,
+    /// An action: its transitions. The steps stay, since the states after them are real.
+    Action,
+}
+
+impl RetractionKind {
+    const ALL: [Self; 3] = [Self::Benchmark, Self::Run, Self::Action];
+
+    /// Its name in the catalog and in SQL.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Benchmark => "benchmark",
+            Self::Run => "run",
+            Self::Action => "action",
+        }
+    }
+
+    fn parse(text: &str) -> rusqlite::Result<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
+            let unknown = format!("nothing called {text} can be retracted");
+            let text = rusqlite::types::Type::Text;
+            rusqlite::Error::FromSqlConversionFailure(1, text, unknown.into())
+        })
+    }
+}
+
+/// A retraction.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RetractionRow {
+    /// Its number in the lake.
+    pub id: i64,
+    /// What kind of thing was taken back.
+    pub kind: RetractionKind,
+    /// Which: a URI, the number of a run, the name of an action.
+    pub value: String,
+    /// Why.
+    pub reason: String,
+    /// The first snapshot without it.
+    pub snapshot: SnapshotId,
+    /// The runs that lost episodes by it, in order.
+    pub runs: Vec<RunId>,
+}
+
+/// Adds a retraction; its number is given to it.
+pub(crate) fn insert(connection: &Connection, row: &RetractionRow) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO retractions (kind, value, reason, snapshot_id) VALUES (?1, ?2, ?3, ?4)
+               RETURNING retraction_id";
+    let values = params![row.kind.as_str(), row.value, row.reason, row.snapshot.0];
+    let id: i64 = connection.query_row(sql, values, |row| row.get(0))?;
+    for run in &row.runs {
+        connection.execute("INSERT INTO retracted_runs VALUES (?1, ?2)", [id, run.0.into()])?;
+    }
+    Ok(())
+}
+
+/// The retractions that hold in snapshot `id`, oldest first.
+pub(crate) fn list(
+    connection: &Connection,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<RetractionRow>> {
+    let sql = "SELECT retraction_id, kind, value, reason, snapshot_id FROM retractions
+               WHERE snapshot_id <= ?1 ORDER BY retraction_id";
+    let of_runs = "SELECT run_id FROM retracted_runs WHERE retraction_id = ?1 ORDER BY run_id";
+    let mut runs = connection.prepare(of_runs)?;
+    let mut statement = connection.prepare(sql)?;
+    let rows = statement.query_map([id.0], |row| {
+        let id = row.get(0)?;
+        let runs = runs.query_map([id], |row| row.get(0).map(RunId))?;
+        Ok(RetractionRow {
+            id,
+            kind: RetractionKind::parse(&row.get::<_, String>(1)?)?,
+            value: row.get(2)?,
+            reason: row.get(3)?,
+            snapshot: SnapshotId(row.get(4)?),
+            runs: runs.collect::<rusqlite::Result<_>>()?,
+        })
+    })?;
+    rows.collect()
+}

@@ -1,0 +1,254 @@
+//! Segments that are being written.
+
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{KeyValue, SortingColumn};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::digest::ContentHasher;
+use super::disk::{Disk, DiskFile, WriteFailure};
+use super::error::LakeError;
+use super::handle::Lake;
+use super::identity::Identity;
+use super::segment::Segment;
+use super::table::{Each, Table};
+
+/// Bytes of a row group of `ir`, before which a new one is begun.
+const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
+/// Columns of derived tables of which most values differ, or come in short runs.
+const DERIVED_VARIOUS: [&str; 6] = [
+    "state_id",
+    "state_key",
+    "next_state_id",
+    "next_state_key",
+    "wall_time_us",
+    "first_episode_id",
+];
+/// Rows of a page of `ir`: what is read for the IR of one state.
+const IR_PAGE_ROWS_MAX: usize = 16;
+
+/// The key-value metadata that every segment of a lake's table carries.
+pub(crate) fn footer_entries(identity: &Identity, table: Table) -> Vec<(String, String)> {
+    let entry = |key: &str, value: String| (format!("steplake.{key}"), value);
+    let mut entries = vec![
+        entry("format_version", identity.format_version.to_string()),
+        entry("table", table.name().into()),
+        entry("environment", identity.environment.clone()),
+        entry("compiler", identity.compiler.clone()),
+        entry("target", identity.target.clone()),
+        entry("action_space", identity.action_space.name.clone()),
+        entry("identity", identity.digest()),
+    ];
+    if table.columns().iter().any(|column| column.each == Some(Each::Observation)) {
+        for space in identity.observations.iter().filter(|space| space.width.is_some()) {
+            let names = serde_json::to_string(&space.features).expect("names serialise");
+            entries.push(entry(&format!("features.{}", space.name), names));
+        }
+    }
+    entries
+}
+
+fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterProperties {
+    let zstd = Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd"));
+    let metadata =
+        footer_entries(identity, table).into_iter().map(|(key, value)| KeyValue::new(key, value));
+    let sorting = table.key().iter().map(|key| {
+        let place = schema.index_of(key).expect("a key is a column");
+        let column_idx = i32::try_from(place).expect("few columns");
+        SortingColumn { column_idx, descending: false, nulls_first: false }
+    });
+    let mut properties = WriterProperties::builder()
+        .set_compression(zstd)
+        .set_max_row_group_row_count(Some(table.row_group_rows()))
+        .set_key_value_metadata(Some(metadata.collect()))
+        .set_sorting_columns(Some(sorting.collect()));
+    for field in schema.fields() {
+        // Every column here has one leaf, so places of leaves are places of columns.
+        if let DataType::FixedSizeList(item, _) = field.data_type() {
+            let leaf =
+                ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()]);
+            properties = properties
+                .set_column_dictionary_enabled(leaf.clone(), false)
+                .set_column_encoding(leaf.clone(), Encoding::BYTE_STREAM_SPLIT)
+                .set_column_statistics_enabled(leaf, EnabledStatistics::None);
+        }
+    }
+    if table == Table::Ir {
+        let bitcode = ColumnPath::from("bitcode");
+        properties = properties
+            .set_max_row_group_bytes(Some(IR_ROW_GROUP_BYTES_MAX))
+            .set_write_batch_size(IR_PAGE_ROWS_MAX)
+            .set_data_page_row_count_limit(IR_PAGE_ROWS_MAX)
+            .set_column_dictionary_enabled(bitcode.clone(), false)
+            .set_column_compression(bitcode.clone(), Compression::UNCOMPRESSED)
+            .set_column_statistics_enabled(bitcode, EnabledStatistics::None);
+    }
+    // Where most values of a row group differ, a dictionary costs time and room.
+    let various: &[&str] = match table {
+        Table::Ir => &["state_id", "state_key", "bitcode_sha1"],
+        Table::Observations => &["state_id", "state_key"],
+        Table::StateTransitions | Table::Conflicts | Table::Failures => &DERIVED_VARIOUS,
+        _ => &[],
+    };
+    for column in various {
+        properties = properties.set_column_dictionary_enabled((*column).into(), false);
+    }
+    properties.build()
+}
+
+/// A segment that is being written, under a temporary name in its table's folder.
+///
+/// [`finish`](Self::finish) makes it durable under its final name; it belongs to the lake once the
+/// manifest lists it. Dropped before that, it leaves nothing; a crash leaves a file that the next
+/// holder of the same right removes.
+#[derive(Debug)]
+pub(crate) struct SegmentWriter {
+    table: Table,
+    folder: PathBuf,
+    temporary: PathBuf,
+    disk: Disk,
+    writer: Option<ArrowWriter<HashedFile>>,
+    rows: u64,
+    key_range: Option<(i64, i64)>,
+    failure: WriteFailure,
+    finished: bool,
+}
+
+/// A segment that is durable under its final name.
+#[derive(Debug)]
+pub(crate) struct FinishedSegment {
+    pub(crate) segment: Segment,
+    /// False when a file of that name, hence of that content, was there before.
+    pub(crate) fresh: bool,
+}
+
+impl SegmentWriter {
+    pub(crate) fn create(lake: &Lake, table: Table) -> Result<Self, LakeError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let (schema, disk) = (lake.schemas.get(table), lake.disk.clone());
+        let folder = lake.path.join(table.name());
+        disk.create_dir(&folder)?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let temporary = folder.join(format!(".{table}-{number}.tmp"));
+        let file = disk.create(temporary.clone())?;
+        let failure = file.failure();
+        let file = HashedFile { file, hasher: ContentHasher::default() };
+        let properties = properties(&lake.identity, table, schema);
+        let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))
+            .map_err(write_error(&failure, &temporary))?;
+        Ok(Self {
+            table,
+            folder,
+            temporary,
+            disk,
+            writer: Some(writer),
+            rows: 0,
+            key_range: None,
+            failure,
+            finished: false,
+        })
+    }
+
+    /// Adds rows. They come in the order of the table's key.
+    pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), LakeError> {
+        let writer = self.writer.as_mut().expect("a writer is there until it is finished");
+        writer.write(batch).map_err(write_error(&self.failure, &self.temporary))?;
+        self.rows += batch.num_rows() as u64;
+        let leading = batch.column_by_name(&self.table.key()[0]).expect("a key is a column");
+        if let Some(keys) = leading.as_primitive_opt::<Int64Type>()
+            && let (Some(&first), Some(&last)) = (keys.values().first(), keys.values().last())
+        {
+            let least = self.key_range.map_or(first, |range| range.0);
+            assert!(
+                self.key_range.is_none_or(|range| range.1 <= first) && first <= last,
+                "rows come sorted"
+            );
+            self.key_range = Some((least, last));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn table(&self) -> Table {
+        self.table
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Makes the segment durable under its final name. Sync, rename, sync of the folder: after `Ok`
+    /// a power cut takes nothing of it.
+    pub(crate) fn finish(mut self) -> Result<FinishedSegment, LakeError> {
+        let writer = self.writer.take().expect("a writer is there until it is finished");
+        let written = writer.into_inner().map_err(write_error(&self.failure, &self.temporary))?;
+        let HashedFile { mut file, hasher } = written;
+        file.flush().map_err(LakeError::io("write", &self.temporary))?;
+        file.sync()?;
+        let content = hasher.finish();
+        let path = self.folder.join(format!("{}-{}.parquet", self.table, &content.digest[..16]));
+        let fresh = !path.exists();
+        self.disk.rename(&self.temporary, &path)?;
+        self.finished = true;
+        let segment = Segment {
+            table: self.table,
+            path,
+            rows: self.rows,
+            bytes: content.bytes,
+            digest: content.digest,
+            key_range: self.key_range,
+            layer: None,
+            is_counted: false,
+            blocks: content.blocks,
+            disk: self.disk.clone(),
+        };
+        Ok(FinishedSegment { segment, fresh })
+    }
+}
+
+impl Drop for SegmentWriter {
+    fn drop(&mut self) {
+        drop(self.writer.take());
+        if !self.finished {
+            // What cannot be removed now, the next writer removes.
+            let _ = self.disk.remove(&self.temporary);
+        }
+    }
+}
+
+/// Turns an error of the Parquet writer into one of the store. The writer tells of a failing file
+/// in words alone, so what the disk said is asked for first.
+fn write_error(failure: &WriteFailure, path: &Path) -> impl FnOnce(ParquetError) -> LakeError {
+    let error = failure.error();
+    move |source| match error {
+        Some(error) => LakeError::io("write", path)(error),
+        None => LakeError::Parquet { path: path.to_owned(), source },
+    }
+}
+
+/// A file whose digests are computed as it is written.
+#[derive(Debug)]
+struct HashedFile {
+    file: DiskFile,
+    hasher: ContentHasher,
+}
+
+impl io::Write for HashedFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(buffer)?;
+        self.hasher.update(&buffer[..written]);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}

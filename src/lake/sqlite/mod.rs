@@ -1,0 +1,455 @@
+//! `hot.sqlite`: how the database is opened, read and written.
+
+mod content;
+pub(crate) mod wal;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+
+use super::disk::{Disk, Operation};
+use super::error::LakeError;
+use super::identity::{self, Identity};
+use super::ids::SnapshotId;
+use super::table::Table;
+
+/// The name of the database in the lake.
+pub(crate) const FILE_NAME: &str = "hot.sqlite";
+
+/// The migrations, in order. The database's `user_version` says how many of them it has had.
+const MIGRATIONS: [&str; 1] = [include_str!("../../../schema/sqlite/0001_first.sql")];
+
+/// How long a connection waits for another one's lock. Locks are held for a checkpoint at most.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long the emptying of `SQLite`'s log waits for readers.
+const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// A connection to the database.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    connection: Connection,
+    path: PathBuf,
+    /// Holds the copy that is read where the lake's own folder cannot be.
+    _copy: Option<tempfile::TempDir>,
+}
+
+impl Catalog {
+    /// Makes the database of a new lake, without a snapshot. The caller holds the lake's lock.
+    pub(crate) fn create(lake: &Path, identity: &Identity, disk: &Disk) -> Result<Self, LakeError> {
+        Self::open_and_migrate(lake.join(FILE_NAME), lake, identity, disk)
+    }
+
+    /// Makes a database for a lake at another place, to be moved to its own.
+    pub(crate) fn create_at(
+        path: PathBuf,
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
+        Self::open_and_migrate(path, lake, identity, disk)
+    }
+
+    /// Makes all snapshots to come get numbers above this one.
+    pub(crate) fn begin_snapshots_after(
+        &mut self,
+        newest: SnapshotId,
+        disk: &Disk,
+    ) -> Result<(), LakeError> {
+        let path = self.path.clone();
+        let transaction = self.write()?;
+        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('snapshots', ?1)";
+        transaction.execute(sql, [newest.0]).map_err(LakeError::sqlite(&path))?;
+        Self::commit(transaction, &path, disk)
+    }
+
+    /// Opens the one connection that writes, and brings the database to this version. The caller
+    /// holds the lake's lock.
+    ///
+    /// A database that is gone is not made again: without its manifest, every segment of the lake
+    /// would count as left over.
+    pub(crate) fn open_for_writing(
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
+        let path = existing(lake)?;
+        wal::demand_whole(&log_path(&path), disk)?;
+        let connection = open_shared(&path).map_err(LakeError::sqlite(&path))?;
+        demand_content(&connection, &path)?;
+        // SQLite would write over a page that a damaged list calls free.
+        if let Some(damage) = damage(&connection).map_err(LakeError::sqlite(&path))? {
+            return Err(LakeError::corrupt(&path, damage));
+        }
+        drop(connection);
+        let catalog = Self::open_and_migrate(path, lake, identity, disk)?;
+        catalog.truncate_log()?;
+        Ok(catalog)
+    }
+
+    /// Empties `SQLite`'s log: a power cut may have left a broken end in it, and a second one on top
+    /// would look like damage. Readers may keep the log from being emptied; then it stays as it is.
+    fn truncate_log(&self) -> Result<(), LakeError> {
+        let truncate = || {
+            self.connection.busy_timeout(TRUNCATE_TIMEOUT)?;
+            self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            self.connection.busy_timeout(BUSY_TIMEOUT)
+        };
+        truncate().map_err(self.error())
+    }
+
+    fn open_and_migrate(
+        path: PathBuf,
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
+        let mut connection = Connection::open(&path).map_err(LakeError::sqlite(&path))?;
+        prepare_for_writing(&connection).map_err(LakeError::sqlite(&path))?;
+        migrate(&mut connection, &path, identity, disk)?;
+        let catalog = Self { connection, path, _copy: None };
+        catalog.demand(lake, identity)?;
+        Ok(catalog)
+    }
+
+    /// Opens a connection that only reads. It sees everything that was committed before each of its
+    /// transactions, and never waits for the writer.
+    ///
+    /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
+    /// write-ahead log share. Then nobody on this machine writes either, and the database is read
+    /// as it stands, or from a copy where a log is left beside it.
+    pub(crate) fn open_for_reading(
+        lake: &Path,
+        identity: &Identity,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
+        let path = existing(lake)?;
+        wal::demand_whole(&log_path(&path), disk)?;
+        let catalog = match open_shared(&path) {
+            Ok(connection) => Self { connection, path, _copy: None },
+            Err(error) if is_denied(&error) => Self::open_unshared(path, error, disk)?,
+            Err(error) => return Err(LakeError::sqlite(&path)(error)),
+        };
+        catalog.demand(lake, identity)?;
+        Ok(catalog)
+    }
+
+    fn open_unshared(
+        path: PathBuf,
+        error: rusqlite::Error,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
+        let log = log_path(&path);
+        if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
+            // The first error says more than that of this last try.
+            let connection =
+                open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
+            return Ok(Self { connection, path, _copy: None });
+        }
+        let (copy, target) = copied(&path, Some(&log), disk)?;
+        let connection = open_shared(&target).map_err(LakeError::sqlite(&path))?;
+        Ok(Self { connection, path, _copy: Some(copy) })
+    }
+
+    /// Opens a copy of a database that may be damaged, and of its log where there is one, to take
+    /// over what can still be read. Nothing is demanded of it, and nothing but
+    /// [`is_vouched_for`](Self::is_vouched_for) tells whether what it says was written. `SQLite`
+    /// reads the log up to the first frame that is not what was written, so the copy is as it was
+    /// after some transaction. The original stays as it is.
+    pub(crate) fn open_for_salvage(
+        path: PathBuf,
+        log: Option<&Path>,
+        disk: &Disk,
+    ) -> Result<Self, LakeError> {
+        let (copy, target) = copied(&path, log, disk)?;
+        let open = || {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+            let connection = Connection::open_with_flags(&target, flags)?;
+            // A definition that cannot be parsed then costs its own table alone.
+            connection.pragma_update(None, "writable_schema", true)?;
+            user_version(&connection)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(LakeError::sqlite(&path))?;
+        Ok(Self { connection, path, _copy: Some(copy) })
+    }
+
+    /// Says whether the tables are what was written, of a database that was opened in spite of
+    /// damage.
+    pub(crate) fn is_vouched_for(&self) -> bool {
+        content::is_intact(&self.connection).unwrap_or(false)
+    }
+
+    /// Refuses a database of another version, or of another lake.
+    fn demand(&self, lake: &Path, identity: &Identity) -> Result<(), LakeError> {
+        demand_content(&self.connection, &self.path)?;
+        let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
+        let found = user_version(&self.connection).map_err(self.error())?;
+        if found != known {
+            return Err(LakeError::Format { path: lake.to_owned(), found, known });
+        }
+        let transaction = self.read()?;
+        if !content::is_intact(&transaction).map_err(self.error())? {
+            return Err(LakeError::corrupt(&self.path, "its tables are not what was written"));
+        }
+        // After that: else damage here would be blamed on the file beside it.
+        let digest: String = transaction
+            .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
+            .map_err(self.error())?;
+        if digest == identity.digest() {
+            return Ok(());
+        }
+        let path = lake.join(identity::FILE_NAME);
+        Err(LakeError::corrupt(&path, "it is not the one that this lake was made with"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn error(&self) -> impl FnOnce(rusqlite::Error) -> LakeError {
+        LakeError::sqlite(&self.path)
+    }
+
+    /// Begins a transaction that writes.
+    pub(crate) fn write(&mut self) -> Result<Transaction<'_>, LakeError> {
+        let path = &self.path;
+        Transaction::new(&mut self.connection, TransactionBehavior::Immediate)
+            .map_err(LakeError::sqlite(path))
+    }
+
+    /// Begins a transaction that reads: all that is read in it is of one moment.
+    pub(crate) fn read(&self) -> Result<Transaction<'_>, LakeError> {
+        self.connection.unchecked_transaction().map_err(self.error())
+    }
+
+    /// Reads within one transaction.
+    pub(crate) fn reading<T>(
+        &self,
+        read: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, LakeError> {
+        let transaction = self.read()?;
+        read(&transaction).map_err(self.error())
+    }
+
+    /// Commits: after `Ok` the transaction is durable. After `Err` nothing of it is there, but where
+    /// the disk failed to sync: then it may be there or not, and opening the database again tells.
+    pub(crate) fn commit(
+        transaction: Transaction<'_>,
+        path: &Path,
+        disk: &Disk,
+    ) -> Result<(), LakeError> {
+        content::keep(&transaction).map_err(LakeError::sqlite(path))?;
+        disk.ask(Operation::Commit(path)).map_err(LakeError::io("commit to", path))?;
+        transaction.commit().map_err(LakeError::sqlite(path))
+    }
+
+    /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs
+    /// the old pages: damage to the log then cannot take back what segments are there.
+    pub(crate) fn checkpoint(&self) -> Result<(), LakeError> {
+        let sql = "PRAGMA wal_checkpoint(PASSIVE)";
+        self.connection.query_row(sql, [], |_| Ok(())).map_err(self.error())
+    }
+
+    /// Gives pages that no frame needs any more back to the file system.
+    pub(crate) fn shrink(&self) -> Result<(), LakeError> {
+        let mut statement =
+            self.connection.prepare("PRAGMA incremental_vacuum").map_err(self.error())?;
+        let mut rows = statement.query([]).map_err(self.error())?;
+        while rows.next().map_err(self.error())?.is_some() {}
+        Ok(())
+    }
+}
+
+fn existing(lake: &Path) -> Result<PathBuf, LakeError> {
+    let path = lake.join(FILE_NAME);
+    if path.is_file() { Ok(path) } else { Err(LakeError::corrupt(&path, "it is missing")) }
+}
+
+fn demand_content(connection: &Connection, path: &Path) -> Result<(), LakeError> {
+    match user_version(connection).map_err(LakeError::sqlite(path))? {
+        0 => Err(LakeError::corrupt(path, "it is empty")),
+        _ => Ok(()),
+    }
+}
+
+/// Copies a database, and its log, to a folder of their own.
+fn copied(
+    path: &Path,
+    log: Option<&Path>,
+    disk: &Disk,
+) -> Result<(tempfile::TempDir, PathBuf), LakeError> {
+    let copy = tempfile::tempdir().map_err(LakeError::io("make a folder for a copy of", path))?;
+    let target = copy.path().join(FILE_NAME);
+    disk.copy(path, &target).map_err(LakeError::io("copy", path))?;
+    if let Some(log) = log {
+        disk.copy(log, &log_path(&target)).map_err(LakeError::io("copy", log))?;
+    }
+    Ok((copy, target))
+}
+
+/// Where `SQLite` keeps its log.
+pub(crate) fn log_path(database: &Path) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push("-wal");
+    path.into()
+}
+
+fn is_denied(error: &rusqlite::Error) -> bool {
+    use rusqlite::ErrorCode::{CannotOpen, PermissionDenied, ReadOnly};
+    matches!(error.sqlite_error_code(), Some(CannotOpen | PermissionDenied | ReadOnly))
+}
+
+fn open_shared(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    user_version(&connection)?;
+    Ok(connection)
+}
+
+fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let text = path.to_str().ok_or_else(|| rusqlite::Error::InvalidPath(path.clone()))?;
+    let text = text.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(format!("file://{text}?immutable=1"), flags)?;
+    user_version(&connection)?;
+    Ok(connection)
+}
+
+/// FULL: a commit is on the disk before it returns. Large pages: frames are blobs. The log is
+/// brought home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
+fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.pragma_update(None, "page_size", signed(wal::PAGE_BYTES as u64))?;
+    connection.execute_batch(
+        "PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = WAL;
+         PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1024;
+         PRAGMA journal_size_limit = 67108864; PRAGMA cache_size = -16384;",
+    )
+}
+
+fn user_version(connection: &Connection) -> rusqlite::Result<u32> {
+    connection.query_row("PRAGMA user_version", [], |row| row.get(0))
+}
+
+fn migrate(
+    connection: &mut Connection,
+    path: &Path,
+    identity: &Identity,
+    disk: &Disk,
+) -> Result<(), LakeError> {
+    let version = user_version(connection).map_err(LakeError::sqlite(path))?;
+    for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
+        let transaction = connection.transaction().map_err(LakeError::sqlite(path))?;
+        let apply = || {
+            transaction.execute_batch(migration)?;
+            transaction.pragma_update(None, "user_version", number)?;
+            if number == 1 {
+                let row = params![identity.format_version, identity.digest()];
+                transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
+            }
+            Ok(())
+        };
+        apply().map_err(LakeError::sqlite(path))?;
+        Catalog::commit(transaction, path, disk)?;
+    }
+    Ok(())
+}
+
+/// What `SQLite` itself finds wrong with the database, its indexes included.
+pub(crate) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let verdict: String =
+        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
+    // A line that names the database comes before what is wrong.
+    Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
+}
+
+/// Says whether a database holds nothing yet, as the creation of a lake leaves it.
+pub(crate) fn is_unused(path: &Path) -> Result<bool, LakeError> {
+    let unused = || {
+        let connection = open_shared(path)?;
+        if user_version(&connection)? == 0 {
+            return Ok(0);
+        }
+        let sql = "SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM segments)
+                   + (SELECT count(*) FROM runs)";
+        connection.query_row(sql, [], |row| count(row, 0))
+    };
+    unused().map(|rows: u64| rows == 0).map_err(LakeError::sqlite(path))
+}
+
+/// `SQLite` has signed numbers only.
+pub(crate) fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    let number: i64 = row.get(column)?;
+    u64::try_from(number).ok().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
+}
+
+pub(crate) fn signed(count: u64) -> i64 {
+    i64::try_from(count).expect("counts stay far below 2^63")
+}
+
+pub(crate) fn table(name: &str) -> rusqlite::Result<Table> {
+    Table::from_name(name).ok_or_else(|| {
+        let unknown = format!("there is no table called {name}");
+        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lake::catalog::runs;
+    use crate::lake::identity::tests::identity;
+    use crate::lake::rows::RunRow;
+
+    fn runs_at(path: &Path, connection: &Connection) -> Vec<RunRow> {
+        runs(connection).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    #[test]
+    fn a_database_that_cannot_be_shared_is_read_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = folder.path().join("a ?#%25 lake");
+        std::fs::create_dir(&lake).unwrap();
+        Catalog::create(&lake, &identity(), &Disk::default()).unwrap();
+        let mut writer = Catalog::open_for_writing(&lake, &identity(), &Disk::default()).unwrap();
+        let transaction = writer.write().unwrap();
+        transaction
+            .execute("INSERT INTO runs (uid, arguments, started_at_ms) VALUES ('', '', 0)", [])
+            .unwrap();
+        transaction.commit().unwrap();
+
+        // With a log beside it: from a copy, log included.
+        let path = lake.join(FILE_NAME);
+        assert!(log_path(&path).exists());
+        let copied =
+            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
+                .unwrap();
+        assert_eq!(runs_at(&path, &copied.connection).len(), 1);
+        // Without: as it stands.
+        drop(writer);
+        assert!(!log_path(&path).exists());
+        let immutable =
+            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
+                .unwrap();
+        assert_eq!(runs_at(&path, &immutable.connection).len(), 1);
+    }
+
+    #[test]
+    fn a_database_of_another_version_or_lake_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        Catalog::create(folder.path(), &identity(), &Disk::default()).unwrap();
+        let mut other = identity();
+        other.compiler.push('x');
+        let error = Catalog::open_for_reading(folder.path(), &other, &Disk::default()).unwrap_err();
+        assert!(matches!(error, LakeError::Corrupt { .. }), "{error}");
+
+        let path = folder.path().join(FILE_NAME);
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        let error =
+            Catalog::open_for_reading(folder.path(), &identity(), &Disk::default()).unwrap_err();
+        assert!(matches!(error, LakeError::Format { found: 99, .. }), "{error}");
+    }
+}

@@ -1,0 +1,194 @@
+//! The log that `SQLite` keeps beside the database. `SQLite` reads it up to the first frame that is
+//! not what was written, as it must after a power cut, and forgets the rest. Where more was
+//! committed after that frame, no power cut did it: whole transactions that were acknowledged would
+//! be gone without a word.
+
+use std::io;
+use std::path::Path;
+
+use crate::lake::disk::{Disk, DiskReader};
+use crate::lake::error::LakeError;
+
+/// Bytes of a page of the database.
+pub(crate) const PAGE_BYTES: usize = 16_384;
+const HEADER_BYTES: usize = 32;
+const FRAME_HEADER_BYTES: usize = 24;
+const MAGIC: u32 = 0x377f_0682;
+const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
+/// Frames that are read at once: a log has a thousand.
+const FRAMES_AT_ONCE: usize = 16;
+/// How often a log that looks damaged is read: a writer may be at work on it.
+const TRIES: usize = 4;
+
+/// Refuses a log that was damaged before its last transaction. Damage in the last transaction looks
+/// as what a power cut leaves of one that was never acknowledged.
+pub(crate) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), LakeError> {
+    let mut found = None;
+    for _ in 0..TRIES {
+        let look = |file: DiskReader| damage(|buffer, at| file.read_at(buffer, at));
+        let place = match disk.open(log).and_then(look) {
+            Ok(place) => place,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(LakeError::io("read", log)(error)),
+        };
+        match (place, found) {
+            (None, _) => return Ok(()),
+            (Some(place), Some(before)) if place == before => {
+                let what =
+                    format!("its transactions from byte {place} on are not what was written");
+                return Err(LakeError::corrupt(log, what));
+            }
+            _ => found = place,
+        }
+    }
+    // It never looked twice the same: somebody writes to it.
+    Ok(())
+}
+
+/// Where the first frame lies that is not what was written, if a transaction begins after the end
+/// of its own. `read` fills a buffer from a place in the log, as far as the log goes.
+fn damage(mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>) -> io::Result<Option<usize>> {
+    let mut header = [0; HEADER_BYTES];
+    if read(&mut header, 0)? < HEADER_BYTES {
+        return Ok(None);
+    }
+    let mut at = HEADER_BYTES as u64;
+    let mut buffer = vec![0; FRAMES_AT_ONCE * FRAME_BYTES];
+    let mut frames: Option<Frames> = None;
+    loop {
+        let length = read(&mut buffer, at)?;
+        let mut whole = buffer[..length].chunks_exact(FRAME_BYTES);
+        if frames.is_none() {
+            frames = whole.clone().next().and_then(|first| Frames::after(&header, first));
+        }
+        let Some(frames) = &mut frames else { return Ok(None) };
+        if let Some(place) = whole.find_map(|frame| frames.next(frame)) {
+            return Ok(Some(place));
+        }
+        if length < buffer.len() {
+            return Ok(None);
+        }
+        at += length as u64;
+    }
+}
+
+/// The frames of a log so far.
+struct Frames {
+    /// What those of this log carry; what follows them may be left of an older one.
+    salt: [u8; 8],
+    is_big: bool,
+    /// The checksum of the last one.
+    sum: (u32, u32),
+    count: usize,
+    /// Where the first one lies that is not what was written.
+    first: Option<usize>,
+    /// Whether the transaction with that one has ended.
+    is_over: bool,
+}
+
+impl Frames {
+    /// Begins after a header, with a look at the first frame. None where they belong to different
+    /// logs.
+    fn after(header: &[u8; HEADER_BYTES], frame: &[u8]) -> Option<Self> {
+        let is_big = word(header, 0) == MAGIC | 1;
+        let is_sound = sum((0, 0), &header[..24], is_big) == pair(header, 24, true);
+        let salt = if is_sound { &header[16..24] } else { &frame[8..16] };
+        // A header that a new log had when the power went is followed by frames of the old log.
+        let alike = salt.iter().zip(&header[16..24]).filter(|(one, other)| one == other).count();
+        (alike >= salt.len() / 2).then(|| Self {
+            salt: salt.try_into().expect("eight bytes"),
+            is_big,
+            sum: pair(header, 24, true),
+            count: 0,
+            first: (!is_sound).then_some(0),
+            is_over: false,
+        })
+    }
+
+    /// Looks at the next frame; where the damage lies, once it is certain.
+    fn next(&mut self, frame: &[u8]) -> Option<usize> {
+        let of_this_log = frame[8..16] == self.salt;
+        let is_sound = of_this_log && {
+            let head = sum(self.sum, &frame[..8], self.is_big);
+            sum(head, &frame[FRAME_HEADER_BYTES..], self.is_big) == pair(frame, 16, true)
+        };
+        match self.first {
+            Some(place) if self.is_over && is_sound => return Some(place),
+            None if !is_sound => self.first = Some(HEADER_BYTES + self.count * FRAME_BYTES),
+            _ => {}
+        }
+        // Every frame but the last of a transaction has a zero there.
+        self.is_over |= self.first.is_some() && of_this_log && word(frame, 4) != 0;
+        self.sum = pair(frame, 16, true);
+        self.count += 1;
+        None
+    }
+}
+
+/// `SQLite`'s checksum of a list of words, going on from one of what came before.
+fn sum(before: (u32, u32), content: &[u8], is_big: bool) -> (u32, u32) {
+    content.chunks_exact(8).fold(before, |(one, other), words| {
+        let (left, right) = pair(words, 0, is_big);
+        let one = one.wrapping_add(left).wrapping_add(other);
+        (one, other.wrapping_add(right).wrapping_add(one))
+    })
+}
+
+/// Numbers are big-endian, but for those that a sum is made of.
+fn word(content: &[u8], at: usize) -> u32 {
+    pair(content, at, true).0
+}
+
+fn pair(content: &[u8], at: usize, is_big: bool) -> (u32, u32) {
+    let word = |at: usize| {
+        let bytes = content[at..at + 4].try_into().expect("four bytes");
+        let word = u32::from_le_bytes(bytes);
+        if is_big { word.swap_bytes() } else { word }
+    };
+    (word(at), word(at + 4))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flipped_bit_before_the_last_transaction_is_damage_and_a_lost_end_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("some.sqlite");
+        let connection = rusqlite::Connection::open(&path).unwrap();
+        let sql = "PRAGMA page_size = 16384; PRAGMA journal_mode = WAL; CREATE TABLE t (x)";
+        connection.execute_batch(sql).unwrap();
+        for _ in 0..5 {
+            connection.execute("INSERT INTO t VALUES (randomblob(40000))", []).unwrap();
+        }
+        let log = folder.path().join("some.sqlite-wal");
+        let content = std::fs::read(&log).unwrap();
+        let damage = |content: &[u8]| {
+            let read = |buffer: &mut [u8], at| {
+                let rest = content.get(usize::try_from(at).unwrap()..).unwrap_or_default();
+                let length = rest.len().min(buffer.len());
+                buffer[..length].copy_from_slice(&rest[..length]);
+                Ok(length)
+            };
+            damage(read).unwrap()
+        };
+        let frames = (content.len() - HEADER_BYTES) / FRAME_BYTES;
+        assert_eq!((content.len() - HEADER_BYTES) % FRAME_BYTES, 0);
+        assert_eq!(damage(&content), None);
+        for frame in 0..=frames {
+            assert_eq!(damage(&content[..HEADER_BYTES + frame * FRAME_BYTES]), None);
+        }
+        let mut found = 0;
+        for place in (0..content.len()).step_by(997).chain(0..HEADER_BYTES) {
+            let mut changed = content.clone();
+            changed[place] ^= 0x10;
+            let place = place.saturating_sub(HEADER_BYTES) / FRAME_BYTES;
+            let at = damage(&changed);
+            // The last transaction is a handful of frames.
+            assert!(at.is_some() || place + 6 > frames, "a bit in frame {place} of {frames}");
+            found += usize::from(at.is_some());
+        }
+        assert!(found > 50);
+    }
+}

@@ -1,0 +1,272 @@
+//! The tables and their columns, as `schema/tables.json` lists them.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use serde::Deserialize;
+
+use super::identity::Identity;
+use super::ids::FORMAT_VERSION;
+use crate::model::StateId;
+
+/// A table of the lake.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// The programs.
+    Benchmarks,
+    /// Episodes that are over.
+    Episodes,
+    /// Positions in episodes.
+    Steps,
+    /// What was observed in each state.
+    Observations,
+    /// The program in each state.
+    Ir,
+    /// Each (state, action) and what it led to. Derived.
+    StateTransitions,
+    /// (State, action) pairs with more than one result. Derived.
+    Conflicts,
+    /// (State, action) pairs on which the compiler failed. Derived.
+    Failures,
+}
+
+impl Table {
+    /// All of them, in the order of the data's way.
+    pub const ALL: [Self; 8] = [
+        Self::Benchmarks,
+        Self::Episodes,
+        Self::Steps,
+        Self::Observations,
+        Self::Ir,
+        Self::StateTransitions,
+        Self::Conflicts,
+        Self::Failures,
+    ];
+
+    /// Its name in SQL and on disk.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Benchmarks => "benchmarks",
+            Self::Episodes => "episodes",
+            Self::Steps => "steps",
+            Self::Observations => "observations",
+            Self::Ir => "ir",
+            Self::StateTransitions => "state_transitions",
+            Self::Conflicts => "conflicts",
+            Self::Failures => "failures",
+        }
+    }
+
+    /// The table called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|table| table.name() == name)
+    }
+
+    /// True when it is made from other tables, and made anew by every dedup.
+    pub fn is_derived(self) -> bool {
+        self.spec().derived
+    }
+
+    /// One line: what a row is.
+    pub fn doc(self) -> &'static str {
+        &self.spec().doc
+    }
+
+    /// The columns that name a row, in the order by which segments are sorted.
+    pub fn key(self) -> &'static [String] {
+        &self.spec().key
+    }
+
+    /// The columns as they are written down, with those that depend on the lake as patterns.
+    pub fn columns(self) -> &'static [Column] {
+        &self.spec().columns
+    }
+
+    /// Rows in a row group of a segment.
+    pub(crate) fn row_group_rows(self) -> usize {
+        self.spec().row_group_rows
+    }
+
+    fn spec(self) -> &'static TableSpec {
+        &SPECS.tables[self as usize]
+    }
+
+    /// The columns in a lake of this identity.
+    pub fn schema(self, identity: &Identity) -> SchemaRef {
+        let fields = self.columns().iter().flat_map(|column| column.fields(identity));
+        Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A column, or a pattern that stands for one column for each space of the lake.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// The name; in a pattern `{}` stands for the name of the space.
+    pub name: String,
+    /// The kind of its values.
+    #[serde(rename = "type")]
+    pub kind: ColumnType,
+    /// Whether a value can be missing.
+    pub nullable: bool,
+    /// One line: what it means.
+    pub doc: String,
+    /// What there is one such column for.
+    pub each: Option<Each>,
+}
+
+/// The kind of a column's values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ColumnType {
+    /// True or false.
+    Boolean,
+    /// A 16-bit signed integer.
+    Int16,
+    /// A 32-bit signed integer.
+    Int32,
+    /// A 64-bit signed integer.
+    Int64,
+    /// A 64-bit float.
+    Float64,
+    /// Text.
+    Text,
+    /// Text out of few: kept as a dictionary.
+    Symbol,
+    /// Bytes.
+    Binary,
+    /// 20 bytes.
+    StateId,
+    /// 20 bytes: the SHA-1 of others.
+    Sha1,
+    /// `Int64`, or a list of as many `Int32` as the space has features.
+    Observation,
+}
+
+/// What a pattern of columns is repeated for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Each {
+    /// Each baseline that the lake keeps.
+    Baseline,
+    /// Each observation space that is recorded.
+    Observation,
+    /// Each reward space that is recorded.
+    Reward,
+}
+
+impl Column {
+    fn fields(&self, identity: &Identity) -> Vec<Field> {
+        let field = |name: &str, width| {
+            Field::new(self.name.replace("{}", name), self.kind.arrow(width), self.nullable)
+        };
+        match self.each {
+            None => vec![Field::new(&self.name, self.kind.arrow(None), self.nullable)],
+            Some(Each::Baseline) => {
+                identity.baselines.iter().map(|name| field(name, None)).collect()
+            }
+            Some(Each::Reward) => identity.rewards.iter().map(|name| field(name, None)).collect(),
+            Some(Each::Observation) => {
+                identity.observations.iter().map(|space| field(&space.name, space.width)).collect()
+            }
+        }
+    }
+}
+
+impl ColumnType {
+    fn arrow(self, width: Option<u32>) -> DataType {
+        match (self, width) {
+            (Self::Boolean, _) => DataType::Boolean,
+            (Self::Int16, _) => DataType::Int16,
+            (Self::Int32, _) => DataType::Int32,
+            (Self::Int64, _) | (Self::Observation, None) => DataType::Int64,
+            (Self::Float64, _) => DataType::Float64,
+            (Self::Text, _) => DataType::Utf8,
+            (Self::Symbol, _) => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
+            (Self::Binary, _) => DataType::Binary,
+            (Self::StateId, _) => DataType::FixedSizeBinary(STATE_ID_LEN),
+            (Self::Sha1, _) => DataType::FixedSizeBinary(SHA1_LEN),
+            (Self::Observation, Some(width)) => {
+                let width = i32::try_from(width).expect("a vector has fewer than 2^31 features");
+                DataType::FixedSizeList(Arc::new(vector_item()), width)
+            }
+        }
+    }
+}
+
+/// Bytes of a state id, as Arrow counts them.
+pub(crate) const STATE_ID_LEN: i32 = {
+    assert!(StateId::LEN == 20, "the format is written down for ids of 20 bytes");
+    20
+};
+
+/// Bytes of a SHA-1, as Arrow counts them.
+pub(crate) const SHA1_LEN: i32 = 20;
+
+/// The items of a vector column, named as Parquet's list type wants it.
+pub(crate) fn vector_item() -> Field {
+    Field::new("element", DataType::Int32, false)
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableSpecs {
+    format_version: u32,
+    tables: Vec<TableSpec>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TableSpec {
+    name: String,
+    doc: String,
+    derived: bool,
+    key: Vec<String>,
+    row_group_rows: usize,
+    columns: Vec<Column>,
+}
+
+static SPECS: LazyLock<TableSpecs> = LazyLock::new(|| {
+    let specs: TableSpecs = serde_json::from_str(include_str!("../../schema/tables.json"))
+        .expect("schema/tables.json is part of the program");
+    assert_eq!(specs.format_version, FORMAT_VERSION, "schema/tables.json has another version");
+    let names = specs.tables.iter().map(|table| table.name.as_str());
+    assert!(names.eq(Table::ALL.map(Table::name)), "schema/tables.json lists other tables");
+    specs
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lake::identity::tests::identity;
+
+    #[test]
+    fn every_key_is_a_column() {
+        for table in Table::ALL {
+            let schema = table.schema(&identity());
+            assert!(table.key().iter().all(|key| schema.field_with_name(key).is_ok()), "{table}");
+            assert_eq!(Table::from_name(table.name()), Some(table));
+            assert!(!table.doc().is_empty());
+        }
+    }
+
+    #[test]
+    fn patterns_become_one_column_for_each_space() {
+        let schema = Table::Steps.schema(&identity());
+        assert!(schema.field_with_name("reward_Cost").is_ok());
+        let schema = Table::Observations.schema(&identity());
+        assert_eq!(schema.field_with_name("Size").unwrap().data_type(), &DataType::Int64);
+        let vector = schema.field_with_name("Counts").unwrap();
+        assert!(matches!(vector.data_type(), DataType::FixedSizeList(_, 3)));
+        assert!(Table::Benchmarks.schema(&identity()).field_with_name("CostO0").is_ok());
+    }
+}

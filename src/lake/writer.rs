@@ -1,0 +1,389 @@
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::{AsArray as _, BooleanArray, StringArray};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Int32Type, Int64Type};
+use rusqlite::params;
+
+use super::catalog::{self, random_uid};
+use super::decode::{known_benchmarks, state_ids};
+use super::edit;
+use super::error::LakeError;
+use super::frame::Frame;
+use super::handle::Lake;
+use super::hot::{self, HotBatch};
+use super::identity::Identity;
+use super::lock::{Lock, Right};
+use super::manifest;
+use super::retired;
+use super::rows::{Known, Rows, RunRow};
+use super::scan::ScanColumns;
+use super::seal::{Prepared, SealReport, Sealer};
+use super::sqlite::Catalog;
+use super::table::Table;
+use crate::model::{EpisodeId, RunId};
+
+/// New bytes in the hot log after which a seal is worth its file.
+const SEAL_BYTES: u64 = 64 << 20;
+
+/// The right to write to a lake, and the one connection that does. Dropping it gives the right
+/// back.
+///
+/// Every call is one transaction: after an `Err` the lake is as before, and the writer can go on.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) lake: Lake,
+    pub(crate) catalog: Catalog,
+    lock: Arc<Lock>,
+    hot_bytes: u64,
+    /// What the last seal had to leave.
+    left_bytes: u64,
+}
+
+impl Lake {
+    /// Takes the right to write, brings the hot log to this version, and removes what a crash left
+    /// of recorded tables.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Busy`] when another writer has it, [`LakeError::ReadOnly`].
+    pub fn writer(&self) -> Result<Writer, LakeError> {
+        Writer::open(self)
+    }
+}
+
+impl Writer {
+    pub(crate) fn open(lake: &Lake) -> Result<Self, LakeError> {
+        let lock = Arc::new(Lock::take(&lake.path, Right::Write)?);
+        let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
+        let mut writer = Self { lake: lake.clone(), catalog, lock, hot_bytes: 0, left_bytes: 0 };
+        writer.recover()?;
+        writer.hot_bytes = writer.catalog.reading(catalog::hot_bytes)?;
+        Ok(writer)
+    }
+
+    /// The lake.
+    pub fn lake(&self) -> &Lake {
+        &self.lake
+    }
+
+    /// Removes the files that a crash left. Those of the derived tables are left to whoever
+    /// maintains the lake, who may be writing some at this moment.
+    fn recover(&mut self) -> Result<(), LakeError> {
+        let lake = &self.lake.path;
+        let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
+        let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
+        retired::remove_orphans(lake, &self.lake.disk, recorded, &keep).map(drop)
+    }
+
+    /// What the lake is a lake of.
+    pub fn identity(&self) -> &Identity {
+        &self.lake.identity
+    }
+
+    /// Begins a run. `arguments` is what identifies it, in the caller's own form. It gets a random
+    /// name besides, by which lakes that are merged tell runs apart.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does.
+    pub fn begin_run(&mut self, arguments: &str, started_at_ms: i64) -> Result<RunId, LakeError> {
+        let path = self.log();
+        let uid = random_uid()?;
+        let transaction = self.catalog.write()?;
+        let sql = "INSERT INTO runs (uid, arguments, started_at_ms) VALUES (?1, ?2, ?3)
+                   RETURNING run_id";
+        let id = transaction
+            .query_row(sql, params![uid, arguments, started_at_ms], |row| row.get(0))
+            .map_err(LakeError::sqlite(&path))?;
+        Catalog::commit(transaction, &path, &self.lake.disk)?;
+        Ok(RunId(id))
+    }
+
+    /// Says that a run did all that it was asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does.
+    pub fn finish_run(&mut self, run: RunId) -> Result<(), LakeError> {
+        let path = self.log();
+        let transaction = self.catalog.write()?;
+        let sql = "UPDATE runs SET finished = 1 WHERE run_id = ?1";
+        transaction.execute(sql, [run.0]).map_err(LakeError::sqlite(&path))?;
+        Catalog::commit(transaction, &path, &self.lake.disk)
+    }
+
+    /// Says that so many more windows of a run's steps failed in one worker process, and not in a
+    /// fresh one.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does.
+    pub fn add_repeated_windows(&mut self, run: RunId, more: u32) -> Result<(), LakeError> {
+        if more == 0 {
+            return Ok(());
+        }
+        let path = self.log();
+        let transaction = self.catalog.write()?;
+        let sql = "UPDATE runs SET repeated_windows = repeated_windows + ?2 WHERE run_id = ?1";
+        transaction
+            .execute(sql, [run.0.into(), i64::from(more)])
+            .map_err(LakeError::sqlite(&path))?;
+        Catalog::commit(transaction, &path, &self.lake.disk)
+    }
+
+    /// The runs, in the order in which they were begun.
+    ///
+    /// # Errors
+    ///
+    /// When the hot log cannot be read.
+    pub fn runs(&self) -> Result<Vec<RunRow>, LakeError> {
+        self.catalog.reading(catalog::runs)
+    }
+
+    /// Appends rows in one durable transaction: after `Ok` they survive a power cut, after `Err`
+    /// none of them is there. See [`Rows`] for what has to come with what.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`]: once there is room, the same call works.
+    ///
+    /// # Panics
+    ///
+    /// When a row has another number or kind of values than the lake has columns for.
+    pub fn append(&mut self, rows: &Rows) -> Result<(), LakeError> {
+        let batches = self.lake.schemas.encode(rows);
+        let frames =
+            batches.iter().map(|(table, batch)| Frame::encode(*table, batch)).collect::<Vec<_>>();
+        if frames.is_empty() {
+            return Ok(());
+        }
+        let wanted = frames.iter().map(|frame| frame.body.len() as u64).sum();
+        self.append_frames(&frames).map_err(|error| error.wanting(wanted))?;
+        self.hot_bytes += frames.iter().map(|frame| frame.bytes).sum::<u64>();
+        Ok(())
+    }
+
+    fn append_frames(&mut self, frames: &[Frame]) -> Result<(), LakeError> {
+        let path = self.log();
+        let transaction = self.catalog.write()?;
+        for frame in frames {
+            catalog::insert_frame(&transaction, frame).map_err(LakeError::sqlite(&path))?;
+        }
+        Catalog::commit(transaction, &path, &self.lake.disk)
+    }
+
+    /// Bytes that the rows of the hot log take in memory: what a snapshot and a seal need. On disk
+    /// they are compressed.
+    pub fn hot_bytes(&self) -> u64 {
+        self.hot_bytes
+    }
+
+    /// True when enough was appended since the last seal to make another one worth its files.
+    pub fn seal_is_due(&self) -> bool {
+        self.hot_bytes >= self.left_bytes + SEAL_BYTES
+    }
+
+    /// Moves everything that is closed into segments: [`Sealer::prepare`] and
+    /// [`publish`](Self::publish) in one call, and gives the room in the hot log back.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does. The rows are then still in the hot log.
+    pub fn seal(&mut self) -> Result<SealReport, LakeError> {
+        let prepared = self.sealer().prepare()?;
+        let report = self.publish(prepared)?;
+        self.catalog.shrink()?;
+        Ok(report)
+    }
+
+    /// What another thread needs to prepare a seal while this writer goes on appending. It holds on
+    /// to the right to write: give it back by dropping it.
+    pub fn sealer(&self) -> Sealer {
+        Sealer::new(self.lake.clone(), Arc::clone(&self.lock))
+    }
+
+    /// Makes a preparation part of the lake in one short transaction: the manifest lists its
+    /// segments in a snapshot of their own, the frames that they hold are gone, and what those
+    /// frames held besides is back in the log.
+    ///
+    /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open),
+    /// another publish), it is thrown away and made again.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does. The rows are then still in the hot log.
+    pub fn publish(&mut self, prepared: Prepared) -> Result<SealReport, LakeError> {
+        let mut prepared = prepared;
+        loop {
+            match edit::apply(&mut self.catalog, &self.lake, &prepared.edit) {
+                Err(LakeError::FramesGone { .. }) => {}
+                applied => {
+                    applied?;
+                    self.hot_bytes = self.catalog.reading(catalog::hot_bytes)?;
+                    self.left_bytes = prepared.left_bytes();
+                    return Ok(prepared.report(self.hot_bytes));
+                }
+            }
+            prepared.discard();
+            prepared = self.sealer().prepare()?;
+        }
+    }
+
+    /// The episodes of a run that are over, in order.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when a file of the lake is damaged.
+    pub fn closed_episodes(&self, run: RunId) -> Result<BTreeSet<EpisodeId>, LakeError> {
+        let snapshot = self.lake.snapshot()?;
+        let mut closed = BTreeSet::new();
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id"])) {
+            let batch = batch?;
+            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            closed.extend(ids.map(|&id| EpisodeId(id)).filter(|id| id.run() == run));
+        }
+        Ok(closed)
+    }
+
+    /// What the lake knows already.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when a file of the lake is damaged.
+    pub fn known_states(&self) -> Result<Known, LakeError> {
+        let snapshot = self.lake.snapshot()?;
+        let states = |table| {
+            let mut known =
+                HashSet::with_capacity(usize::try_from(snapshot.rows(table)).unwrap_or(0));
+            for batch in snapshot.scan(table, ScanColumns::Named(&["state_id"])) {
+                known.extend(state_ids(&batch?, "state_id").flatten());
+            }
+            Ok(known)
+        };
+        let mut benchmarks = HashMap::new();
+        for batch in snapshot.scan(Table::Benchmarks, ScanColumns::All) {
+            benchmarks.extend(known_benchmarks(&batch?, &self.lake.identity().baselines));
+        }
+        Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
+    }
+
+    /// Takes back the hot steps of the open episodes of `run`, and the hot observations of states,
+    /// IR of keyframes, and benchmarks, that then no hot row refers to any more. What this changes
+    /// in [`known_states`](Self::known_states) has to be read anew.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when the hot log is damaged, and what a disk does.
+    pub fn discard_open(&mut self, run: RunId) -> Result<(), LakeError> {
+        let hot = self.hot()?;
+        let closed = hot::closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
+        let stays = |episode: i64| EpisodeId(episode).run() != run || closed.contains(&episode);
+        let mut benchmarks = hot::closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
+        let (mut held, mut whole) = (HashSet::new(), HashSet::new());
+        for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
+            let uris = hot.batch["benchmark_uri"].as_dictionary::<Int32Type>();
+            let uris = uris.downcast_dict::<StringArray>().expect("the names are strings");
+            let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            let staying = uris.into_iter().zip(episodes).filter(|&(_, &episode)| stays(episode));
+            benchmarks.extend(staying.filter_map(|(uri, _)| uri));
+            let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            let states = state_ids(&hot.batch, "state_id").zip(episodes);
+            held.extend(
+                states.filter(|&(_, &episode)| stays(episode)).filter_map(|(state, _)| state),
+            );
+            whole.extend(hot::keyframes(&hot.batch, stays));
+        }
+        let path = self.log();
+        let transaction = self.catalog.write()?;
+        for hot in &hot {
+            let keep: BooleanArray = match hot.table {
+                Table::Steps => {
+                    let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>();
+                    episodes.values().iter().map(|&episode| Some(stays(episode))).collect()
+                }
+                Table::Observations => hot::state_mask(&hot.batch, &held),
+                Table::Ir => hot::state_mask(&hot.batch, &whole),
+                Table::Benchmarks => hot::benchmark_mask(&hot.batch, &benchmarks),
+                _ => continue,
+            };
+            if keep.true_count() == keep.len() {
+                continue;
+            }
+            catalog::delete_frame(&transaction, hot.seq).map_err(LakeError::sqlite(&path))?;
+            if keep.true_count() > 0 {
+                let kept =
+                    filter_record_batch(&hot.batch, &keep).expect("a mask as long as its batch");
+                let frame = Frame::encode(hot.table, &kept);
+                catalog::insert_frame(&transaction, &frame).map_err(LakeError::sqlite(&path))?;
+            }
+        }
+        let hot_bytes = catalog::hot_bytes(&transaction).map_err(LakeError::sqlite(&path))?;
+        Catalog::commit(transaction, &path, &self.lake.disk)?;
+        self.hot_bytes = hot_bytes;
+        self.left_bytes = self.left_bytes.min(hot_bytes);
+        Ok(())
+    }
+
+    fn hot(&self) -> Result<Vec<HotBatch>, LakeError> {
+        let frames = self.catalog.reading(catalog::frames)?;
+        hot::decode(&self.lake, frames)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.catalog.path().to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lake::identity::tests::identity;
+    use crate::lake::rows::StepRow;
+    use crate::model::BenchmarkUri;
+    use crate::model::StateId;
+
+    #[test]
+    fn a_database_that_finds_no_room_loses_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+        let mut writer = lake.writer().unwrap();
+        let benchmark: BenchmarkUri = "generator://toy-v0/0".parse().unwrap();
+        let mut random = 1_u64;
+        let mut state = || {
+            random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            StateId(blake3::hash(&random.to_le_bytes()).as_bytes()[..20].try_into().unwrap())
+        };
+        let step = |index| StepRow {
+            episode: EpisodeId(0),
+            index,
+            benchmark: benchmark.clone(),
+            action: None,
+            state: Some(state()),
+            keyframe: false,
+            end_of_episode: false,
+            rewards: None,
+            wall_time: std::time::Duration::ZERO,
+        };
+        let rows = Rows { steps: (0..10_000).map(step).collect(), ..Rows::default() };
+        let limit = |writer: &Writer, pages: u32| {
+            let set = |connection: &rusqlite::Connection| {
+                connection.pragma_update(None, "max_page_count", pages)
+            };
+            writer.catalog.reading(set).unwrap();
+        };
+        limit(&writer, 1);
+        let error = writer.append(&rows).unwrap_err();
+        let wanted = |bytes: &u64| *bytes > 100_000;
+        assert!(
+            matches!(&error, LakeError::DiskFull { wanted: Some(bytes), .. } if wanted(bytes)),
+            "{error}"
+        );
+        assert_eq!((lake.snapshot().unwrap().rows(Table::Steps), writer.hot_bytes()), (0, 0));
+        limit(&writer, 1 << 20);
+        writer.append(&rows).unwrap();
+        assert_eq!(lake.snapshot().unwrap().rows(Table::Steps), 10_000);
+    }
+}

@@ -1,0 +1,49 @@
+//! What the derived tables of a snapshot count.
+
+use crate::lake::{LakeError, Snapshot, SnapshotKind, Table};
+
+impl Snapshot {
+    /// Whether a dedup has made the derived tables since whatever took them away last: a
+    /// retraction, a repair, a merge. Where that is not known any more, a snapshot without them is
+    /// taken for one before a dedup.
+    fn is_derived(&self) -> bool {
+        if !self.layers().is_empty() {
+            return true;
+        }
+        if self.history().last().is_none_or(|newest| newest.id == self.id()) {
+            return self.dedup_inputs().is_some();
+        }
+        let mut before = self.history().iter().filter(|row| row.id <= self.id());
+        let last = before.rfind(|row| row.kind != SnapshotKind::Seal);
+        last.is_some_and(|row| row.kind == SnapshotKind::Dedup)
+    }
+
+    /// Whether there are steps of closed episodes.
+    fn has_closed_steps(&self) -> bool {
+        self.segments(Table::Steps).iter().any(|segment| segment.rows > 0)
+            || self.closed_hot_steps() > 0
+    }
+
+    /// Rows of `steps`, of closed episodes, that the derived tables do not count: what was recorded
+    /// since the last dedup.
+    pub fn uncounted_steps(&self) -> u64 {
+        let sealed = self.segments(Table::Steps).iter();
+        let sealed = sealed.filter(|segment| !segment.is_counted || !self.is_derived());
+        sealed.map(|segment| segment.rows).sum::<u64>() + self.closed_hot_steps()
+    }
+
+    /// Refuses a derived table that no dedup has made of the steps that there are: a table without
+    /// rows would say that nothing was recorded.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::NotDerived`].
+    pub fn demand_derived(&self, table: Table) -> Result<(), LakeError> {
+        if !table.is_derived() || self.is_derived() || !self.has_closed_steps() {
+            return Ok(());
+        }
+        let newest = self.history().last().map_or(self.id(), |row| row.id);
+        let (path, snapshot) = (self.path().to_owned(), self.id());
+        Err(LakeError::NotDerived { path, table, snapshot, newest })
+    }
+}

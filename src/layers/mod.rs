@@ -1,0 +1,32 @@
+//! Derived tables in layers.
+//!
+//! A *layer* is what one dedup pass made of some of the steps: segments of `state_transitions`,
+//! `conflicts` and `failures`, each table sorted by its key. It holds all that is known of its
+//! *edges* (a state, an action, and the state after it or none): how many steps there were, the
+//! time that they took together, and the first of them with its rewards. So two layers can be taken
+//! together, and what comes out is, row for row, what one pass over all steps gives.
+//!
+//! The tables of a lake are all its layers, taken together. [`LayeredTable`] reads one of them.
+
+mod change;
+mod coverage;
+mod edge;
+mod encode;
+mod merge;
+mod read;
+mod scan;
+mod scratch;
+mod text;
+mod writer;
+
+pub use change::LayerChange;
+pub(crate) use edge::{Edge, EdgeHead, EdgeShape, StateWords, absorb, key_of_place, rewards_of};
+pub(crate) use encode::Encoder;
+pub use merge::Layer;
+pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
+pub use read::LayeredTable;
+pub use scan::KeyRange;
+pub(crate) use scan::Ranges;
+pub(crate) use scratch::{Scratch, Stretch};
+pub(crate) use text::FailureText;
+pub use writer::LayerWriter;

@@ -1,0 +1,298 @@
+//! The rows of ranges of state keys, of one derived table of one layer.
+
+use std::collections::VecDeque;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{
+    Array as _, AsArray as _, FixedSizeBinaryArray, Float64Array, Int16Array, Int32Array,
+    Int64Array, RecordBatch, StringArray,
+};
+use arrow::datatypes::{Int16Type, Int32Type, Int64Type, SchemaRef};
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use parquet::file::page_index::column_index::ColumnIndexMetaData;
+use parquet::file::statistics::Statistics;
+
+use super::edge::{EdgeHead, EdgeShape, StateWords, rewards_of};
+use super::text::FailureText;
+use crate::lake::{LakeError, Segment, SegmentFile, Table, guarded};
+
+/// Rows that are decoded at once.
+const BATCH_ROWS: usize = 4096;
+
+/// A range of state keys.
+pub type KeyRange = RangeInclusive<i64>;
+
+/// The ranges of keys that are wanted, in their order and apart from each other, and what has been
+/// read for them in all files so far.
+#[derive(Debug, Clone)]
+pub(crate) struct Ranges {
+    keys: Arc<[KeyRange]>,
+    row_groups: Arc<AtomicU64>,
+    rows: Arc<AtomicU64>,
+}
+
+impl Ranges {
+    pub(crate) fn new(keys: &[KeyRange]) -> Self {
+        let is_before = |pair: &[KeyRange]| pair[0].end() < pair[1].start();
+        assert!(keys.windows(2).all(is_before), "ranges ascend apart from each other");
+        Self { keys: keys.into(), row_groups: Arc::default(), rows: Arc::default() }
+    }
+
+    /// Row groups of which something was read, and rows that were decoded: whole pages.
+    pub(crate) fn read(&self) -> (u64, u64) {
+        (self.row_groups.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
+    }
+
+    /// Whether there may be wanted keys from `least` to `greatest`.
+    fn meet(&self, least: i64, greatest: i64) -> bool {
+        let first = self.keys.partition_point(|range| *range.end() < least);
+        self.keys.get(first).is_some_and(|range| *range.start() <= greatest)
+    }
+
+    fn are_all_keys(&self) -> bool {
+        matches!(&*self.keys, [range] if *range == (i64::MIN..=i64::MAX))
+    }
+
+    /// The rows of a batch that have wanted keys.
+    fn cut(&self, batch: &RecordBatch) -> VecDeque<RecordBatch> {
+        let keys = batch["state_key"].as_primitive::<Int64Type>().values();
+        let (Some(least), Some(greatest)) = (keys.first(), keys.last()) else {
+            return VecDeque::new();
+        };
+        let first = self.keys.partition_point(|range| range.end() < least);
+        let meeting = self.keys[first..].iter().take_while(|range| range.start() <= greatest);
+        let rows = meeting.map(|range| {
+            let first = keys.partition_point(|key| key < range.start());
+            first..keys.partition_point(|key| key <= range.end())
+        });
+        let rows = rows.filter(|rows| !rows.is_empty());
+        rows.map(|rows| batch.slice(rows.start, rows.len())).collect()
+    }
+}
+
+/// The batches of a table's segments, which lie in the order of their keys, cut to ranges.
+struct RangeScan {
+    schema: SchemaRef,
+    segments: std::vec::IntoIter<Segment>,
+    ranges: Ranges,
+    reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
+    /// What was cut from the last batch.
+    ready: VecDeque<RecordBatch>,
+}
+
+impl RangeScan {
+    fn next(&mut self) -> Result<Option<RecordBatch>, LakeError> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            if let Some((file, reader)) = &mut self.reader {
+                let batch = guarded(|| reader.next().transpose());
+                match batch.map_err(|error| file.unreadable(&error))? {
+                    Some(batch) => self.ready = self.ranges.cut(&batch),
+                    None => self.reader = None,
+                }
+                continue;
+            }
+            let Some(segment) = self.segments.next() else { return Ok(None) };
+            if segment.key_range.is_none_or(|(least, greatest)| self.ranges.meet(least, greatest)) {
+                self.reader = Some(self.open(&segment)?);
+            }
+        }
+    }
+
+    fn open(
+        &self,
+        segment: &Segment,
+    ) -> Result<(SegmentFile, ParquetRecordBatchReader), LakeError> {
+        let all = self.ranges.are_all_keys();
+        let index = if all { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
+        segment.reader(&self.schema, index, |builder| {
+            let (groups, rows) = self.wanted(builder.metadata());
+            let selected = rows.iter().map(ExactSizeIterator::len).sum::<usize>();
+            self.ranges.row_groups.fetch_add(groups.len() as u64, Ordering::Relaxed);
+            self.ranges.rows.fetch_add(selected as u64, Ordering::Relaxed);
+            let length = |group: &usize| rows_of(builder.metadata(), *group);
+            let total = groups.iter().map(length).sum();
+            let selection = RowSelection::from_consecutive_ranges(rows.into_iter(), total);
+            let builder = builder.with_row_groups(groups).with_batch_size(BATCH_ROWS);
+            if selected < total { builder.with_row_selection(selection) } else { builder }
+        })
+    }
+
+    /// The row groups that may hold wanted keys, and of their rows, numbered from the first of
+    /// these row groups on, those that lie in such pages.
+    fn wanted(&self, footer: &ParquetMetaData) -> (Vec<usize>, Vec<Range<usize>>) {
+        let column = self.schema.index_of("state_key").expect("a derived table has state keys");
+        let (mut groups, mut rows, mut before) = (Vec::new(), Vec::new(), 0);
+        for (place, group) in footer.row_groups().iter().enumerate() {
+            let may_hold = match group.column(column).statistics() {
+                Some(Statistics::Int64(keys)) => match (keys.min_opt(), keys.max_opt()) {
+                    (Some(&least), Some(&greatest)) => self.ranges.meet(least, greatest),
+                    _ => true,
+                },
+                _ => true,
+            };
+            if may_hold {
+                let length = rows_of(footer, place);
+                let pages = pages(footer, place, column, length);
+                let meet =
+                    |(least, greatest, _): &(i64, i64, _)| self.ranges.meet(*least, *greatest);
+                let wanted = pages.filter(meet).map(|(_, _, page)| page);
+                rows.extend(wanted.map(|page| before + page.start..before + page.end));
+                groups.push(place);
+                before += length;
+            }
+        }
+        (groups, rows)
+    }
+}
+
+fn rows_of(footer: &ParquetMetaData, group: usize) -> usize {
+    usize::try_from(footer.row_group(group).num_rows()).unwrap_or(0)
+}
+
+/// The pages of a column of a row group: least and greatest value, and rows. Without an index it is
+/// one page.
+fn pages(
+    footer: &ParquetMetaData,
+    group: usize,
+    column: usize,
+    rows: usize,
+) -> impl Iterator<Item = (i64, i64, Range<usize>)> {
+    let values = footer.column_index().and_then(|index| index.get(group)?.get(column));
+    let places = footer.offset_index().and_then(|index| index.get(group)?.get(column));
+    let mut pages = Vec::new();
+    if let (Some(ColumnIndexMetaData::INT64(values)), Some(places)) = (values, places) {
+        let first = |page: usize| {
+            let place = places.page_locations().get(page)?;
+            usize::try_from(place.first_row_index).ok()
+        };
+        for page in 0..places.page_locations().len() {
+            let least = values.min_value(page).copied().unwrap_or(i64::MIN);
+            let greatest = values.max_value(page).copied().unwrap_or(i64::MAX);
+            let start = first(page).unwrap_or(rows).min(rows);
+            let end = first(page + 1).unwrap_or(rows).clamp(start, rows);
+            pages.push((least, greatest, start..end));
+        }
+    } else {
+        pages.push((i64::MIN, i64::MAX, 0..rows));
+    }
+    pages.into_iter()
+}
+
+/// A batch by its columns.
+struct Columns {
+    from: FixedSizeBinaryArray,
+    action: Int16Array,
+    count: Int64Array,
+    first_episode: Int64Array,
+    first_index: Int32Array,
+    led: Option<Led>,
+    failed: Option<(StringArray, StringArray)>,
+}
+
+/// What the rows have that led to a state.
+struct Led {
+    to: FixedSizeBinaryArray,
+    wall_time_us: Int64Array,
+    rewards: Vec<Float64Array>,
+}
+
+impl Columns {
+    fn new(batch: &RecordBatch, table: Table, shape: EdgeShape) -> Self {
+        let int64 = |name: &str| batch[name].as_primitive::<Int64Type>().clone();
+        let text = |name: &str| batch[name].as_string::<i32>().clone();
+        // Rewards stand behind the two states and the action.
+        let rewards = || batch.columns()[5..5 + shape.rewards()].iter();
+        let failed = table == Table::Failures;
+        Self {
+            from: batch["state_id"].as_fixed_size_binary().clone(),
+            action: batch["action"].as_primitive::<Int16Type>().clone(),
+            count: int64("count"),
+            first_episode: int64("first_episode_id"),
+            first_index: batch["first_step_index"].as_primitive::<Int32Type>().clone(),
+            led: (!failed).then(|| Led {
+                to: batch["next_state_id"].as_fixed_size_binary().clone(),
+                wall_time_us: int64("wall_time_us"),
+                rewards: rewards().map(|column| column.as_primitive().clone()).collect(),
+            }),
+            failed: failed.then(|| (text("kind"), text("detail"))),
+        }
+    }
+
+    fn decode(&self, at: usize, row: &mut [u64]) {
+        let head = EdgeHead {
+            from: StateWords::of(self.from.value(at)),
+            action: self.action.value(at),
+            to: self.led.as_ref().map(|led| StateWords::of(led.to.value(at))),
+            first_episode: self.first_episode.value(at),
+            first_index: self.first_index.value(at),
+            wall_time_us: self.led.as_ref().map_or(0, |led| led.wall_time_us.value(at)),
+            count: self.count.value(at),
+        };
+        head.write(row);
+        if let Some(led) = &self.led {
+            for (word, column) in rewards_of(row).iter_mut().zip(&led.rewards) {
+                let reward = if column.is_valid(at) { column.value(at) } else { f64::NAN };
+                *word = reward.to_bits();
+            }
+        }
+    }
+}
+
+/// The rows of a table one after another, each as an edge.
+pub(super) struct TableCursor {
+    scan: RangeScan,
+    shape: EdgeShape,
+    table: Table,
+    columns: Option<Columns>,
+    at: usize,
+    row: Vec<u64>,
+}
+
+impl TableCursor {
+    /// Begins with the first row of the ranges. `segments` are those of the table in one layer.
+    pub(super) fn open(
+        schema: SchemaRef,
+        table: Table,
+        segments: Vec<Segment>,
+        ranges: Ranges,
+        shape: EdgeShape,
+    ) -> Result<Self, LakeError> {
+        let segments = segments.into_iter();
+        let scan = RangeScan { schema, segments, ranges, reader: None, ready: VecDeque::new() };
+        let row = vec![f64::NAN.to_bits(); shape.words()];
+        let mut cursor = Self { scan, shape, table, columns: None, at: 0, row };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    /// The present edge; none at the end.
+    pub(super) fn row(&self) -> Option<&[u64]> {
+        self.columns.is_some().then_some(self.row.as_slice())
+    }
+
+    /// How the present edge failed, where it did.
+    pub(super) fn text(&self) -> Option<FailureText<'_>> {
+        let (kinds, details) = self.columns.as_ref()?.failed.as_ref()?;
+        let detail = details.is_valid(self.at).then(|| details.value(self.at));
+        Some(FailureText { kind: kinds.value(self.at), detail })
+    }
+
+    pub(super) fn advance(&mut self) -> Result<(), LakeError> {
+        self.at += 1;
+        if self.columns.as_ref().is_none_or(|columns| self.at == columns.count.len()) {
+            let batch = self.scan.next()?;
+            self.columns = batch.map(|batch| Columns::new(&batch, self.table, self.shape));
+            self.at = 0;
+        }
+        if let Some(columns) = &self.columns {
+            columns.decode(self.at, &mut self.row);
+        }
+        Ok(())
+    }
+}

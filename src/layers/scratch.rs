@@ -1,0 +1,183 @@
+//! Room on the disk for work that does not fit into memory.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use crate::lake::{Disk, Lake, LakeError, Operation};
+
+/// Bytes that are moved between words and the file at once: some blocks.
+const MOVE_BYTES: usize = 1 << 18;
+/// Bytes that one checksum is over.
+const BLOCK_BYTES: usize = 1 << 14;
+const WORD: usize = size_of::<u64>();
+
+/// A file without a name, in the lake's folder: it is gone when this is dropped, and after a crash.
+/// It holds words, which are appended and read again. What is read is checked: nothing else vouches
+/// for it.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    file: File,
+    disk: Disk,
+    lake: PathBuf,
+    words: u64,
+    bytes: Vec<u8>,
+    /// The checksums of whole blocks, and what is to be that of the last one.
+    sums: Vec<u64>,
+    open: blake3::Hasher,
+    open_bytes: usize,
+}
+
+/// Where a stretch of words lies in a [`Scratch`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    /// The first of them.
+    pub(crate) start: u64,
+    /// How many there are.
+    pub(crate) words: usize,
+}
+
+impl Scratch {
+    /// Makes one for work on `lake`.
+    pub(crate) fn create(lake: &Lake) -> Result<Self, LakeError> {
+        let path = lake.path();
+        let file =
+            tempfile::tempfile_in(path).map_err(LakeError::io("make a temporary file in", path))?;
+        Ok(Self {
+            file,
+            disk: lake.disk.clone(),
+            lake: path.to_owned(),
+            words: 0,
+            bytes: Vec::with_capacity(MOVE_BYTES),
+            sums: Vec::new(),
+            open: blake3::Hasher::new(),
+            open_bytes: 0,
+        })
+    }
+
+    /// Writes words at the end.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does. Nothing can be read or written any more
+    /// then.
+    pub(crate) fn append(&mut self, words: &[u64]) -> Result<Stretch, LakeError> {
+        for piece in words.chunks(MOVE_BYTES / WORD) {
+            self.bytes.clear();
+            self.bytes.extend(piece.iter().flat_map(|word| word.to_le_bytes()));
+            self.disk
+                .ask(Operation::Scratch(&self.lake, self.bytes.len()))
+                .and_then(|_| self.file.write_all(&self.bytes))
+                .map_err(LakeError::io("write a temporary file in", &self.lake))?;
+            self.sum();
+        }
+        let stretch = Stretch { start: self.words, words: words.len() };
+        self.words += words.len() as u64;
+        Ok(stretch)
+    }
+
+    /// Takes what was just written into the checksums.
+    fn sum(&mut self) {
+        let mut left = self.bytes.as_slice();
+        while !left.is_empty() {
+            let (piece, rest) = left.split_at(left.len().min(BLOCK_BYTES - self.open_bytes));
+            self.open.update(piece);
+            self.open_bytes += piece.len();
+            if self.open_bytes == BLOCK_BYTES {
+                self.sums.push(first_bytes(&self.open.finalize()));
+                self.open.reset();
+                self.open_bytes = 0;
+            }
+            left = rest;
+        }
+    }
+
+    /// Reads a stretch and puts it behind `words`.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Io`] when the disk does not give it back, [`LakeError::Corrupt`] when it
+    /// gives back something else.
+    pub(crate) fn read(&self, stretch: Stretch, words: &mut Vec<u64>) -> Result<(), LakeError> {
+        let block = BLOCK_BYTES as u64;
+        let start = stretch.start * WORD as u64;
+        let end = start + (stretch.words * WORD) as u64;
+        let last = end.next_multiple_of(block).min(self.words * WORD as u64);
+        let mut bytes = Vec::new();
+        let mut at = start / block * block;
+        while at < last {
+            let piece = last.min(at + MOVE_BYTES as u64) - at;
+            bytes.resize(usize::try_from(piece).expect("a piece is small"), 0);
+            self.disk
+                .ask(Operation::Read(&self.lake, bytes.len()))
+                .and_then(|_| self.file.read_exact_at(&mut bytes, at))
+                .map_err(LakeError::io("read a temporary file in", &self.lake))?;
+            self.check(&bytes, at / block)?;
+            let within =
+                |place: u64| usize::try_from(place.clamp(at, at + piece) - at).unwrap_or(0);
+            let (read, _) = bytes[within(start)..within(end)].as_chunks::<WORD>();
+            words.extend(read.iter().map(|word| u64::from_le_bytes(*word)));
+            at += piece;
+        }
+        Ok(())
+    }
+
+    /// Says whether these blocks, of which the first has this number, are what was written.
+    fn check(&self, bytes: &[u8], first: u64) -> Result<(), LakeError> {
+        for (number, block) in (first..).zip(bytes.chunks(BLOCK_BYTES)) {
+            let known = usize::try_from(number).ok().and_then(|number| self.sums.get(number));
+            let sum = known.copied().unwrap_or_else(|| first_bytes(&self.open.finalize()));
+            if first_bytes(&blake3::hash(block)) != sum {
+                let what = "a temporary file in it reads otherwise than it was written: is the disk sound?";
+                return Err(LakeError::corrupt(&self.lake, what));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn first_bytes(hash: &blake3::Hash) -> u64 {
+    let (words, _) = hash.as_bytes().as_chunks::<WORD>();
+    u64::from_le_bytes(words[0])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_stretch_comes_back_and_a_changed_byte_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut scratch = Scratch {
+            file: tempfile::tempfile_in(folder.path()).unwrap(),
+            disk: Disk::default(),
+            lake: folder.path().to_owned(),
+            words: 0,
+            bytes: Vec::new(),
+            sums: Vec::new(),
+            open: blake3::Hasher::new(),
+            open_bytes: 0,
+        };
+        let all = (0..100_000_u64).map(|number| number * number).collect::<Vec<_>>();
+        for piece in all.chunks(777) {
+            scratch.append(piece).unwrap();
+        }
+        for (start, words) in [(0, 1), (0, 100_000), (99_999, 1), (2047, 2), (5000, 40_000), (7, 0)]
+        {
+            let mut read = vec![1];
+            scratch.read(Stretch { start: start as u64, words }, &mut read).unwrap();
+            assert_eq!(read[1..], all[start..start + words]);
+        }
+        for place in [0, 300_000, 799_999] {
+            let mut byte = [0];
+            scratch.file.read_exact_at(&mut byte, place).unwrap();
+            scratch.file.write_all_at(&[byte[0] ^ 1], place).unwrap();
+            let stretch = Stretch { start: place / 8, words: 1 };
+            let error = scratch.read(stretch, &mut Vec::new()).unwrap_err();
+            assert!(matches!(error, LakeError::Corrupt { .. }), "{error}");
+            scratch.file.write_all_at(&byte, place).unwrap();
+            scratch.read(stretch, &mut Vec::new()).unwrap();
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Derived tables: made from the others, layer by layer.
+
+use arrow::array::RecordBatch;
+
+use crate::lake::segment_writer::SegmentWriter;
+use crate::lake::{Lake, LakeError, LayerId, Segment, Table};
+
+/// Rows of a segment of a derived table.
+const SEGMENT_ROWS_MAX: u64 = 1 << 23;
+
+/// A new layer of the derived tables, written beside the old ones.
+///
+/// Nothing of it is part of the lake before a version edit adds its segments. Dropped before that,
+/// it leaves files that the next process to maintain the lake removes.
+#[derive(Debug)]
+pub struct LayerWriter {
+    lake: Lake,
+    layer: LayerId,
+    open: Vec<SegmentWriter>,
+    finished: Vec<Segment>,
+}
+
+impl LayerWriter {
+    pub(super) fn new(lake: Lake, layer: LayerId) -> Self {
+        Self { lake, layer, open: Vec::new(), finished: Vec::new() }
+    }
+
+    /// Adds rows to a derived table. They come in the order of the table's key.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::DiskFull`] and what else a disk does.
+    ///
+    /// # Panics
+    ///
+    /// When the table is not a derived one, or the batch has other columns.
+    pub fn write(&mut self, table: Table, batch: &RecordBatch) -> Result<(), LakeError> {
+        assert!(table.is_derived(), "{table} is no derived table");
+        let schema = self.lake.schemas.get(table);
+        assert_eq!(batch.schema_ref(), schema, "the batch has other columns than {table}");
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let known = self.open.iter().position(|writer| writer.table() == table);
+        let place = known.unwrap_or(self.open.len());
+        if known.is_none() {
+            self.open.push(SegmentWriter::create(&self.lake, table)?);
+        }
+        self.open[place].write(batch)?;
+        if self.open[place].rows() >= SEGMENT_ROWS_MAX {
+            let writer = self.open.swap_remove(place);
+            self.finished.push(writer.finish()?.segment);
+        }
+        Ok(())
+    }
+
+    /// Makes all of it durable.
+    pub(super) fn finish(mut self) -> Result<Vec<Segment>, LakeError> {
+        for writer in self.open.drain(..) {
+            self.finished.push(writer.finish()?.segment);
+        }
+        let layer = Some(self.layer);
+        Ok(self.finished.into_iter().map(|segment| Segment { layer, ..segment }).collect())
+    }
+}

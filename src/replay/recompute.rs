@@ -1,0 +1,303 @@
+//! Recomputing: has the compiler check what a lake says of its states and programs.
+//!
+//! The store can prove by itself that the bytes of a stored state are those that were written. Only
+//! the environment can tell whether they are the state with that id, and whether a program costs
+//! what its row says.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::{Array as _, AsArray as _};
+use arrow::datatypes::Int64Type;
+
+use super::sample::{ReplayError, demand_same, start};
+use crate::env::{Environment, Session, SessionError};
+use crate::lake::{Identity, LakeError, REPORT, ScanColumns, Snapshot, Table};
+use crate::model::{Baselines, Dice, StateId};
+use crate::upkeep::{Finding, StoredState};
+
+/// Most states that wait for each session.
+const STATES_WAITING: usize = 2;
+
+/// The result of recomputing the ids of stored states.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Ids {
+    /// Number of states whose ids were recomputed.
+    pub compared: u64,
+    /// States with another id: the first of each file, and how many more.
+    pub findings: Vec<Finding>,
+    /// Why the compiler is not available. Then some or all ids were not recomputed.
+    pub unavailable: Option<String>,
+}
+
+/// Recomputes the ids of the states that `read` passes to its argument, on `jobs` sessions, while
+/// `read` goes on.
+///
+/// # Errors
+///
+/// If a session fails in a way that is neither the compiler's nor a lack of the compiler.
+pub fn ids<R>(
+    environment: &dyn Environment,
+    jobs: usize,
+    read: impl FnOnce(&mut dyn FnMut(StoredState)) -> R,
+) -> Result<(R, Ids), SessionError> {
+    let (sender, receiver) = sync_channel(jobs.max(1) * STATES_WAITING);
+    let receiver = Arc::new(Mutex::new(receiver));
+    std::thread::scope(|scope| {
+        let compare = |_| {
+            let receiver = Arc::clone(&receiver);
+            scope.spawn(move || compare(environment, &receiver))
+        };
+        let workers: Vec<_> = (0..jobs.max(1)).map(compare).collect();
+        // The last session to end drops the receiver, so that the sender does not wait for it.
+        drop(receiver);
+        let read = read(&mut |stored| drop(sender.send(stored)));
+        drop(sender);
+        let mut compared = Compared::default();
+        for worker in workers {
+            let share = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            compared.add(share?);
+        }
+        Ok((read, compared.into_ids()))
+    })
+}
+
+/// The findings of one session, or of all.
+#[derive(Debug, Default)]
+struct Compared {
+    states: u64,
+    /// By file and kind: the smallest state, its problem, and the number of such states.
+    wrong: BTreeMap<(PathBuf, Kind), (StateId, String, u64)>,
+    unavailable: Option<String>,
+}
+
+/// How a stored state contradicts its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Another,
+    None,
+}
+
+impl Compared {
+    fn add_wrong(&mut self, key: (PathBuf, Kind), (state, what, count): (StateId, String, u64)) {
+        let known = self.wrong.entry(key).or_insert_with(|| (state, String::new(), 0));
+        let count = known.2 + count;
+        if known.1.is_empty() || state < known.0 {
+            (known.0, known.1) = (state, what);
+        }
+        known.2 = count;
+    }
+
+    fn add(&mut self, other: Self) {
+        self.states += other.states;
+        self.unavailable = self.unavailable.take().or(other.unavailable);
+        for (key, wrong) in other.wrong {
+            self.add_wrong(key, wrong);
+        }
+    }
+
+    fn into_ids(self) -> Ids {
+        let finding = |((path, _), (_, what, count)): ((PathBuf, Kind), (StateId, String, u64))| {
+            let more =
+                if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
+            Finding { path, what: format!("{what}: {REPORT}{more}") }
+        };
+        Ids {
+            compared: self.states,
+            findings: self.wrong.into_iter().map(finding).collect(),
+            unavailable: self.unavailable,
+        }
+    }
+}
+
+/// Takes states until there are no more, or there is no compiler.
+fn compare(
+    environment: &dyn Environment,
+    states: &Mutex<Receiver<StoredState>>,
+) -> Result<Compared, SessionError> {
+    let (mut session, mut share) = (None, Compared::default());
+    loop {
+        let next = states.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(StoredState { path, state, bitcode }) = next else { return Ok(share) };
+        let found = match &mut session {
+            Some(session) => identified(session, &bitcode),
+            None => environment
+                .session()
+                .and_then(|opened| identified(session.insert(opened), &bitcode)),
+        };
+        let (kind, what) = match found {
+            Ok(Ok(found)) if found == state => {
+                share.states += 1;
+                continue;
+            }
+            Ok(Ok(found)) => {
+                (Kind::Another, format!("what is stored as state {state} is state {found}"))
+            }
+            Ok(Err(detail)) => {
+                (Kind::None, format!("what is stored as state {state} is no state ({detail})"))
+            }
+            Err(SessionError::Unavailable { detail, .. }) => {
+                share.unavailable = Some(detail);
+                return Ok(share);
+            }
+            Err(error) => return Err(error),
+        };
+        share.states += 1;
+        share.add_wrong((path, kind), (state, what, 1));
+    }
+}
+
+/// Returns the id of the state with these bytes, or why they are no state.
+fn identified(
+    session: &mut Box<dyn Session>,
+    bitcode: &[u8],
+) -> Result<Result<StateId, String>, SessionError> {
+    let mut is_second = false;
+    loop {
+        match session.identify(bitcode) {
+            Ok(id) => return Ok(Ok(id)),
+            // The worker may have died of something else; a second, fresh worker tells.
+            Err(SessionError::Worker(_)) if !is_second => is_second = true,
+            Err(SessionError::BadProgram { detail, .. } | SessionError::Worker(detail)) => {
+                return Ok(Err(detail));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The result of recomputing the baselines of programs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct BaselineReport {
+    /// Number of programs with baselines in the lake.
+    pub programs: usize,
+    /// Number of programs whose baselines were recomputed.
+    pub compared: usize,
+    /// Number of programs that were skipped, since the lake has no IR of their first states.
+    pub without_ir: usize,
+    /// The compared programs with different baselines: one line each.
+    pub differing: Vec<String>,
+}
+
+/// A program and its recorded baselines.
+struct Measured {
+    uri: String,
+    initial_state: StateId,
+    baselines: Baselines,
+}
+
+/// Recomputes the baselines of `count` programs, or of all if there are fewer, on `jobs` sessions,
+/// from their first states in the lake. `seed` fixes which programs.
+///
+/// # Errors
+///
+/// See [`ReplayError`].
+pub fn baselines(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+    count: usize,
+    seed: i64,
+    jobs: usize,
+) -> Result<BaselineReport, ReplayError> {
+    demand_same(environment, snapshot.identity())?;
+    let drawn = drawn(snapshot, seed)?;
+    let mut report = BaselineReport { programs: drawn.len(), ..BaselineReport::default() };
+    let (mut drawn, mut sample) = (drawn.into_iter().peekable(), Vec::new());
+    // Looks up all missing states at once: a lookup costs as much for many states as for one, if
+    // they lie together.
+    while sample.len() < count && drawn.peek().is_some() {
+        let next: Vec<Measured> = drawn.by_ref().take(count - sample.len()).collect();
+        let states: Vec<StateId> = next.iter().map(|measured| measured.initial_state).collect();
+        for (measured, bitcode) in next.into_iter().zip(snapshot.ir(&states)?) {
+            match bitcode {
+                Some(bitcode) => sample.push((measured, bitcode)),
+                None => report.without_ir += 1,
+            }
+        }
+    }
+    report.compared = sample.len();
+    let share = sample.len().div_ceil(jobs.max(1)).max(1);
+    let lake = snapshot.identity();
+    let measure = |share: &[(Measured, Vec<u8>)]| -> Result<Vec<String>, SessionError> {
+        let mut session = environment.session()?;
+        let mut differing = Vec::new();
+        for (measured, bitcode) in share {
+            differing.extend(difference(session.as_mut(), lake, measured, bitcode)?);
+        }
+        Ok(differing)
+    };
+    let measure = &measure;
+    std::thread::scope(|scope| {
+        let shares: Vec<_> =
+            sample.chunks(share).map(|share| scope.spawn(move || measure(share))).collect();
+        for share in shares {
+            let differing = share.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            report.differing.extend(differing?);
+        }
+        Ok::<_, SessionError>(())
+    })?;
+    Ok(report)
+}
+
+/// Returns the programs with baselines, in a random order fixed by `seed`.
+fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, LakeError> {
+    let names = &snapshot.identity().baselines;
+    let mut programs = Vec::new();
+    if names.is_empty() {
+        return Ok(programs);
+    }
+    for batch in snapshot.scan(Table::Benchmarks, ScanColumns::All) {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            let baseline = |name: &String| {
+                let column = &batch[name.as_str()];
+                column
+                    .is_valid(row)
+                    .then(|| (name.clone(), column.as_primitive::<Int64Type>().value(row)))
+            };
+            // A repair may have lost the baselines.
+            let Some(baselines) = names.iter().map(baseline).collect() else { continue };
+            let id = batch["initial_state_id"].as_fixed_size_binary().value(row);
+            programs.push(Measured {
+                uri: batch["benchmark_uri"].as_string::<i32>().value(row).to_owned(),
+                initial_state: StateId::from_slice(id),
+                baselines: Baselines(baselines),
+            });
+        }
+    }
+    programs.sort_unstable_by(|one, other| one.uri.cmp(&other.uri));
+    let mut dice = Dice::new(seed, 0);
+    let mut drawn = programs.into_iter().map(|program| (dice.draw(), program)).collect::<Vec<_>>();
+    drawn.sort_by_key(|&(ticket, _)| ticket);
+    Ok(drawn.into_iter().map(|(_, program)| program).collect())
+}
+
+/// Describes a program's current baselines if they differ from those in the lake.
+fn difference(
+    session: &mut dyn Session,
+    lake: &Identity,
+    measured: &Measured,
+    bitcode: &[u8],
+) -> Result<Option<String>, SessionError> {
+    let Measured { uri, initial_state, baselines } = measured;
+    let found = match start(session, lake, *initial_state, bitcode, None) {
+        Ok(started) => started.baselines,
+        Err(SessionError::StartFailed { failure, .. }) => {
+            let said = format!("{uri}: the compiler failed over it this time");
+            return Ok(Some(format!("{said} ({}: {})", failure.kind, failure.detail)));
+        }
+        Err(SessionError::BadProgram { detail, .. }) => {
+            return Ok(Some(format!("{uri}: its first state cannot be read ({detail})")));
+        }
+        Err(error) => return Err(error),
+    };
+    let differ = baselines.0.iter().filter_map(|(name, stored)| match found.get(name) {
+        Some(found) if found == *stored => None,
+        Some(found) => Some(format!("{name} is {stored} in the lake and {found} here")),
+        None => Some(format!("{name} is {stored} in the lake and nothing here")),
+    });
+    let differ = differ.collect::<Vec<_>>().join(", ");
+    Ok((!differ.is_empty()).then(|| format!("{uri}: {differ}")))
+}

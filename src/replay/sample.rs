@@ -1,0 +1,284 @@
+//! Replaying: runs recorded transitions again in the live environment, from their stored states.
+//!
+//! This makes a lake worth trusting: a transition with another result reveals an action that
+//! depends on more than the state (its flags say so), or a defect.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::Int16Type;
+
+use super::rebuild::{Obstacle, Rebuilt, rebuild};
+use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
+use crate::lake::{Identity, LakeError, Snapshot, Table};
+use crate::model::{
+    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, Outcome, Provenance, StateId,
+};
+
+/// A recorded transition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Edge {
+    /// The state before.
+    pub state: StateId,
+    /// The action.
+    pub action: ActionIndex,
+    /// The state after.
+    pub next: StateId,
+}
+
+/// A transition with another result than recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Disagreement {
+    /// The recorded transition.
+    pub edge: Edge,
+    /// The result of the replay: another state, or how the compiler failed.
+    pub found: Outcome,
+}
+
+/// The result of replaying.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReplayReport {
+    /// Number of transitions that were run again.
+    pub replayed: usize,
+    /// Transitions with another result, in the order in which they were drawn.
+    pub disagreements: Vec<Disagreement>,
+    /// Number of replayed transitions that begin in a state whose IR had to be rebuilt.
+    pub rebuilt: usize,
+    /// Number of drawn transitions of which the lake has no IR, and was never meant to have any.
+    pub without_ir: usize,
+    /// States that should have been rebuilt and could not be: each once, with the reason.
+    pub lost: Vec<Obstacle>,
+}
+
+/// Why replaying stopped early.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// The lake cannot be read.
+    #[error(transparent)]
+    Store(#[from] LakeError),
+    /// A session failed in a way that is not the compiler's.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The live environment differs from the lake's.
+    #[error(
+        "the lake was recorded with {lake}, and what is here is {here}: transitions of another compiler cannot be replayed"
+    )]
+    OtherEnvironment {
+        /// The environment and the compiler of the lake.
+        lake: String,
+        /// The live environment and compiler.
+        here: String,
+    },
+}
+
+/// Draws `count` transitions of the lake without repetition (all, if it has fewer), in a random
+/// order fixed by `seed`.
+///
+/// # Errors
+///
+/// Those of the store.
+pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, LakeError> {
+    let mut drawn: Vec<(u64, Edge)> = Vec::new();
+    let mut dice = Dice::new(seed, 0);
+    for batch in snapshot.scan_layers(Table::StateTransitions, &(i64::MIN..=i64::MAX))? {
+        let batch = batch?;
+        let column = |name| batch.column_by_name(name).expect("it was asked for");
+        let (states, nexts) = (column("state_id"), column("next_state_id"));
+        let actions = column("action").as_primitive::<Int16Type>();
+        for row in 0..batch.num_rows() {
+            let id =
+                |column: &dyn Array| StateId::from_slice(column.as_fixed_size_binary().value(row));
+            let action = ActionIndex(actions.value(row).cast_unsigned());
+            let edge = Edge { state: id(states), action, next: id(nexts) };
+            drawn.push((dice.draw(), edge));
+        }
+        // The smallest tickets win: a sample without repetition in one pass and bounded memory.
+        if drawn.len() > count.saturating_mul(2).saturating_add(1 << 16) {
+            drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
+            drawn.truncate(count);
+        }
+    }
+    drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
+    drawn.truncate(count);
+    Ok(drawn.into_iter().map(|(_, edge)| edge).collect())
+}
+
+/// Runs `edges` again on `jobs` sessions of `environment`. Calls `progress` after each.
+///
+/// # Errors
+///
+/// See [`ReplayError`].
+pub fn replay(
+    environment: &dyn Environment,
+    snapshot: &Snapshot,
+    edges: &[Edge],
+    jobs: usize,
+    progress: &(dyn Fn() + Sync),
+) -> Result<ReplayReport, ReplayError> {
+    demand_same(environment, snapshot.identity())?;
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || -> Result<(), ReplayError> {
+        let mut session = Some(environment.session()?);
+        loop {
+            let place = next.fetch_add(EDGES_AT_ONCE, Ordering::Relaxed);
+            let Some(rest) = edges.get(place..).filter(|rest| !rest.is_empty()) else {
+                return Ok(());
+            };
+            let some = &rest[..rest.len().min(EDGES_AT_ONCE)];
+            for (edge, (beginning, rebuilt)) in
+                (place..).zip(beginnings(environment, &mut session, snapshot, some)?)
+            {
+                let came_to = match beginning {
+                    Err(obstacle) => CameTo::Lost(obstacle),
+                    Ok(None) => CameTo::WithoutIr,
+                    Ok(Some(program)) => {
+                        let session = session.as_mut().expect("it was opened above").as_mut();
+                        let edge = &edges[edge];
+                        let outcome = run(environment, session, snapshot, edge, &program)?;
+                        CameTo::Outcome { outcome, rebuilt }
+                    }
+                };
+                found.lock().unwrap_or_else(PoisonError::into_inner).insert(edge, came_to);
+                progress();
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.max(1)).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|worker| {
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    })?;
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok(report(edges, found))
+}
+
+/// Number of transitions whose states are looked up together.
+const EDGES_AT_ONCE: usize = 128;
+
+/// The result of one transition.
+enum CameTo {
+    Outcome { outcome: Outcome, rebuilt: bool },
+    WithoutIr,
+    Lost(Obstacle),
+}
+
+/// Returns the serialised states in which transitions begin, and whether each was rebuilt.
+fn beginnings(
+    environment: &dyn Environment,
+    session: &mut Option<Box<dyn Session>>,
+    snapshot: &Snapshot,
+    edges: &[Edge],
+) -> Result<Vec<(Rebuilt, bool)>, ReplayError> {
+    let states: Vec<StateId> = edges.iter().map(|edge| edge.state).collect();
+    let stored = snapshot.ir(&states)?;
+    let missing = states.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
+    let missing: Vec<StateId> = missing.map(|(&state, _)| state).collect();
+    let mut rebuilt = if missing.is_empty() {
+        Vec::new().into_iter()
+    } else {
+        rebuild(environment, session, snapshot, &missing)?.into_iter()
+    };
+    let either = |stored: Option<Vec<u8>>| match stored {
+        Some(program) => (Ok(Some(program)), false),
+        None => (rebuilt.next().unwrap_or(Ok(None)), true),
+    };
+    Ok(stored.into_iter().map(either).collect())
+}
+
+fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
+    let mut report = ReplayReport::default();
+    for (place, came_to) in found {
+        let edge = edges[place];
+        match came_to {
+            CameTo::WithoutIr => report.without_ir += 1,
+            CameTo::Lost(obstacle) if report.lost.contains(&obstacle) => {}
+            CameTo::Lost(obstacle) => report.lost.push(obstacle),
+            CameTo::Outcome { outcome: found, rebuilt } => {
+                report.replayed += 1;
+                report.rebuilt += usize::from(rebuilt);
+                if found.state() != Some(edge.next) {
+                    report.disagreements.push(Disagreement { edge, found });
+                }
+            }
+        }
+    }
+    report
+}
+
+/// Refuses an environment that differs from the lake's.
+///
+/// # Errors
+///
+/// [`ReplayError::OtherEnvironment`].
+pub fn demand_same(environment: &dyn Environment, identity: &Identity) -> Result<(), ReplayError> {
+    let spec = environment.spec();
+    if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
+        return Ok(());
+    }
+    Err(ReplayError::OtherEnvironment {
+        lake: format!("{} ({})", identity.environment, identity.compiler),
+        here: format!("{} ({})", spec.name, spec.compiler),
+    })
+}
+
+/// Starts an episode in a stored state and applies the action.
+fn run(
+    environment: &dyn Environment,
+    session: &mut dyn Session,
+    snapshot: &Snapshot,
+    edge: &Edge,
+    state: &[u8],
+) -> Result<Outcome, SessionError> {
+    match begin(environment, session, snapshot, edge.state, state)? {
+        Outcome::State { id, .. } if id == edge.state => Ok(session.apply(edge.action)?.outcome),
+        // The state does not even come back as itself: report that.
+        other => Ok(other),
+    }
+}
+
+/// Starts an episode in a state, given its serialisation. Returns the state in which the episode
+/// begins, which should be the same one, or how the compiler failed.
+pub(super) fn begin(
+    environment: &dyn Environment,
+    session: &mut dyn Session,
+    snapshot: &Snapshot,
+    state: StateId,
+    serialised: &[u8],
+) -> Result<Outcome, SessionError> {
+    // Rewards do not matter here, and computing the baselines would take most of the time.
+    let of_benchmark =
+        environment.spec().observation_spaces.iter().filter(|space| space.of_benchmark);
+    let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());
+    match start(session, snapshot.identity(), state, serialised, Some(&baselines)) {
+        Err(SessionError::StartFailed { failure, .. }) => Ok(Outcome::Crashed(failure)),
+        started => Ok(Outcome::State {
+            id: started?.state,
+            changed: true,
+            end_of_episode: false,
+            action_space_changed: false,
+        }),
+    }
+}
+
+/// Starts an episode in a state of a lake, given its serialisation.
+pub(super) fn start(
+    session: &mut dyn Session,
+    lake: &Identity,
+    state: StateId,
+    serialised: &[u8],
+    baselines: Option<&Baselines>,
+) -> Result<Started, SessionError> {
+    let uri: BenchmarkUri =
+        format!("benchmark://state/{state}").parse().expect("digits make a path");
+    let (program, provenance) = (serialised.into(), Provenance::default());
+    session.start(&Start {
+        benchmark: &Benchmark { uri, program, provenance },
+        action_space: &lake.action_space.name,
+        baselines,
+        watch: &Watch::default(),
+    })
+}

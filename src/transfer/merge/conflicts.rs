@@ -1,0 +1,81 @@
+//! Conflicts that only show in the lakes taken together.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::datatypes::{Int16Type, Int64Type};
+
+use super::error::MergeError;
+use super::source::Source;
+use crate::lake::decode::state_ids;
+use crate::lake::{Lake, ScanColumns, Table};
+use crate::model::{ActionIndex, StateId};
+
+/// A (state, action) that led to different states.
+pub type Conflict = (StateId, ActionIndex);
+
+/// The conflicts of a merged lake, whose derived tables are made, that none of the lakes it was
+/// made from has alone. Their steps are read once more, where there are conflicts at all.
+///
+/// # Errors
+///
+/// What the store says about files that cannot be read.
+pub fn new_conflicts(merged: &Lake, lakes: &[Lake]) -> Result<BTreeSet<Conflict>, MergeError> {
+    let mut new = BTreeSet::new();
+    let columns = ScanColumns::Named(&["state_id", "action"]);
+    for batch in merged.snapshot()?.scan(Table::Conflicts, columns) {
+        let batch = batch?;
+        let actions = batch["action"].as_primitive::<Int16Type>().values().iter();
+        let states = state_ids(&batch, "state_id").flatten();
+        new.extend(states.zip(actions.map(|&action| index(action))));
+    }
+    for lake in lakes {
+        if new.is_empty() {
+            break;
+        }
+        for known in conflicts_of(&Source::open(lake, false)?, &new)? {
+            new.remove(&known);
+        }
+    }
+    Ok(new)
+}
+
+fn index(action: i16) -> ActionIndex {
+    ActionIndex(u16::try_from(action).unwrap_or(u16::MAX))
+}
+
+/// Which of these the closed episodes of a lake have alone.
+fn conflicts_of(source: &Source, wanted: &BTreeSet<Conflict>) -> Result<Vec<Conflict>, MergeError> {
+    let mut led: HashMap<Conflict, HashSet<StateId>> = HashMap::new();
+    let columns = ScanColumns::Named(&["episode_id", "step_index", "action", "state_id"]);
+    source.visit(Table::Steps, columns, &mut |batches| {
+        let mut before: Option<(i64, Option<StateId>)> = None;
+        for batch in batches {
+            follow(&batch?, &mut before, &mut |from, action, to| {
+                if wanted.contains(&(from, action)) {
+                    led.entry((from, action)).or_default().insert(to);
+                }
+            });
+        }
+        Ok(())
+    })?;
+    Ok(led.into_iter().filter(|(_, to)| to.len() > 1).map(|(conflict, _)| conflict).collect())
+}
+
+/// Hands over each step that led from a state to a state. `before` is the step before the batch.
+fn follow(
+    batch: &RecordBatch,
+    before: &mut Option<(i64, Option<StateId>)>,
+    edge: &mut dyn FnMut(StateId, ActionIndex, StateId),
+) {
+    let episodes = batch["episode_id"].as_primitive::<Int64Type>().values();
+    let actions = batch["action"].as_primitive::<Int16Type>();
+    for (row, state) in state_ids(batch, "state_id").enumerate() {
+        let episode = episodes[row];
+        let from = before.filter(|(last, _)| *last == episode).and_then(|(_, state)| state);
+        if let (Some(from), true, Some(to)) = (from, actions.is_valid(row), state) {
+            edge(from, index(actions.value(row)), to);
+        }
+        *before = Some((episode, state));
+    }
+}

@@ -1,0 +1,366 @@
+//! Episodes, their steps and their programs, in all the lakes.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use arrow::array::{Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, RecordBatch};
+use arrow::compute::{filter_record_batch, interleave_record_batch};
+use arrow::datatypes::{Int64Type, Schema};
+use arrow::row::{RowConverter, SortField};
+
+use super::error::MergeError;
+use super::runs::Runs;
+use super::source::Source;
+use crate::lake::series::SegmentSeries;
+use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
+use crate::model::{EpisodeId, RunId};
+
+/// Rows of benchmarks that are written at once.
+const BENCHMARKS_AT_ONCE: usize = 4096;
+
+/// What tells one recording from another: half of a BLAKE3.
+type Digest = [u8; 16];
+
+/// The closed episodes of all lakes, each once: one entry in memory each.
+#[derive(Debug, Default)]
+pub(super) struct Episodes {
+    known: HashMap<i64, Episode>,
+    /// Benchmarks that were retracted, and that there are episodes about all the same.
+    named: HashSet<String>,
+    retracted: HashSet<i64>,
+}
+
+/// An episode that is taken from its owner, the first lake that has it.
+#[derive(Debug)]
+struct Episode {
+    owner: usize,
+    is_shared: bool,
+    row: Digest,
+    /// Of its steps as the owner has them, where it is shared.
+    steps: Option<Digest>,
+}
+
+impl Episodes {
+    /// Episodes that several lakes have.
+    pub(super) fn shared(&self) -> u64 {
+        self.known.values().filter(|episode| episode.is_shared).count() as u64
+    }
+
+    /// Episodes that one lake has and another one retracted.
+    pub(super) fn retracted(&self) -> u64 {
+        self.retracted.len() as u64
+    }
+
+    /// Writes the rows of `episodes`, and remembers which lake each is taken from.
+    pub(super) fn write_rows(
+        &mut self,
+        lake: &Lake,
+        sources: &[Source],
+        runs: &Runs,
+        read: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Segment>, MergeError> {
+        let mut series = SegmentSeries::new(lake, Table::Episodes);
+        let mut bytes = RowBytes::new(lake, Table::Episodes, &[]);
+        for (place, source) in sources.iter().enumerate() {
+            source.visit(Table::Episodes, ScanColumns::All, &mut |batches| {
+                for batch in batches {
+                    let batch = batch?;
+                    read(batch.num_rows());
+                    for piece in pieces(&batch) {
+                        let piece = renumber(&piece, place, source, runs)?;
+                        let keep = self.take_rows(&piece, place, sources, runs, &mut bytes)?;
+                        series.write(&filtered(&piece, &keep))?;
+                    }
+                }
+                Ok(series.boundary()?)
+            })?;
+        }
+        Ok(series.finish()?)
+    }
+
+    /// Which rows of a batch of `episodes`, numbered anew, are taken.
+    fn take_rows(
+        &mut self,
+        batch: &RecordBatch,
+        place: usize,
+        sources: &[Source],
+        runs: &Runs,
+        bytes: &mut RowBytes,
+    ) -> Result<BooleanArray, MergeError> {
+        let benchmarks = batch["benchmark_uri"].as_string::<i32>();
+        let mut keep = Vec::with_capacity(batch.num_rows());
+        let rows = bytes.of(batch);
+        for (row, &id) in ids(batch).iter().enumerate() {
+            let benchmark = benchmarks.value(row);
+            if runs.is_retracted(EpisodeId(id).run(), benchmark) {
+                self.retracted.insert(id);
+                keep.push(false);
+                continue;
+            }
+            if runs.was_retracted(benchmark) && !self.named.contains(benchmark) {
+                self.named.insert(benchmark.to_owned());
+            }
+            let digest = shortened(&blake3::hash(rows.row(row).data()));
+            let new = Episode { owner: place, is_shared: false, row: digest, steps: None };
+            let known = self.known.entry(id).or_insert(new);
+            keep.push(known.owner == place);
+            if known.owner != place {
+                known.is_shared = true;
+                if known.row != digest {
+                    return Err(differs(id, known.owner, place, sources, runs));
+                }
+            }
+        }
+        Ok(keep.into())
+    }
+
+    /// Writes the steps of the episodes, each from the lake that it is taken from, and compares
+    /// those of the others.
+    pub(super) fn write_steps(
+        &mut self,
+        lake: &Lake,
+        sources: &[Source],
+        runs: &Runs,
+        read: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Segment>, MergeError> {
+        let mut series = SegmentSeries::new(lake, Table::Steps);
+        let mut bytes = RowBytes::new(lake, Table::Steps, &["episode_id"]);
+        for (place, source) in sources.iter().enumerate() {
+            source.visit(Table::Steps, ScanColumns::All, &mut |batches| {
+                let mut present: Option<(i64, blake3::Hasher)> = None;
+                for batch in batches {
+                    let batch = batch?;
+                    read(batch.num_rows());
+                    for piece in pieces(&batch) {
+                        let piece = renumber(&piece, place, source, runs)?;
+                        for (id, rows) in self.shared_steps(&piece, &mut bytes) {
+                            if let Some((last, steps)) = present.take_if(|(last, _)| *last != id) {
+                                self.compare(last, &steps, place, sources, runs)?;
+                            }
+                            let (_, steps) =
+                                present.get_or_insert_with(|| (id, blake3::Hasher::new()));
+                            steps.update(&rows);
+                        }
+                        let owned = |id| self.known.get(id).map(|known| known.owner == place);
+                        let keep = ids(&piece).iter().map(|id| Some(owned(id).unwrap_or(false)));
+                        series.write(&filtered(&piece, &keep.collect()))?;
+                    }
+                }
+                if let Some((last, steps)) = present {
+                    self.compare(last, &steps, place, sources, runs)?;
+                }
+                Ok(series.boundary()?)
+            })?;
+        }
+        Ok(series.finish()?)
+    }
+
+    /// The steps of shared episodes in a batch: one after another, what tells them from others.
+    fn shared_steps(&self, batch: &RecordBatch, bytes: &mut RowBytes) -> Vec<(i64, Vec<u8>)> {
+        let ids = ids(batch);
+        let is_shared = |id| self.known.get(id).is_some_and(|known| known.is_shared);
+        let mut last = (None, false);
+        let shared = ids.iter().map(|id| {
+            if last.0 != Some(id) {
+                last = (Some(id), is_shared(id));
+            }
+            last.1
+        });
+        let shared = shared.collect::<Vec<_>>();
+        if !shared.contains(&true) {
+            return Vec::new();
+        }
+        let rows = bytes.of(batch);
+        let shared = (0..ids.len()).filter(|&row| shared[row]);
+        shared.map(|row| (ids[row], rows.row(row).data().to_vec())).collect()
+    }
+
+    fn compare(
+        &mut self,
+        id: i64,
+        steps: &blake3::Hasher,
+        place: usize,
+        sources: &[Source],
+        runs: &Runs,
+    ) -> Result<(), MergeError> {
+        let digest = shortened(&steps.finalize());
+        let known = self.known.get_mut(&id).expect("it is shared");
+        if known.owner == place {
+            known.steps = Some(digest);
+        } else if known.steps != Some(digest) {
+            return Err(differs(id, known.owner, place, sources, runs));
+        }
+        Ok(())
+    }
+
+    /// Writes the rows of `benchmarks`, each URI once.
+    pub(super) fn write_benchmarks(
+        &self,
+        lake: &Lake,
+        sources: &[Source],
+        runs: &Runs,
+    ) -> Result<Vec<Segment>, MergeError> {
+        let provenance = ["dataset", "family", "licence", "origin", "compile_command"];
+        let mut program = RowBytes::new(lake, Table::Benchmarks, &provenance);
+        let mut whole = RowBytes::new(lake, Table::Benchmarks, &[]);
+        let mut batches: Vec<RecordBatch> = Vec::new();
+        let mut chosen: BTreeMap<String, Program> = BTreeMap::new();
+        for (place, source) in sources.iter().enumerate() {
+            source.visit(Table::Benchmarks, ScanColumns::All, &mut |found| {
+                for batch in found {
+                    let batch = batch?;
+                    let (programs, wholes) = (program.of(&batch), whole.of(&batch));
+                    let uris = batch["benchmark_uri"].as_string::<i32>();
+                    let digests = batch["program_digest"].as_string::<i32>();
+                    for (row, uri) in uris.iter().enumerate() {
+                        let uri = uri.unwrap_or_default();
+                        if runs.was_retracted(uri) && !self.named.contains(uri) {
+                            continue;
+                        }
+                        let new = Program {
+                            place: (batches.len(), row),
+                            lake: place,
+                            is_known: !digests.value(row).is_empty(),
+                            compiled: programs.row(row).data().to_vec(),
+                            whole: wholes.row(row).data().to_vec(),
+                        };
+                        take_program(&mut chosen, uri, new, sources)?;
+                    }
+                    batches.push(batch);
+                }
+                Ok(())
+            })?;
+        }
+        let mut series = SegmentSeries::new(lake, Table::Benchmarks);
+        let places = chosen.values().map(|program| program.place).collect::<Vec<_>>();
+        let batches = batches.iter().collect::<Vec<_>>();
+        for places in places.chunks(BENCHMARKS_AT_ONCE) {
+            let batch =
+                interleave_record_batch(&batches, places).expect("the places are of the batches");
+            series.write(&batch)?;
+        }
+        Ok(series.finish()?)
+    }
+}
+
+/// A row of `benchmarks`.
+struct Program {
+    /// Batch and row.
+    place: (usize, usize),
+    lake: usize,
+    /// False where a repair made the row up.
+    is_known: bool,
+    /// What has to be the same in all lakes.
+    compiled: Vec<u8>,
+    whole: Vec<u8>,
+}
+
+/// Takes a program's row where there is none yet. Where it comes from may be told in several ways:
+/// then the least row is taken.
+fn take_program(
+    chosen: &mut BTreeMap<String, Program>,
+    uri: &str,
+    new: Program,
+    sources: &[Source],
+) -> Result<(), MergeError> {
+    let Some(known) = chosen.get_mut(uri) else {
+        chosen.insert(uri.to_owned(), new);
+        return Ok(());
+    };
+    if known.is_known && new.is_known && known.compiled != new.compiled {
+        let (first, second) = (sources[known.lake].path(), sources[new.lake].path());
+        return Err(MergeError::OtherProgram { uri: uri.to_owned(), first, second });
+    }
+    if (!known.is_known, &known.whole) > (!new.is_known, &new.whole) {
+        *known = new;
+    }
+    Ok(())
+}
+
+/// The bytes of rows: equal where the rows are.
+struct RowBytes {
+    converter: RowConverter,
+    columns: Vec<String>,
+}
+
+impl RowBytes {
+    /// Of all columns but some.
+    fn new(lake: &Lake, table: Table, without: &[&str]) -> Self {
+        let schema: &Schema = lake.schemas.get(table);
+        let fields =
+            schema.fields().iter().filter(|field| !without.contains(&field.name().as_str()));
+        let fields = fields.collect::<Vec<_>>();
+        let sorts = fields.iter().map(|field| SortField::new(field.data_type().clone())).collect();
+        let converter = RowConverter::new(sorts).expect("the columns have an order");
+        Self { converter, columns: fields.iter().map(|field| field.name().clone()).collect() }
+    }
+
+    fn of(&mut self, batch: &RecordBatch) -> arrow::row::Rows {
+        let columns = self.columns.iter().map(|name| Arc::clone(&batch[name.as_str()]));
+        let columns = columns.collect::<Vec<ArrayRef>>();
+        self.converter.convert_columns(&columns).expect("the columns are of the table")
+    }
+}
+
+fn shortened(hash: &blake3::Hash) -> Digest {
+    hash.as_bytes()[..16].try_into().expect("a hash has 32 bytes")
+}
+
+fn ids(batch: &RecordBatch) -> &[i64] {
+    batch["episode_id"].as_primitive::<Int64Type>().values()
+}
+
+fn filtered(batch: &RecordBatch, keep: &BooleanArray) -> RecordBatch {
+    filter_record_batch(batch, keep).expect("a mask as long as its batch")
+}
+
+/// A batch cut where another run begins: numbers stay in their order within a run.
+fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
+    let mut pieces = Vec::new();
+    let mut from = 0;
+    for piece in ids(batch).chunk_by(|&a, &b| EpisodeId(a).run() == EpisodeId(b).run()) {
+        pieces.push(batch.slice(from, piece.len()));
+        from += piece.len();
+    }
+    pieces
+}
+
+/// Gives rows of one run the run's new number.
+fn renumber(
+    piece: &RecordBatch,
+    place: usize,
+    source: &Source,
+    runs: &Runs,
+) -> Result<RecordBatch, LakeError> {
+    let number = |id: i64| {
+        let run = runs.number(place, source, EpisodeId(id).run())?;
+        Ok::<_, LakeError>(EpisodeId::new(run, EpisodeId(id).ordinal()).0)
+    };
+    let RunId(run) = runs.number(place, source, EpisodeId(ids(piece)[0]).run())?;
+    let column = |(field, array): (&Arc<arrow::datatypes::Field>, &ArrayRef)| {
+        Ok(match field.name().as_str() {
+            "episode_id" | "parent_episode_id" => {
+                let ids = array.as_primitive::<Int64Type>();
+                let numbers = ids.iter().map(|id| id.map(number).transpose());
+                let numbers = numbers.collect::<Result<arrow::array::Int64Array, LakeError>>()?;
+                Arc::new(numbers) as ArrayRef
+            }
+            "run_id" => Arc::new(Int32Array::from(vec![run; array.len()])),
+            _ => Arc::clone(array),
+        })
+    };
+    let schema = piece.schema();
+    let columns = schema.fields().iter().zip(piece.columns()).map(column);
+    let columns = columns.collect::<Result<Vec<_>, LakeError>>()?;
+    Ok(RecordBatch::try_new(schema, columns).expect("the columns are of the same types"))
+}
+
+fn differs(id: i64, first: usize, second: usize, sources: &[Source], runs: &Runs) -> MergeError {
+    let id = EpisodeId(id);
+    MergeError::EpisodeDiffers {
+        uid: runs.uid(id.run()).to_owned(),
+        ordinal: id.ordinal(),
+        first: sources[first].path(),
+        second: sources[second].path(),
+    }
+}

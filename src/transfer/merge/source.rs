@@ -1,0 +1,80 @@
+use std::path::PathBuf;
+
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+
+use super::error::MergeError;
+use crate::lake::hot::{HotBatch, masks, sorted_batches};
+use crate::lake::{Lake, LakeError, ScanColumns, Segment, Snapshot, Table};
+
+pub(super) type Batches<'a> = &'a mut dyn Iterator<Item = Result<RecordBatch, LakeError>>;
+
+/// A lake that is merged: one moment of it.
+pub(super) struct Source {
+    pub(super) snapshot: Snapshot,
+    hot: Vec<HotBatch>,
+    /// Of each hot batch, the rows that are closed.
+    closed: Vec<BooleanArray>,
+}
+
+impl Source {
+    pub(super) fn open(lake: &Lake, sealed_only: bool) -> Result<Self, LakeError> {
+        let snapshot = if sealed_only { lake.sealed()? } else { lake.snapshot()? };
+        let hot = Table::ALL.into_iter().flat_map(|table| {
+            let batch = move |batch: &RecordBatch| HotBatch {
+                seq: 0,
+                table,
+                batch: batch.clone(),
+                bytes: 0,
+            };
+            snapshot.hot(table).iter().map(batch)
+        });
+        let hot = hot.collect::<Vec<_>>();
+        let closed = masks(&hot);
+        Ok(Self { snapshot, hot, closed })
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.snapshot.path().to_owned()
+    }
+
+    /// The closed hot rows of a table, sorted by its key.
+    pub(super) fn hot(&self, table: Table) -> impl Iterator<Item = RecordBatch> + '_ {
+        let of_table = self.hot.iter().zip(&self.closed).filter(|(hot, _)| hot.table == table);
+        sorted_batches(table, &of_table.collect::<Vec<_>>())
+    }
+
+    /// Hands over the sealed and the closed hot rows of a table. Within a part they are sorted by
+    /// the table's key; the steps of an episode are in one part.
+    pub(super) fn visit(
+        &self,
+        table: Table,
+        columns: ScanColumns<'_>,
+        part: &mut dyn FnMut(Batches<'_>) -> Result<(), MergeError>,
+    ) -> Result<(), MergeError> {
+        for segment in self.snapshot.segments(table) {
+            part(&mut self.snapshot.scan_segment(segment, columns))?;
+        }
+        let places = columns.places(&self.snapshot.schema(table));
+        let project =
+            |batch: RecordBatch| Ok(batch.project(&places).expect("the places are of the schema"));
+        part(&mut self.hot(table).map(project))
+    }
+
+    /// Whether each sealed file is what was written: no damage goes into the new lake.
+    pub(super) fn check(&self) -> Result<(), LakeError> {
+        let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
+        recorded.flat_map(|table| self.snapshot.segments(table)).try_for_each(Segment::check)
+    }
+
+    pub(super) fn open_episodes(&self) -> u64 {
+        let steps = self.hot.iter().zip(&self.closed).filter(|(hot, _)| hot.table == Table::Steps);
+        let mut open = std::collections::HashSet::new();
+        for (hot, closed) in steps {
+            let ids = hot.batch["episode_id"].as_primitive::<Int64Type>().values();
+            let is_open = |row: &usize| *row >= closed.len() || !closed.value(*row);
+            open.extend((0..ids.len()).filter(is_open).map(|row| ids[row]));
+        }
+        open.len() as u64
+    }
+}

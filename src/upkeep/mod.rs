@@ -1,0 +1,22 @@
+//! Changes of what is sealed, and proofs that it is sound.
+//!
+//! [`Maintenance`] is the right to change what is sealed: to expire snapshots, to delete the files
+//! that no snapshot has, to retract. [`Lake::verify`](crate::lake::Lake::verify) checks all of a
+//! lake, and [`Lake::repair`](crate::lake::Lake::repair) drops what is damaged.
+
+mod check;
+mod findings;
+pub(crate) mod maintenance;
+mod repair;
+mod retract;
+mod rewrite;
+mod verify;
+
+pub use crate::lake::retired::Removed;
+pub use findings::{Finding, StoredState};
+pub use maintenance::{Collected, Expired, Keep, Maintenance};
+pub use repair::{Relisted, Repaired};
+pub use retract::{Retracted, Subject};
+pub use verify::VerifyReport;
+#[doc(hidden)]
+pub use verify::fuzz_segment;

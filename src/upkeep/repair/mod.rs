@@ -1,0 +1,424 @@
+//! Cutting damage out of a lake, so that the rest can be read, verified and gone on with.
+//!
+//! What goes: files and frames whose content is not what was written; episodes whose steps went
+//! with them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as
+//! far as steps tell them, and the manifest's digests of the blocks of files that are sound. What
+//! stays as it is: everything else. States may then lack their observations or IR: a state that is
+//! visited again is observed again.
+//!
+//! Rows that contradict each other though every digest is right are a defect and no damage: they
+//! stay.
+
+mod chains;
+mod digests;
+mod relist;
+mod salvage;
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
+
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch, StringArray};
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use parquet::file::metadata::PageIndexPolicy;
+
+use self::chains::Chains;
+use super::maintenance::Maintenance;
+use crate::lake::catalog;
+use crate::lake::decode::state_ids;
+use crate::lake::edit::{Derived, VersionEdit};
+use crate::lake::frame::Frame;
+use crate::lake::hot::{HotBatch, decode};
+use crate::lake::series::SegmentSeries;
+use crate::lake::{
+    BenchmarkRow, Identity, Lake, LakeError, LossRow, Rows, Scan, ScanColumns, Segment, SnapshotId,
+    SnapshotKind, Table, losses, manifest, sqlite,
+};
+use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
+
+/// What a repair did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Repaired {
+    /// The first snapshot without what was dropped; none where nothing was.
+    pub snapshot: Option<SnapshotId>,
+    /// What was dropped.
+    pub losses: Vec<LossRow>,
+    /// Damaged files that only older snapshots have. These snapshots can be read no more.
+    pub older: Vec<PathBuf>,
+    /// Damaged files of the derived tables, which dedup makes anew.
+    pub derived: Vec<PathBuf>,
+    /// Files that are sound, and of which the manifest's digests were damaged: these were made
+    /// anew.
+    pub mended: Vec<PathBuf>,
+    /// Programs whose rows were made up: name, dataset and initial state are all that is known of
+    /// them.
+    pub benchmarks: Vec<String>,
+    /// States of steps that have no observations now.
+    pub unobserved: u64,
+    /// Where the database was made anew.
+    pub relisted: Option<Relisted>,
+}
+
+/// A database that was made anew.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Relisted {
+    /// What was wrong with the old one, which is kept as `hot.sqlite.damaged`.
+    pub why: String,
+    /// Sealed files that the new one lists.
+    pub files: u64,
+    /// Files that are damaged, or hold rows that another one holds too, under their new names.
+    pub left_out: Vec<PathBuf>,
+    /// Whether rows that were not sealed could be taken over. Else they are lost.
+    pub hot_rows: bool,
+    /// What is lost with the old one, or was taken over from it though nothing vouches for it, one
+    /// line each. The lake's losses have the same lines.
+    pub remarks: Vec<String>,
+}
+
+impl Repaired {
+    /// True when nothing was damaged.
+    pub fn is_nothing(&self) -> bool {
+        let is_cut = self.snapshot.is_some() || !self.older.is_empty();
+        !is_cut && self.mended.is_empty() && self.relisted.is_none()
+    }
+}
+
+impl Lake {
+    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. Before
+    /// that the digests of blocks are made anew that are damaged in the manifest while their file
+    /// is sound, in a transaction that is durable on its own. A database that is gone or malformed
+    /// is made anew before, from the sealed files; what was not sealed is taken over where it can
+    /// be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with it: dedup
+    /// makes them anew. The files that are dropped are moved to the retired ones; the snapshots
+    /// that have them can be read no more, and say so.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Busy`] or [`LakeError::BeingMaintained`] while somebody else is at work; what
+    /// a disk does. The lake is then as before, or with a new database, and can be repaired again.
+    pub fn repair(&self) -> Result<Repaired, LakeError> {
+        let relisted = relist::relist(self)?;
+        let mut maintenance = self.maintenance()?;
+        // The right to write.
+        let _writer = self.writer()?;
+        let mended = maintenance.mend_digests()?;
+        let mut done = maintenance.drop_damage()?;
+        (done.relisted, done.mended) = (relisted, mended);
+        Ok(done)
+    }
+}
+
+impl Maintenance {
+    /// The caller has the right to write too. Where files were listed anew, be it by a repair that
+    /// was killed after that, nothing is known of what is damaged, and all is checked.
+    fn drop_damage(&mut self) -> Result<Repaired, LakeError> {
+        let newest = self.catalog.reading(manifest::snapshots)?.pop();
+        let all = newest.is_some_and(|row| row.kind == SnapshotKind::Relist);
+        let mut repair = Repair::new(self);
+        repair.drop_frames(self)?;
+        repair.drop_segments(self)?;
+        if all || repair.lost(&[Table::Episodes, Table::Steps]) {
+            repair.drop_broken_episodes()?;
+        }
+        if all || repair.lost(&[Table::Benchmarks]) {
+            repair.make_up_benchmarks()?;
+        }
+        if all || repair.lost(&[Table::Observations]) {
+            repair.count_unobserved()?;
+        }
+        if all && repair.done.unobserved > 0 && !repair.lost(&[Table::Observations]) {
+            let what = "their files or frames were left out".to_owned();
+            let states = repair.done.unobserved;
+            repair.lose(Table::Observations, Table::Observations.name().into(), states, what);
+        }
+        if all {
+            repair.lose_ir_left_out(self)?;
+        }
+        let Repair { mut edit, mut done, .. } = repair;
+        if !edit.lost.is_empty() || !edit.losses.is_empty() || !edit.add.is_empty() {
+            let rows = edit.losses.iter().map(|loss| loss.rows).sum::<u64>();
+            edit.detail = format!("{rows} rows could not be kept");
+            done.losses.clone_from(&edit.losses);
+            let snapshot = self.apply(&edit)?;
+            done.losses.iter_mut().for_each(|loss| loss.snapshot = snapshot);
+            done.snapshot = Some(snapshot);
+        }
+        Ok(done)
+    }
+}
+
+/// A repair under way.
+struct Repair {
+    lake: Lake,
+    /// Segments of recorded tables that are as they were written.
+    sound: Vec<Segment>,
+    hot: Vec<HotBatch>,
+    edit: VersionEdit,
+    done: Repaired,
+}
+
+impl Repair {
+    fn new(maintenance: &Maintenance) -> Self {
+        let lake = maintenance.lake().clone();
+        let edit = VersionEdit::new(SnapshotKind::Repair, String::new());
+        let edit = VersionEdit { derived: Derived::Dropped, ..edit };
+        let (sound, hot, done) = (Vec::new(), Vec::new(), Repaired::default());
+        Self { lake, sound, hot, edit, done }
+    }
+
+    /// Whether rows of one of these tables were dropped.
+    fn lost(&self, tables: &[Table]) -> bool {
+        self.edit.losses.iter().any(|loss| tables.contains(&loss.table))
+    }
+
+    fn lose(&mut self, table: Table, path: String, rows: u64, what: String) {
+        let snapshot = SnapshotId(0);
+        self.edit.losses.push(LossRow { table, path, rows, what, snapshot });
+    }
+
+    /// Lists files of IR as lost that a relisting left out.
+    fn lose_ir_left_out(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
+        let known = maintenance.catalog.reading(|log| losses::list(log, SnapshotId(i64::MAX)))?;
+        let known = known.into_iter().map(|loss| loss.path).collect::<HashSet<_>>();
+        for path in relist::left_out(&self.lake, Table::Ir)? {
+            let path = manifest::relative(&self.lake.path, &path);
+            if !known.contains(&path) {
+                self.lose(Table::Ir, path, 0, "it was left out".into());
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_frames(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
+        for placed in maintenance.catalog.reading(catalog::frames)? {
+            let (seq, table, rows) = (placed.seq, placed.frame.table, placed.frame.rows);
+            match decode(&self.lake, vec![placed]) {
+                Ok(hot) => self.hot.extend(hot),
+                Err(error) => {
+                    self.edit.frames_gone.push(seq);
+                    let what = damage(error)?;
+                    self.lose(table, sqlite::FILE_NAME.to_owned(), rows, what);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_segments(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
+        let lake = self.lake.path.clone();
+        let read = |log: &rusqlite::Connection| {
+            let newest = manifest::snapshots(log)?.last().map_or(SnapshotId(0), |row| row.id);
+            let known = manifest::lost_paths(log, &lake)?;
+            let segments = manifest::segments(log, &self.lake, newest)?;
+            Ok((segments, manifest::retired(log, &self.lake)?, known))
+        };
+        let (segments, retired, known) = maintenance.catalog.reading(read)?;
+        for segment in segments {
+            let is_derived = segment.table.is_derived();
+            match is_damaged(&segment)? {
+                None if !is_derived => self.sound.push(segment),
+                None => {}
+                Some(_) if is_derived => {
+                    self.done.derived.push(segment.path.clone());
+                    self.edit.lost.push(segment);
+                }
+                Some(what) => {
+                    let path = manifest::relative(&lake, &segment.path);
+                    self.lose(segment.table, path, segment.rows, what);
+                    self.edit.retire.push(segment.clone());
+                    self.edit.lost.push(segment);
+                }
+            }
+        }
+        for segment in retired {
+            if !known.contains(&segment.path) && is_damaged(&segment)?.is_some() {
+                self.done.older.push(segment.place());
+                self.edit.lost.push(segment);
+            }
+        }
+        if self.edit.lost.is_empty() { Ok(()) } else { demand_disk(&self.lake) }
+    }
+
+    fn scan<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
+        let schema = self.lake.schemas.get(segment.table);
+        Scan::new(schema, std::slice::from_ref(segment), &[], columns)
+    }
+
+    fn sound(&self, table: Table) -> impl Iterator<Item = &Segment> {
+        self.sound.iter().filter(move |segment| segment.table == table)
+    }
+
+    fn hot(&self, table: Table) -> impl Iterator<Item = &RecordBatch> {
+        self.hot.iter().filter(move |hot| hot.table == table).map(|hot| &hot.batch)
+    }
+
+    /// Drops episodes that are not whole any more, rows and steps.
+    fn drop_broken_episodes(&mut self) -> Result<(), LakeError> {
+        let mut chains = Chains::default();
+        for segment in self.sound(Table::Episodes) {
+            for batch in self.scan(segment, ScanColumns::All) {
+                chains.rows(&batch?);
+            }
+        }
+        self.hot(Table::Episodes).for_each(|batch| chains.rows(batch));
+        let columns = ScanColumns::Named(&["episode_id", "step_index", "state_id"]);
+        for segment in self.sound(Table::Steps) {
+            for batch in self.scan(segment, columns) {
+                chains.sealed(&batch?);
+            }
+        }
+        chains.hot(self.hot(Table::Steps));
+        let broken = chains.broken();
+        if broken.is_empty() {
+            return Ok(());
+        }
+        let whole = |batch: &RecordBatch| -> BooleanArray {
+            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            ids.map(|id| Some(!broken.contains(id))).collect()
+        };
+        let of_episodes = |table| matches!(table, Table::Episodes | Table::Steps);
+        let sound = std::mem::take(&mut self.sound);
+        for segment in &sound {
+            if !of_episodes(segment.table) {
+                continue;
+            }
+            let keep = &mut |batch: &RecordBatch| whole(batch);
+            let gone = self.edit.rewrite(&self.lake, segment, &["episode_id"], keep)?;
+            if gone > 0 {
+                let path = manifest::relative(&self.lake.path, &segment.path);
+                self.lose(segment.table, path, gone, other_half(segment.table));
+            }
+        }
+        // What was written anew stands for what it was made of.
+        let retired = self.edit.retire.iter().map(|segment| &segment.path);
+        let retired = retired.collect::<HashSet<_>>();
+        self.sound = sound.into_iter().filter(|segment| !retired.contains(&segment.path)).collect();
+        self.sound.extend(self.edit.add.iter().cloned());
+        for place in 0..self.hot.len() {
+            let hot = &self.hot[place];
+            let table = hot.table;
+            if !of_episodes(table) {
+                continue;
+            }
+            let keep = whole(&hot.batch);
+            let gone = keep.false_count() as u64;
+            if gone > 0 {
+                let kept = filter_record_batch(&hot.batch, &keep).expect("a mask of its length");
+                self.edit.frames_gone.push(hot.seq);
+                if kept.num_rows() > 0 {
+                    self.edit.frames.push(Frame::encode(table, &kept));
+                }
+                self.hot[place].batch = kept;
+                self.lose(table, sqlite::FILE_NAME.to_owned(), gone, other_half(table));
+            }
+        }
+        Ok(())
+    }
+
+    /// The batches of a table that are left, sealed and hot.
+    fn left(
+        &self,
+        table: Table,
+        columns: &[&str],
+        visit: &mut dyn FnMut(&RecordBatch),
+    ) -> Result<(), LakeError> {
+        for segment in self.sound(table) {
+            for batch in self.scan(segment, ScanColumns::Named(columns)) {
+                visit(&batch?);
+            }
+        }
+        self.hot(table).for_each(visit);
+        Ok(())
+    }
+
+    /// Writes rows for programs that steps are about and that have none any more.
+    fn make_up_benchmarks(&mut self) -> Result<(), LakeError> {
+        let mut known = HashSet::new();
+        self.left(Table::Benchmarks, &["benchmark_uri"], &mut |batch| {
+            let uris = batch["benchmark_uri"].as_string::<i32>().iter().flatten();
+            known.extend(uris.map(str::to_owned));
+        })?;
+        let mut unknown: BTreeMap<String, StateId> = BTreeMap::new();
+        let columns = ["benchmark_uri", "step_index", "state_id"];
+        self.left(Table::Steps, &columns, &mut |batch| {
+            let uris = cast(&batch["benchmark_uri"], &DataType::Utf8);
+            let uris = uris.expect("a dictionary of text is text");
+            let uris: &StringArray = uris.as_string();
+            let indices = batch["step_index"].as_primitive::<Int32Type>().values();
+            for (row, state) in state_ids(batch, "state_id").enumerate() {
+                let uri = uris.value(row);
+                if let (0, Some(state), false) = (indices[row], state, known.contains(uri))
+                    && !unknown.contains_key(uri)
+                {
+                    unknown.insert(uri.to_owned(), state);
+                }
+            }
+        })?;
+        let row = |(uri, initial_state): (&String, &StateId)| {
+            let uri = uri.parse::<BenchmarkUri>().ok()?;
+            Some(BenchmarkRow {
+                uri,
+                program_digest: String::new(),
+                provenance: Provenance::default(),
+                initial_state: *initial_state,
+                baselines: Baselines::default(),
+            })
+        };
+        let benchmarks = unknown.iter().filter_map(row).collect();
+        let rows = Rows { benchmarks, ..Rows::default() };
+        let mut series = SegmentSeries::new(&self.lake, Table::Benchmarks);
+        for (_, batch) in self.lake.schemas.encode(&rows) {
+            series.write(&batch)?;
+        }
+        self.edit.add.extend(series.finish()?);
+        self.done.benchmarks = rows.benchmarks.iter().map(|row| row.uri.as_str().into()).collect();
+        Ok(())
+    }
+
+    fn count_unobserved(&mut self) -> Result<(), LakeError> {
+        let (mut observed, mut without) = (HashSet::new(), HashSet::new());
+        self.left(Table::Observations, &["state_id"], &mut |batch| {
+            observed.extend(state_ids(batch, "state_id").flatten());
+        })?;
+        self.left(Table::Steps, &["state_id"], &mut |batch| {
+            let states = state_ids(batch, "state_id").flatten();
+            without.extend(states.filter(|state| !observed.contains(state)));
+        })?;
+        self.done.unobserved = without.len() as u64;
+        Ok(())
+    }
+}
+
+/// Why rows go whose other half is damaged.
+fn other_half(table: Table) -> String {
+    match table {
+        Table::Episodes => "the steps of these episodes are damaged".into(),
+        _ => "the other rows of these episodes are damaged".into(),
+    }
+}
+
+/// What is wrong with a file, where it is not what was written. That it cannot be read for another
+/// reason is no damage, but for a disk that gives an error. A disk may fail for a moment, so it is
+/// looked at twice.
+fn is_damaged(segment: &Segment) -> Result<Option<String>, LakeError> {
+    let look =
+        || segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
+    look().or_else(|_damage| look()).err().map(damage).transpose()
+}
+
+/// Refuses to call files damaged on a disk that gives nothing any more.
+fn demand_disk(lake: &Lake) -> Result<(), LakeError> {
+    Identity::read(&lake.path, &lake.disk).map(drop)
+}
+
+fn damage(error: LakeError) -> Result<String, LakeError> {
+    /// What the operating system calls a disk that cannot read.
+    const EIO: i32 = 5;
+    match error {
+        LakeError::Corrupt { what, .. } => Ok(what),
+        LakeError::Io { source, .. } if source.raw_os_error() == Some(EIO) => {
+            Ok(format!("the disk cannot read it ({source})"))
+        }
+        other => Err(other),
+    }
+}
