@@ -14,7 +14,8 @@ CREATE TABLE runs (
   arguments TEXT NOT NULL,                   -- what identifies the run, as its caller writes it
   started_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds
   finished INTEGER NOT NULL DEFAULT 0,       -- 1 once the run did all that it was asked for
-  repeated_windows INTEGER NOT NULL DEFAULT 0  -- windows of steps that failed in one worker, and not in a fresh one
+  repeated_windows INTEGER NOT NULL DEFAULT 0, -- windows of steps that failed in one worker, and not in a fresh one
+  logged INTEGER NOT NULL DEFAULT 0          -- 1 once the log of snapshots has the row as it is
 ) STRICT;
 
 -- The hot log: rows that were appended and are not sealed yet. A frame is never changed.
@@ -32,7 +33,7 @@ CREATE TABLE frames (
 -- always has one.
 CREATE TABLE snapshots (
   snapshot_id INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge
+  kind TEXT NOT NULL,                        -- what made it: create, seal, dedup, retract, repair, merge, fetch
   created_at_ms INTEGER NOT NULL,            -- Unix time, milliseconds; to be shown: the numbers are the order
   detail TEXT NOT NULL                       -- one line for a person
 ) STRICT;
@@ -42,7 +43,7 @@ CREATE TABLE snapshots (
 CREATE TABLE segments (
   segment_id INTEGER PRIMARY KEY AUTOINCREMENT,
   table_name TEXT NOT NULL,
-  path TEXT NOT NULL,                        -- relative to the lake; once retired, the file is under retired/
+  path TEXT NOT NULL,                        -- relative to the lake
   rows INTEGER NOT NULL,
   bytes INTEGER NOT NULL,
   digest TEXT NOT NULL,                      -- BLAKE3 of the file, hex

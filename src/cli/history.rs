@@ -5,8 +5,8 @@ use indicatif::HumanBytes;
 use super::args::{Cli, ExpireArgs, SnapshotArgs, SnapshotsArgs};
 use super::failure::Failed;
 use super::{counted, here, print, rows};
-use crate::lake::{Lake, SnapshotId};
-use crate::upkeep::{Keep, Removed};
+use crate::lake::{Lake, Removed, SnapshotId};
+use crate::upkeep::Keep;
 
 pub(super) fn snapshots(cli: &Cli, args: &SnapshotsArgs) -> Result<(), Failed> {
     let newest = SnapshotArgs { snapshot: None };

@@ -16,7 +16,7 @@ use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
 use crate::model::{ActionSpace, Outcome};
 use crate::replay::recompute::{self, BaselineReport, Ids};
 use crate::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
-use crate::upkeep::{Relisted, Repaired, StoredState, VerifyReport};
+use crate::upkeep::{Repaired, Restored, StoredState, VerifyReport};
 
 /// Number of programs whose baselines are recomputed.
 const BASELINES_SAMPLE: usize = 8;
@@ -151,18 +151,15 @@ fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
 fn dropped(repaired: &Repaired) -> String {
     let mut text = String::new();
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
-    if let Some(Relisted { why, files, left_out, hot_rows, remarks }) = &repaired.relisted {
-        let files = counted(*files, "file");
-        let hot = if *hot_rows { "" } else { ", and what was not sealed with it" };
+    if let Some(Restored { why, snapshots, files, hot_rows, remarks }) = &repaired.restored {
+        let (snapshots, files) = (counted(*snapshots, "snapshot"), counted(*files, "file"));
+        let hot = if *hot_rows { "" } else { ", and the rows that were not sealed with it" };
         line(format!(
-            "the database was lost ({why}){hot}; {files} listed anew, the old database is kept as \
-             hot.sqlite.damaged"
+            "the database was lost ({why}){hot}; it was restored from the log of snapshots: \
+             {snapshots}, {files} in the newest; the old database is kept as hot.sqlite.damaged"
         ));
         for remark in remarks {
             line(format!("of the old database: {remark}"));
-        }
-        for path in left_out {
-            line(format!("left out, damaged or superseded: {}", path.display()));
         }
     }
     for loss in &repaired.losses {

@@ -17,7 +17,8 @@
 //! A pass counts the steps that no layer counts yet, and writes them as a new layer. It also takes
 //! in existing layers, the newest first, while the next one has less than eight times the rows
 //! collected so far. So a step is rewritten only a few times, however large the lake grows, and
-//! readers merge only a few layers. While all rows together are few, there is one layer.
+//! readers merge only a few layers. While all rows together are few, there is one layer. All layers
+//! become one when the newer ones have more than a tenth of the rows of the oldest.
 //!
 //! # How
 //!
@@ -67,6 +68,9 @@ pub struct Settings {
     /// tried from the newest on, until one is too large. So a step is rewritten a few times, and
     /// there are few layers.
     pub tier: u64,
+    /// All layers become one when the newer ones have more than one row for this many of the oldest.
+    /// Other tools see only the oldest layer, so it must not lag far behind. With 0, it may.
+    pub lag: u64,
 }
 
 impl Default for Settings {
@@ -77,6 +81,7 @@ impl Default for Settings {
             full: false,
             one_layer_rows_max: 500_000,
             tier: 8,
+            lag: 10,
         }
     }
 }
@@ -247,7 +252,8 @@ fn kept_layers(new: u64, sizes: &[u64], settings: &Settings) -> usize {
     let mut together = new;
     for (kept, size) in sizes.iter().enumerate().rev() {
         if *size >= settings.tier.saturating_mul(together) {
-            return kept + 1;
+            let lag = new + sizes[1..].iter().sum::<u64>();
+            return if lag.saturating_mul(settings.lag) > sizes[0] { 0 } else { kept + 1 };
         }
         together += size;
     }
@@ -270,11 +276,18 @@ mod tests {
 
     #[test]
     fn a_layer_stays_while_it_is_much_larger_than_what_comes() {
-        assert_eq!(kept_layers(10, &[800, 80], &below(0)), 2);
-        assert_eq!(kept_layers(10, &[800, 79], &below(0)), 1);
+        assert_eq!(kept_layers(10, &[900, 80], &below(0)), 2);
+        assert_eq!(kept_layers(10, &[900, 79], &below(0)), 1);
         assert_eq!(kept_layers(10, &[700, 79], &below(0)), 0);
-        assert_eq!(kept_layers(1, &[1000, 100, 10], &below(0)), 3);
-        assert_eq!(kept_layers(2, &[1000, 100, 10], &below(0)), 2);
+        assert_eq!(kept_layers(1, &[2000, 100, 10], &below(0)), 3);
+        assert_eq!(kept_layers(2, &[2000, 100, 10], &below(0)), 2);
+    }
+
+    #[test]
+    fn the_oldest_layer_lags_by_a_tenth_at_most() {
+        assert_eq!(kept_layers(10, &[1000, 90], &below(0)), 2);
+        assert_eq!(kept_layers(10, &[1000, 91], &below(0)), 0);
+        assert_eq!(kept_layers(101, &[1000], &below(0)), 0);
     }
 
     /// Bounds the rows written in all per row that comes: this is what tiers are for.

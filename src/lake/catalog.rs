@@ -66,9 +66,15 @@ pub(crate) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
 
 /// The runs, in the order in which they were begun.
 pub(crate) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
-    let sql = "SELECT run_id, arguments, started_at_ms, finished, uid, repeated_windows
-               FROM runs ORDER BY run_id";
-    let mut statement = connection.prepare(sql)?;
+    select_runs(connection, "")
+}
+
+fn select_runs(connection: &Connection, condition: &str) -> rusqlite::Result<Vec<RunRow>> {
+    let sql = format!(
+        "SELECT run_id, arguments, started_at_ms, finished, uid, repeated_windows
+         FROM runs {condition} ORDER BY run_id"
+    );
+    let mut statement = connection.prepare(&sql)?;
     let rows = statement.query_map([], |row| {
         Ok(RunRow {
             id: RunId(row.get(0)?),
@@ -90,6 +96,25 @@ pub(crate) fn insert_run(connection: &Connection, run: &RunRow) -> rusqlite::Res
     let (id, began) = (run.id.0, run.started_at_ms);
     let row = params![id, run.uid, run.arguments, began, run.finished, run.repeated_windows];
     connection.execute(sql, row).map(drop)
+}
+
+/// Lists a run as it is now, whether it was listed before or not.
+pub(crate) fn replace_run(connection: &Connection, run: &RunRow) -> rusqlite::Result<()> {
+    connection
+        .execute("DELETE FROM runs WHERE run_id = ?1 OR uid = ?2", params![run.id.0, run.uid])?;
+    insert_run(connection, run)
+}
+
+/// Notes that the log of snapshots has a run as it is.
+pub(crate) fn mark_logged(connection: &Connection, run: RunId) -> rusqlite::Result<()> {
+    connection.execute("UPDATE runs SET logged = 1 WHERE run_id = ?1", [run.0]).map(drop)
+}
+
+/// The runs that changed since the log of snapshots was told of them. From now on it counts as told.
+pub(crate) fn take_unlogged_runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
+    let unlogged = select_runs(connection, "WHERE NOT logged")?;
+    connection.execute("UPDATE runs SET logged = 1 WHERE NOT logged", [])?;
+    Ok(unlogged)
 }
 
 /// 128 bits that the operating system draws, hex.

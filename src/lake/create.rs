@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
+use super::delta;
 use super::disk::Disk;
 use super::edit::{self, VersionEdit};
 use super::error::LakeError;
-use super::handle::Lake;
+use super::handle::{DATA, Lake};
 use super::identity::{self, Identity};
 use super::lock::{self, Lock, ReadersLock, Right};
 use super::manifest::SnapshotKind;
+use super::outside;
+use super::segment::is_own_name;
+use super::snapshot_log;
 use super::sqlite::{self, Catalog};
 use super::table::Table;
 
@@ -16,6 +20,10 @@ use super::table::Table;
 pub(crate) const MERGE_UNFINISHED: &str = "merge.unfinished";
 /// The file that says that a folder is of a first fetch that was not completed.
 pub(crate) const FETCH_UNFINISHED: &str = "fetch.unfinished";
+
+/// What a creation that was cut short leaves beside the files of tables.
+const UNFINISHED: [&str; 4] =
+    [snapshot_log::FOLDER, outside::VIEWS, outside::CURRENT, outside::CURRENT_TEMPORARY];
 
 impl Lake {
     /// Makes a lake in a folder that is empty or not there yet. The lake is there once this returns
@@ -44,9 +52,7 @@ impl Lake {
         let lock = Lock::take(path, Right::Write)?;
         demand_empty(path)?;
         // One that was cut short may have been meant for another identity.
-        for suffix in ["-journal", "", "-wal", "-shm"] {
-            disk.remove(&path.join(format!("{}{suffix}", sqlite::FILE_NAME)))?;
-        }
+        clear_unfinished(&disk, path)?;
         ReadersLock::create(path)?;
         let lake = Self::new(path, identity.clone(), disk);
         create_catalog(&lake)?;
@@ -82,6 +88,24 @@ impl Lake {
         lake.identity.demand(identity, path)?;
         Ok(lake)
     }
+}
+
+/// Removes what a creation, a merge or a fetch that was cut short made beside the files of tables:
+/// the database, the log of snapshots, and what other tools read.
+pub(crate) fn clear_unfinished(disk: &Disk, path: &Path) -> Result<(), LakeError> {
+    for suffix in ["-journal", "", "-wal", "-shm"] {
+        disk.remove(&path.join(format!("{}{suffix}", sqlite::FILE_NAME)))?;
+    }
+    for link in [outside::CURRENT, outside::CURRENT_TEMPORARY] {
+        disk.remove(&path.join(link))?;
+    }
+    for folder in [snapshot_log::FOLDER, outside::VIEWS] {
+        disk.remove_tree(&path.join(folder))?;
+    }
+    for table in Table::ALL {
+        disk.remove_tree(&path.join(DATA).join(table.name()).join(delta::FOLDER))?;
+    }
+    Ok(())
 }
 
 /// Makes the database of a new lake, with a first snapshot without rows. The caller holds the right
@@ -120,9 +144,8 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     for entry in entries {
         let entry = entry.map_err(LakeError::io("list", path))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let empty_folder =
-            || std::fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none());
-        let ours = Table::from_name(&name).is_some() && empty_folder()
+        let ours = name == DATA && !holds_rows(&entry.path())
+            || UNFINISHED.contains(&name.as_str())
             || name.starts_with(sqlite::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
             || [identity::FILE_NAME, MERGE_UNFINISHED, FETCH_UNFINISHED]
@@ -140,4 +163,16 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
         return Err(not_a_lake("its lake.json is gone".into()));
     }
     Ok(())
+}
+
+/// Whether there are files of tables in a folder.
+fn holds_rows(data: &Path) -> bool {
+    Table::ALL.into_iter().any(|table| {
+        let entries = std::fs::read_dir(data.join(table.name()));
+        entries.into_iter().flatten().any(|entry| {
+            entry.is_ok_and(|entry| {
+                entry.file_name().to_str().is_some_and(|name| is_own_name(table, name))
+            })
+        })
+    })
 }

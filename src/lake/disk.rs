@@ -24,6 +24,10 @@ pub enum Operation<'a> {
     SyncFile(&'a Path),
     /// Gives a file another name.
     Rename(&'a Path, &'a Path),
+    /// Gives a file a second name, the hard link.
+    Link(&'a Path, &'a Path),
+    /// Makes a symbolic link that leads to the first path.
+    Symlink(&'a Path, &'a Path),
     /// Makes the names in a folder durable.
     SyncDir(&'a Path),
     /// Removes a file.
@@ -135,7 +139,39 @@ impl Disk {
         Ok(())
     }
 
-    fn sync_dir(&self, path: &Path) -> Result<(), LakeError> {
+    /// Makes a folder in a folder that is there. Its name is durable once that one is synced.
+    pub(crate) fn create_dir_unsynced(&self, path: &Path) -> Result<(), LakeError> {
+        self.ask(Operation::CreateDir(path))
+            .and_then(|_| fs::create_dir(path))
+            .map_err(LakeError::io("make the folder", path))
+    }
+
+    /// Gives a file a second name. It is durable once its folder is synced.
+    pub(crate) fn link(&self, file: &Path, name: &Path) -> Result<(), LakeError> {
+        self.ask(Operation::Link(file, name))
+            .and_then(|_| fs::hard_link(file, name))
+            .map_err(LakeError::io("make a hard link of", file))
+    }
+
+    /// Makes a symbolic link. It is durable once its folder is synced.
+    pub(crate) fn symlink(&self, target: &Path, link: &Path) -> Result<(), LakeError> {
+        self.ask(Operation::Symlink(target, link))
+            .and_then(|_| std::os::unix::fs::symlink(target, link))
+            .map_err(LakeError::io("make the link", link))
+    }
+
+    /// Removes a folder with all that is in it. That it is gone already is no error.
+    pub(crate) fn remove_tree(&self, path: &Path) -> Result<(), LakeError> {
+        match self.ask(Operation::Remove(path)).and_then(|_| fs::remove_dir_all(path)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(LakeError::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the names in a folder durable.
+    pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), LakeError> {
         self.ask(Operation::SyncDir(path))
             .and_then(|_| File::open(path)?.sync_all())
             .map_err(LakeError::io("sync the folder", path))

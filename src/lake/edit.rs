@@ -3,8 +3,12 @@
 //! # What is durable when
 //!
 //! The segments that an edit adds are durable before it is applied. [`apply`] changes the manifest,
-//! the hot log and the lists of runs, retractions and losses in one transaction. When it has
-//! returned `Ok`, the change survives a power cut; a reader sees all of it or nothing.
+//! the hot log and the lists of runs, retractions and losses in one transaction, after the log of
+//! snapshots has an entry for it. When `apply` has returned `Ok`, the change survives a power cut; a
+//! reader sees all of it or nothing. Other tools see it once [`outside::update`] has run, which
+//! `apply` does last.
+
+use serde::{Deserialize, Serialize};
 
 use super::catalog::{self, insert_run};
 use super::error::LakeError;
@@ -12,10 +16,12 @@ use super::frame::Frame;
 use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::{self, LossRow};
-use super::manifest::{self, SnapshotKind};
+use super::manifest::{self, Fetched, SnapshotKind};
+use super::outside;
 use super::retractions::{self, RetractionRow};
 use super::rows::RunRow;
-use super::segment::Segment;
+use super::segment::{FileRow, Segment};
+use super::snapshot_log::{self, LogEntry};
 use super::sqlite::Catalog;
 
 /// A change of what is sealed: what differs between a snapshot and the one before it.
@@ -45,12 +51,14 @@ pub(crate) struct VersionEdit {
     pub(crate) retractions: Vec<RetractionRow>,
     /// What could not be kept. The snapshot is filled in.
     pub(crate) losses: Vec<LossRow>,
-    /// Whether the lists and the segments of the edit stand in the place of all that there were.
-    pub(crate) replaces: bool,
+    /// What was fetched, and the digest of its list of runs. The lists and the segments of the edit
+    /// then replace all that there were.
+    pub(crate) fetched: Option<(String, String)>,
 }
 
 /// What becomes of the derived tables in a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Derived {
     /// They stay as they are.
     Kept,
@@ -75,7 +83,37 @@ impl VersionEdit {
             runs: Vec::new(),
             retractions: Vec::new(),
             losses: Vec::new(),
-            replaces: false,
+            fetched: None,
+        }
+    }
+
+    fn log_entry(
+        &self,
+        lake: &Lake,
+        snapshot: SnapshotId,
+        created_at_ms: i64,
+        runs: Vec<RunRow>,
+    ) -> LogEntry {
+        let paths = |segments: &[Segment]| {
+            segments.iter().map(|segment| manifest::relative(&lake.path, &segment.path)).collect()
+        };
+        let fetched = self.fetched.clone();
+        LogEntry {
+            identity: lake.identity.digest(),
+            snapshot,
+            kind: self.kind,
+            created_at_ms,
+            detail: self.detail.clone(),
+            whole: self.kind == SnapshotKind::Create || self.fetched.is_some(),
+            add: self.add.iter().map(FileRow::of).collect(),
+            retire: paths(&self.retire),
+            lost: paths(&self.lost),
+            counted: paths(&self.counted),
+            derived: self.derived.clone(),
+            fetched: fetched.map(|(what, runs)| Fetched { what, snapshot, runs }),
+            runs,
+            retractions: in_snapshot(&self.retractions, snapshot, |row| &mut row.snapshot),
+            losses: in_snapshot(&self.losses, snapshot, |row| &mut row.snapshot),
         }
     }
 
@@ -102,20 +140,6 @@ pub(crate) fn apply(
     lake: &Lake,
     edit: &VersionEdit,
 ) -> Result<Option<SnapshotId>, LakeError> {
-    apply_with(catalog, lake, edit, |_, _| Ok(()))
-}
-
-/// As [`apply`], and `also` writes in the same transaction.
-///
-/// # Errors
-///
-/// Those of [`apply`], and of `also`.
-pub(crate) fn apply_with(
-    catalog: &mut Catalog,
-    lake: &Lake,
-    edit: &VersionEdit,
-    also: impl FnOnce(&rusqlite::Connection, SnapshotId) -> rusqlite::Result<()>,
-) -> Result<Option<SnapshotId>, LakeError> {
     let path = catalog.path().to_owned();
     let transaction = catalog.write()?;
     for &seq in &edit.frames_gone {
@@ -134,15 +158,23 @@ pub(crate) fn apply_with(
         let id = manifest::begin_snapshot(&transaction, now_ms, edit.kind, &edit.detail)?;
         write_segments(&transaction, lake, edit, id)?;
         write_lists(&transaction, edit, id)?;
-        also(&transaction, id)?;
-        Ok(Some(id))
+        let runs = catalog::take_unlogged_runs(&transaction)?;
+        Ok(Some(edit.log_entry(lake, id, now_ms, runs)))
     };
-    let id = write().map_err(LakeError::sqlite(&path))?;
+    let entry = write().map_err(LakeError::sqlite(&path))?;
+    if let Some(entry) = &entry {
+        snapshot_log::write(lake, entry)?;
+    }
     Catalog::commit(transaction, &path, &lake.disk)?;
     // The transaction is durable either way. Once it is in the database itself, damage to SQLite's
     // log cannot take it back.
     let _ = catalog.checkpoint();
-    Ok(id)
+    if entry.is_some()
+        && let Err(error) = outside::update(lake, catalog)
+    {
+        tracing::warn!(%error, "other tools see an older snapshot for now");
+    }
+    Ok(entry.map(|entry| entry.snapshot))
 }
 
 fn write_segments(
@@ -151,8 +183,8 @@ fn write_segments(
     edit: &VersionEdit,
     id: SnapshotId,
 ) -> rusqlite::Result<()> {
-    let path = &lake.path;
-    if edit.replaces {
+    let relative = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
+    if edit.fetched.is_some() {
         manifest::retire_all(connection, id)?;
     }
     if edit.derived == Derived::Dropped {
@@ -160,17 +192,17 @@ fn write_segments(
     }
     let dropped = |segment: &&Segment| edit.derived == Derived::Dropped && segment.layer.is_some();
     for segment in edit.retire.iter().filter(|segment| !dropped(segment)) {
-        let known = manifest::retire(connection, path, segment, id)?;
+        let known = manifest::retire_path(connection, &relative(segment), id)?;
         assert!(known, "{} was retired before", segment.path.display());
     }
     for segment in &edit.lost {
-        manifest::mark_lost(connection, path, segment)?;
+        manifest::mark_lost_path(connection, &relative(segment))?;
     }
     for segment in &edit.add {
-        manifest::insert(connection, path, segment, id)?;
+        manifest::insert(connection, &lake.path, segment, id)?;
     }
     for segment in &edit.counted {
-        let known = manifest::mark_counted(connection, path, segment, id)?;
+        let known = manifest::mark_counted_path(connection, &relative(segment), id)?;
         assert!(known, "{} is no segment of steps", segment.path.display());
     }
     Ok(())
@@ -181,7 +213,7 @@ fn write_lists(
     edit: &VersionEdit,
     snapshot: SnapshotId,
 ) -> rusqlite::Result<()> {
-    if edit.replaces {
+    if edit.fetched.is_some() {
         for table in ["runs", "retracted_runs", "retractions", "losses", "derivations"] {
             connection.execute(&format!("DELETE FROM {table}"), [])?;
         }
@@ -194,11 +226,28 @@ fn write_lists(
     for run in &edit.runs {
         insert_run(connection, run)?;
     }
-    for row in &edit.retractions {
-        retractions::insert(connection, &RetractionRow { snapshot, ..row.clone() })?;
+    for row in in_snapshot(&edit.retractions, snapshot, |row| &mut row.snapshot) {
+        retractions::insert(connection, &row)?;
     }
-    for row in &edit.losses {
-        losses::insert(connection, &LossRow { snapshot, ..row.clone() })?;
+    for row in in_snapshot(&edit.losses, snapshot, |row| &mut row.snapshot) {
+        losses::insert(connection, &row)?;
+    }
+    if let Some((what, runs)) = &edit.fetched {
+        let fetched = Fetched { what: what.clone(), snapshot, runs: runs.clone() };
+        manifest::set_fetched(connection, &fetched)?;
     }
     Ok(())
+}
+
+/// Fills in the snapshot of rows.
+fn in_snapshot<T: Clone>(
+    rows: &[T],
+    snapshot: SnapshotId,
+    of: fn(&mut T) -> &mut SnapshotId,
+) -> Vec<T> {
+    let filled = rows.iter().cloned().map(|mut row| {
+        *of(&mut row) = snapshot;
+        row
+    });
+    filled.collect()
 }

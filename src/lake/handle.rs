@@ -6,6 +6,10 @@ use super::disk::Disk;
 use super::encode::Schemas;
 use super::error::LakeError;
 use super::identity::Identity;
+use super::table::Table;
+
+/// The folder of the files of all tables.
+pub(crate) const DATA: &str = "data";
 
 /// A lake: a folder that holds the data of one environment. See the [module](super).
 #[derive(Debug, Clone)]
@@ -54,6 +58,11 @@ impl Lake {
     /// What it is a lake of.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The folder of a table's files.
+    pub(crate) fn table_folder(&self, table: Table) -> PathBuf {
+        self.path.join(DATA).join(table.name())
     }
 
     /// Where it lies.

@@ -3,7 +3,8 @@
 //!
 //! - `writer.lock`: one process appends and seals.
 //! - `maintenance.lock`: one process dedups, expires, collects, and changes what is sealed.
-//! - `readers.lock`: everybody who reads shares it; whoever deletes retired files has it alone.
+//! - `outside.lock`: one process brings `current` and the Delta tables up to the newest snapshot.
+//! - `readers.lock`: every reader shares it; a process that deletes files of snapshots has it alone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
@@ -12,7 +13,8 @@ use std::path::{Path, PathBuf};
 use super::error::LakeError;
 
 /// The names of the files in the lake.
-pub(crate) const FILE_NAMES: [&str; 3] = ["writer.lock", "maintenance.lock", READERS];
+pub(crate) const FILE_NAMES: [&str; 4] =
+    ["writer.lock", "maintenance.lock", "outside.lock", READERS];
 const READERS: &str = "readers.lock";
 
 /// What one process at a time may do to a lake.
@@ -22,14 +24,17 @@ pub(crate) enum Right {
     Write,
     /// To change what is sealed.
     Maintain,
+    /// To show the newest snapshot to other tools. Held for moments only.
+    Show,
 }
 
 impl Right {
     pub(crate) fn path(self, lake: &Path) -> PathBuf {
-        let [writer, maintenance, _] = FILE_NAMES;
+        let [writer, maintenance, outside, _] = FILE_NAMES;
         lake.join(match self {
             Self::Write => writer,
             Self::Maintain => maintenance,
+            Self::Show => outside,
         })
     }
 
@@ -37,7 +42,7 @@ impl Right {
         let path = lake.to_owned();
         match self {
             Self::Write => LakeError::Busy { path, pid },
-            Self::Maintain => LakeError::BeingMaintained { path, pid },
+            Self::Maintain | Self::Show => LakeError::BeingMaintained { path, pid },
         }
     }
 }
@@ -66,6 +71,16 @@ impl Lock {
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self(file))
+    }
+}
+
+impl Lock {
+    /// Takes a right as soon as nobody else has it.
+    pub(crate) fn wait(lake: &Path, right: Right) -> Result<Self, LakeError> {
+        let path = right.path(lake);
+        let file = open_for_writing(lake, &path)?;
+        file.lock().map_err(LakeError::io("lock", &path))?;
         Ok(Self(file))
     }
 }

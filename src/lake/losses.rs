@@ -1,13 +1,15 @@
 //! What repairs had to drop, as the catalog keeps it.
 
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
 
 use super::ids::SnapshotId;
 use super::sqlite::{count, signed, table};
 use super::table::Table;
 
 /// Rows that a repair had to drop.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LossRow {
     /// The table that they were rows of.
     pub table: Table,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use rusqlite::{Connection, OptionalExtension as _, params};
+use serde::{Deserialize, Serialize};
 
 use super::digest::BlockDigests;
 use super::handle::Lake;
@@ -14,7 +15,8 @@ use super::sqlite::{count, signed, table};
 use super::table::Table;
 
 /// What made a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SnapshotKind {
     /// The lake was made.
     Create,
@@ -30,12 +32,10 @@ pub enum SnapshotKind {
     Merge,
     /// A published version was fetched.
     Fetch,
-    /// The database was lost, and the sealed files were listed anew.
-    Relist,
 }
 
 impl SnapshotKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 7] = [
         Self::Create,
         Self::Seal,
         Self::Dedup,
@@ -43,7 +43,6 @@ impl SnapshotKind {
         Self::Repair,
         Self::Merge,
         Self::Fetch,
-        Self::Relist,
     ];
 
     /// Its name in the catalog and in SQL.
@@ -56,7 +55,6 @@ impl SnapshotKind {
             Self::Repair => "repair",
             Self::Merge => "merge",
             Self::Fetch => "fetch",
-            Self::Relist => "relist",
         }
     }
 }
@@ -85,6 +83,19 @@ pub struct SnapshotRow {
     pub rows_added: u64,
     /// Bytes of those.
     pub bytes_added: u64,
+}
+
+/// Lists a snapshot that was made before.
+pub(crate) fn insert_snapshot(
+    connection: &Connection,
+    id: SnapshotId,
+    created_at_ms: i64,
+    kind: SnapshotKind,
+    detail: &str,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO snapshots (snapshot_id, kind, created_at_ms, detail)
+               VALUES (?1, ?2, ?3, ?4)";
+    connection.execute(sql, params![id.0, kind.as_str(), created_at_ms, detail]).map(drop)
 }
 
 /// Makes a snapshot. What changes with it is written in the same transaction.
@@ -161,23 +172,9 @@ pub(crate) fn lost_paths(
     paths(connection, lake, "SELECT path FROM segments WHERE lost")
 }
 
-/// Says that a file is damaged, in whatever snapshots have it; the newest has it no more.
-pub(crate) fn mark_lost(
-    connection: &Connection,
-    lake: &Path,
-    segment: &Segment,
-) -> rusqlite::Result<()> {
-    let sql = "UPDATE segments SET lost = 1 WHERE path = ?1";
-    connection.execute(sql, [relative(lake, &segment.path)]).map(drop)
-}
-
-/// The files of the newest snapshot.
-pub(crate) fn live_paths(
-    connection: &Connection,
-    lake: &Path,
-) -> rusqlite::Result<HashSet<PathBuf>> {
-    let sql = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
-    paths(connection, lake, sql)
+/// Notes that a file is damaged, in all snapshots that have it.
+pub(crate) fn mark_lost_path(connection: &Connection, path: &str) -> rusqlite::Result<()> {
+    connection.execute("UPDATE segments SET lost = 1 WHERE path = ?1", [path]).map(drop)
 }
 
 /// The segments that only snapshots before the newest have.
@@ -276,29 +273,27 @@ pub(crate) fn mend_blocks(
     connection.execute(sql, row).map(drop)
 }
 
-/// Takes a segment out of snapshot `id` and of all after it; false where the newest does not have
+/// Takes a file out of snapshot `id` and of all after it. Returns false if the newest does not have
 /// it.
-pub(crate) fn retire(
+pub(crate) fn retire_path(
     connection: &Connection,
-    lake: &Path,
-    segment: &Segment,
+    path: &str,
     id: SnapshotId,
 ) -> rusqlite::Result<bool> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE path = ?2 AND retired_in IS NULL";
-    connection.execute(sql, params![id.0, relative(lake, &segment.path)]).map(|rows| rows == 1)
+    connection.execute(sql, params![id.0, path]).map(|rows| rows == 1)
 }
 
-/// Says that the layers count the steps of a segment from snapshot `id` on; false where the newest
-/// does not have it.
-pub(crate) fn mark_counted(
+/// Notes that the layers count the steps of a file from snapshot `id` on. Returns false if the
+/// newest does not have it.
+pub(crate) fn mark_counted_path(
     connection: &Connection,
-    lake: &Path,
-    segment: &Segment,
+    path: &str,
     id: SnapshotId,
 ) -> rusqlite::Result<bool> {
     let sql = "UPDATE segments SET counted_in = coalesce(counted_in, ?1)
                WHERE path = ?2 AND table_name = ?3 AND retired_in IS NULL";
-    let row = params![id.0, relative(lake, &segment.path), Table::Steps.name()];
+    let row = params![id.0, path, Table::Steps.name()];
     connection.execute(sql, row).map(|rows| rows == 1)
 }
 
@@ -336,6 +331,33 @@ pub(crate) const DEDUP: &str = "dedup";
 pub(crate) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT inputs FROM derivations WHERE name = ?1";
     connection.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// The derivation that says what a lake was fetched from.
+const FETCHED: &str = "fetched";
+
+/// What the catalog keeps of a fetch, to tell what came after it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fetched {
+    /// What was fetched, in the caller's words.
+    pub(crate) what: String,
+    /// The snapshot that the fetch made.
+    pub(crate) snapshot: SnapshotId,
+    /// Digest of the list of runs.
+    pub(crate) runs: String,
+}
+
+/// Returns what the lake was fetched from, if it was.
+pub(crate) fn fetched(connection: &Connection) -> rusqlite::Result<Option<Fetched>> {
+    let note = derivation(connection, FETCHED)?;
+    Ok(note.and_then(|note| serde_json::from_str(&note).ok()))
+}
+
+/// Notes what the lake was fetched from.
+pub(crate) fn set_fetched(connection: &Connection, fetched: &Fetched) -> rusqlite::Result<()> {
+    let note = serde_json::to_string(fetched).expect("strings and numbers serialise");
+    set_derivation(connection, FETCHED, &note)
 }
 
 /// Notes what a derivation was made from.

@@ -2,12 +2,15 @@
 //!
 //! ```text
 //! lake/
-//!   lake.json     what it is a lake of: written last when it is made, and never again
-//!   hot.sqlite    the hot log: rows not yet sealed, in frames; and the manifest of segments
-//!   *.lock        held by who writes, who maintains, and who reads
-//!   steps/ ir/ …  segments: immutable Parquet files, named by the digest of their content
-//!   retired/      segments that only older snapshots have
-//!   fetching/     files of a fetch that is under way
+//!   lake.json       what it is a lake of: written last when it is made, and never again
+//!   hot.sqlite      the hot log: rows not yet sealed, in frames; and the manifest of segments
+//!   *.lock          held by processes that write, maintain, show and read
+//!   data/<table>/   segments: immutable Parquet files, named by the digest of their content;
+//!                   and `_delta_log/`, which makes the folder a Delta table
+//!   current/        the files of the newest snapshot, by table, for globs
+//!   views/          where `current` leads, and has led a short while ago
+//!   log/            what each snapshot changed
+//!   fetching/       files of a fetch that is under way
 //! ```
 //!
 //! # What is durable when
@@ -18,13 +21,11 @@
 //!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames
 //!   that they hold. Before it, the rows are in the log; after it, in the segments; at no moment in
 //!   both or in neither.
-//! - A segment that is replaced is not deleted but *retired*: the snapshots before have it still.
-//!   Its file is moved after the commit.
-//! - A retraction and a repair write segments anew without some rows, and one transaction puts them
-//!   in the places of the old ones. A merge makes a new lake, whose `lake.json` is written last.
-//! - A crash leaves at most files that the manifest does not list, and retired files that were not
-//!   moved yet. The next writer removes those of recorded tables, the next [`Maintenance`](crate::upkeep::Maintenance) does the
-//!   rest.
+//! - Every change of what is sealed is a version edit, applied by one function ([`edit`]). A
+//!   segment that is replaced is *retired*: the snapshots before still have it, and its file stays
+//!   where it is.
+//! - A crash leaves at most files that no snapshot has. Only
+//!   [`Maintenance::collect`](crate::upkeep::Maintenance::collect) deletes files of segments.
 //!
 //! # What a reader sees
 //!
@@ -44,6 +45,7 @@ pub(crate) mod catalog;
 pub(crate) mod clock;
 pub(crate) mod create;
 pub(crate) mod decode;
+pub mod delta;
 pub(crate) mod digest;
 pub(crate) mod disk;
 pub(crate) mod edit;
@@ -61,7 +63,9 @@ pub(crate) mod losses;
 pub(crate) mod manifest;
 mod parts;
 pub(crate) mod reading;
-pub(crate) mod retired;
+pub(crate) mod recovery;
+pub(crate) mod orphans;
+pub(crate) mod outside;
 pub(crate) mod retractions;
 mod rows;
 mod scan;
@@ -70,6 +74,7 @@ pub(crate) mod segment;
 pub(crate) mod segment_writer;
 pub(crate) mod series;
 pub(crate) mod snapshot;
+pub(crate) mod snapshot_log;
 pub(crate) mod sqlite;
 pub(crate) mod table;
 mod writer;
@@ -79,6 +84,7 @@ pub use disk::{Disk, Operation, Verdict};
 pub use error::LakeError;
 pub(crate) use error::REPORT;
 pub(crate) use guarded::guarded;
+pub(crate) use handle::DATA;
 pub use handle::Lake;
 #[doc(hidden)]
 pub use hot::{fuzz_frame, fuzz_frames};
@@ -87,16 +93,16 @@ pub use ids::{FORMAT_VERSION, LayerId, SnapshotId};
 pub use ir::bitcode_sha1;
 pub use losses::LossRow;
 pub use manifest::{SnapshotKind, SnapshotRow};
+pub use orphans::Removed;
 pub(crate) use parts::Part;
 pub use reading::SegmentFile;
-pub use retired::retired_place;
 pub use retractions::{RetractionKind, RetractionRow};
 pub use rows::{
     BenchmarkRow, EpisodeRow, IrRow, Known, KnownBenchmark, ObservationRow, Rows, RunRow, StepRow,
 };
 pub use scan::{Scan, ScanColumns};
 pub use seal::{Prepared, SealReport, Sealer};
-pub use segment::Segment;
+pub use segment::{FileRow, Segment};
 pub use snapshot::Snapshot;
 pub use table::{Column, ColumnType, Each, Table};
 pub use writer::Writer;

@@ -6,7 +6,6 @@
 use std::fmt::Display;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::datatypes::SchemaRef;
@@ -23,7 +22,6 @@ use super::digest::BLOCK_BYTES;
 use super::disk::DiskReader;
 use super::error::LakeError;
 use super::guarded::guarded;
-use super::retired::{self, retired_place};
 use super::segment::Segment;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -33,12 +31,6 @@ const DIGEST_BYTES: usize = blake3::OUT_LEN;
 pub(crate) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFile>;
 
 impl Segment {
-    /// Where its file lies at this moment.
-    pub fn place(&self) -> PathBuf {
-        let retired = retired_place(&self.path);
-        if !self.path.exists() && retired.exists() { retired } else { self.path.clone() }
-    }
-
     /// Reads the whole file and says whether it is what was written. No Parquet reader does: a
     /// flipped bit reads back as wrong data.
     ///
@@ -58,7 +50,7 @@ impl Segment {
         Err(LakeError::corrupt(&self.path, "its content does not match its digest"))
     }
 
-    /// Opens the file to read it, wherever it lies. What is read is checked against the manifest
+    /// Opens the file to read it. What is read is checked against the manifest
     /// first.
     ///
     /// # Errors
@@ -66,7 +58,7 @@ impl Segment {
     /// [`LakeError::Corrupt`] when it is missing or of another length, [`LakeError::Io`] when it
     /// cannot be opened.
     pub fn open(&self) -> Result<SegmentFile, LakeError> {
-        let file = retired::open(&self.path, &self.disk).map_err(|error| match error.kind() {
+        let file = self.disk.open(&self.path).map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => LakeError::corrupt(&self.path, "it is missing"),
             _ => LakeError::io("open", &self.path)(error),
         })?;

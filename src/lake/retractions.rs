@@ -1,12 +1,15 @@
 //! What was taken back, and why, as the catalog keeps it.
 
 use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
 
 use super::ids::SnapshotId;
+use super::rows::run_numbers;
 use crate::model::RunId;
 
 /// What kind of thing a retraction is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RetractionKind {
     /// A program: its row, and all episodes about it.
     Benchmark,
@@ -38,7 +41,8 @@ impl RetractionKind {
 }
 
 /// A retraction.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RetractionRow {
     /// Its number in the lake.
     pub id: i64,
@@ -51,6 +55,7 @@ pub struct RetractionRow {
     /// The first snapshot without it.
     pub snapshot: SnapshotId,
     /// The runs that lost episodes by it, in order.
+    #[serde(with = "run_numbers")]
     pub runs: Vec<RunId>,
 }
 

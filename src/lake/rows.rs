@@ -1,6 +1,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::model::{
     ActionIndex, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome, Provenance, Rewards, RunId,
     StateId, Value,
@@ -120,9 +122,11 @@ impl Rows {
 }
 
 /// A run: one call that recorded episodes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunRow {
     /// Its number.
+    #[serde(rename = "run_id", with = "run_number")]
     pub id: RunId,
     /// What names it across lakes: 128 random bits, hex.
     pub uid: String,
@@ -157,4 +161,41 @@ pub struct KnownBenchmark {
     pub initial_state: Option<StateId>,
     /// Those that the lake has columns for.
     pub baselines: Baselines,
+}
+
+/// The number of a run in a list.
+pub(crate) mod run_number {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::model::RunId;
+
+    pub(crate) fn serialize<S: Serializer>(id: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i32(id.0)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<RunId, D::Error> {
+        i32::deserialize(deserializer).map(RunId)
+    }
+}
+
+/// The numbers of several runs in a list.
+pub(crate) mod run_numbers {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    use crate::model::RunId;
+
+    pub(crate) fn serialize<S: Serializer>(
+        ids: &[RunId],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(ids.iter().map(|id| id.0))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<RunId>, D::Error> {
+        Ok(Vec::<i32>::deserialize(deserializer)?.into_iter().map(RunId).collect())
+    }
 }

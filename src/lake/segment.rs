@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
+
 use super::digest::BlockDigests;
 use super::disk::Disk;
 use super::ids::LayerId;
@@ -12,8 +14,7 @@ use super::table::Table;
 pub struct Segment {
     /// The table that it holds rows of.
     pub table: Table,
-    /// Where it lies while the newest snapshot has it: the file's name for good. A retired one lies
-    /// at [`retired_place`](super::retired_place) of this, see [`place`](Self::place).
+    /// Where it lies, as long as any snapshot has it.
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
@@ -33,17 +34,78 @@ pub struct Segment {
     pub(crate) disk: Disk,
 }
 
-/// Says whether `name` is one that this module gives to the files of `table`.
+impl Segment {
+    /// The name of its file in the folder of its table.
+    pub(crate) fn name(&self) -> &str {
+        let name = self.path.file_name().and_then(|name| name.to_str());
+        name.expect("the lake names its files in ASCII")
+    }
+}
+
+/// A file of a lake, as a list has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRow {
+    /// The table that it holds rows of.
+    pub table: Table,
+    /// Its rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3 of its content, hex.
+    pub digest: String,
+    /// The least and the greatest value of the leading key column, where that is a number.
+    pub key_range: Option<(i64, i64)>,
+    /// Of a derived table: the layer that it belongs to.
+    pub layer: Option<LayerId>,
+    /// Of `steps`: whether the layers count its steps.
+    pub is_counted: bool,
+}
+
+impl FileRow {
+    pub(crate) fn of(segment: &Segment) -> Self {
+        Self {
+            table: segment.table,
+            rows: segment.rows,
+            bytes: segment.bytes,
+            digest: segment.digest.clone(),
+            key_range: segment.key_range,
+            layer: segment.layer,
+            is_counted: segment.is_counted,
+        }
+    }
+
+    /// The name of the file in the folder of its table.
+    pub(crate) fn name(&self) -> String {
+        format!("{}-{}.parquet", self.table, &self.digest[..16])
+    }
+
+    /// Says whether all of it can be: a digest is 64 hexadecimal digits, in lower case, and only
+    /// derived tables have layers.
+    pub fn is_well_formed(&self) -> bool {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let digest = self.digest.len() == 64 && self.digest.bytes().all(is_digit);
+        let counts = [self.rows, self.bytes].iter().all(|&count| i64::try_from(count).is_ok());
+        digest && counts && self.table.is_derived() == self.layer.is_some()
+    }
+}
+
+/// Whether `name` is one that steplake gives to the files of `table`.
 pub(crate) fn is_own_name(table: Table, name: &str) -> bool {
-    let of_table = |name: &str, end: &str| {
-        let rest = name.strip_prefix(table.name())?.strip_prefix('-')?;
-        rest.strip_suffix(end).map(str::to_owned)
-    };
-    let hex = |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
-    let finished = of_table(name, ".parquet").is_some_and(|text| hex(&text));
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    let temporary = name.strip_prefix('.').and_then(|name| of_table(name, ".tmp"));
-    finished || temporary.is_some_and(|text| number(&text))
+    let is_digest =
+        |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    middle(table, name, ".parquet").is_some_and(is_digest) || is_temporary(table, name)
+}
+
+/// Whether `name` is one that steplake gives to the files of `table` as they are written.
+pub(crate) fn is_temporary(table: Table, name: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    name.strip_prefix('.').and_then(|name| middle(table, name, ".tmp")).is_some_and(is_number)
+}
+
+/// What stands in a name between the table and `end`.
+fn middle<'a>(table: Table, name: &'a str, end: &str) -> Option<&'a str> {
+    name.strip_prefix(table.name())?.strip_prefix('-')?.strip_suffix(end)
 }
 
 #[cfg(test)]

@@ -135,7 +135,7 @@ impl SegmentWriter {
     pub(crate) fn create(lake: &Lake, table: Table) -> Result<Self, LakeError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let (schema, disk) = (lake.schemas.get(table), lake.disk.clone());
-        let folder = lake.path.join(table.name());
+        let folder = lake.table_folder(table);
         disk.create_dir(&folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".{table}-{number}.tmp"));

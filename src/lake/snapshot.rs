@@ -14,7 +14,7 @@ use super::identity::Identity;
 use super::ids::SnapshotId;
 use super::lock::ReadersLock;
 use super::losses::{self, LossRow};
-use super::manifest::{self, SnapshotKind, SnapshotRow};
+use super::manifest::{self, SnapshotRow};
 use super::retractions::{self, RetractionKind, RetractionRow};
 use super::rows::RunRow;
 use super::scan::{Scan, ScanColumns};
@@ -129,7 +129,6 @@ impl Snapshot {
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         let id = moment.find(&lake.path, &history)?;
-        demand_finished(&lake.path, id, &history)?;
         let read = || {
             let segments = manifest::segments(&transaction, lake, id)?;
             let runs = catalog::runs(&transaction)?;
@@ -299,24 +298,6 @@ impl Snapshot {
     pub fn scan_segment<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
         Scan::new(self.schemas.get(segment.table), std::slice::from_ref(segment), &[], columns)
     }
-}
-
-/// Refuses a snapshot that a repair made of a lake without its database, before it cut out what was
-/// damaged.
-pub(crate) fn demand_finished(
-    lake: &Path,
-    wanted: SnapshotId,
-    history: &[SnapshotRow],
-) -> Result<(), LakeError> {
-    let place = history.iter().position(|row| row.id == wanted);
-    let is = |row: Option<&SnapshotRow>, kind| row.is_some_and(|row| row.kind == kind);
-    if place.is_some_and(|at| {
-        is(history.get(at), SnapshotKind::Relist) && is(history.get(at + 1), SnapshotKind::Repair)
-    }) {
-        let (path, file) = (lake.to_owned(), lake.join(sqlite::FILE_NAME));
-        return Err(LakeError::LostSnapshot { path, wanted, file });
-    }
-    Ok(())
 }
 
 /// Refuses a snapshot that had files which a repair found damaged.

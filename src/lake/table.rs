@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::identity::Identity;
 use super::ids::FORMAT_VERSION;
@@ -83,6 +83,16 @@ impl Table {
         &self.spec().columns
     }
 
+    /// One line: what the values of a column mean, be it one of a space.
+    pub fn column_doc(self, name: &str) -> Option<&'static str> {
+        let columns = self.columns();
+        let is_of_a_space = |column: &&Column| {
+            column.each.is_some() && name.starts_with(column.name.trim_end_matches("{}"))
+        };
+        let column = columns.iter().find(|column| column.name == name);
+        column.or_else(|| columns.iter().find(is_of_a_space)).map(|column| column.doc.as_str())
+    }
+
     /// Rows in a row group of a segment.
     pub(crate) fn row_group_rows(self) -> usize {
         self.spec().row_group_rows
@@ -96,6 +106,20 @@ impl Table {
     pub fn schema(self, identity: &Identity) -> SchemaRef {
         let fields = self.columns().iter().flat_map(|column| column.fields(identity));
         Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+    }
+}
+
+impl Serialize for Table {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Table {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let unknown = || de::Error::custom(format!("there is no table called {name}"));
+        Self::from_name(&name).ok_or_else(unknown)
     }
 }
 

@@ -16,8 +16,8 @@ use super::handle::Lake;
 use super::hot::{self, HotBatch};
 use super::identity::Identity;
 use super::lock::{Lock, Right};
-use super::manifest;
-use super::retired;
+use super::orphans;
+use super::recovery::recover;
 use super::rows::{Known, Rows, RunRow};
 use super::scan::ScanColumns;
 use super::seal::{Prepared, SealReport, Sealer};
@@ -69,13 +69,13 @@ impl Writer {
         &self.lake
     }
 
-    /// Removes the files that a crash left. Those of the derived tables are left to whoever
-    /// maintains the lake, who may be writing some at this moment.
+    /// Removes what a crash left of the files that are being written, and of the log of snapshots.
+    /// Then it shows other tools the newest snapshot. Files of derived tables are left to whoever
+    /// maintains the lake, and complete files that no snapshot has are left to a collection.
     fn recover(&mut self) -> Result<(), LakeError> {
-        let lake = &self.lake.path;
-        let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
         let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
-        retired::remove_orphans(lake, &self.lake.disk, recorded, &keep).map(drop)
+        orphans::remove_temporary(&self.lake, recorded)?;
+        recover(&self.lake, &self.catalog)
     }
 
     /// What the lake is a lake of.
@@ -110,7 +110,7 @@ impl Writer {
     pub fn finish_run(&mut self, run: RunId) -> Result<(), LakeError> {
         let path = self.log();
         let transaction = self.catalog.write()?;
-        let sql = "UPDATE runs SET finished = 1 WHERE run_id = ?1";
+        let sql = "UPDATE runs SET finished = 1, logged = 0 WHERE run_id = ?1";
         transaction.execute(sql, [run.0]).map_err(LakeError::sqlite(&path))?;
         Catalog::commit(transaction, &path, &self.lake.disk)
     }
@@ -127,7 +127,8 @@ impl Writer {
         }
         let path = self.log();
         let transaction = self.catalog.write()?;
-        let sql = "UPDATE runs SET repeated_windows = repeated_windows + ?2 WHERE run_id = ?1";
+        let sql = "UPDATE runs SET repeated_windows = repeated_windows + ?2, logged = 0
+                   WHERE run_id = ?1";
         transaction
             .execute(sql, [run.0.into(), i64::from(more)])
             .map_err(LakeError::sqlite(&path))?;

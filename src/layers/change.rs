@@ -2,7 +2,8 @@
 
 use super::writer::LayerWriter;
 use crate::lake::edit::{Derived, VersionEdit};
-use crate::lake::{LakeError, LayerId, Segment, SnapshotId, SnapshotKind};
+use crate::lake::segment_writer::SegmentWriter;
+use crate::lake::{LakeError, LayerId, Segment, SnapshotId, SnapshotKind, Table, manifest};
 use crate::upkeep::Maintenance;
 
 /// What a dedup changes, all at once.
@@ -43,13 +44,37 @@ impl Maintenance {
     pub fn publish(&mut self, change: LayerChange) -> Result<SnapshotId, LakeError> {
         let LayerChange { retire, add, counted, inputs, detail } = change;
         let mut edit = VersionEdit::new(SnapshotKind::Dedup, detail);
+        let is_whole = self.is_whole(&retire)?;
+        let layer = add.first().map(LayerWriter::layer).filter(|_| is_whole);
         for writer in add {
             edit.add.extend(writer.finish()?);
+        }
+        // Only the oldest layer is shown to other tools.
+        if let Some(layer) = layer {
+            let is_empty = |table: &Table| !edit.add.iter().any(|segment| segment.table == *table);
+            let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
+            for table in derived.filter(is_empty).collect::<Vec<_>>() {
+                edit.add.push(self.empty_segment(table, layer)?);
+            }
         }
         for segment in &retire {
             assert!(segment.table.is_derived(), "{} is no derived table", segment.table);
         }
         (edit.retire, edit.counted, edit.derived) = (retire, counted, Derived::Made(inputs));
         self.apply(&edit)
+    }
+
+    /// Whether no layer is left once these segments are retired.
+    fn is_whole(&self, retire: &[Segment]) -> Result<bool, LakeError> {
+        let newest = SnapshotId(i64::MAX);
+        let segments = self.catalog.reading(|log| manifest::segments(log, self.lake(), newest))?;
+        let mut layered = segments.into_iter().filter(|segment| segment.layer.is_some());
+        Ok(layered.all(|segment| retire.iter().any(|gone| gone.path == segment.path)))
+    }
+
+    /// A file without rows: other tools can then tell an empty table from one that was not made.
+    fn empty_segment(&self, table: Table, layer: LayerId) -> Result<Segment, LakeError> {
+        let segment = SegmentWriter::create(self.lake(), table)?.finish()?.segment;
+        Ok(Segment { layer: Some(layer), ..segment })
     }
 }

@@ -25,6 +25,10 @@ impl LayerWriter {
         Self { lake, layer, open: Vec::new(), finished: Vec::new() }
     }
 
+    pub(super) fn layer(&self) -> LayerId {
+        self.layer
+    }
+
     /// Adds rows to a derived table. They come in the order of the table's key.
     ///
     /// # Errors

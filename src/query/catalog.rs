@@ -76,7 +76,7 @@ fn runs(runs: &[RunRow]) -> Result<RecordBatch> {
 /// The Parquet files that hold the sealed rows.
 fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
     let number = |of: fn(&Segment) -> u64| numbers(segments.iter().map(|(_, segment)| of(segment)));
-    let files = segments.iter().map(|(_, segment)| segment.place().to_str().map(str::to_owned));
+    let files = segments.iter().map(|(_, segment)| segment.path.to_str().map(str::to_owned));
     let text = |of: fn(&(Table, &Segment)) -> String| -> ArrayRef {
         Arc::new(segments.iter().map(|segment| Some(of(segment))).collect::<StringArray>())
     };

@@ -18,16 +18,16 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::fetched::{self, own_work};
-use super::inventory::{FileRow, Inventory};
-use crate::lake::create::{FETCH_UNFINISHED, create_catalog, demand_empty};
+use super::fetched::{own_work, runs_digest};
+use super::inventory::Inventory;
+use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog, demand_empty};
 use crate::lake::digest::{Content, ContentHasher};
 use crate::lake::disk::DiskFile;
 use crate::lake::edit::{self, Derived, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
-use crate::lake::sqlite::{self, Catalog};
+use crate::lake::sqlite::Catalog;
 use crate::lake::{
-    Disk, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity, manifest, retired,
+    Disk, FileRow, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity, manifest,
 };
 use crate::upkeep::{Keep, Maintenance};
 
@@ -92,9 +92,7 @@ impl Fetching {
         let lake = Lake::new(path, inventory.identity.clone(), disk);
         lake.disk.write_file(&unfinished, WHAT_IT_SAYS.as_bytes())?;
         // What a completion that was cut short made of the catalog.
-        for suffix in ["-journal", "", "-wal", "-shm"] {
-            lake.disk.remove(&path.join(format!("{}{suffix}", sqlite::FILE_NAME)))?;
-        }
+        clear_unfinished(&lake.disk, path)?;
         Ok(Self { lake, inventory, here: Mutex::default(), place: Place::New(lock) })
     }
 
@@ -142,7 +140,7 @@ impl Fetching {
         let wanted: HashMap<_, _> = missing.iter().map(|row| (row.name(), row)).collect();
         // A completion that was cut short had moved some already.
         for row in &missing {
-            let path = row.path(&self.lake.path);
+            let path = self.path(row);
             if path.exists()
                 && let Some(segment) = self.as_listed(row, &path)?
             {
@@ -176,10 +174,14 @@ impl Fetching {
         Ok(content.filter(|content| content.digest == row.digest).map(|it| self.segment(row, it)))
     }
 
+    fn path(&self, row: &FileRow) -> PathBuf {
+        self.lake.table_folder(row.table).join(row.name())
+    }
+
     fn segment(&self, row: &FileRow, content: Content) -> Segment {
         Segment {
             table: row.table,
-            path: row.path(&self.lake.path),
+            path: self.path(row),
             rows: row.rows,
             bytes: row.bytes,
             digest: row.digest.clone(),
@@ -252,7 +254,7 @@ impl Fetching {
         let here = here.into_inner().unwrap_or_else(PoisonError::into_inner);
         let segments = inventory.files.iter().map(|row| {
             let known = here.get(&row.digest).expect("all files are there");
-            let path = row.path(&lake.path);
+            let path = lake.table_folder(row.table).join(row.name());
             let (layer, is_counted, rows) = (row.layer, row.is_counted, row.rows);
             let (table, key_range) = (row.table, row.key_range);
             Segment { table, path, rows, key_range, layer, is_counted, ..known.clone() }
@@ -279,7 +281,6 @@ impl Fetching {
         let _ = std::fs::remove_dir(lake.path.join(FOLDER));
         if let Some(rights) = rights {
             let (mut maintenance, writer) = *rights;
-            maintenance.settle(true);
             drop(writer);
             // The lake is the new one already; what cannot be cleared away now is by the next `gc`.
             if let Err(error) = clear_old(&mut maintenance) {
@@ -327,12 +328,6 @@ fn move_in(lake: &Lake, segments: &[Segment]) -> Result<(), LakeError> {
             lake.disk
                 .create_dir(segment.path.parent().expect("it lies in the folder of its table"))?;
             lake.disk.rename(&from, &segment.path)?;
-        } else if !segment.path.exists() {
-            // It was retired once, and comes back.
-            let from = retired::retired_place(&segment.path);
-            lake.disk
-                .create_dir(segment.path.parent().expect("it lies in the folder of its table"))?;
-            lake.disk.rename(&from, &segment.path)?;
         }
     }
     Ok(())
@@ -347,15 +342,14 @@ fn adopt(
     what: &str,
 ) -> Result<(), LakeError> {
     let mut edit = VersionEdit::new(SnapshotKind::Fetch, what);
-    edit.replaces = true;
+    edit.fetched = Some((what.to_owned(), runs_digest(&inventory.runs)));
     edit.add = segments.to_vec();
     edit.counted = segments.iter().filter(|segment| segment.is_counted).cloned().collect();
     edit.runs.clone_from(&inventory.runs);
     edit.retractions.clone_from(&inventory.retractions);
     edit.losses.clone_from(&inventory.losses);
     edit.derived = inventory.dedup_inputs.clone().map_or(Derived::Kept, Derived::Made);
-    edit::apply_with(catalog, lake, &edit, |log, snapshot| fetched::note(log, what, snapshot))
-        .map(drop)
+    edit::apply(catalog, lake, &edit).map(drop)
 }
 
 /// Lets go of older copies: their runs may have had other numbers.

@@ -1,39 +1,14 @@
 //! What the catalog keeps of a fetch, to tell what came after it.
 
 use rusqlite::Connection;
-use serde::{Deserialize, Serialize};
 
 use crate::lake::sqlite::Catalog;
-use crate::lake::{Lake, LakeError, RunRow, SnapshotId, catalog, manifest};
-
-/// Under which name `derivations` says what was fetched.
-const DERIVATION: &str = "fetched";
-
-/// What the catalog keeps of a fetch, to tell what came after it.
-#[derive(Debug, Serialize, Deserialize)]
-struct Fetched {
-    /// What was fetched, in the caller's words.
-    what: String,
-    /// The snapshot that the fetch made.
-    snapshot: i64,
-    /// Digest of the list of runs.
-    runs: String,
-}
-
-fn last_fetch(log: &Connection) -> rusqlite::Result<Option<Fetched>> {
-    let fetched = manifest::derivation(log, DERIVATION)?;
-    Ok(fetched.and_then(|text| serde_json::from_str(&text).ok()))
-}
-
-/// The snapshot that a fetch made of the lake; none where it was not fetched.
-pub(super) fn fetched_in(log: &Connection) -> rusqlite::Result<Option<SnapshotId>> {
-    Ok(last_fetch(log)?.map(|fetched| SnapshotId(fetched.snapshot)))
-}
+use crate::lake::{Lake, LakeError, RunRow, catalog, manifest};
 
 /// What a lake holds that no fetch brought, in the words of a message.
 pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str>> {
     let count = |sql: &str, after: i64| log.query_row(sql, [after], |row| row.get::<_, i64>(0));
-    let Some(fetched) = last_fetch(log)? else {
+    let Some(fetched) = manifest::fetched(log)? else {
         let sql = "SELECT (SELECT count(*) FROM segments) + (SELECT count(*) FROM runs)
                    + (SELECT count(*) FROM frames) + ?1";
         return Ok((count(sql, 0)? > 0).then_some("it was not made by a fetch"));
@@ -44,26 +19,19 @@ pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str
     if runs_digest(&catalog::runs(log)?) != fetched.runs {
         return Ok(Some("a run was begun in it"));
     }
-    if count("SELECT count(*) FROM retractions WHERE snapshot_id > ?1", fetched.snapshot)? > 0 {
+    if count("SELECT count(*) FROM retractions WHERE snapshot_id > ?1", fetched.snapshot.0)? > 0 {
         return Ok(Some("something was retracted in it"));
     }
     // What a repair writes is what is left of what came.
     let sql =
         "SELECT count(*) FROM segments WHERE retired_in IS NULL AND layer IS NULL AND added_in > ?1
                AND added_in NOT IN (SELECT snapshot_id FROM snapshots WHERE kind = 'repair')";
-    let added = count(sql, fetched.snapshot)? > 0;
+    let added = count(sql, fetched.snapshot.0)? > 0;
     Ok(added.then_some("rows were sealed in it"))
 }
 
-/// Notes a fetch of `what` that made this snapshot.
-pub(super) fn note(log: &Connection, what: &str, snapshot: SnapshotId) -> rusqlite::Result<()> {
-    let runs = runs_digest(&catalog::runs(log)?);
-    let fetched = Fetched { what: what.to_owned(), snapshot: snapshot.0, runs };
-    let fetched = serde_json::to_string(&fetched).expect("strings and numbers serialise");
-    manifest::set_derivation(log, DERIVATION, &fetched)
-}
-
-fn runs_digest(runs: &[RunRow]) -> String {
+/// Digest of a list of runs.
+pub(super) fn runs_digest(runs: &[RunRow]) -> String {
     let mut hasher = blake3::Hasher::new();
     for run in runs {
         let row = format!("{} {} {} {}\n", run.id.0, run.uid, run.finished, run.arguments);
@@ -81,6 +49,6 @@ impl Lake {
     /// When the catalog cannot be read.
     pub fn fetched(&self) -> Result<Option<String>, LakeError> {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
-        Ok(catalog.reading(last_fetch)?.map(|fetched| fetched.what))
+        Ok(catalog.reading(manifest::fetched)?.map(|fetched| fetched.what))
     }
 }

@@ -1,13 +1,11 @@
 //! What a lake holds, as a list: what is published of it, and what a copy of it is made from.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
-use super::fetched;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{
-    Identity, Lake, LakeError, LayerId, LossRow, RetractionRow, RunRow, Segment, Snapshot,
-    SnapshotId, Table, manifest,
+    FileRow, Identity, Lake, LakeError, LossRow, RetractionRow, RunRow, Snapshot, SnapshotId,
+    Table, manifest,
 };
 
 /// What a lake holds in one snapshot: its files by their digests, and what the catalog says beside
@@ -28,58 +26,6 @@ pub struct Inventory {
     pub dedup_inputs: Option<String>,
     /// The files, in the order in which the lake got them.
     pub files: Vec<FileRow>,
-}
-
-/// A file of an [`Inventory`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileRow {
-    /// The table that it holds rows of.
-    pub table: Table,
-    /// Its rows.
-    pub rows: u64,
-    /// Its length.
-    pub bytes: u64,
-    /// BLAKE3 of its content, hex.
-    pub digest: String,
-    /// The least and the greatest value of the leading key column, where that is a number.
-    pub key_range: Option<(i64, i64)>,
-    /// Of a derived table: the layer that it belongs to.
-    pub layer: Option<LayerId>,
-    /// Of `steps`: whether the layers count its steps.
-    pub is_counted: bool,
-}
-
-impl FileRow {
-    fn of(segment: &Segment) -> Self {
-        Self {
-            table: segment.table,
-            rows: segment.rows,
-            bytes: segment.bytes,
-            digest: segment.digest.clone(),
-            key_range: segment.key_range,
-            layer: segment.layer,
-            is_counted: segment.is_counted,
-        }
-    }
-
-    /// The name of the file in the folder of its table.
-    pub(super) fn name(&self) -> String {
-        format!("{}-{}.parquet", self.table, &self.digest[..16])
-    }
-
-    /// Where it lies in a lake.
-    pub(super) fn path(&self, lake: &Path) -> PathBuf {
-        lake.join(self.table.name()).join(self.name())
-    }
-
-    /// Says whether all of it can be: a digest is 64 hexadecimal digits, in lower case, and only
-    /// derived tables have layers.
-    pub fn is_well_formed(&self) -> bool {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        let digest = self.digest.len() == 64 && self.digest.bytes().all(is_digit);
-        let counts = [self.rows, self.bytes].iter().all(|&count| i64::try_from(count).is_ok());
-        digest && counts && self.table.is_derived() == self.layer.is_some()
-    }
 }
 
 impl Snapshot {
@@ -111,7 +57,7 @@ impl Lake {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
         catalog.reading(|log| {
             let now = manifest::segments(log, self, SnapshotId(i64::MAX))?;
-            let begun = fetched::fetched_in(log)?.unwrap_or(SnapshotId(0));
+            let begun = manifest::fetched(log)?.map_or(SnapshotId(0), |fetched| fetched.snapshot);
             let before = manifest::retired_after(log, self, begun)?;
             Ok(now.into_iter().chain(before).map(|segment| segment.digest).collect())
         })

@@ -9,4 +9,4 @@ mod inventory;
 pub mod merge;
 
 pub use fetch::{FetchedFile, Fetching};
-pub use inventory::{FileRow, Inventory};
+pub use inventory::Inventory;

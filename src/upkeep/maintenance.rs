@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
-use std::path::PathBuf;
 
-use crate::lake::edit::{self, VersionEdit};
+use crate::lake::edit::{self, Derived, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
-use crate::lake::retired::{self, Removed};
+use crate::lake::recovery::recover;
+use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::sqlite::Catalog;
-use crate::lake::{Lake, LakeError, Segment, SnapshotId, Table, manifest};
+use crate::lake::{
+    FileRow, Lake, LakeError, Removed, Segment, SnapshotId, Table, catalog, losses, manifest,
+    orphans, outside, retractions,
+};
 
 /// The right to maintain a lake, with a connection of its own: to dedup, to expire snapshots, to
 /// delete what none has. Dropping it gives the right back. One process at a time has it; a
@@ -75,38 +78,24 @@ impl Maintenance {
         let lock = Lock::take(&lake.path, Right::Maintain)?;
         let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
         let maintenance = Self { lake: lake.clone(), catalog, _lock: lock };
-        maintenance.recover()?;
+        let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
+        orphans::remove_temporary(lake, derived)?;
+        recover(lake, &maintenance.catalog)?;
+        maintenance.forget_in_log()?;
         Ok(maintenance)
     }
 
-    /// Brings files to their places, and removes what a crash left of derived tables.
-    fn recover(&self) -> Result<Removed, LakeError> {
-        let lake = &self.lake.path;
-        retired::bring_back(&self.lake.disk, &self.live()?)?;
-        self.settle_where_allowed()?;
-        let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
-        let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
-        retired::remove_orphans(lake, &self.lake.disk, derived, &keep)
-    }
-
-    /// Moves retired files: those of recorded tables only while nobody writes.
-    fn settle_where_allowed(&self) -> Result<(), LakeError> {
-        let Lake { path, disk, .. } = &self.lake;
-        let writer = match Lock::take(path, Right::Write) {
-            Ok(lock) => Some(lock),
-            Err(LakeError::Busy { .. }) => None,
-            Err(error) => return Err(error),
-        };
-        retired::settle(path, disk, &self.retired()?, writer.is_some())
-    }
-
-    /// The files of the newest snapshot.
-    fn live(&self) -> Result<HashSet<PathBuf>, LakeError> {
-        self.catalog.reading(|log| manifest::live_paths(log, &self.lake.path))
-    }
-
-    fn retired(&self) -> Result<Vec<Segment>, LakeError> {
-        self.catalog.reading(|log| manifest::retired(log, &self.lake))
+    /// Makes the log of snapshots begin with the oldest snapshot, if it begins earlier.
+    fn forget_in_log(&self) -> Result<(), LakeError> {
+        let oldest = self.catalog.reading(manifest::snapshots)?.first().map(|row| row.id);
+        let first = snapshot_log::numbers(&self.lake)?.first().copied();
+        let (Some(oldest), Some(first)) = (oldest, first) else { return Ok(()) };
+        if first >= oldest {
+            return Ok(());
+        }
+        let entry = self.catalog.reading(|log| whole_entry(log, &self.lake, oldest))?;
+        snapshot_log::write(&self.lake, &entry)?;
+        snapshot_log::forget(&self.lake, oldest)
     }
 
     /// The lake.
@@ -115,9 +104,8 @@ impl Maintenance {
     }
 
     /// Applies a change of what is sealed, in one transaction and a snapshot of its own. A reader
-    /// sees all of it or nothing. The files of retired segments are moved afterwards; those that
-    /// cannot be moved now are moved by the next process to maintain the lake. The caller also has
-    /// the right to write if `edit` changes recorded tables.
+    /// sees all of it or nothing. The caller also has the right to write if `edit` changes recorded
+    /// tables.
     ///
     /// # Errors
     ///
@@ -125,19 +113,7 @@ impl Maintenance {
     /// removed by the next process to maintain the lake.
     pub(crate) fn apply(&mut self, edit: &VersionEdit) -> Result<SnapshotId, LakeError> {
         let id = edit::apply(&mut self.catalog, &self.lake, edit)?;
-        let recorded = edit.retire.iter().any(|segment| !segment.table.is_derived());
-        self.settle(recorded);
         Ok(id.expect("every edit but a seal makes a snapshot"))
-    }
-
-    /// Moves retired files after a commit: it is published, whatever becomes of them. `recorded`
-    /// says that the caller has the right to write too.
-    pub(crate) fn settle(&self, recorded: bool) {
-        let Lake { path, disk, .. } = &self.lake;
-        let settled = self.retired().and_then(|all| retired::settle(path, disk, &all, recorded));
-        if let Err(error) = settled {
-            tracing::debug!(%error, "retired files stay where they are for now");
-        }
     }
 
     /// Forgets old snapshots, in one transaction, and never the newest. Deletes no file: that is
@@ -147,9 +123,6 @@ impl Maintenance {
     ///
     /// [`LakeError::DiskFull`] and what else a disk does. Nothing is forgotten then.
     pub fn expire(&mut self, keep: Keep) -> Result<Expired, LakeError> {
-        // A file that leaves the catalog while it lies among those of the newest snapshot would be
-        // taken for what a crash left, and a reader would lose it.
-        self.settle_where_allowed()?;
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
         let forget = || {
@@ -180,6 +153,14 @@ impl Maintenance {
         let expired = forget().map_err(LakeError::sqlite(&path))?;
         if expired.snapshots > 0 {
             Catalog::commit(transaction, &path, &self.lake.disk)?;
+            // What cannot be forgotten here now is forgotten by the next process to maintain the
+            // lake.
+            let forgotten = self.forget_in_log();
+            let forgotten =
+                forgotten.and_then(|()| outside::forget(&self.lake, &self.catalog, expired.oldest));
+            if let Err(error) = forgotten {
+                tracing::warn!(%error, "other tools still list expired snapshots");
+            }
         }
         Ok(expired)
     }
@@ -192,25 +173,49 @@ impl Maintenance {
     /// [`LakeError::BeingRead`] while somebody reads the lake: then nothing is deleted, since what
     /// is read may be a snapshot that has expired.
     pub fn collect(&mut self) -> Result<Collected, LakeError> {
-        let lake = &self.lake.path;
-        let _alone = ReadersLock::alone(lake)?;
-        let mut removed = self.recover()?;
-        let mut add = |more: Removed| {
-            removed.files += more.files;
-            removed.bytes += more.bytes;
-        };
-        let listed = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
-        add(retired::remove_expired(lake, &self.lake.disk, &self.retired()?, &listed)?);
-        let writer = match Lock::take(lake, Right::Write) {
+        let lake = &self.lake;
+        let _alone = ReadersLock::alone(&lake.path)?;
+        let writer = match Lock::take(&lake.path, Right::Write) {
             Ok(lock) => Some(lock),
             Err(LakeError::Busy { .. }) => None,
             Err(error) => return Err(error),
         };
-        if writer.is_some() {
-            let keep = self.catalog.reading(|log| manifest::listed_paths(log, lake))?;
-            let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
-            add(retired::remove_orphans(lake, &self.lake.disk, recorded, &keep)?);
-        }
+        let keep = self.catalog.reading(|log| manifest::listed_paths(log, &lake.path))?;
+        // A writer may be about to list a file of the same content as one that has expired.
+        let tables = Table::ALL.into_iter().filter(|table| writer.is_some() || table.is_derived());
+        let removed = orphans::remove_unlisted(lake, tables, &keep)?;
         Ok(Collected { removed, writer_at_work: writer.is_none() })
     }
+}
+
+/// The entry of the log that lists all that a snapshot holds.
+fn whole_entry(
+    log: &rusqlite::Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<LogEntry> {
+    let path = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
+    let history = manifest::snapshots(log)?;
+    let row = history.iter().find(|row| row.id == id).expect("the caller has looked");
+    let segments = manifest::segments(log, lake, id)?;
+    let has_layers = segments.iter().any(|segment| segment.layer.is_some());
+    let inputs = manifest::derivation(log, manifest::DEDUP)?;
+    let counted = segments.iter().filter(|segment| segment.is_counted);
+    Ok(LogEntry {
+        identity: lake.identity.digest(),
+        snapshot: id,
+        kind: row.kind,
+        created_at_ms: row.created_at_ms,
+        detail: row.detail.clone(),
+        whole: true,
+        add: segments.iter().map(FileRow::of).collect(),
+        retire: Vec::new(),
+        lost: manifest::lost(log, lake, id)?.iter().map(path).collect(),
+        counted: counted.map(path).collect(),
+        derived: inputs.filter(|_| has_layers).map_or(Derived::Dropped, Derived::Made),
+        fetched: manifest::fetched(log)?.filter(|fetched| fetched.snapshot <= id),
+        runs: catalog::runs(log)?,
+        retractions: retractions::list(log, id)?,
+        losses: losses::list(log, id)?,
+    })
 }

@@ -12,10 +12,9 @@ mod retract;
 mod rewrite;
 mod verify;
 
-pub use crate::lake::retired::Removed;
 pub use findings::{Finding, StoredState};
 pub use maintenance::{Collected, Expired, Keep, Maintenance};
-pub use repair::{Relisted, Repaired};
+pub use repair::{Repaired, Restored};
 pub use retract::{Retracted, Subject};
 pub use verify::VerifyReport;
 #[doc(hidden)]

@@ -13,7 +13,7 @@ use crate::lake::digest::ContentHasher;
 use crate::lake::hot::{HotBatch, decode};
 use crate::lake::lock::ReadersLock;
 use crate::lake::segment_writer::footer_entries;
-use crate::lake::snapshot::{Moment, demand_finished, demand_whole};
+use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
     Lake, LakeError, Scan, ScanColumns, Segment, SnapshotId, Table, losses, manifest,
@@ -95,7 +95,6 @@ fn contents(
     let transaction = catalog.read()?;
     let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
     let id = moment.find(&lake.path, &history)?;
-    demand_finished(&lake.path, id, &history)?;
     let read = || {
         let damage = sqlite::damage(&transaction)?;
         let mut segments = manifest::segments(&transaction, lake, id)?;
@@ -165,7 +164,7 @@ pub(super) fn verify(
     for segment in &retired {
         if let Err(error) = segment.check() {
             let advice = if segment.blocks.is_intact() { EXPIRE } else { MEND };
-            add_error(checker.findings, &segment.place(), advice, error);
+            add_error(checker.findings, &segment.path, advice, error);
         }
         report.bytes += segment.bytes;
         progress(report.bytes, total);

@@ -12,7 +12,7 @@ fn demo(status: u8) -> (Vec<String>, String) {
     let binary = folder.path().join("release/steplake");
     let (calls, lake) = (folder.path().join("calls"), folder.path().join("lake"));
     fs::create_dir_all(binary.parent().unwrap()).unwrap();
-    fs::create_dir_all(lake.join("steps")).unwrap();
+    fs::create_dir_all(lake.join("data/steps")).unwrap();
     let script =
         format!("#!/bin/sh\necho \"$*\" >> \"$calls\"\ntest \"$1\" != datasets || exit {status}\n");
     fs::write(&binary, script).unwrap();

@@ -22,6 +22,7 @@ const APART: Settings = Settings {
     full: false,
     one_layer_rows_max: 0,
     tier: 0,
+    lag: 0,
 };
 
 fn count(lake: &Lake, settings: Settings) -> usize {

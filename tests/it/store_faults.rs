@@ -106,6 +106,7 @@ impl Machine {
                 let settings = Settings {
                     one_layer_rows_max: 0,
                     tier: 0,
+                    lag: 0,
                     memory_bytes_max: 100,
                     threads: NonZeroUsize::MIN,
                     ..Settings::default()
@@ -133,11 +134,15 @@ pub(crate) struct Power {
     operations_left: usize,
     /// Whether it may be cut before a write or a creation too.
     amid_writes: bool,
+    /// Whether it may be cut while other tools are shown a snapshot, and only then.
+    amid_showing: bool,
     pub(crate) off: bool,
     /// Files with content that was never synced.
     unsynced: BTreeSet<PathBuf>,
     /// Names that were given and never synced: the new one, and the old one.
     unsynced_names: BTreeMap<PathBuf, PathBuf>,
+    /// Hard links that were never synced.
+    unsynced_links: BTreeSet<PathBuf>,
 }
 
 impl Power {
@@ -148,13 +153,20 @@ impl Power {
         (Disk::with_faults(move |operation| shared.lock().unwrap().ask(operation)), power)
     }
 
+    /// A disk whose power is cut before its `n`-th operation on what other tools see.
+    pub(crate) fn while_showing(operations: usize) -> (Disk, Arc<Mutex<Self>>) {
+        let (disk, power) = Self::disk(operations, true);
+        power.lock().unwrap().amid_showing = true;
+        (disk, power)
+    }
+
     fn ask(&mut self, operation: Operation<'_>) -> Verdict {
         // A cut before a write differs from one before the sync that follows in lost content alone.
         let counts = match operation {
             Operation::Open(_) | Operation::Read(..) | Operation::Scratch(..) => false,
             Operation::Write(..) | Operation::Create(_) => self.amid_writes,
             _ => true,
-        };
+        } && is_showing(&operation) == self.amid_showing;
         if self.off || counts && self.operations_left == 0 {
             self.off = true;
             return Verdict::Fail(Error::other("the power is off"));
@@ -176,6 +188,10 @@ impl Power {
             }
             Operation::SyncDir(path) => {
                 self.unsynced_names.retain(|to, _| to.parent() != Some(path));
+                self.unsynced_links.retain(|link| link.parent() != Some(path));
+            }
+            Operation::Link(_, link) => {
+                self.unsynced_links.insert(link.to_owned());
             }
             Operation::Commit(_) => {
                 assert!(self.unsynced.is_empty(), "unsynced at a commit: {:?}", self.unsynced);
@@ -191,6 +207,7 @@ impl Power {
                 return if bytes > 4096 { Verdict::Short(bytes / 2) } else { Verdict::Proceed };
             }
             Operation::CreateDir(_)
+            | Operation::Symlink(..)
             | Operation::Scratch(..)
             | Operation::Open(_)
             | Operation::Read(..) => {}
@@ -203,12 +220,40 @@ impl Power {
         for (to, from) in &self.unsynced_names {
             std::fs::rename(to, from).unwrap();
         }
+        for link in &self.unsynced_links {
+            std::fs::remove_file(link).unwrap();
+        }
         for path in &self.unsynced {
             if let Ok(file) = std::fs::OpenOptions::new().write(true).open(path) {
                 file.set_len(file.metadata().unwrap().len() / 2).unwrap();
             }
         }
     }
+}
+
+/// Whether an operation is about what other tools see of a lake.
+pub(crate) fn is_showing(operation: &Operation<'_>) -> bool {
+    let path = match *operation {
+        Operation::CreateDir(path)
+        | Operation::Create(path)
+        | Operation::Write(path, _)
+        | Operation::SyncFile(path)
+        | Operation::Rename(_, path)
+        | Operation::Link(_, path)
+        | Operation::Symlink(_, path)
+        | Operation::SyncDir(path)
+        | Operation::Remove(path) => path,
+        Operation::Scratch(..)
+        | Operation::Commit(_)
+        | Operation::Open(_)
+        | Operation::Read(..) => {
+            return false;
+        }
+    };
+    let is_part = |name: &std::ffi::OsStr| {
+        ["_delta_log", "views", "current", "current.tmp"].iter().any(|part| name == *part)
+    };
+    path.components().any(|part| is_part(part.as_os_str()))
 }
 
 pub(crate) fn script() -> Vec<Act> {
@@ -237,21 +282,21 @@ fn derived(lake: &Lake) -> Vec<(Table, String)> {
     segments.map(|segment| (segment.table, segment.digest.clone())).collect()
 }
 
-/// Files in the folders of the tables that the manifest does not list.
+/// Files in the folders of the tables that no snapshot has.
 fn unlisted(lake: &Lake) -> Vec<PathBuf> {
-    let snapshot = lake.snapshot().unwrap();
-    let listed = Table::ALL
-        .iter()
-        .flat_map(|&table| snapshot.segments(table))
-        .map(|segment| segment.path.clone());
-    let listed = listed.collect::<HashSet<_>>();
+    let mut listed = HashSet::new();
+    for row in lake.snapshot().unwrap().history() {
+        let snapshot = lake.snapshot_at(row.id).unwrap();
+        let segments = Table::ALL.iter().flat_map(|&table| snapshot.segments(table));
+        listed.extend(segments.map(|segment| segment.path.clone()));
+    }
     let folders = Table::ALL
         .iter()
-        .filter_map(|table| std::fs::read_dir(lake.path().join(table.name())).ok());
+        .filter_map(|table| std::fs::read_dir(lake.path().join("data").join(table.name())).ok());
     folders
         .flatten()
         .map(|entry| entry.unwrap().path())
-        .filter(|path| !listed.contains(path))
+        .filter(|path| !path.ends_with("_delta_log") && !listed.contains(path))
         .collect()
 }
 
@@ -296,9 +341,10 @@ fn a_power_cut_at_any_operation_loses_nothing_and_doubles_nothing() {
         assert_eq!(played.is_err(), power.lock().unwrap().off, "at {operations}: {played:?}");
         power.lock().unwrap().cut();
 
+        if let Ok(lake) = Lake::open(&path) {
+            lake.maintenance().unwrap().collect().unwrap();
+        }
         let mut machine = Machine::start(Disk::default(), &path).unwrap();
-        // Whoever maintains next brings retired files to their place.
-        drop(machine.lake.maintenance().unwrap());
         let left = unlisted(&machine.lake);
         assert!(left.is_empty(), "after {operations} operations, act {done}: {left:?}");
         let found = read(&machine.lake);
@@ -332,11 +378,19 @@ fn orphans_go_and_what_is_not_ours_stays() {
     for act in &script()[..2] {
         machine.act(act).unwrap();
     }
-    let steps = path.join("steps");
+    let steps = path.join("data/steps");
     for name in ["steps-0123456789abcdef.parquet", ".steps-7.tmp", "notes.parquet"] {
         std::fs::write(steps.join(name), "x").unwrap();
     }
     machine.act(&Act::Reopen).unwrap();
+    let mut left = unlisted(&machine.lake);
+    left.sort();
+    assert_eq!(
+        left,
+        ["notes.parquet", "steps-0123456789abcdef.parquet"].map(|name| steps.join(name))
+    );
+    machine.writer = None;
+    machine.lake.maintenance().unwrap().collect().unwrap();
     assert_eq!(unlisted(&machine.lake), [steps.join("notes.parquet")]);
     assert_sound(&machine.lake);
 }

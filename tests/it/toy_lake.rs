@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Float64Type, Int16Type, Int32Type, Int64Type};
 use sha1::{Digest as _, Sha1};
 use steplake::lake::{
     BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
-    RecordedObservation, Rows, ScanColumns, StepRow, Table,
+    RecordedObservation, Rows, ScanColumns, Snapshot, StepRow, Table,
 };
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, BenchmarkUri, EpisodeId,
@@ -178,7 +178,11 @@ pub(crate) fn sorted(mut rows: Rows) -> Rows {
 
 /// All rows of a lake, in one order.
 pub(crate) fn read(lake: &Lake) -> Rows {
-    let snapshot = lake.snapshot().unwrap();
+    rows_of(&lake.snapshot().unwrap())
+}
+
+/// All rows of a snapshot, sorted.
+pub(crate) fn rows_of(snapshot: &Snapshot) -> Rows {
     let scan = |table| snapshot.scan(table, ScanColumns::All).map(Result::unwrap);
     let rows = Rows {
         benchmarks: scan(Table::Benchmarks).flat_map(|batch| benchmarks(&batch)).collect(),

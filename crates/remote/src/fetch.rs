@@ -4,8 +4,9 @@ use std::path::Path;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
+use steplake::lake::FileRow;
 use steplake::lake::{Disk, Lake};
-use steplake::transfer::{Fetching, FileRow};
+use steplake::transfer::Fetching;
 
 use crate::RemoteError;
 use crate::remote::{Published, Remote};

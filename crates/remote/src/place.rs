@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use object_store::ObjectMeta;
-use steplake::transfer::{FileRow, Inventory};
+use steplake::lake::FileRow;
+use steplake::transfer::Inventory;
 
 use crate::RemoteError;
 use crate::fetch::digest_of;

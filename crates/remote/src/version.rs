@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
+use steplake::lake::FileRow;
 use steplake::lake::{
     FORMAT_VERSION, Identity, IdentityError, LayerId, LossRow, RetractionKind, RetractionRow,
     RunRow, SnapshotId, Table,
 };
 use steplake::model::RunId;
-use steplake::transfer::{FileRow, Inventory};
+use steplake::transfer::Inventory;
 
 use crate::RemoteError;
 
@@ -369,11 +370,14 @@ mod tests {
             list_from_json("l", text.as_bytes()).unwrap_err().to_string()
         };
         let other = |found: u32, advice: &str| {
-            format!("l lists a lake of format {found}, and this steplake reads format 2: {advice}")
+            format!(
+                "l lists a lake of format {found}, and this steplake reads format {FORMAT_VERSION}: {advice}"
+            )
         };
         let anew = "nothing converts it, so record it anew, and publish to another prefix";
-        assert_eq!(of_format(1), other(1, anew));
-        assert_eq!(of_format(3), other(3, "use a newer one"));
+        let (older, newer) = (FORMAT_VERSION - 1, FORMAT_VERSION + 1);
+        assert_eq!(of_format(older), other(older, anew));
+        assert_eq!(of_format(newer), other(newer, "use a newer one"));
         assert!(
             list_from_json("l", b"{\"format\": 1}").unwrap_err().to_string().contains("damaged")
         );

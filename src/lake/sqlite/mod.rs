@@ -11,7 +11,6 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 use super::disk::{Disk, Operation};
 use super::error::LakeError;
 use super::identity::{self, Identity};
-use super::ids::SnapshotId;
 use super::table::Table;
 
 /// The name of the database in the lake.
@@ -49,19 +48,6 @@ impl Catalog {
         disk: &Disk,
     ) -> Result<Self, LakeError> {
         Self::open_and_migrate(path, lake, identity, disk)
-    }
-
-    /// Makes all snapshots to come get numbers above this one.
-    pub(crate) fn begin_snapshots_after(
-        &mut self,
-        newest: SnapshotId,
-        disk: &Disk,
-    ) -> Result<(), LakeError> {
-        let path = self.path.clone();
-        let transaction = self.write()?;
-        let sql = "INSERT INTO sqlite_sequence (name, seq) VALUES ('snapshots', ?1)";
-        transaction.execute(sql, [newest.0]).map_err(LakeError::sqlite(&path))?;
-        Self::commit(transaction, &path, disk)
     }
 
     /// Opens the one connection that writes, and brings the database to this version. The caller
@@ -222,6 +208,12 @@ impl Catalog {
     /// Begins a transaction that reads: all that is read in it is of one moment.
     pub(crate) fn read(&self) -> Result<Transaction<'_>, LakeError> {
         self.connection.unchecked_transaction().map_err(self.error())
+    }
+
+    /// Begins a transaction that only reads, while nobody writes.
+    pub(crate) fn read_alone(&self) -> Result<Transaction<'_>, LakeError> {
+        Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
+            .map_err(self.error())
     }
 
     /// Reads within one transaction.

@@ -1,13 +1,14 @@
 //! The folder of a lake that is being made by a merge.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::runs::Runs;
-use crate::lake::create::{MERGE_UNFINISHED, create_catalog, demand_empty};
+use crate::lake::create::{MERGE_UNFINISHED, clear_unfinished, create_catalog, demand_empty};
 use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
 use crate::lake::{
-    Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, identity, retired, sqlite,
+    DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, identity, orphans,
 };
 
 const WHAT_IT_SAYS: &str = "This folder is no lake yet: a `steplake merge` into it is under way, or was \
@@ -42,16 +43,8 @@ impl Folder {
 
     /// Removes what a merge writes.
     fn clear(&self) -> Result<(), LakeError> {
-        let Lake { path, disk, .. } = &self.lake;
-        let tables = Table::ALL.into_iter();
-        retired::remove_orphans(path, disk, tables, &std::collections::HashSet::new())?;
-        for suffix in ["-journal", "", "-wal", "-shm"] {
-            let part = path.join(format!("{}{suffix}", sqlite::FILE_NAME));
-            if part.exists() {
-                disk.remove(&part)?;
-            }
-        }
-        Ok(())
+        clear_unfinished(&self.lake.disk, &self.lake.path)?;
+        orphans::remove_unlisted(&self.lake, Table::ALL.into_iter(), &HashSet::new()).map(drop)
     }
 
     /// Leaves the folder as it was before, as far as that can be done.
@@ -63,10 +56,13 @@ impl Folder {
         let _ = self.lake.disk.remove(&path.join(MERGE_UNFINISHED));
         for table in Table::ALL {
             // Only where it is empty.
-            let _ = std::fs::remove_dir(path.join(table.name()));
+            let _ = std::fs::remove_dir(self.lake.table_folder(table));
         }
+        let _ = std::fs::remove_dir(path.join(DATA));
         if self.fresh {
-            let _ = self.lake.disk.remove(&Right::Write.path(&path));
+            for right in [Right::Write, Right::Show] {
+                let _ = self.lake.disk.remove(&right.path(&path));
+            }
             let _ = std::fs::remove_dir(&path);
         }
     }

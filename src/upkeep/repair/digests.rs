@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::damage;
 use crate::lake::digest::{BlockDigests, Content};
 use crate::lake::sqlite::Catalog;
-use crate::lake::{LakeError, Segment, manifest, retired};
+use crate::lake::{LakeError, Segment, manifest};
 use crate::upkeep::maintenance::Maintenance;
 
 impl Maintenance {
@@ -52,7 +52,7 @@ impl Maintenance {
 
 /// The digests of the blocks of a segment's file, where the file is what was written.
 fn sound(segment: &Segment) -> Result<Option<BlockDigests>, LakeError> {
-    let read = || Content::read(&retired::open(&segment.path, &segment.disk)?);
+    let read = || Content::read(&segment.disk.open(&segment.path)?);
     match read() {
         Ok(content) => {
             let content = content.filter(|content| is_of(content, segment));

@@ -11,7 +11,7 @@
 
 mod chains;
 mod digests;
-mod relist;
+mod restore;
 mod salvage;
 
 use std::collections::{BTreeMap, HashSet};
@@ -32,7 +32,7 @@ use crate::lake::hot::{HotBatch, decode};
 use crate::lake::series::SegmentSeries;
 use crate::lake::{
     BenchmarkRow, Identity, Lake, LakeError, LossRow, Rows, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, Table, losses, manifest, sqlite,
+    SnapshotKind, Table, manifest, sqlite,
 };
 use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
 
@@ -55,23 +55,22 @@ pub struct Repaired {
     pub benchmarks: Vec<String>,
     /// States of steps that have no observations now.
     pub unobserved: u64,
-    /// Where the database was made anew.
-    pub relisted: Option<Relisted>,
+    /// How the database was made again, if it was.
+    pub restored: Option<Restored>,
 }
 
-/// A database that was made anew.
+/// A database that was made again from the log of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relisted {
+pub struct Restored {
     /// What was wrong with the old one, which is kept as `hot.sqlite.damaged`.
     pub why: String,
-    /// Sealed files that the new one lists.
+    /// Snapshots that the new one lists.
+    pub snapshots: u64,
+    /// Files of the newest snapshot.
     pub files: u64,
-    /// Files that are damaged, or hold rows that another one holds too, under their new names.
-    pub left_out: Vec<PathBuf>,
-    /// Whether rows that were not sealed could be taken over. Else they are lost.
+    /// Whether rows that were not sealed could be taken over. Otherwise they are lost.
     pub hot_rows: bool,
-    /// What is lost with the old one, or was taken over from it though nothing vouches for it, one
-    /// line each. The lake's losses have the same lines.
+    /// What is lost with the old one, one line each. The lake's losses have the same lines.
     pub remarks: Vec<String>,
 }
 
@@ -79,60 +78,46 @@ impl Repaired {
     /// True when nothing was damaged.
     pub fn is_nothing(&self) -> bool {
         let is_cut = self.snapshot.is_some() || !self.older.is_empty();
-        !is_cut && self.mended.is_empty() && self.relisted.is_none()
+        !is_cut && self.mended.is_empty() && self.restored.is_none()
     }
 }
 
 impl Lake {
-    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. Before
-    /// that the digests of blocks are made anew that are damaged in the manifest while their file
-    /// is sound, in a transaction that is durable on its own. A database that is gone or malformed
-    /// is made anew before, from the sealed files; what was not sealed is taken over where it can
-    /// be read, and `hot.sqlite.damaged` keeps what there was. The derived tables go with it: dedup
-    /// makes them anew. The files that are dropped are moved to the retired ones; the snapshots
-    /// that have them can be read no more, and say so.
+    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. The
+    /// derived tables go too: a dedup makes them again. Snapshots that have a dropped file cannot be
+    /// read any more, and say so; the file stays where it is.
+    ///
+    /// First, a database that is lost or malformed is made again from the log of snapshots. Rows
+    /// that were not sealed are taken over as far as they can be read, and `hot.sqlite.damaged`
+    /// keeps the old database. Then the manifest's digests of blocks are computed again if they are
+    /// damaged and their file is sound. Each of these steps is durable on its own.
     ///
     /// # Errors
     ///
     /// [`LakeError::Busy`] or [`LakeError::BeingMaintained`] while somebody else is at work; what
     /// a disk does. The lake is then as before, or with a new database, and can be repaired again.
     pub fn repair(&self) -> Result<Repaired, LakeError> {
-        let relisted = relist::relist(self)?;
+        let restored = restore::restore(self)?;
         let mut maintenance = self.maintenance()?;
         // The right to write.
         let _writer = self.writer()?;
         let mended = maintenance.mend_digests()?;
         let mut done = maintenance.drop_damage()?;
-        (done.relisted, done.mended) = (relisted, mended);
+        (done.restored, done.mended) = (restored, mended);
         Ok(done)
     }
 }
 
 impl Maintenance {
-    /// The caller has the right to write too. Where files were listed anew, be it by a repair that
-    /// was killed after that, nothing is known of what is damaged, and all is checked.
+    /// The caller has the right to write too.
     fn drop_damage(&mut self) -> Result<Repaired, LakeError> {
-        let newest = self.catalog.reading(manifest::snapshots)?.pop();
-        let all = newest.is_some_and(|row| row.kind == SnapshotKind::Relist);
         let mut repair = Repair::new(self);
         repair.drop_frames(self)?;
         repair.drop_segments(self)?;
-        if all || repair.lost(&[Table::Episodes, Table::Steps]) {
-            repair.drop_broken_episodes()?;
-        }
-        if all || repair.lost(&[Table::Benchmarks]) {
-            repair.make_up_benchmarks()?;
-        }
-        if all || repair.lost(&[Table::Observations]) {
+        repair.drop_broken_episodes()?;
+        repair.make_up_benchmarks()?;
+        if repair.lost(&[Table::Observations]) {
             repair.count_unobserved()?;
-        }
-        if all && repair.done.unobserved > 0 && !repair.lost(&[Table::Observations]) {
-            let what = "their files or frames were left out".to_owned();
-            let states = repair.done.unobserved;
-            repair.lose(Table::Observations, Table::Observations.name().into(), states, what);
-        }
-        if all {
-            repair.lose_ir_left_out(self)?;
         }
         let Repair { mut edit, mut done, .. } = repair;
         if !edit.lost.is_empty() || !edit.losses.is_empty() || !edit.add.is_empty() {
@@ -174,19 +159,6 @@ impl Repair {
     fn lose(&mut self, table: Table, path: String, rows: u64, what: String) {
         let snapshot = SnapshotId(0);
         self.edit.losses.push(LossRow { table, path, rows, what, snapshot });
-    }
-
-    /// Lists files of IR as lost that a relisting left out.
-    fn lose_ir_left_out(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
-        let known = maintenance.catalog.reading(|log| losses::list(log, SnapshotId(i64::MAX)))?;
-        let known = known.into_iter().map(|loss| loss.path).collect::<HashSet<_>>();
-        for path in relist::left_out(&self.lake, Table::Ir)? {
-            let path = manifest::relative(&self.lake.path, &path);
-            if !known.contains(&path) {
-                self.lose(Table::Ir, path, 0, "it was left out".into());
-            }
-        }
-        Ok(())
     }
 
     fn drop_frames(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
@@ -232,7 +204,7 @@ impl Repair {
         }
         for segment in retired {
             if !known.contains(&segment.path) && is_damaged(&segment)?.is_some() {
-                self.done.older.push(segment.place());
+                self.done.older.push(segment.path.clone());
                 self.edit.lost.push(segment);
             }
         }

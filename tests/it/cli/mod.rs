@@ -271,9 +271,9 @@ fn a_lake_of_another_format_or_compiler_is_refused_and_both_are_named() {
     std::fs::write(&file, text.replace("\"toy 1\"", "\"toy 0.9\"")).unwrap();
     let (code, said) = fail(&lake, &[&TOY[..], &["--steps", "5"]].concat());
     assert!(code == 3 && said.contains("toy 0.9") && said.contains("toy 1"), "{said}");
-    std::fs::write(&file, text.replace("\"format_version\": 2", "\"format_version\": 77")).unwrap();
+    std::fs::write(&file, text.replace("\"format_version\": 3", "\"format_version\": 77")).unwrap();
     let (code, said) = fail(&lake, &["info"]);
-    assert!(code == 3 && said.contains("77") && said.contains("format 2"), "{said}");
+    assert!(code == 3 && said.contains("77") && said.contains("format 3"), "{said}");
 }
 
 #[test]
@@ -295,7 +295,12 @@ fn a_damaged_segment_is_named_and_verify_fails() {
     let (_folder, lake) = folder();
     toy(&lake, &["--steps", "500"]);
     run(&lake, &["seal"]);
-    let segment = std::fs::read_dir(lake.join("steps")).unwrap().next().unwrap().unwrap().path();
+    let mut files = std::fs::read_dir(lake.join("data/steps")).unwrap();
+    let segment = files.find_map(|file| {
+        let path = file.unwrap().path();
+        path.is_file().then_some(path)
+    });
+    let segment = segment.unwrap();
     let bytes = std::fs::read(&segment).unwrap();
     let name = segment.file_name().unwrap().to_str().unwrap().to_owned();
     let mut flipped = bytes.clone();

@@ -6,7 +6,7 @@ use std::io::{Error, ErrorKind};
 use steplake::lake::{Disk, LakeError, Operation, Verdict};
 
 use super::{Stages, Tally, answers, faulty, is_reading};
-use crate::store_faults::{Act, Machine, Power, scratch};
+use crate::store_faults::{Act, Machine, Power, is_showing, scratch};
 use crate::toy_lake::read;
 
 /// Brings an act to its end that may be done in part, and compares with what should come of it.
@@ -60,12 +60,12 @@ fn a_power_cut_at_every_operation_of_every_act() {
 type Fault = (&'static str, fn(&Operation<'_>) -> bool, fn(&Operation<'_>) -> Verdict);
 
 fn is_change(operation: &Operation<'_>) -> bool {
-    !is_reading(operation)
+    !is_reading(operation) && !is_showing(operation)
 }
 
 fn takes_room(operation: &Operation<'_>) -> bool {
     use Operation::{Commit, Create, CreateDir, Write};
-    matches!(operation, CreateDir(_) | Create(_) | Write(..) | Commit(_))
+    matches!(operation, CreateDir(_) | Create(_) | Write(..) | Commit(_)) && !is_showing(operation)
 }
 
 const FAULTS: [Fault; 3] = [
@@ -73,7 +73,7 @@ const FAULTS: [Fault; 3] = [
     ("full disks", takes_room, |_| Verdict::Fail(ErrorKind::StorageFull.into())),
     (
         "short writes",
-        |operation| matches!(operation, Operation::Write(..)),
+        |operation| matches!(operation, Operation::Write(..)) && !is_showing(operation),
         |operation| match operation {
             Operation::Write(_, bytes) => Verdict::Short(bytes / 3),
             _ => Verdict::Proceed,

@@ -23,7 +23,7 @@ fn three_layers() -> Image {
 }
 
 fn is_derived(file: &Path) -> bool {
-    let table = file.iter().next().and_then(|name| name.to_str()).and_then(Table::from_name);
+    let table = file.iter().nth(1).and_then(|name| name.to_str()).and_then(Table::from_name);
     table.is_some_and(Table::is_derived)
 }
 

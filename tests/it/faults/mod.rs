@@ -14,12 +14,14 @@ mod upkeep;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use steplake::lake::{Disk, Lake, LakeError, Operation, ScanColumns, Snapshot, Table, Verdict};
+use steplake::upkeep::Keep;
 
 use crate::store_faults::{Act, Machine, Model, scratch, script};
 use crate::toy_lake::state;
@@ -52,7 +54,9 @@ impl Image {
         while let Some(folder) = folders.pop() {
             for entry in fs::read_dir(&folder).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() {
+                if path.is_symlink() {
+                    continue;
+                } else if path.is_dir() {
                     folders.push(path);
                 } else {
                     let inner = path.strip_prefix(lake).unwrap().to_owned();
@@ -74,8 +78,28 @@ impl Image {
     /// The segments.
     fn segments(&self) -> impl Iterator<Item = (&Path, &[u8])> {
         let files = self.0.iter().map(|(path, content)| (path.as_path(), content.as_slice()));
-        files.filter(|(path, _)| path.extension().is_some_and(|end| end == "parquet"))
+        files.filter(|(path, _)| is_segment(path))
     }
+
+    /// The segments of a table.
+    fn segments_of(&self, table: Table) -> impl Iterator<Item = (&Path, &[u8])> {
+        self.segments()
+            .filter(move |(path, _)| path.starts_with(Path::new("data").join(table.name())))
+    }
+}
+
+/// Leaves only the files of the newest snapshot.
+fn forget_older_snapshots(machine: Machine) {
+    let lake = machine.lake.clone();
+    drop(machine);
+    let mut maintenance = lake.maintenance().unwrap();
+    maintenance.expire(Keep::Newest(NonZeroU64::MIN)).unwrap();
+    maintenance.collect().unwrap();
+}
+
+fn is_segment(path: &Path) -> bool {
+    let is_in_log = path.components().any(|part| part.as_os_str() == "_delta_log");
+    path.starts_with("data") && !is_in_log && path.extension().is_some_and(|end| end == "parquet")
 }
 
 /// The script of acts, with the lake and what it should say before and after each.
@@ -122,11 +146,9 @@ impl Stages {
         );
         machine.act(&Act::Append(author.take())).unwrap();
         let answers = answers(&machine.lake).unwrap();
-        drop(machine);
+        forget_older_snapshots(machine);
         let image = Image::of(&path);
-        let tables = Table::ALL.map(|table| {
-            image.segments().filter(|(path, _)| path.starts_with(table.name())).count()
-        });
+        let tables = Table::ALL.map(|table| image.segments_of(table).count());
         assert!(tables.iter().all(|&count| count > 0), "a table has no segment: {tables:?}");
         (image, answers)
     }

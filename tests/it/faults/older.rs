@@ -35,10 +35,23 @@ fn retracted() -> (Image, Vec<String>, Truths) {
     let truths = history.iter().map(|row| (row.id, at(row.id))).collect();
     let image = Image::of(&path);
     for table in ["benchmarks", "episodes", "steps", "state_transitions", "conflicts", "failures"] {
-        let place = Path::new("retired").join(table);
-        assert!(image.segments().any(|(file, _)| file.starts_with(&place)), "{table}");
+        let place = Path::new("data").join(table);
+        assert!(
+            retired_files(&image, &path).iter().any(|(file, _)| file.starts_with(&place)),
+            "{table}"
+        );
     }
     (image, newest, truths)
+}
+
+/// The files that only older snapshots have.
+fn retired_files<'a>(image: &'a Image, lake: &Path) -> Vec<(&'a Path, &'a [u8])> {
+    let sealed = Lake::open(lake).unwrap().sealed().unwrap();
+    let is_listed = |file: &Path| {
+        let mut tables = steplake::lake::Table::ALL.into_iter();
+        tables.any(|table| sealed.segments(table).iter().any(|it| it.path.ends_with(file)))
+    };
+    image.segments().filter(|(file, _)| !is_listed(file)).collect()
 }
 
 /// The snapshots that have a retired file.
@@ -71,8 +84,7 @@ fn damage_to_a_retired_file_is_noticed_by_the_snapshots_that_have_it_and_by_no_o
     let (image, newest, truths) = retracted();
     let bench = Bench::new(image.clone(), newest.clone());
     let (mut places, mut tally) = (Places(7), Tally::default());
-    let retired = image.segments().filter(|(file, _)| file.starts_with("retired"));
-    for (file, content) in retired {
+    for (file, content) in retired_files(&image, &bench.lake) {
         let owners = owners(&bench.lake, file, &truths);
         assert!(!owners.is_empty(), "{}", file.display());
         for (what, changed) in damages(content, &mut places) {
@@ -131,7 +143,7 @@ async fn damage_to_a_retired_file_under_a_query_is_no_answer() {
     let (image, newest, truths) = retracted();
     let bench = Bench::new(image.clone(), newest);
     let (mut places, mut tally) = (Places(8), Tally::default());
-    for (file, content) in image.segments().filter(|(file, _)| file.starts_with("retired")) {
+    for (file, content) in retired_files(&image, &bench.lake) {
         let table = file.parent().unwrap().file_name().unwrap().to_str().unwrap();
         let question = format!("SELECT * FROM {table}");
         for &id in &owners(&bench.lake, file, &truths) {

@@ -104,7 +104,7 @@ async fn a_flipped_bit_under_a_query_is_no_answer() {
             let Ok(engine) = engine(Disk::default(), &path).await else {
                 panic!("the log is sound")
             };
-            let table = file.iter().next().unwrap().to_str().unwrap();
+            let table = file.iter().nth(1).unwrap().to_str().unwrap();
             let about =
                 |(question, _): &&(String, Vec<String>)| question.ends_with(&format!(" {table}"));
             for (question, truth) in truths.iter().take(1).chain(truths.iter().filter(about)) {

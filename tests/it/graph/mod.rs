@@ -28,6 +28,7 @@ const APART: Settings = Settings {
     full: false,
     one_layer_rows_max: 0,
     tier: 0,
+    lag: 0,
 };
 
 /// A billionth of the largest reward that there can be.

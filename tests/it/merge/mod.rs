@@ -80,7 +80,9 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name())).unwrap();
-        if path.is_dir() {
+        if path.is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(&path).unwrap(), to.join(name)).unwrap();
+        } else if path.is_dir() {
             copy_folder(&path, &to.join(name));
         } else {
             std::fs::copy(&path, to.join(name)).unwrap();
@@ -240,7 +242,9 @@ fn many_files_are_read_a_few_at_a_time() {
     derive(&lake);
     assert_eq!(Contents::of(&lake), Contents::of(&all));
     for table in ["ir", "observations"] {
-        assert_eq!(std::fs::read_dir(path.join(table)).unwrap().count(), 1, "{table}");
+        let files = std::fs::read_dir(path.join("data").join(table)).unwrap();
+        let files = files.filter(|file| file.as_ref().is_ok_and(|file| file.path().is_file()));
+        assert_eq!(files.count(), 1, "{table}");
     }
 }
 

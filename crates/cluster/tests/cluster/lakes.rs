@@ -21,6 +21,7 @@ pub(crate) const APART: Settings = Settings {
     full: false,
     one_layer_rows_max: 0,
     tier: 0,
+    lag: 0,
 };
 
 pub(crate) fn count(lake: &Lake, settings: Settings) -> steplake::dedup::Report {

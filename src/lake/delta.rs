@@ -1,0 +1,252 @@
+//! Each table of a lake as a Delta table, for readers that know nothing of steplake.
+//!
+//! The versions of all tables advance together: version *N* is snapshot *N*, and version 0 is a
+//! table without rows. A version is a file of actions (`add`, `remove`); a checkpoint lists a
+//! version whole. Only this project writes to the tables: they ask writers for a feature that no
+//! other has, so that nobody's `VACUUM` removes files of older snapshots.
+//!
+//! Source: the Delta transaction log protocol, delta-io/delta, `PROTOCOL.md`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::json::ReaderBuilder;
+use parquet::arrow::ArrowWriter;
+use serde_json::{Map, Value, json};
+
+use super::identity::Identity;
+use super::manifest::SnapshotRow;
+use super::table::Table;
+
+/// The folder of the versions, in the folder of a table.
+pub const FOLDER: &str = "_delta_log";
+/// The file that names the newest checkpoint.
+pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
+/// Versions between two checkpoints: a reader reads at most so many files of actions.
+pub const CHECKPOINT_INTERVAL: i64 = 10;
+/// The writer feature that keeps other writers away.
+const WRITER_FEATURE: &str = "steplake";
+
+/// A file of a Delta table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeltaFile {
+    /// Its path in the folder of the table.
+    pub path: String,
+    /// Its rows.
+    pub rows: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// BLAKE3 of its content, in hexadecimal digits.
+    pub digest: String,
+    /// The least and the greatest value of the leading key column, if that is a number.
+    pub key_range: Option<(i64, i64)>,
+}
+
+/// The name of a version's file of actions.
+pub fn version_name(version: i64) -> String {
+    format!("{version:020}.json")
+}
+
+/// The name of a version's checkpoint.
+pub fn checkpoint_name(version: i64) -> String {
+    format!("{version:020}.checkpoint.parquet")
+}
+
+/// The version that a file in the log's folder belongs to, if it is a version or a checkpoint.
+pub fn version_of(name: &str) -> Option<i64> {
+    let number = name.strip_suffix(".json").or_else(|| name.strip_suffix(".checkpoint.parquet"))?;
+    (number.len() == 20).then(|| number.parse().ok()).flatten()
+}
+
+/// The actions that make a table: version 0.
+pub fn creation(table: Table, identity: &Identity) -> Vec<u8> {
+    lines(&[protocol(), metadata(table, identity)])
+}
+
+/// The actions of a snapshot: files that come and files that go.
+pub fn commit(
+    table: Table,
+    snapshot: &SnapshotRow,
+    add: &[DeltaFile],
+    remove: &[DeltaFile],
+) -> Vec<u8> {
+    let at_ms = snapshot.created_at_ms;
+    let mut actions = vec![json!({"commitInfo": {
+        "timestamp": at_ms,
+        "operation": snapshot.kind.as_str().to_uppercase(),
+        "operationParameters": {"detail": snapshot.detail},
+        "engineInfo": concat!("steplake/", env!("CARGO_PKG_VERSION")),
+    }})];
+    actions.extend(remove.iter().map(|file| {
+        let path = file.path.as_str();
+        json!({"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": true}})
+    }));
+    actions.extend(add.iter().map(|file| self::add(table, file, at_ms)));
+    lines(&actions)
+}
+
+/// A checkpoint, as Parquet, and the `_last_checkpoint` that names it.
+pub fn checkpoint(
+    table: Table,
+    identity: &Identity,
+    snapshot: &SnapshotRow,
+    files: &[DeltaFile],
+) -> (Vec<u8>, Vec<u8>) {
+    let mut actions = vec![protocol(), metadata(table, identity)];
+    actions.extend(files.iter().map(|file| add(table, file, snapshot.created_at_ms)));
+    let schema = Arc::new(checkpoint_schema());
+    let in_memory = "actions of our own fit their schema";
+    let reader = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(actions.len());
+    let mut decoder = reader.build_decoder().expect(in_memory);
+    decoder.serialize(&actions).expect(in_memory);
+    let batch = decoder.flush().expect(in_memory).expect("there are actions");
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema, None).expect(in_memory);
+    writer.write(&batch).expect(in_memory);
+    let parquet = writer.into_inner().expect(in_memory);
+    let last = json!({"version": snapshot.id.0, "size": actions.len()});
+    (parquet, lines(&[last]))
+}
+
+fn lines(actions: &[Value]) -> Vec<u8> {
+    let mut text = String::new();
+    for action in actions {
+        text.push_str(&action.to_string());
+        text.push('\n');
+    }
+    text.into_bytes()
+}
+
+fn protocol() -> Value {
+    json!({"protocol": {
+        "minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": [WRITER_FEATURE],
+    }})
+}
+
+fn metadata(table: Table, identity: &Identity) -> Value {
+    let schema = table.schema(identity);
+    let fields = schema.fields().iter().map(|field| delta_field(table, field));
+    let schema = json!({"type": "struct", "fields": fields.collect::<Vec<_>>()});
+    json!({"metaData": {
+        "id": table_id(table, identity),
+        "name": table.name(),
+        "description": table.doc(),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": schema.to_string(),
+        "partitionColumns": [],
+        "configuration": {},
+        "createdTime": 0,
+    }})
+}
+
+/// A GUID, the same for the same table of the same lake.
+fn table_id(table: Table, identity: &Identity) -> String {
+    let mut hasher = blake3::Hasher::new_derive_key("steplake 2026 name of a Delta table");
+    hasher.update(identity.digest().as_bytes()).update(table.name().as_bytes());
+    let hex = hasher.finalize().to_hex();
+    let part = |range: std::ops::Range<usize>| &hex[range];
+    format!("{}-{}-4{}-8{}-{}", part(0..8), part(8..12), part(13..16), part(17..20), part(20..32))
+}
+
+fn delta_field(table: Table, field: &Field) -> Value {
+    let comment = table.column_doc(field.name()).unwrap_or_default();
+    json!({
+        "name": field.name(),
+        "type": delta_type(field.data_type()),
+        "nullable": field.is_nullable(),
+        "metadata": {"comment": comment},
+    })
+}
+
+fn delta_type(data_type: &DataType) -> Value {
+    match data_type {
+        DataType::Boolean => "boolean".into(),
+        DataType::Int16 => "short".into(),
+        DataType::Int32 => "integer".into(),
+        DataType::Int64 => "long".into(),
+        DataType::Float64 => "double".into(),
+        DataType::Utf8 => "string".into(),
+        DataType::Dictionary(_, value) => delta_type(value),
+        DataType::Binary | DataType::FixedSizeBinary(_) => "binary".into(),
+        DataType::List(item) | DataType::FixedSizeList(item, _) => json!({
+            "type": "array",
+            "elementType": delta_type(item.data_type()),
+            "containsNull": item.is_nullable(),
+        }),
+        other => unreachable!("no column of a lake is {other}"),
+    }
+}
+
+fn add(table: Table, file: &DeltaFile, at_ms: i64) -> Value {
+    let mut stats = json!({"numRecords": file.rows});
+    if let Some((least, greatest)) = file.key_range {
+        let of_key = |value: i64| Map::from_iter([(table.key()[0].clone(), Value::from(value))]);
+        stats["minValues"] = of_key(least).into();
+        stats["maxValues"] = of_key(greatest).into();
+    }
+    json!({"add": {
+        "path": file.path,
+        "partitionValues": {},
+        "size": file.bytes,
+        "modificationTime": at_ms,
+        "dataChange": true,
+        "stats": stats.to_string(),
+        "tags": {"steplake.blake3": file.digest},
+    }})
+}
+
+fn checkpoint_schema() -> Schema {
+    let text = |name: &str| Field::new(name, DataType::Utf8, true);
+    let long = |name: &str| Field::new(name, DataType::Int64, true);
+    let integer = |name: &str| Field::new(name, DataType::Int32, true);
+    let boolean = |name: &str| Field::new(name, DataType::Boolean, true);
+    let list = |name: &str| {
+        let item = Field::new("element", DataType::Utf8, true);
+        Field::new(name, DataType::List(Arc::new(item)), true)
+    };
+    let map = |name: &str| {
+        let entry = Fields::from(vec![Field::new("key", DataType::Utf8, false), text("value")]);
+        let entries = Field::new("key_value", DataType::Struct(entry), false);
+        Field::new(name, DataType::Map(Arc::new(entries), false), true)
+    };
+    let structure = |name: &str, fields: Vec<Field>| {
+        Field::new(name, DataType::Struct(Fields::from(fields)), true)
+    };
+    Schema::new(vec![
+        structure("txn", vec![text("appId"), long("version"), long("lastUpdated")]),
+        structure(
+            "add",
+            vec![
+                text("path"),
+                map("partitionValues"),
+                long("size"),
+                long("modificationTime"),
+                boolean("dataChange"),
+                text("stats"),
+                map("tags"),
+            ],
+        ),
+        structure("remove", vec![text("path"), long("deletionTimestamp"), boolean("dataChange")]),
+        structure(
+            "metaData",
+            vec![
+                text("id"),
+                text("name"),
+                text("description"),
+                structure("format", vec![text("provider"), map("options")]),
+                text("schemaString"),
+                list("partitionColumns"),
+                map("configuration"),
+                long("createdTime"),
+            ],
+        ),
+        structure(
+            "protocol",
+            vec![
+                integer("minReaderVersion"),
+                integer("minWriterVersion"),
+                list("readerFeatures"),
+                list("writerFeatures"),
+            ],
+        ),
+    ])
+}

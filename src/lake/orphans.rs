@@ -1,0 +1,65 @@
+//! Files that no snapshot has: what a crash left, and what has expired.
+
+use std::collections::HashSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use super::error::LakeError;
+use super::handle::Lake;
+use super::segment::{is_own_name, is_temporary};
+use super::table::Table;
+
+/// Files that were removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// How many.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// Removes the files of these tables that are not to be kept. Only files with names that steplake
+/// gives are removed.
+pub(crate) fn remove_unlisted(
+    lake: &Lake,
+    tables: impl Iterator<Item = Table>,
+    keep: &HashSet<PathBuf>,
+) -> Result<Removed, LakeError> {
+    remove(lake, tables, &|table, name, path| is_own_name(table, name) && !keep.contains(path))
+}
+
+/// Removes what was being written to the files of these tables when its writer ended. The caller
+/// has the right to write these tables.
+pub(crate) fn remove_temporary(
+    lake: &Lake,
+    tables: impl Iterator<Item = Table>,
+) -> Result<Removed, LakeError> {
+    remove(lake, tables, &|table, name, _| is_temporary(table, name))
+}
+
+fn remove(
+    lake: &Lake,
+    tables: impl Iterator<Item = Table>,
+    goes: &dyn Fn(Table, &str, &PathBuf) -> bool,
+) -> Result<Removed, LakeError> {
+    let mut removed = Removed::default();
+    for table in tables {
+        let folder = lake.table_folder(table);
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(LakeError::io("list", &folder)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(LakeError::io("list", &folder))?;
+            let (path, name) = (entry.path(), entry.file_name());
+            if name.to_str().is_some_and(|name| goes(table, name, &path)) {
+                let bytes = entry.metadata().map_or(0, |file| file.len());
+                lake.disk.remove(&path)?;
+                removed.files += 1;
+                removed.bytes += bytes;
+            }
+        }
+    }
+    Ok(removed)
+}

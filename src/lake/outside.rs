@@ -1,0 +1,296 @@
+//! The newest snapshot in two forms that other tools read: a folder for globs, and Delta tables.
+//!
+//! - `current/<table>/*.parquet` are the files of the newest snapshot. `current` is a symbolic link
+//!   to a folder in `views/`, whose files are hard links to those in `data/`. A new snapshot gets a
+//!   new folder, and a rename moves the link. A reader that lists `current/steps/` therefore finds
+//!   the files of one snapshot. If it opens one that the newest snapshot does not have any more, it
+//!   gets an error.
+//! - `data/<table>/_delta_log/` has a version for each snapshot: see [`delta`].
+//!
+//! Of the derived tables, both show the oldest layer: it alone has one row for each (state, action).
+//! Newer layers are small, and a dedup merges all layers before they grow beyond a tenth of it.
+//!
+//! # What is durable when
+//!
+//! [`update`] runs after the transaction of a snapshot. It can be repeated: after a crash in
+//! between, the next process to open the lake for writing runs it again. Until then, readers see
+//! an older snapshot. Each file and folder is synced before a name leads to it, so a power cut
+//! leaves no snapshot in parts.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::delta::{self, DeltaFile};
+use super::error::LakeError;
+use super::handle::Lake;
+use super::ids::SnapshotId;
+use super::lock::{Lock, Right};
+use super::manifest::{self, SnapshotRow};
+use super::segment::Segment;
+use super::sqlite::Catalog;
+use super::table::Table;
+
+/// The link to the files of the newest snapshot.
+pub(crate) const CURRENT: &str = "current";
+/// The link before it is renamed.
+pub(crate) const CURRENT_TEMPORARY: &str = "current.tmp";
+/// The folder of the folders that the link has led to.
+pub(crate) const VIEWS: &str = "views";
+/// How long files stay that other tools may be listing or about to read.
+const GRACE: Duration = Duration::from_secs(600);
+
+/// The files of a snapshot that other tools see, by table.
+type Files = BTreeMap<Table, Vec<Segment>>;
+
+/// Brings both forms up to the newest snapshot.
+///
+/// # Errors
+///
+/// [`LakeError::DiskFull`] and other disk errors. Readers then see an older snapshot.
+pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
+    let _lock = Lock::wait(&lake.path, Right::Show)?;
+    let history = catalog.reading(manifest::snapshots)?;
+    let Some(newest) = history.last() else { return Ok(()) };
+    let mut shown = Shown { lake, catalog, history: &history, files: BTreeMap::new() };
+    for table in Table::ALL {
+        shown.bring_up(table)?;
+    }
+    let files = shown.files(newest.id)?.clone();
+    show(lake, newest.id, &files)
+}
+
+/// Makes the Delta tables begin with snapshot `oldest`. The files of older versions are removed when
+/// nobody can be about to read them any more.
+///
+/// # Errors
+///
+/// Disk errors. Some older versions may then still be there.
+pub(crate) fn forget(lake: &Lake, catalog: &Catalog, oldest: SnapshotId) -> Result<(), LakeError> {
+    let _lock = Lock::wait(&lake.path, Right::Show)?;
+    let history = catalog.reading(manifest::snapshots)?;
+    let mut shown = Shown { lake, catalog, history: &history, files: BTreeMap::new() };
+    for table in Table::ALL {
+        shown.write_checkpoint(table, oldest)?;
+        shown.remove_old_versions(table, oldest)?;
+    }
+    Ok(())
+}
+
+struct Shown<'a> {
+    lake: &'a Lake,
+    catalog: &'a Catalog,
+    history: &'a [SnapshotRow],
+    /// The files of the snapshots that were asked for.
+    files: BTreeMap<SnapshotId, Files>,
+}
+
+impl Shown<'_> {
+    /// The files of a snapshot that other tools see.
+    fn files(&mut self, id: SnapshotId) -> Result<&Files, LakeError> {
+        if !self.files.contains_key(&id) {
+            let segments = self.catalog.reading(|log| manifest::segments(log, self.lake, id))?;
+            self.files.insert(id, visible(segments));
+        }
+        Ok(&self.files[&id])
+    }
+
+    fn delta_files(&mut self, table: Table, id: SnapshotId) -> Result<Vec<DeltaFile>, LakeError> {
+        let files = self.files(id)?.get(&table);
+        Ok(files.into_iter().flatten().map(delta_file).collect())
+    }
+
+    fn row(&self, id: SnapshotId) -> Option<&SnapshotRow> {
+        self.history.iter().find(|row| row.id == id)
+    }
+
+    /// Writes the versions of a table that are missing.
+    fn bring_up(&mut self, table: Table) -> Result<(), LakeError> {
+        let folder = log_folder(self.lake, table);
+        let newest = self.history.last().expect("a lake has a snapshot").id;
+        let last = versions(&folder)?.pop();
+        if last.is_none() {
+            create_folder(self.lake, &folder)?;
+        }
+        let first = match last {
+            Some(last) => last + 1,
+            None if self.history[0].id.0 == 1 => {
+                let path = folder.join(delta::version_name(0));
+                self.lake.disk.write_file(&path, &delta::creation(table, &self.lake.identity))?;
+                1
+            }
+            None => newest.0 + 1,
+        };
+        let is_known = |version: i64| version == 0 || self.row(SnapshotId(version)).is_some();
+        if last.is_none() && first > 1 || !(first - 1..=newest.0).all(is_known) {
+            // The snapshots in between are gone, so the table begins anew.
+            return self.write_checkpoint(table, newest);
+        }
+        for version in first..=newest.0 {
+            self.write_version(table, SnapshotId(version))?;
+        }
+        Ok(())
+    }
+
+    fn write_version(&mut self, table: Table, id: SnapshotId) -> Result<(), LakeError> {
+        let before = match id.0 {
+            1 => Vec::new(),
+            number => self.delta_files(table, SnapshotId(number - 1))?,
+        };
+        let now = self.delta_files(table, id)?;
+        let less = |files: &[DeltaFile], others: &[DeltaFile]| {
+            let others = others.iter().map(|file| &file.path).collect::<HashSet<_>>();
+            let left = files.iter().filter(|file| !others.contains(&file.path));
+            left.cloned().collect::<Vec<_>>()
+        };
+        let row = self.row(id).expect("the caller has looked");
+        let content = delta::commit(table, row, &less(&now, &before), &less(&before, &now));
+        let path = log_folder(self.lake, table).join(delta::version_name(id.0));
+        self.lake.disk.write_file(&path, &content)?;
+        if id.0 % delta::CHECKPOINT_INTERVAL == 0 {
+            self.write_checkpoint(table, id)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint. Readers begin with the newest one.
+    fn write_checkpoint(&mut self, table: Table, id: SnapshotId) -> Result<(), LakeError> {
+        let files = self.delta_files(table, id)?;
+        let Some(row) = self.row(id) else { return Ok(()) };
+        let (parquet, last) = delta::checkpoint(table, &self.lake.identity, row, &files);
+        let folder = log_folder(self.lake, table);
+        self.lake.disk.write_file(&folder.join(delta::checkpoint_name(id.0)), &parquet)?;
+        let newer = names(&folder)?.into_iter().filter(|name| name.ends_with(".parquet"));
+        let newer = newer.filter_map(|name| delta::version_of(&name)).any(|other| other > id.0);
+        if !newer {
+            self.lake.disk.write_file(&folder.join(delta::LAST_CHECKPOINT), &last)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the files of versions before `oldest`, which has a checkpoint.
+    fn remove_old_versions(&self, table: Table, oldest: SnapshotId) -> Result<(), LakeError> {
+        let folder = log_folder(self.lake, table);
+        let checkpoint = changed(&folder.join(delta::checkpoint_name(oldest.0)));
+        for version in versions(&folder)?.into_iter().filter(|&version| version < oldest.0) {
+            for name in [delta::version_name(version), delta::checkpoint_name(version)] {
+                let path = folder.join(name);
+                let written = changed(&path);
+                if written.zip(checkpoint).is_some_and(|(then, now)| is_old(then, now)) {
+                    self.lake.disk.remove(&path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The segments that other tools see: of derived tables, those of the oldest layer.
+fn visible(segments: Vec<Segment>) -> Files {
+    let oldest = segments.iter().filter_map(|segment| segment.layer).min();
+    let mut files = Files::new();
+    for segment in segments {
+        if segment.layer.is_none() || segment.layer == oldest {
+            files.entry(segment.table).or_default().push(segment);
+        }
+    }
+    files
+}
+
+fn delta_file(segment: &Segment) -> DeltaFile {
+    DeltaFile {
+        path: segment.name().to_owned(),
+        rows: segment.rows,
+        bytes: segment.bytes,
+        digest: segment.digest.clone(),
+        key_range: segment.key_range,
+    }
+}
+
+fn log_folder(lake: &Lake, table: Table) -> PathBuf {
+    lake.table_folder(table).join(delta::FOLDER)
+}
+
+fn create_folder(lake: &Lake, folder: &Path) -> Result<(), LakeError> {
+    folder.parent().map_or(Ok(()), |table| lake.disk.create_dir(table))?;
+    lake.disk.create_dir(folder)
+}
+
+/// The versions that have a file, in ascending order.
+fn versions(folder: &Path) -> Result<Vec<i64>, LakeError> {
+    let mut versions =
+        names(folder)?.iter().filter_map(|name| delta::version_of(name)).collect::<Vec<_>>();
+    versions.sort_unstable();
+    versions.dedup();
+    Ok(versions)
+}
+
+fn names(folder: &Path) -> Result<Vec<String>, LakeError> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(LakeError::io("list", folder)(error)),
+    };
+    let names = entries.map(|entry| {
+        let name = entry.map_err(LakeError::io("list", folder))?.file_name();
+        Ok(name.to_string_lossy().into_owned())
+    });
+    names.collect()
+}
+
+/// Makes `current` lead to the files of a snapshot.
+fn show(lake: &Lake, id: SnapshotId, files: &Files) -> Result<(), LakeError> {
+    let (link, views) = (lake.path.join(CURRENT), lake.path.join(VIEWS));
+    let target = Path::new(VIEWS).join(id.to_string());
+    if std::fs::read_link(&link).is_ok_and(|shown| shown == target) {
+        return Ok(());
+    }
+    let disk = &lake.disk;
+    disk.create_dir(&views)?;
+    let view = lake.path.join(&target);
+    // What a crash left of it.
+    disk.remove_tree(&view)?;
+    disk.create_dir_unsynced(&view)?;
+    for (table, segments) in files {
+        let folder = view.join(table.name());
+        disk.create_dir_unsynced(&folder)?;
+        for segment in segments {
+            disk.link(&segment.path, &folder.join(segment.name()))?;
+        }
+        disk.sync_dir(&folder)?;
+    }
+    disk.sync_dir(&view)?;
+    disk.sync_dir(&views)?;
+    let temporary = lake.path.join(CURRENT_TEMPORARY);
+    disk.remove(&temporary)?;
+    disk.symlink(&target, &temporary)?;
+    disk.rename(&temporary, &link)?;
+    remove_old_views(lake, &views)
+}
+
+/// Removes the folders that the link left long ago: when the next one was made.
+fn remove_old_views(lake: &Lake, views: &Path) -> Result<(), LakeError> {
+    let mut numbers =
+        names(views)?.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
+    numbers.sort_unstable();
+    let view = |number: i64| views.join(number.to_string());
+    let Some(now) = numbers.last().and_then(|&number| changed(&view(number))) else {
+        return Ok(());
+    };
+    for pair in numbers.windows(2) {
+        if changed(&view(pair[1])).is_some_and(|left| is_old(left, now)) {
+            lake.disk.remove_tree(&view(pair[0]))?;
+        }
+    }
+    Ok(())
+}
+
+/// When a file was changed, by the clock of its file system.
+fn changed(path: &Path) -> Option<SystemTime> {
+    std::fs::metadata(path).and_then(|file| file.modified()).ok()
+}
+
+fn is_old(then: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(then).is_ok_and(|age| age > GRACE)
+}

@@ -1,0 +1,29 @@
+//! What every process that changes a lake does first.
+
+use super::error::LakeError;
+use super::handle::Lake;
+use super::manifest;
+use super::outside;
+use super::snapshot_log;
+use super::sqlite::Catalog;
+
+/// Removes the entry of a snapshot that was never committed, and shows other tools the newest
+/// snapshot. The caller has the right to write or to maintain the lake.
+///
+/// # Errors
+///
+/// [`LakeError::Corrupt`] if the database is older than the log of snapshots; disk errors.
+pub(crate) fn recover(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
+    // Within a transaction, so that no other process is about to commit the snapshot of an entry.
+    let newest = {
+        let transaction = catalog.read_alone()?;
+        let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
+        let Some(newest) = history.last() else { return Ok(()) };
+        snapshot_log::remove_uncommitted(lake, newest.id)?;
+        newest.id
+    };
+    if let Err(error) = outside::update(lake, catalog) {
+        tracing::warn!(%error, %newest, "other tools see an older snapshot for now");
+    }
+    Ok(())
+}

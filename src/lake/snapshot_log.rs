@@ -1,0 +1,170 @@
+//! The log of snapshots: what each version edit changed, in files beside the data.
+//!
+//! `log/<number>.json` says what one snapshot changed. The oldest entry is *whole*: it lists all
+//! that its snapshot holds. Applied one after another, the entries give the manifest and the lists
+//! of runs, retractions and losses, so a database that is lost or damaged can be restored.
+//!
+//! # What is durable when
+//!
+//! An entry is durable before the transaction of its snapshot commits. A crash in between leaves an
+//! entry without a snapshot, and its files; the next process to open the lake for writing removes
+//! the entry.
+
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::edit::Derived;
+use super::error::LakeError;
+use super::handle::Lake;
+use super::ids::SnapshotId;
+use super::losses::LossRow;
+use super::manifest::{Fetched, SnapshotKind};
+use super::retractions::RetractionRow;
+use super::rows::RunRow;
+use super::segment::FileRow;
+use super::sqlite;
+
+/// The folder of the log in the lake.
+pub(crate) const FOLDER: &str = "log";
+/// Digits of the number in the name of an entry, as in the log of a Delta table.
+const DIGITS: usize = 20;
+
+/// What one snapshot changed. Files are named by their paths in the lake.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogEntry {
+    /// Digest of the `lake.json` beside it.
+    pub(crate) identity: String,
+    pub(crate) snapshot: SnapshotId,
+    pub(crate) kind: SnapshotKind,
+    pub(crate) created_at_ms: i64,
+    pub(crate) detail: String,
+    /// Whether the entry lists all that there is, rather than what changed.
+    pub(crate) whole: bool,
+    pub(crate) add: Vec<FileRow>,
+    pub(crate) retire: Vec<String>,
+    pub(crate) lost: Vec<String>,
+    pub(crate) counted: Vec<String>,
+    pub(crate) derived: Derived,
+    pub(crate) fetched: Option<Fetched>,
+    pub(crate) runs: Vec<RunRow>,
+    pub(crate) retractions: Vec<RetractionRow>,
+    pub(crate) losses: Vec<LossRow>,
+}
+
+/// The file of an entry.
+fn path(lake: &Lake, id: SnapshotId) -> PathBuf {
+    lake.path.join(FOLDER).join(format!("{:0DIGITS$}.json", id.0))
+}
+
+/// Writes an entry, with a digest of it on a line of its own. Durable on return.
+pub(crate) fn write(lake: &Lake, entry: &LogEntry) -> Result<(), LakeError> {
+    lake.disk.create_dir(&lake.path.join(FOLDER))?;
+    let json = serde_json::to_string(entry).expect("strings and numbers serialise");
+    let digest = blake3::hash(json.as_bytes()).to_hex();
+    lake.disk.write_file(&path(lake, entry.snapshot), format!("{json}\n{digest}\n").as_bytes())
+}
+
+/// The numbers of the entries, in ascending order.
+pub(crate) fn numbers(lake: &Lake) -> Result<Vec<SnapshotId>, LakeError> {
+    let folder = lake.path.join(FOLDER);
+    let entries = match std::fs::read_dir(&folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(LakeError::io("list", &folder)(error)),
+    };
+    let mut numbers = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(LakeError::io("list", &folder))?.file_name();
+        let number = name.to_str().and_then(|name| name.strip_suffix(".json"));
+        numbers.extend(number.and_then(|number| number.parse().ok()).map(SnapshotId));
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Reads an entry.
+///
+/// # Errors
+///
+/// [`LakeError::Corrupt`] when it is not what was written, or belongs to another lake.
+pub(crate) fn read(lake: &Lake, id: SnapshotId) -> Result<LogEntry, LakeError> {
+    let path = path(lake, id);
+    let content = lake.disk.read(&path).map_err(LakeError::io("read", &path))?;
+    let entry = parse(&content)
+        .ok_or_else(|| LakeError::corrupt(&path, "its content does not match its digest"))?;
+    if entry.identity != lake.identity.digest() || entry.snapshot != id {
+        return Err(LakeError::corrupt(&path, "it belongs to another lake or snapshot"));
+    }
+    Ok(entry)
+}
+
+fn parse(content: &[u8]) -> Option<LogEntry> {
+    let text = std::str::from_utf8(content).ok()?;
+    let (json, digest) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+    let is_intact = *blake3::hash(json.as_bytes()).to_hex() == *digest;
+    is_intact.then(|| serde_json::from_str(json).ok()).flatten()
+}
+
+/// All entries, in ascending order, from the newest whole one on.
+///
+/// # Errors
+///
+/// [`LakeError::Corrupt`] with the entry that is damaged or missing.
+pub(crate) fn read_all(lake: &Lake) -> Result<Vec<LogEntry>, LakeError> {
+    let mut entries = Vec::new();
+    for id in numbers(lake)?.into_iter().rev() {
+        let entry = read(lake, id)?;
+        let expected = entries.last().map_or(id.0, |next: &LogEntry| next.snapshot.0 - 1);
+        if id.0 != expected {
+            let missing = path(lake, SnapshotId(expected));
+            return Err(LakeError::corrupt(&missing, "it is missing"));
+        }
+        let is_whole = entry.whole;
+        entries.push(entry);
+        if is_whole {
+            entries.reverse();
+            return Ok(entries);
+        }
+    }
+    let folder = lake.path.join(FOLDER);
+    Err(LakeError::corrupt(&folder, "it has no entry that lists a whole snapshot"))
+}
+
+/// Removes the entries before `oldest`, which is whole.
+pub(crate) fn forget(lake: &Lake, oldest: SnapshotId) -> Result<(), LakeError> {
+    remove(lake, |id| id < oldest)
+}
+
+/// Refuses a database whose newest snapshot is older than the log: a copy that was put back. The
+/// entry after the newest snapshot is that of a transaction that a crash kept from committing.
+///
+/// # Errors
+///
+/// [`LakeError::Corrupt`] with the database.
+pub(crate) fn demand_current(lake: &Lake, newest: SnapshotId) -> Result<(), LakeError> {
+    match numbers(lake)?.pop() {
+        Some(last) if last.0 > newest.0 + 1 => {
+            let database = lake.path.join(sqlite::FILE_NAME);
+            let what = format!(
+                "its newest snapshot is {newest}, and the log of snapshots beside it goes on to \
+                 {last}, so it is an older copy"
+            );
+            Err(LakeError::corrupt(&database, what))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes the entry of a transaction that a crash kept from committing.
+pub(crate) fn remove_uncommitted(lake: &Lake, newest: SnapshotId) -> Result<(), LakeError> {
+    demand_current(lake, newest)?;
+    remove(lake, |id| id > newest)
+}
+
+fn remove(lake: &Lake, goes: impl Fn(SnapshotId) -> bool) -> Result<(), LakeError> {
+    let gone = numbers(lake)?.into_iter().filter(|&id| goes(id));
+    gone.map(|id| path(lake, id)).try_for_each(|path: PathBuf| lake.disk.remove(&path))
+}
