@@ -13,7 +13,7 @@ use crate::toy_lake::{Author, read};
 /// A lake on disk whose files are damaged one at a time.
 pub(super) struct Bench {
     _folder: tempfile::TempDir,
-    pub(super) lake: std::path::PathBuf,
+    pub(super) lake: PathBuf,
     pub(super) image: Image,
     truth: Vec<String>,
 }

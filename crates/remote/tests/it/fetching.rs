@@ -236,7 +236,7 @@ fn a_copy_of_an_older_version_knows_nothing_of_the_newer_one() {
     receive_on(failing_of(usize::MAX, Arc::clone(&count)), &remote, Some(1), &into).unwrap();
     let all = count.load(Ordering::SeqCst);
     let mut uncleared = 0;
-    for last in all.saturating_sub(40)..=all {
+    for last in (all.saturating_sub(400)..=all).step_by(9) {
         let into = folder.path().join(format!("{last}"));
         receive(&remote, &into).unwrap();
         let _ = receive_on(failing(last), &remote, Some(1), &into);

@@ -117,7 +117,9 @@ fn copy_folder(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let to = to.join(entry.file_name());
-        if entry.file_type().unwrap().is_dir() {
+        if entry.file_type().unwrap().is_symlink() {
+            std::os::unix::fs::symlink(std::fs::read_link(entry.path()).unwrap(), to).unwrap();
+        } else if entry.file_type().unwrap().is_dir() {
             copy_folder(&entry.path(), &to);
         } else {
             std::fs::copy(entry.path(), to).unwrap();
