@@ -1,4 +1,4 @@
-//! Just enough of Rust's grammar to tell code from comments and literals, and to follow paths.
+//! Just enough of Rust's grammar to tell code from comments and literals.
 
 /// A word or one character of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,10 @@ pub(crate) enum Token<'a> {
 
 impl Token<'_> {
     pub(crate) fn is(self, text: &str) -> bool {
-        self.text() == text
+        match self {
+            Self::Word(word) => word == text,
+            Self::Mark(mark) => text.strip_prefix(mark) == Some(""),
+        }
     }
 
     pub(crate) fn text(self) -> String {
@@ -110,63 +113,6 @@ fn quoted(text: &str, quote: char) -> usize {
         }
     }
     text.len()
-}
-
-/// The first names of all paths in `tokens` that begin at the crate's root, be it by `crate::` or
-/// by enough `super::`. `depth` is how deep the file's module lies: 1 for `src/env/mod.rs`.
-pub(crate) fn paths_from_root(tokens: &[Token<'_>], depth: usize) -> Vec<String> {
-    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.is(text));
-    let colons = |at: usize| is(at, ":") && is(at + 1, ":");
-    let mut found = Vec::new();
-    let mut braces: Vec<bool> = Vec::new(); // open ones; true for those of an inline module
-    for at in 0..tokens.len() {
-        match tokens[at] {
-            Token::Mark('{') => braces.push(at >= 2 && is(at - 2, "mod")),
-            Token::Mark('}') => {
-                braces.pop();
-            }
-            Token::Word("crate") if colons(at + 1) => names_at(tokens, at + 3, &mut found),
-            Token::Word("super") if at < 3 || !is(at - 3, "super") => {
-                let mut next = at;
-                let mut climbed = 0;
-                while is(next, "super") && colons(next + 1) {
-                    next += 3;
-                    climbed += 1;
-                }
-                if climbed >= depth + braces.iter().filter(|inline| **inline).count() {
-                    names_at(tokens, next, &mut found);
-                }
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-/// The name at `at`, or the first name of each branch of the group there.
-fn names_at(tokens: &[Token<'_>], at: usize, found: &mut Vec<String>) {
-    match tokens.get(at) {
-        Some(Token::Word(word)) => found.push((*word).to_owned()),
-        Some(Token::Mark('{')) => {
-            let mut depth = 0;
-            for at in at..tokens.len() {
-                match tokens[at] {
-                    Token::Mark('{') => depth += 1,
-                    Token::Mark('}') => depth -= 1,
-                    Token::Word(word)
-                        if depth == 1 && matches!(tokens[at - 1], Token::Mark('{' | ',')) =>
-                    {
-                        found.push(word.to_owned());
-                    }
-                    _ => {}
-                }
-                if depth == 0 {
-                    break;
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 #[test]

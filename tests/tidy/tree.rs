@@ -40,7 +40,16 @@ fn is_skipped(path: &Path) -> bool {
 pub(crate) fn check(check: impl Fn(&str, &str) -> Vec<String>, concerns: impl Fn(&str) -> bool) {
     let files: Vec<_> = tree().into_iter().filter(|(path, _)| concerns(path)).collect();
     let problems: Vec<_> = files.iter().flat_map(|(path, text)| check(path, text)).collect();
+    demand_none(&problems);
+}
+
+pub(crate) fn demand_none(problems: &[String]) {
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+/// What was found, where there were no problems.
+pub(crate) fn demand<T>(found: Result<T, Vec<String>>) -> T {
+    found.unwrap_or_else(|problems| panic!("\n{}\n", problems.join("\n")))
 }
 
 pub(crate) fn is_a(path: &str, kinds: &[&str]) -> bool {
@@ -56,6 +65,12 @@ pub(crate) fn is_rust(path: &str) -> bool {
 pub(crate) fn is_source(path: &str) -> bool {
     let inner = path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
     inner.map_or(path, |(_, inner)| inner).starts_with("src/")
+}
+
+/// The part of the code that a file belongs to: what lies right below `src/`, or a member's crate.
+pub(crate) fn module_of(path: &str) -> &str {
+    let inner = path.strip_prefix("src/").map(|inner| inner.split(['/', '.']).next());
+    inner.flatten().unwrap_or_else(|| path.split_once("/src/").map_or(path, |(member, _)| member))
 }
 
 #[test]
