@@ -1,5 +1,5 @@
-//! Checks what the compiler does not: layering, circles of imports, sizes, names, links of the
-//! documentation.
+//! Checks what the compiler does not: layering, circles of imports, sizes, names, links of
+//! the documentation, features of shared crates.
 //!
 //! Every check is a function from a text to its problems, tried on bad texts beside it, and then
 //! run over the tree. A problem is one line that says where, what, and what to do.
@@ -30,3 +30,6 @@ mod habits;
 
 #[path = "tidy/documents.rs"]
 mod documents;
+
+#[path = "tidy/features.rs"]
+mod features;
