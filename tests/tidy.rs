@@ -1,4 +1,4 @@
-//! Checks what the compiler does not: layering, circles of imports, sizes, names, links of
+//! Checks what the compiler does not: layering, circles of imports, sizes, names, lines, links of
 //! the documentation, features of shared crates.
 //!
 //! Every check is a function from a text to its problems, tried on bad texts beside it, and then
@@ -33,3 +33,6 @@ mod documents;
 
 #[path = "tidy/features.rs"]
 mod features;
+
+#[path = "tidy/lines.rs"]
+mod lines;

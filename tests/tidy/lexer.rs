@@ -45,6 +45,28 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     found
 }
 
+/// A Rust text without the insides of its literals. Lines stay what and where they are.
+pub(crate) fn without_literals(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (bytes, is_kept) = if let Some(bytes) = comment(rest) {
+            (bytes, true)
+        } else if let Some(bytes) = literal(rest) {
+            let is_lifetime = first == '\'' && !rest[..bytes].ends_with('\'');
+            (bytes, is_lifetime)
+        } else if is_word(first) {
+            (rest.find(|c| !is_word(c)).unwrap_or(rest.len()), true)
+        } else {
+            (first.len_utf8(), true)
+        };
+        let (part, after) = rest.split_at(bytes);
+        kept.extend(part.chars().filter(|c| is_kept || *c == '\n'));
+        rest = after;
+    }
+    kept
+}
+
 fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
@@ -128,5 +150,16 @@ fn code_is_told_from_the_rest() {
         ("/* never closed", ""),
     ] {
         assert_eq!(words(text), code, "{text}");
+    }
+}
+
+#[test]
+fn literals_are_left_out_and_lines_stay() {
+    for (text, kept) in [
+        ("a(\"b\\\"c\", 'd') // \"e\"", "a(, ) // \"e\""),
+        ("let a: &'static str = \"b\nc\"; f", "let a: &'static str = \n; f"),
+        ("bar(r#\"b\"#, br\"c\")\r\n", "bar(, )\r\n"),
+    ] {
+        assert_eq!(without_literals(text), kept, "{text}");
     }
 }
