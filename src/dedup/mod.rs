@@ -68,8 +68,9 @@ pub struct Settings {
     /// tried from the newest on, until one is too large. So a step is rewritten a few times, and
     /// there are few layers.
     pub tier: u64,
-    /// All layers become one when the newer ones have more than one row for this many of the oldest.
-    /// Other tools see only the oldest layer, so it must not lag far behind. With 0, it may.
+    /// All layers become one when the newer ones have more than one row for this many of the
+    /// oldest. Other tools see only the oldest layer, so it must not lag far behind. With 0, it
+    /// may.
     pub lag: u64,
 }
 

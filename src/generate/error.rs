@@ -1,6 +1,6 @@
 //! Why runs stop.
 
-use super::ProgramError;
+use super::programs::ProgramError;
 use crate::env::SessionError;
 use crate::model::{BenchmarkUri, Failure};
 

@@ -5,7 +5,9 @@
 
 mod error;
 mod past;
+mod plan;
 mod policy;
+mod programs;
 mod schedule;
 mod shard;
 mod starts;
@@ -13,89 +15,19 @@ mod starts;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 pub use self::error::GenerateError;
 pub use self::past::Past;
+pub use self::plan::{Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
+pub use self::programs::{ProgramError, Programs};
 use self::schedule::{Next, Played, Schedule};
-use self::shard::Places;
-pub use self::shard::Shard;
-use self::starts::{First, Starts};
+use self::starts::{First, Starts, lock};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, Failure, StateId, Step};
 use crate::record::{EpisodePlan, Recorder, Recording, Settle};
-
-/// When a run is over. In a run with several shards, steps and states are those of one shard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
-    /// After this many steps; the last episode is cut to fit.
-    Steps(u64),
-    /// After the first episode, in order, with which the run has reached this many distinct states.
-    States(u64),
-    /// After this many episodes, counting those of all shards.
-    Episodes(u64),
-}
-
-/// The definition of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
-    /// The `B` programs: episode `e` uses number `e mod B`.
-    pub benchmarks: Vec<BenchmarkUri>,
-    /// The action space's name.
-    pub action_space: String,
-    /// How actions are chosen.
-    pub policy: Policy,
-    /// When the run is over.
-    pub stop: Stop,
-    /// The steps of an episode that nothing cuts short.
-    pub episode_length: u32,
-    /// The seed of every choice.
-    pub seed: i64,
-    /// Number of sessions that play at a time. What is recorded does not depend on it.
-    pub jobs: usize,
-    /// The episodes that are played here.
-    pub shard: Shard,
-}
-
-impl Plan {
-    /// Returns how many of the run's first `episodes` belong to its shard.
-    pub fn own_episodes(&self, episodes: u64) -> u64 {
-        Places::new(self).below(episodes)
-    }
-
-    /// Returns the program of an episode.
-    fn benchmark(&self, ordinal: u32) -> &BenchmarkUri {
-        &self.benchmarks[ordinal as usize % self.benchmarks.len()]
-    }
-}
-
-/// Why a program is not available, in one line for the user: what it is, why, and what to do. The
-/// implementor of [`Programs`] knows the type, and can downcast the content of a
-/// [`GenerateError::Program`].
-pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
-
-/// A source of programs.
-pub trait Programs: Sync {
-    /// Returns the program called `uri`.
-    ///
-    /// # Errors
-    ///
-    /// Those of the source.
-    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError>;
-
-    /// Returns the program's baselines, if an earlier run has stored them.
-    fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
-        let _ = benchmark;
-        None
-    }
-
-    /// Stores the baselines of a program that has just started for later runs, if possible.
-    fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
-        let _ = (benchmark, baselines);
-    }
-}
 
 /// The progress of a run; any thread may read it.
 #[derive(Debug, Default)]
@@ -197,11 +129,6 @@ struct Cache {
     programs: HashMap<BenchmarkUri, Benchmark>,
     baselines: HashMap<BenchmarkUri, Arc<Baselines>>,
     bytes: usize,
-}
-
-/// Ignores poisoning: a panic leaves whole values behind, since nothing here changes in two steps.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Wakes everybody who waits for a job when it ends, in whatever way.

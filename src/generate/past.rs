@@ -5,9 +5,10 @@ use std::collections::{HashMap, HashSet};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 
-use super::policy::Tried;
+use super::plan::{Plan, Stop};
+use super::policy::{Policy, Tried};
+use super::shard::Places;
 use super::starts::First;
-use super::{Places, Plan, Policy, Stop};
 use crate::lake::{LakeError, ScanColumns, Table, Writer};
 use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 

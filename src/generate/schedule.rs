@@ -10,7 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::{Past, Places, Plan, Policy, Stop};
+use super::past::Past;
+use super::plan::{Plan, Stop};
+use super::policy::Policy;
+use super::shard::Places;
 use crate::lake::EpisodeRow;
 use crate::model::StateId;
 

@@ -1,65 +1,12 @@
 //! Runs that several machines play, each some of the episodes.
 
-use std::fmt;
-use std::str::FromStr;
+use super::plan::{Plan, Shard};
+use super::policy::Policy;
 
-use super::{Plan, Policy};
-
-/// The part of a run that one machine plays.
-///
-/// Of `count` shards, number `index` has the episodes whose number is `index` modulo `count`. For a
-/// policy that looks at earlier episodes of the same benchmark, the number of the benchmark is used
-/// in place of the episode's, so that such episodes stay together. The shards of a run have no
-/// episode in common, and together they have all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shard {
-    index: u32,
-    count: u32,
-}
-
-impl Shard {
-    /// The whole run as one shard.
-    pub const WHOLE: Self = Self { index: 0, count: 1 };
-
-    /// Returns shard number `index`, from 0, of `count`; none if there is no such shard.
-    pub fn new(index: u32, count: u32) -> Option<Self> {
-        (index < count).then_some(Self { index, count })
-    }
-
-    /// Returns the number of the shard, from 0.
-    pub fn index(self) -> u32 {
-        self.index
-    }
-
-    /// Returns how many shards there are.
-    pub fn count(self) -> u32 {
-        self.count
-    }
-
-    /// Returns how many of `0..bound` belong to this shard.
-    fn share_of(self, bound: u64) -> u64 {
-        bound.saturating_sub(self.index.into()).div_ceil(self.count.into())
-    }
-}
-
-impl fmt::Display for Shard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.index, self.count)
-    }
-}
-
-impl FromStr for Shard {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let numbers = || {
-            let (index, count) = text.split_once('/')?;
-            Some((index.parse().ok()?, count.parse().ok()?))
-        };
-        let found = numbers().and_then(|(index, count)| Self::new(index, count));
-        found.ok_or_else(|| {
-            "write I/N with I from 0 to N-1: the shards of three are 0/3, 1/3, 2/3".into()
-        })
+impl Plan {
+    /// Returns how many of the run's first `episodes` belong to its shard.
+    pub fn own_episodes(&self, episodes: u64) -> u64 {
+        Places::new(self).below(episodes)
     }
 }
 

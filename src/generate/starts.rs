@@ -1,9 +1,8 @@
 //! Which programs of a run start.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::lock;
 use crate::model::{BenchmarkUri, Failure};
 
 /// The result of a program's first start in a run. It holds for the whole run.
@@ -34,4 +33,9 @@ impl Starts {
     pub(super) fn of(&self, uri: &BenchmarkUri) -> Known {
         Arc::clone(lock(&self.0).entry(uri.clone()).or_default())
     }
+}
+
+/// Ignores poisoning: a panic leaves whole values behind, since nothing here changes in two steps.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

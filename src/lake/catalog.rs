@@ -110,7 +110,8 @@ pub(crate) fn mark_logged(connection: &Connection, run: RunId) -> rusqlite::Resu
     connection.execute("UPDATE runs SET logged = 1 WHERE run_id = ?1", [run.0]).map(drop)
 }
 
-/// The runs that changed since the log of snapshots was told of them. From now on it counts as told.
+/// The runs that changed since the log of snapshots was told of them. From now on it counts as
+/// told.
 pub(crate) fn take_unlogged_runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
     let unlogged = select_runs(connection, "WHERE NOT logged")?;
     connection.execute("UPDATE runs SET logged = 1 WHERE NOT logged", [])?;

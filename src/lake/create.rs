@@ -7,7 +7,8 @@ use super::disk::Disk;
 use super::edit::{self, VersionEdit};
 use super::error::LakeError;
 use super::handle::{DATA, Lake};
-use super::identity::{self, Identity};
+use super::identity::Identity;
+use super::identity_file;
 use super::lock::{self, Lock, ReadersLock, Right};
 use super::manifest::SnapshotKind;
 use super::outside;
@@ -81,7 +82,7 @@ impl Lake {
         identity: &Identity,
     ) -> Result<Self, LakeError> {
         let path = path.as_ref();
-        if !path.join(identity::FILE_NAME).exists() {
+        if !path.join(identity_file::FILE_NAME).exists() {
             return Self::create_on(disk, path, identity);
         }
         let lake = Self::open_on(disk, path)?;
@@ -120,7 +121,7 @@ pub(crate) fn create_catalog(lake: &Lake) -> Result<Catalog, LakeError> {
 /// Refuses a folder with anything in it, but for what a creation leaves that was cut short.
 pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     let not_a_lake = |detail: String| LakeError::NotALake { path: path.to_owned(), detail };
-    if path.join(identity::FILE_NAME).exists() {
+    if path.join(identity_file::FILE_NAME).exists() {
         return Err(not_a_lake("there is a lake already".into()));
     }
     if path.join(MERGE_UNFINISHED).exists() {
@@ -148,7 +149,7 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
             || UNFINISHED.contains(&name.as_str())
             || name.starts_with(sqlite::FILE_NAME)
             || lock::FILE_NAMES.contains(&name.as_str())
-            || [identity::FILE_NAME, MERGE_UNFINISHED, FETCH_UNFINISHED]
+            || [identity_file::FILE_NAME, MERGE_UNFINISHED, FETCH_UNFINISHED]
                 .iter()
                 .any(|file| name == format!("{file}.tmp"));
         if !ours {

@@ -4,11 +4,9 @@
 //!
 //! The segments that an edit adds are durable before it is applied. [`apply`] changes the manifest,
 //! the hot log and the lists of runs, retractions and losses in one transaction, after the log of
-//! snapshots has an entry for it. When `apply` has returned `Ok`, the change survives a power cut; a
-//! reader sees all of it or nothing. Other tools see it once [`outside::update`] has run, which
+//! snapshots has an entry for it. When `apply` has returned `Ok`, the change survives a power cut;
+//! a reader sees all of it or nothing. Other tools see it once [`outside::update`] has run, which
 //! `apply` does last.
-
-use serde::{Deserialize, Serialize};
 
 use super::catalog::{self, insert_run};
 use super::error::LakeError;
@@ -16,7 +14,7 @@ use super::frame::Frame;
 use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::{self, LossRow};
-use super::manifest::{self, Fetched, SnapshotKind};
+use super::manifest::{self, Derived, Fetched, SnapshotKind};
 use super::outside;
 use super::retractions::{self, RetractionRow};
 use super::rows::RunRow;
@@ -54,18 +52,6 @@ pub(crate) struct VersionEdit {
     /// What was fetched, and the digest of its list of runs. The lists and the segments of the edit
     /// then replace all that there were.
     pub(crate) fetched: Option<(String, String)>,
-}
-
-/// What becomes of the derived tables in a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Derived {
-    /// They stay as they are.
-    Kept,
-    /// They go: recorded rows changed under them, so a dedup has to make them anew.
-    Dropped,
-    /// They were made, by the rules that this names.
-    Made(String),
 }
 
 impl VersionEdit {
@@ -117,7 +103,8 @@ impl VersionEdit {
         }
     }
 
-    /// Whether there would be something new in the snapshot. Without that, only the hot log changes.
+    /// Whether there would be something new in the snapshot. Without that, only the hot log
+    /// changes.
     fn makes_snapshot(&self) -> bool {
         self.kind != SnapshotKind::Seal || !self.add.is_empty()
     }

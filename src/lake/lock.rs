@@ -4,7 +4,8 @@
 //! - `writer.lock`: one process appends and seals.
 //! - `maintenance.lock`: one process dedups, expires, collects, and changes what is sealed.
 //! - `outside.lock`: one process brings `current` and the Delta tables up to the newest snapshot.
-//! - `readers.lock`: every reader shares it; a process that deletes files of snapshots has it alone.
+//! - `readers.lock`: every reader shares it; a process that deletes files of snapshots has it
+//!   alone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};

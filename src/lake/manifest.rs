@@ -68,6 +68,18 @@ impl FromStr for SnapshotKind {
     }
 }
 
+/// What becomes of the derived tables in a snapshot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Derived {
+    /// They stay as they are.
+    Kept,
+    /// They go: recorded rows changed under them, so a dedup has to make them anew.
+    Dropped,
+    /// They were made, by the rules that this names.
+    Made(String),
+}
+
 /// A snapshot, as the list of them says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRow {

@@ -56,6 +56,7 @@ mod guarded;
 mod handle;
 pub(crate) mod hot;
 pub(crate) mod identity;
+pub(crate) mod identity_file;
 mod ids;
 pub(crate) mod ir;
 pub(crate) mod lock;

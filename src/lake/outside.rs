@@ -7,8 +7,9 @@
 //!   gets an error.
 //! - `data/<table>/_delta_log/` has a version for each snapshot: see [`delta`].
 //!
-//! Of the derived tables, both show the oldest layer: it alone has one row for each (state, action).
-//! Newer layers are small, and a dedup merges all layers before they grow beyond a tenth of it.
+//! Of the derived tables, both show the oldest layer: it alone has one row for each (state,
+//! action). Newer layers are small, and a dedup merges all layers before they grow beyond a tenth
+//! of it.
 //!
 //! # What is durable when
 //!
@@ -39,7 +40,7 @@ pub(crate) const CURRENT_TEMPORARY: &str = "current.tmp";
 /// The folder of the folders that the link has led to.
 pub(crate) const VIEWS: &str = "views";
 /// How long files stay that other tools may be listing or about to read.
-const GRACE: Duration = Duration::from_secs(600);
+const GRACE: Duration = Duration::from_mins(10);
 
 /// The files of a snapshot that other tools see, by table.
 type Files = BTreeMap<Table, Vec<Segment>>;
@@ -61,8 +62,8 @@ pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     show(lake, newest.id, &files)
 }
 
-/// Makes the Delta tables begin with snapshot `oldest`. The files of older versions are removed when
-/// nobody can be about to read them any more.
+/// Makes the Delta tables begin with snapshot `oldest`. The files of older versions are removed
+/// when nobody can be about to read them any more.
 ///
 /// # Errors
 ///

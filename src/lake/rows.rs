@@ -169,6 +169,7 @@ pub(crate) mod run_number {
 
     use crate::model::RunId;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(crate) fn serialize<S: Serializer>(id: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_i32(id.0)
     }

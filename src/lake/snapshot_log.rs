@@ -15,12 +15,11 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::edit::Derived;
 use super::error::LakeError;
 use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::LossRow;
-use super::manifest::{Fetched, SnapshotKind};
+use super::manifest::{Derived, Fetched, SnapshotKind};
 use super::retractions::RetractionRow;
 use super::rows::RunRow;
 use super::segment::FileRow;

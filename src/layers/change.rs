@@ -1,7 +1,8 @@
 //! Changes of the layers of a lake.
 
 use super::writer::LayerWriter;
-use crate::lake::edit::{Derived, VersionEdit};
+use crate::lake::edit::VersionEdit;
+use crate::lake::manifest::Derived;
 use crate::lake::segment_writer::SegmentWriter;
 use crate::lake::{LakeError, LayerId, Segment, SnapshotId, SnapshotKind, Table, manifest};
 use crate::upkeep::Maintenance;

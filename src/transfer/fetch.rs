@@ -23,11 +23,13 @@ use super::inventory::Inventory;
 use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog, demand_empty};
 use crate::lake::digest::{Content, ContentHasher};
 use crate::lake::disk::DiskFile;
-use crate::lake::edit::{self, Derived, VersionEdit};
+use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::manifest::Derived;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{
-    Disk, FileRow, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity, manifest,
+    Disk, FileRow, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity_file,
+    manifest,
 };
 use crate::upkeep::{Keep, Maintenance};
 
@@ -71,7 +73,7 @@ impl Fetching {
         inventory: Inventory,
         verify: bool,
     ) -> Result<Self, LakeError> {
-        let is_lake = path.join(identity::FILE_NAME).exists();
+        let is_lake = path.join(identity_file::FILE_NAME).exists();
         let fetching = if is_lake {
             Self::begin_again(disk, path, inventory, verify)?
         } else {

@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 use std::num::NonZeroU64;
 
-use crate::lake::edit::{self, Derived, VersionEdit};
+use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::manifest::Derived;
 use crate::lake::recovery::recover;
 use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::sqlite::Catalog;

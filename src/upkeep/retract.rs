@@ -7,7 +7,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 
 use super::maintenance::Maintenance;
-use crate::lake::edit::{Derived, VersionEdit};
+use crate::lake::edit::VersionEdit;
+use crate::lake::manifest::Derived;
 use crate::lake::{
     LakeError, RetractionKind, RetractionRow, ScanColumns, Snapshot, SnapshotId, SnapshotKind,
     Table, Writer,

@@ -24,6 +24,7 @@ mod llvm;
 mod llvm_identity;
 mod merge;
 mod outside;
+mod power;
 mod query;
 mod recompute;
 mod record;

@@ -6,7 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 use steplake::lake::{Disk, Lake, Snapshot, SnapshotId, Table};
 
-use crate::store_faults::{Act, Machine, Power, scratch, script};
+use crate::power::Power;
+use crate::store_faults::{Act, Machine, scratch, script};
 
 /// The names of files, by table.
 type Files = BTreeMap<Table, BTreeSet<String>>;
@@ -62,7 +63,7 @@ fn versions(lake: &Path, table: Table) -> BTreeMap<i64, BTreeSet<String>> {
     }
     let listed = std::fs::read_dir(&folder).unwrap().filter(|entry| {
         let name = entry.as_ref().unwrap().file_name().into_string().unwrap();
-        name.ends_with(".json")
+        Path::new(&name).extension().is_some_and(|end| end == "json")
     });
     assert_eq!(listed.count(), versions.len(), "{table} lacks a version");
     versions

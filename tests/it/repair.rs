@@ -10,7 +10,8 @@ use steplake::model::{EpisodeId, RunId};
 use steplake::upkeep::Repaired;
 
 use crate::merge::copy_folder;
-use crate::store_faults::{Power, scratch};
+use crate::power::Power;
+use crate::store_faults::scratch;
 use crate::support::{contents, run, steplake, toy_plan};
 use crate::toy_lake::{Author, identity, read, state, uri};
 

@@ -10,10 +10,11 @@ use steplake::model::{EpisodeId, RunId};
 use steplake::upkeep::{Keep, Subject};
 
 use crate::merge::copy_folder;
+use crate::power::Power;
 use crate::repair::{
     RUN, derive, findings, flip, record, record_sealing, repair, second_file, without,
 };
-use crate::store_faults::{Power, scratch};
+use crate::store_faults::scratch;
 use crate::support::contents;
 use crate::toy_lake::{Author, read, rows_of, state, uri};
 
@@ -120,9 +121,9 @@ fn without_a_database_and_with_a_damaged_log_nothing_is_made_up() {
             std::fs::remove_file(path.join("hot.sqlite")).unwrap();
             let file = path.join("log").join(&entry);
             if lost {
-                std::fs::remove_file(&file).unwrap()
+                std::fs::remove_file(&file).unwrap();
             } else {
-                flip(&file)
+                flip(&file);
             }
             let lake = Lake::open(&path).unwrap();
             match repair(&lake) {

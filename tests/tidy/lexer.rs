@@ -1,4 +1,4 @@
-//! Just enough of Rust's grammar to tell code from comments and literals, and to follow paths.
+//! Just enough of Rust's grammar to tell code from comments and literals.
 
 /// A word or one character of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,7 +9,10 @@ pub(crate) enum Token<'a> {
 
 impl Token<'_> {
     pub(crate) fn is(self, text: &str) -> bool {
-        self.text() == text
+        match self {
+            Self::Word(word) => word == text,
+            Self::Mark(mark) => text.strip_prefix(mark) == Some(""),
+        }
     }
 
     pub(crate) fn text(self) -> String {
@@ -40,6 +43,28 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         }
     }
     found
+}
+
+/// A Rust text without the insides of its literals. Lines stay what and where they are.
+pub(crate) fn without_literals(text: &str) -> String {
+    let mut kept = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let (bytes, is_kept) = if let Some(bytes) = comment(rest) {
+            (bytes, true)
+        } else if let Some(bytes) = literal(rest) {
+            let is_lifetime = first == '\'' && !rest[..bytes].ends_with('\'');
+            (bytes, is_lifetime)
+        } else if is_word(first) {
+            (rest.find(|c| !is_word(c)).unwrap_or(rest.len()), true)
+        } else {
+            (first.len_utf8(), true)
+        };
+        let (part, after) = rest.split_at(bytes);
+        kept.extend(part.chars().filter(|c| is_kept || *c == '\n'));
+        rest = after;
+    }
+    kept
 }
 
 fn is_word(c: char) -> bool {
@@ -112,63 +137,6 @@ fn quoted(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// The first names of all paths in `tokens` that begin at the crate's root, be it by `crate::` or
-/// by enough `super::`. `depth` is how deep the file's module lies: 1 for `src/env/mod.rs`.
-pub(crate) fn paths_from_root(tokens: &[Token<'_>], depth: usize) -> Vec<String> {
-    let is = |at: usize, text: &str| tokens.get(at).is_some_and(|token| token.is(text));
-    let colons = |at: usize| is(at, ":") && is(at + 1, ":");
-    let mut found = Vec::new();
-    let mut braces: Vec<bool> = Vec::new(); // open ones; true for those of an inline module
-    for at in 0..tokens.len() {
-        match tokens[at] {
-            Token::Mark('{') => braces.push(at >= 2 && is(at - 2, "mod")),
-            Token::Mark('}') => {
-                braces.pop();
-            }
-            Token::Word("crate") if colons(at + 1) => names_at(tokens, at + 3, &mut found),
-            Token::Word("super") if at < 3 || !is(at - 3, "super") => {
-                let mut next = at;
-                let mut climbed = 0;
-                while is(next, "super") && colons(next + 1) {
-                    next += 3;
-                    climbed += 1;
-                }
-                if climbed >= depth + braces.iter().filter(|inline| **inline).count() {
-                    names_at(tokens, next, &mut found);
-                }
-            }
-            _ => {}
-        }
-    }
-    found
-}
-
-/// The name at `at`, or the first name of each branch of the group there.
-fn names_at(tokens: &[Token<'_>], at: usize, found: &mut Vec<String>) {
-    match tokens.get(at) {
-        Some(Token::Word(word)) => found.push((*word).to_owned()),
-        Some(Token::Mark('{')) => {
-            let mut depth = 0;
-            for at in at..tokens.len() {
-                match tokens[at] {
-                    Token::Mark('{') => depth += 1,
-                    Token::Mark('}') => depth -= 1,
-                    Token::Word(word)
-                        if depth == 1 && matches!(tokens[at - 1], Token::Mark('{' | ',')) =>
-                    {
-                        found.push(word.to_owned());
-                    }
-                    _ => {}
-                }
-                if depth == 0 {
-                    break;
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
 #[test]
 fn code_is_told_from_the_rest() {
     let words = |text| tokens(text).into_iter().map(Token::text).collect::<Vec<_>>().join(" ");
@@ -182,5 +150,16 @@ fn code_is_told_from_the_rest() {
         ("/* never closed", ""),
     ] {
         assert_eq!(words(text), code, "{text}");
+    }
+}
+
+#[test]
+fn literals_are_left_out_and_lines_stay() {
+    for (text, kept) in [
+        ("a(\"b\\\"c\", 'd') // \"e\"", "a(, ) // \"e\""),
+        ("let a: &'static str = \"b\nc\"; f", "let a: &'static str = \n; f"),
+        ("bar(r#\"b\"#, br\"c\")\r\n", "bar(, )\r\n"),
+    ] {
+        assert_eq!(without_literals(text), kept, "{text}");
     }
 }

@@ -3,8 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-/// What is not part of the tree although it lies there: build products, lakes.
-const SKIPPED: &[&str] = &[".git", "target", "lake"];
+/// What is not part of the tree although it lies there: build products, lakes. A folder of the
+/// same name elsewhere, say `src/lake`, is part of it.
+const SKIPPED: &[&str] = &[".git", "fuzz/target", "lake", "million", "target"];
 
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -17,14 +18,13 @@ pub(crate) fn tree() -> Vec<(String, String)> {
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).expect("the repository can be read") {
             let path = entry.expect("the repository can be read").path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if folder == root() && SKIPPED.contains(&name.as_str()) {
+            let inner = path.strip_prefix(root()).expect("it was found below the root");
+            if is_skipped(inner) {
                 continue;
             }
             if path.is_dir() {
                 folders.push(path);
             } else if let Ok(text) = fs::read_to_string(&path) {
-                let inner = path.strip_prefix(root()).expect("it was found below the root");
                 files.push((inner.to_string_lossy().into_owned(), text));
             }
         }
@@ -33,10 +33,23 @@ pub(crate) fn tree() -> Vec<(String, String)> {
     files
 }
 
+fn is_skipped(path: &Path) -> bool {
+    SKIPPED.iter().any(|skipped| path == Path::new(skipped))
+}
+
 pub(crate) fn check(check: impl Fn(&str, &str) -> Vec<String>, concerns: impl Fn(&str) -> bool) {
     let files: Vec<_> = tree().into_iter().filter(|(path, _)| concerns(path)).collect();
     let problems: Vec<_> = files.iter().flat_map(|(path, text)| check(path, text)).collect();
+    demand_none(&problems);
+}
+
+pub(crate) fn demand_none(problems: &[String]) {
     assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+/// What was found, where there were no problems.
+pub(crate) fn demand<T>(found: Result<T, Vec<String>>) -> T {
+    found.unwrap_or_else(|problems| panic!("\n{}\n", problems.join("\n")))
 }
 
 pub(crate) fn is_a(path: &str, kinds: &[&str]) -> bool {
@@ -52,4 +65,20 @@ pub(crate) fn is_rust(path: &str) -> bool {
 pub(crate) fn is_source(path: &str) -> bool {
     let inner = path.strip_prefix("crates/").and_then(|rest| rest.split_once('/'));
     inner.map_or(path, |(_, inner)| inner).starts_with("src/")
+}
+
+/// The part of the code that a file belongs to: what lies right below `src/`, or a member's crate.
+pub(crate) fn module_of(path: &str) -> &str {
+    let inner = path.strip_prefix("src/").map(|inner| inner.split(['/', '.']).next());
+    inner.flatten().unwrap_or_else(|| path.split_once("/src/").map_or(path, |(member, _)| member))
+}
+
+#[test]
+fn only_what_lies_at_the_root_is_skipped() {
+    for skipped in ["lake", "target", "fuzz/target"] {
+        assert!(is_skipped(Path::new(skipped)), "{skipped}");
+    }
+    for part in ["src/lake", "src/store/target", "data/compat/v2/toy/lake"] {
+        assert!(!is_skipped(Path::new(part)), "{part}");
+    }
 }

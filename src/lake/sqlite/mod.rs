@@ -10,7 +10,8 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
 
 use super::disk::{Disk, Operation};
 use super::error::LakeError;
-use super::identity::{self, Identity};
+use super::identity::Identity;
+use super::identity_file;
 use super::table::Table;
 
 /// The name of the database in the lake.
@@ -74,8 +75,9 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Empties `SQLite`'s log: a power cut may have left a broken end in it, and a second one on top
-    /// would look like damage. Readers may keep the log from being emptied; then it stays as it is.
+    /// Empties `SQLite`'s log: a power cut may have left a broken end in it, and a second one on
+    /// top would look like damage. Readers may keep the log from being emptied; then it stays as it
+    /// is.
     fn truncate_log(&self) -> Result<(), LakeError> {
         let truncate = || {
             self.connection.busy_timeout(TRUNCATE_TIMEOUT)?;
@@ -186,7 +188,7 @@ impl Catalog {
         if digest == identity.digest() {
             return Ok(());
         }
-        let path = lake.join(identity::FILE_NAME);
+        let path = lake.join(identity_file::FILE_NAME);
         Err(LakeError::corrupt(&path, "it is not the one that this lake was made with"))
     }
 
@@ -225,8 +227,9 @@ impl Catalog {
         read(&transaction).map_err(self.error())
     }
 
-    /// Commits: after `Ok` the transaction is durable. After `Err` nothing of it is there, but where
-    /// the disk failed to sync: then it may be there or not, and opening the database again tells.
+    /// Commits: after `Ok` the transaction is durable. After `Err` nothing of it is there, but
+    /// where the disk failed to sync: then it may be there or not, and opening the database again
+    /// tells.
     pub(crate) fn commit(
         transaction: Transaction<'_>,
         path: &Path,

@@ -8,7 +8,7 @@ use crate::lake::create::{MERGE_UNFINISHED, clear_unfinished, create_catalog, de
 use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
 use crate::lake::{
-    DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, identity, orphans,
+    DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, identity_file, orphans,
 };
 
 const WHAT_IT_SAYS: &str = "This folder is no lake yet: a `steplake merge` into it is under way, or was \
@@ -28,7 +28,7 @@ impl Folder {
         let fresh = !path.exists();
         let unfinished = path.join(MERGE_UNFINISHED);
         let demand = || {
-            let is_lake = path.join(identity::FILE_NAME).exists();
+            let is_lake = path.join(identity_file::FILE_NAME).exists();
             if unfinished.exists() && !is_lake { Ok(()) } else { demand_empty(path) }
         };
         demand()?;

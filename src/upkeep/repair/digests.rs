@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::damage;
+use super::damage::damage;
 use crate::lake::digest::{BlockDigests, Content};
 use crate::lake::sqlite::Catalog;
 use crate::lake::{LakeError, Segment, manifest};

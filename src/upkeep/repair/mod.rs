@@ -10,7 +10,9 @@
 //! stay.
 
 mod chains;
+mod damage;
 mod digests;
+mod places;
 mod restore;
 mod salvage;
 
@@ -23,15 +25,18 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use parquet::file::metadata::PageIndexPolicy;
 
 use self::chains::Chains;
+use self::damage::{damage, demand_disk};
+pub use self::restore::Restored;
 use super::maintenance::Maintenance;
 use crate::lake::catalog;
 use crate::lake::decode::state_ids;
-use crate::lake::edit::{Derived, VersionEdit};
+use crate::lake::edit::VersionEdit;
 use crate::lake::frame::Frame;
 use crate::lake::hot::{HotBatch, decode};
+use crate::lake::manifest::Derived;
 use crate::lake::series::SegmentSeries;
 use crate::lake::{
-    BenchmarkRow, Identity, Lake, LakeError, LossRow, Rows, Scan, ScanColumns, Segment, SnapshotId,
+    BenchmarkRow, Lake, LakeError, LossRow, Rows, Scan, ScanColumns, Segment, SnapshotId,
     SnapshotKind, Table, manifest, sqlite,
 };
 use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
@@ -59,21 +64,6 @@ pub struct Repaired {
     pub restored: Option<Restored>,
 }
 
-/// A database that was made again from the log of snapshots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Restored {
-    /// What was wrong with the old one, which is kept as `hot.sqlite.damaged`.
-    pub why: String,
-    /// Snapshots that the new one lists.
-    pub snapshots: u64,
-    /// Files of the newest snapshot.
-    pub files: u64,
-    /// Whether rows that were not sealed could be taken over. Otherwise they are lost.
-    pub hot_rows: bool,
-    /// What is lost with the old one, one line each. The lake's losses have the same lines.
-    pub remarks: Vec<String>,
-}
-
 impl Repaired {
     /// True when nothing was damaged.
     pub fn is_nothing(&self) -> bool {
@@ -84,8 +74,8 @@ impl Repaired {
 
 impl Lake {
     /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. The
-    /// derived tables go too: a dedup makes them again. Snapshots that have a dropped file cannot be
-    /// read any more, and say so; the file stays where it is.
+    /// derived tables go too: a dedup makes them again. Snapshots that have a dropped file cannot
+    /// be read any more, and say so; the file stays where it is.
     ///
     /// First, a database that is lost or malformed is made again from the log of snapshots. Rows
     /// that were not sealed are taken over as far as they can be read, and `hot.sqlite.damaged`
@@ -376,21 +366,4 @@ fn is_damaged(segment: &Segment) -> Result<Option<String>, LakeError> {
     let look =
         || segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     look().or_else(|_damage| look()).err().map(damage).transpose()
-}
-
-/// Refuses to call files damaged on a disk that gives nothing any more.
-fn demand_disk(lake: &Lake) -> Result<(), LakeError> {
-    Identity::read(&lake.path, &lake.disk).map(drop)
-}
-
-fn damage(error: LakeError) -> Result<String, LakeError> {
-    /// What the operating system calls a disk that cannot read.
-    const EIO: i32 = 5;
-    match error {
-        LakeError::Corrupt { what, .. } => Ok(what),
-        LakeError::Io { source, .. } if source.raw_os_error() == Some(EIO) => {
-            Ok(format!("the disk cannot read it ({source})"))
-        }
-        other => Err(other),
-    }
 }

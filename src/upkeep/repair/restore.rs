@@ -1,18 +1,20 @@
-//! A lake whose database is lost or malformed: the database is made again from the log of snapshots.
+//! A lake whose database is lost or malformed: the database is made again from the log of
+//! snapshots.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::damage::{damage, demand_disk, is_about_content};
+use super::places::{damaged_database, new_database, with_end};
 use super::salvage::{Key, SalvagedCatalog, key_column, keys};
-use super::{Restored, damage, demand_disk};
 use crate::lake::catalog::{self, random_uid};
 use crate::lake::digest::{BlockDigests, Content};
-use crate::lake::edit::Derived;
 use crate::lake::frame::Frame;
 use crate::lake::lock::{Lock, Right};
+use crate::lake::manifest::Derived;
 use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
@@ -20,6 +22,21 @@ use crate::lake::{
     losses, manifest, retractions,
 };
 use crate::model::RunId;
+
+/// A database that was made again from the log of snapshots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restored {
+    /// What was wrong with the old one, which is kept as `hot.sqlite.damaged`.
+    pub why: String,
+    /// Snapshots that the new one lists.
+    pub snapshots: u64,
+    /// Files of the newest snapshot.
+    pub files: u64,
+    /// Whether rows that were not sealed could be taken over. Otherwise they are lost.
+    pub hot_rows: bool,
+    /// What is lost with the old one, one line each. The lake's losses have the same lines.
+    pub remarks: Vec<String>,
+}
 
 /// Makes the database again if it is lost or cannot be read: all snapshots of the log, with their
 /// files, retractions and losses. Rows that were not sealed are taken over from the old database,
@@ -210,7 +227,7 @@ fn unknown_runs(
     let logged = entries.iter().flat_map(|entry| &entry.runs);
     let known = logged.chain(salvaged.runs.iter().flatten()).map(|run| run.id.0);
     let known = known.collect::<HashSet<_>>();
-    let hot = if frames.is_some() { salvaged.hot_runs() } else { Default::default() };
+    let hot = if frames.is_some() { salvaged.hot_runs() } else { BTreeSet::new() };
     let unknown = hot.into_iter().filter(|number| !known.contains(number));
     let row = |number| {
         Ok(RunRow {
@@ -297,27 +314,4 @@ fn damage_of_database(lake: &Lake) -> Result<Option<String>, LakeError> {
         }
         Err(error) => Err(error),
     }
-}
-
-/// Whether an error is about what a database holds: a table that it lacks, a value that is none.
-/// Others are about getting at it.
-pub(super) fn is_about_content(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), None | Some(rusqlite::ErrorCode::Unknown))
-}
-
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(end);
-    path.into()
-}
-
-/// Where an old database is kept.
-pub(super) fn damaged_database(lake: &Lake) -> PathBuf {
-    with_end(&lake.path.join(sqlite::FILE_NAME), ".damaged")
-}
-
-/// Where a new database waits for its place. It is there from its completion to the end of the
-/// restoration.
-pub(super) fn new_database(lake: &Lake) -> PathBuf {
-    with_end(&lake.path.join(sqlite::FILE_NAME), ".new")
 }

@@ -11,8 +11,8 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::Int64Type;
 use rusqlite::Connection;
 
-use super::damage;
-use super::restore::{damaged_database, is_about_content, new_database};
+use super::damage::{damage, is_about_content};
+use super::places::{damaged_database, new_database};
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::decode::state_ids;
 use crate::lake::frame::Frame;
@@ -157,8 +157,8 @@ impl SalvagedCatalog {
     /// The frames to be taken over, without the rows that `sealed` says are in files. A damaged
     /// frame is among them, to be dropped as any other.
     ///
-    /// Returns nothing if the database is older than the log of snapshots: whatever was hot then and
-    /// is not sealed now was taken back.
+    /// Returns nothing if the database is older than the log of snapshots: whatever was hot then
+    /// and is not sealed now was taken back.
     pub(super) fn frames_to_keep(
         &self,
         newest: SnapshotId,

@@ -6,7 +6,8 @@ use std::io::{Error, ErrorKind};
 use steplake::lake::{Disk, LakeError, Operation, Verdict};
 
 use super::{Stages, Tally, answers, faulty, is_reading};
-use crate::store_faults::{Act, Machine, Power, is_showing, scratch};
+use crate::power::{Power, is_showing};
+use crate::store_faults::{Act, Machine, scratch};
 use crate::toy_lake::read;
 
 /// Brings an act to its end that may be done in part, and compares with what should come of it.

@@ -56,7 +56,8 @@ impl Image {
                 let path = entry.unwrap().path();
                 if path.is_symlink() {
                     continue;
-                } else if path.is_dir() {
+                }
+                if path.is_dir() {
                     folders.push(path);
                 } else {
                     let inner = path.strip_prefix(lake).unwrap().to_owned();

@@ -13,7 +13,8 @@ use steplake::lake::{Disk, Lake};
 use steplake::record::{Recording, RecordingOptions};
 
 use super::Tally;
-use crate::store_faults::{Power, scratch};
+use crate::power::Power;
+use crate::store_faults::scratch;
 use crate::support::{ToyPrograms, assert_same, toy_identity, toy_plan};
 
 type Failed = Box<dyn Display>;

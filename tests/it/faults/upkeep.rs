@@ -17,7 +17,8 @@ use steplake::upkeep::{Keep, Subject};
 
 use super::{Image, Tally, is_reading, told};
 use crate::merge::two;
-use crate::store_faults::{is_showing, scratch};
+use crate::power::is_showing;
+use crate::store_faults::scratch;
 use crate::toy_lake::uri;
 use crate::{repair, retract};
 

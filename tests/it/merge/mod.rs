@@ -12,7 +12,8 @@ use steplake::transfer::{
 };
 use steplake::upkeep::Subject;
 
-use crate::store_faults::{Power, scratch};
+use crate::power::Power;
+use crate::store_faults::scratch;
 use crate::support::{fail, rows, run};
 use crate::toy_lake::{Author, Taken, identity, read, state, uri};
 

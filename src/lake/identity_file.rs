@@ -1,0 +1,97 @@
+//! `lake.json`: the identity of a lake on disk.
+
+use std::path::Path;
+
+use super::disk::Disk;
+use super::error::LakeError;
+use super::identity::{Identity, IdentityError};
+use super::ids::FORMAT_VERSION;
+
+/// The name of the file in the lake.
+pub(crate) const FILE_NAME: &str = "lake.json";
+
+impl Identity {
+    /// Writes the lake's `lake.json`.
+    pub(crate) fn write(&self, lake: &Path, disk: &Disk) -> Result<(), LakeError> {
+        disk.write_file(&lake.join(FILE_NAME), self.to_json().as_bytes())
+    }
+
+    /// Reads the lake's `lake.json`.
+    pub(crate) fn read(lake: &Path, disk: &Disk) -> Result<Self, LakeError> {
+        let path = lake.join(FILE_NAME);
+        let content = disk.read(&path).map_err(|error| missing(lake, &path, error))?;
+        let Ok(text) = String::from_utf8(content) else {
+            return Err(LakeError::corrupt(&path, "it is not text"));
+        };
+        Self::from_json(&text).map_err(|error| match error {
+            IdentityError::Damaged(what) => LakeError::corrupt(&path, what),
+            IdentityError::Format { found } => {
+                LakeError::Format { path: lake.to_owned(), found, known: FORMAT_VERSION }
+            }
+        })
+    }
+
+    /// Refuses what is not this identity.
+    pub(crate) fn demand(&self, wanted: &Self, path: &Path) -> Result<(), LakeError> {
+        match self.difference(wanted) {
+            None => Ok(()),
+            Some((what, lake, wanted)) => {
+                Err(LakeError::OtherIdentity { path: path.to_owned(), what, lake, wanted })
+            }
+        }
+    }
+}
+
+fn missing(lake: &Path, path: &Path, error: std::io::Error) -> LakeError {
+    use std::io::ErrorKind::{NotADirectory, NotFound};
+    match error.kind() {
+        NotFound | NotADirectory if lake.is_dir() => {
+            LakeError::NotALake { path: lake.to_owned(), detail: "it has no lake.json".into() }
+        }
+        NotFound | NotADirectory if lake.exists() => {
+            LakeError::NotALake { path: lake.to_owned(), detail: "it is a file".into() }
+        }
+        NotFound | NotADirectory => LakeError::NotFound { path: lake.to_owned() },
+        _ => LakeError::io("read", path)(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::identity::tests::identity;
+    use super::*;
+
+    #[test]
+    fn an_identity_survives_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        identity().write(folder.path(), &Disk::default()).unwrap();
+        assert_eq!(Identity::read(folder.path(), &Disk::default()).unwrap(), identity());
+    }
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let path = Path::new("l");
+        let other = |change: fn(&mut Identity)| {
+            let mut other = identity();
+            change(&mut other);
+            identity().demand(&other, path).unwrap_err().to_string()
+        };
+        assert!(identity().demand(&identity(), path).is_ok());
+        let text = other(|i| i.compiler = "toy 2".into());
+        assert!(text.contains("compiler toy 1") && text.contains("toy 2"), "{text}");
+        assert!(other(|i| i.action_space.name = "x".into()).contains("action space toy-v0"));
+        assert!(other(|i| i.action_space.actions[0].pipeline = "x".into()).contains("digest"));
+        assert!(other(|i| i.rewards.clear()).contains("none"));
+        assert!(other(|i| i.observations[1].features[0] = "w".into()).contains("feature names"));
+    }
+
+    #[test]
+    fn another_format_is_refused_before_its_content_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE_NAME), r#"{"format_version": 99, "news": []}"#)
+            .unwrap();
+        let error = Identity::read(folder.path(), &Disk::default()).unwrap_err();
+        assert!(matches!(error, LakeError::Format { found: 99, known: FORMAT_VERSION, .. }));
+        assert!(error.to_string().contains("format 99"));
+    }
+}

@@ -1,0 +1,105 @@
+//! The length of lines.
+
+use crate::lexer::without_literals;
+use crate::tree::{demand_none, is_a, is_rust, tree};
+
+const CODE_COLUMNS_MAX: usize = 100;
+const PROSE_COLUMNS_MAX: usize = 120;
+
+const LIST: &str = "tests/tidy/lines.rs";
+
+/// How many longer lines some files have: those of the first day of this check. Add none.
+const LONGER: &[(&str, usize)] = &[
+    ("crates/remote/tests/it/races.rs", 1),
+    ("docs/ARCHITECTURE.md", 1),
+    ("docs/PERFORMANCE.md", 1),
+    ("fuzz/fuzz_targets/frames.rs", 1),
+    ("fuzz/fuzz_targets/manifest.rs", 1),
+    ("fuzz/fuzz_targets/parquet.rs", 1),
+    ("fuzz/fuzz_targets/sql.rs", 1),
+    ("src/cli/args/mod.rs", 4),
+    ("src/cli/shell/completion.rs", 1),
+    ("src/env/llvm/math.rs", 1),
+    ("src/env/worker/limits.rs", 1),
+    ("src/record/claims.rs", 1),
+    ("src/generate/schedule.rs", 1),
+    ("src/record/recording.rs", 1),
+    ("src/sandbox.rs", 1),
+    ("src/layers/edge.rs", 2),
+];
+
+/// The lines of a Rust file or a Markdown file that are too long. Rows of tables and blocks of
+/// code in prose stay whole, and so do string literals, as for rustfmt.
+fn long_lines(path: &str, text: &str) -> Vec<usize> {
+    let is_code = is_rust(path);
+    let counted = if is_code { without_literals(text) } else { text.to_owned() };
+    let columns_max = if is_code { CODE_COLUMNS_MAX } else { PROSE_COLUMNS_MAX };
+    let mut is_fenced = false;
+    let mut found = Vec::new();
+    for (number, line) in counted.lines().enumerate() {
+        let doc = ["//! ", "/// "].iter().find_map(|mark| line.trim_start().strip_prefix(mark));
+        let prose = if is_code { doc } else { Some(line) };
+        let is_fence = prose.is_some_and(|prose| prose.trim_start().starts_with("```"));
+        is_fenced ^= is_fence;
+        let whole = is_fenced || prose.is_some_and(|prose| prose.starts_with('|'));
+        if line.chars().count() > columns_max && !whole {
+            found.push(number + 1);
+        }
+    }
+    found
+}
+
+/// Files that have other numbers of long lines than `longer` says.
+fn problems(files: &[(String, String)], longer: &[(&str, usize)]) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in files.iter().filter(|(path, _)| is_a(path, &["rs", "md"])) {
+        let lines = long_lines(path, text);
+        let listed = longer.iter().find(|(name, _)| name == path).map_or(0, |(_, count)| *count);
+        if lines.len() > listed {
+            let columns_max = if is_rust(path) { CODE_COLUMNS_MAX } else { PROSE_COLUMNS_MAX };
+            found.push(format!("{path}: more than {columns_max} columns in {lines:?}: break them"));
+        } else if lines.len() < listed {
+            let count = lines.len();
+            found.push(format!("{path}: {count} long lines are left: say so in LONGER of {LIST}"));
+        }
+    }
+    let is_gone = |path: &str| files.iter().all(|(name, _)| name != path);
+    let gone = longer.iter().filter(|(path, _)| is_gone(path));
+    found.extend(gone.map(|(path, _)| format!("{path}: gone: take it out of LONGER of {LIST}")));
+    found
+}
+
+#[test]
+fn lines_fit_the_screen() {
+    demand_none(&problems(&tree(), LONGER));
+}
+
+#[test]
+fn long_lines_are_told_from_what_stays_whole() {
+    let long = |count: usize| "x".repeat(count);
+    for (path, text, numbers) in [
+        ("a.rs", long(100), vec![]),
+        ("a.rs", format!("\n{}", long(101)), vec![2]),
+        ("a.rs", "ä".repeat(100), vec![]),
+        ("a.rs", format!("    let a = \"{}\";", long(100)), vec![]),
+        ("a.rs", format!("let a = \"\n{}\n{}\"; {}", long(101), long(50), long(99)), vec![3]),
+        ("a.rs", format!("// \"{}\"", long(100)), vec![1]),
+        ("a.rs", format!("//! | {} |\n// | {} |", long(100), long(100)), vec![2]),
+        ("a.rs", format!("/// ```text\n/// {0}\n/// ```\n/// {0}", long(100)), vec![4]),
+        ("a.md", long(120), vec![]),
+        ("a.md", long(121), vec![1]),
+        ("a.md", format!("| {0}\n```\n{0}\n```\n{0}", long(121)), vec![5]),
+    ] {
+        assert_eq!(long_lines(path, &text), numbers, "{text}");
+    }
+}
+
+#[test]
+fn the_list_of_long_lines_is_kept_true() {
+    let files = [("a.rs", format!("{0}\n{0}\n", "x".repeat(101))), ("b.sh", "x".repeat(200))];
+    let files = files.map(|(path, text)| (path.to_owned(), text));
+    assert_eq!(problems(&files, &[("a.rs", 2)]), [""; 0]);
+    for wrong in [&[][..], &[("a.rs", 1)], &[("a.rs", 3)], &[("a.rs", 2), ("gone.rs", 1)]] {
+        assert_eq!(problems(&files, wrong).len(), 1, "{wrong:?}");
+    }
+}
