@@ -1,6 +1,6 @@
 -- Episodes, and the shortest sequence to the state in which each ended
 -- topic: sequences
--- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
+-- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 -- The transition graph has only the most frequent result of an action, no retracted action, and no
 -- step newer than the last dedup. If its path is longer, or missing, the row has the episode's own actions.
 WITH ends AS (

@@ -1,7 +1,7 @@
 -- How often every action changes nothing, by family of programs
 -- topic: actions
 -- param tries: integer = 1 -- leave out actions tried less often on a family
--- param family: text = % -- a LIKE pattern for the family
+-- param family: family = % -- a LIKE pattern for the family
 SELECT b.family, t.action, action_name(t.action) AS name, count(*) AS tries,
        sum(CASE WHEN t.changed THEN 0 ELSE 1 END) AS noops,
        avg(CASE WHEN t.changed THEN 0.0 ELSE 1.0 END) AS noop_rate

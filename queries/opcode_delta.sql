@@ -1,7 +1,7 @@
 -- What an action did to the instruction counts of a state
 -- topic: transitions
 -- param state: state -- the state that the action was taken in
--- param action: text -- the action's name
+-- param action: action -- the action's name
 WITH changed AS (
   SELECT unnest(feature_delta(b.InstCount, n.InstCount)) AS change
   FROM state_transitions AS t

@@ -3,7 +3,7 @@
 -- param reward: reward = IrInstructionCountNorm -- the reward space
 -- param steps: integer = 5 -- the number of steps to add up; 0 for all to the end of the episode
 -- param gamma: number = 1.0 -- what a reward is worth one step later
--- param benchmark: text = % -- a LIKE pattern for the benchmark's URI
+-- param benchmark: benchmark = % -- a LIKE pattern for the benchmark's URI
 SELECT s.benchmark_uri, r.episode_id, r.step_index, s.action, action_name(s.action) AS name,
        r.reward, r."return"
 FROM returns('{reward}', NULLIF({steps}, 0), {gamma}) AS r

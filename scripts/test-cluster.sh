@@ -38,10 +38,4 @@ echo "$question;" | "$bin/steplake" --quiet sql --format csv --engine "ballista:
 diff "$folder/here" "$folder/there"
 "$bin/steplake" -v query noop_rate --format csv --engine "ballista://$address" >"$folder/there"
 "$bin/steplake" query noop_rate --format csv | diff - "$folder/there"
-"$bin/steplake" dedup --full
-"$bin/steplake" query dedup --format csv >"$folder/here"
-"$bin/steplake" dedup --engine "ballista://$address"
-"$bin/steplake" sql 'SELECT * FROM state_transitions ORDER BY state_key, state_id, action' --format csv \
-    >"$folder/there"
-diff "$folder/here" "$folder/there"
-echo "steplake asks and dedups on a cluster as in one process"
+echo "steplake asks on a cluster as in one process"

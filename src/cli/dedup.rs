@@ -6,13 +6,12 @@ use indicatif::HumanCount;
 
 use super::args::{Cli, DedupArgs};
 use super::failure::Failed;
-use super::{counted, elsewhere, print, progress};
+use super::{counted, print, progress};
 use crate::dedup::{self, Report, Settings};
 use crate::lake::{Lake, LakeError};
 use crate::upkeep::Maintenance;
 
 pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
-    elsewhere::dedup(cli, &args.elsewhere)?;
     let lake = Lake::open(&cli.lake)?;
     let mut maintenance = lake.maintenance()?;
     // Dedup counts only sealed steps. If another process records, it decides when to seal.
@@ -57,7 +56,7 @@ pub(super) fn derive(
 }
 
 /// Reports what was counted and found, in one line.
-pub fn said(report: &Report) -> String {
+fn said(report: &Report) -> String {
     let tables = [
         counted(report.transitions, "transition"),
         counted(report.conflicts, "conflict"),

@@ -1,4 +1,4 @@
-//! `--engine`: runs queries and the dedup on a cluster, with a program of its own.
+//! `--engine`: runs queries on a cluster, with a program of its own.
 
 use std::ffi::OsString;
 
@@ -10,11 +10,10 @@ use super::failure::Failed;
 
 const SCHEME: &str = "ballista://";
 
-/// Where a command does its work.
+/// Where a question is answered.
 #[derive(Debug, Args)]
 pub(super) struct EngineArgs {
-    /// Work on a Ballista cluster instead of in this process (docs/CLUSTER.md says how to start
-    /// one).
+    /// Ask on a Ballista cluster instead of in this process (see docs/CLUSTER.md).
     #[arg(long, value_name = "ballista://HOST:PORT", value_parser = scheduler)]
     pub(super) engine: Option<String>,
 }
@@ -48,11 +47,6 @@ pub(super) fn query(cli: &Cli, command: &QueryCommand) -> Result<(), Failed> {
         options.extend(["--param".into(), text.into()]);
     }
     ask(cli, &command.elsewhere, "query", &options, asked.name.as_deref())
-}
-
-/// Does the same as [`sql`] for a dedup.
-pub(super) fn dedup(cli: &Cli, engine: &EngineArgs) -> Result<(), Failed> {
-    ask(cli, engine, "dedup", &[], None)
 }
 
 /// Becomes the program with these options; the question comes last.

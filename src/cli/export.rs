@@ -67,7 +67,9 @@ pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
             }
         };
         if nodes == 0 {
-            tracing::warn!("no benchmark of this lake has a URI like `{pattern}`");
+            tracing::warn!(
+                "the graph is empty: no program with a URI like `{pattern}` has a state"
+            );
         }
         tracing::info!("wrote {} and {}", counted(nodes, "state"), counted(edges, "transition"));
         Ok(())

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use super::messages::line;
 use crate::datasets::DatasetError;
-use crate::dedup::ReplacementError;
 use crate::env::SessionError;
 use crate::generate::{GenerateError, ProgramError};
 use crate::lake::LakeError;
@@ -98,15 +97,6 @@ impl From<MergeError> for Failed {
         match error {
             MergeError::Store(error) => error.into(),
             other => Self::of(Code::Lake, &other),
-        }
-    }
-}
-
-impl From<ReplacementError> for Failed {
-    fn from(error: ReplacementError) -> Self {
-        match error {
-            ReplacementError::Store(error) => error.into(),
-            other => Self::of(Code::Failed, &other),
         }
     }
 }

@@ -60,7 +60,8 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
     let environment = live(&spec, config);
-    let result = show_while(cli, &plan, &progress, || {
+    let before = past.towards(plan.stop);
+    let result = show_while(cli, &plan, before, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
     // First commit what was recorded, whatever the result.
@@ -240,20 +241,20 @@ fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
     Box::new(WorkerEnvironment::new(spec.clone(), config))
 }
 
-/// Shows `progress` while `work` runs.
+/// Shows `progress` while `work` runs. Of the run's steps, states or episodes, `before` were there
+/// already.
 fn show_while<T: Send>(
     cli: &Cli,
     plan: &Plan,
+    before: u64,
     progress: &Progress,
     work: impl FnOnce() -> T + Send,
 ) -> T {
-    let bar = RunBar::new(
-        cli,
-        match plan.stop {
-            Stop::Episodes(episodes) => Stop::Episodes(plan.own_episodes(episodes)),
-            other => other,
-        },
-    );
+    let stop = match plan.stop {
+        Stop::Episodes(episodes) => Stop::Episodes(plan.own_episodes(episodes)),
+        other => other,
+    };
+    let bar = RunBar::new(cli, stop, before);
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {

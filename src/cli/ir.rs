@@ -4,6 +4,8 @@
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use super::benchmarks::{environment, workers};
 use super::failure::Failed;
 use crate::lake::Snapshot;
@@ -59,9 +61,20 @@ impl IrRebuilder for Live {
         let opened =
             self.rebuilder.get_or_init(|| self.open(snapshot).map_err(|error| error.to_string()));
         let rebuilder = opened.as_ref().map_err(|said| QueryError::NotRebuilt(said.clone()))?;
-        rebuilder.rebuild(snapshot, states).map_err(|error| match error {
+        aside(|| rebuilder.rebuild(snapshot, states)).map_err(|error| match error {
             RebuildError::Store(error) => QueryError::Store(error),
             other => QueryError::NotRebuilt(Failed::from(other).to_string()),
         })
+    }
+}
+
+/// Does work that may take long while other threads take over the other tasks of this one: another
+/// question, say, after this one was cancelled.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let has_others = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
+    if Handle::try_current().is_ok_and(has_others) {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
     }
 }

@@ -162,8 +162,6 @@ fn layers(snapshot: &Snapshot) -> String {
 
 /// Most runs that `info` lists.
 const RUNS_LISTED: usize = 20;
-/// Most characters of a run's arguments that `info` shows; `--format json` shows all.
-const ARGUMENTS_SHOWN: usize = 100;
 
 /// Lists runs, retractions and losses.
 fn history(snapshot: &Snapshot) -> String {
@@ -176,9 +174,7 @@ fn history(snapshot: &Snapshot) -> String {
     }
     for run in &runs[runs.len().saturating_sub(RUNS_LISTED)..] {
         let finished = if run.finished { "finished" } else { "not finished" };
-        let arguments = run.arguments.chars().take(ARGUMENTS_SHOWN).collect::<String>();
-        let more = if arguments.len() < run.arguments.len() { "…" } else { "" };
-        line(format!("run {:<4} {finished}: {arguments}{more}", run.id.0));
+        line(format!("run {:<4} {finished}: {}", run.id.0, run.arguments));
         if run.repeated_windows > 0 {
             let windows = counted(run.repeated_windows.into(), "window");
             let was =

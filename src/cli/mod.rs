@@ -6,7 +6,7 @@ mod args;
 mod benchmarks;
 mod companions;
 mod datasets;
-pub mod dedup;
+mod dedup;
 mod elsewhere;
 mod export;
 pub mod failure;

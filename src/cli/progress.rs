@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::args::Cli;
 use crate::generate::{Progress, Stop};
@@ -28,19 +28,20 @@ pub(super) fn bar(cli: &Cli, length: u64, template: &str) -> ProgressBar {
 pub(super) struct RunBar {
     bar: ProgressBar,
     stop: Stop,
+    /// The steps, states or episodes that an earlier call recorded.
+    before: u64,
 }
 
 impl RunBar {
-    pub(super) fn new(cli: &Cli, stop: Stop) -> Self {
+    pub(super) fn new(cli: &Cli, stop: Stop, before: u64) -> Self {
         let (length, unit) = match stop {
             Stop::Steps(steps) => (steps, "steps"),
             Stop::States(states) => (states, "states"),
             Stop::Episodes(episodes) => (episodes, "episodes"),
         };
-        let template = format!(
-            "{{bar:24.cyan}} {{human_pos}}/{{human_len}} {unit}  {{msg}}  {{elapsed}} (left: {{eta}})"
-        );
-        Self { bar: bar(cli, length, &template), stop }
+        let template =
+            format!("{{bar:24.cyan}} {{human_pos}}/{{human_len}} {unit}  {{msg}}  {{elapsed}}");
+        Self { bar: bar(cli, length, &template), stop, before }
     }
 
     /// Shows the progress of the run.
@@ -49,19 +50,51 @@ impl RunBar {
             [&progress.steps, &progress.states, &progress.failures, &progress.episodes]
                 .map(|counter| counter.load(Ordering::Relaxed));
         let position = match self.stop {
-            Stop::Steps(_) => steps,
-            Stop::States(_) => states,
+            Stop::Steps(_) => self.before + steps,
+            Stop::States(_) => self.before + states,
             Stop::Episodes(_) => episodes,
         };
-        self.bar.set_position(position.min(self.bar.length().unwrap_or(position)));
-        let seconds = self.bar.elapsed().as_millis().max(1);
-        let rate = u128::from(steps) * 1000 / seconds;
+        let length = self.bar.length().unwrap_or(position);
+        self.bar.set_position(position.min(length));
+        let elapsed = self.bar.elapsed();
+        let rate = u128::from(steps) * 1000 / elapsed.as_millis().max(1);
         let rate = HumanCount(u64::try_from(rate).unwrap_or(u64::MAX));
         let (states, failures) = (HumanCount(states), HumanCount(failures));
-        self.bar.set_message(format!("{rate} steps/s  {states} new states  {failures} failures"));
+        let left = match left(position.saturating_sub(self.before), position, length, elapsed) {
+            Some(left) => HumanDuration(left).to_string(),
+            None => "not known yet".to_owned(),
+        };
+        self.bar.set_message(format!(
+            "{rate} steps/s  {states} new states  {failures} failures  left: {left} "
+        ));
     }
 
     pub(super) fn finish(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// Estimates the time that the rest of a run takes, by what this call has done of it so far; `None`
+/// if that is nothing.
+fn left(done: u64, position: u64, length: u64, elapsed: Duration) -> Option<Duration> {
+    if done == 0 {
+        return None;
+    }
+    let rest = length.saturating_sub(position);
+    let millis = elapsed.as_millis() * u128::from(rest) / u128::from(done);
+    Some(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_earlier_call_did_says_nothing_about_the_time_left() {
+        let second = Duration::from_secs(1);
+        assert_eq!(left(0, 900, 1000, second), None);
+        assert_eq!(left(10, 910, 1000, second), Some(9 * second));
+        assert_eq!(left(10, 10, 1000, second), Some(99 * second));
+        assert_eq!(left(200, 1100, 1000, second), Some(Duration::ZERO));
     }
 }

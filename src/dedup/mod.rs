@@ -31,15 +31,12 @@ mod failed;
 mod fresh;
 mod pass;
 mod plan;
-mod replacement;
 mod scatter;
 mod sorted;
 mod steps;
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
-
-pub use replacement::{Replacement, ReplacementError};
 
 use pass::Rows;
 

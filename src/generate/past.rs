@@ -47,6 +47,15 @@ impl Past {
         self.settled
     }
 
+    /// Returns how much of what the run stops at is settled: steps, states or episodes.
+    pub fn towards(&self, stop: Stop) -> u64 {
+        match stop {
+            Stop::Steps(_) => self.steps,
+            Stop::States(_) => self.states.len() as u64,
+            Stop::Episodes(_) => self.settled.into(),
+        }
+    }
+
     /// Discards what the open episodes of `run` left in the lake, and reads what the settled ones
     /// did. Must precede the [`Recording`](crate::record::Recording) of the run, which reads what
     /// the lake knows.

@@ -32,7 +32,7 @@ impl Lake {
     ///
     /// # Errors
     ///
-    /// [`LakeError::NotALake`] when the folder holds something, be it a lake.
+    /// [`LakeError::HoldsALake`] and [`LakeError::NotALake`] when the folder holds something.
     pub fn create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, LakeError> {
         Self::create_on(Disk::default(), path, identity)
     }
@@ -122,7 +122,7 @@ pub(crate) fn create_catalog(lake: &Lake) -> Result<Catalog, LakeError> {
 pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     let not_a_lake = |detail: String| LakeError::NotALake { path: path.to_owned(), detail };
     if path.join(identity_file::FILE_NAME).exists() {
-        return Err(not_a_lake("there is a lake already".into()));
+        return Err(LakeError::HoldsALake { path: path.to_owned() });
     }
     if path.join(MERGE_UNFINISHED).exists() {
         let what = "it holds merge.unfinished: a `steplake merge` into it was not completed, and may be \

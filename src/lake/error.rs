@@ -22,6 +22,12 @@ pub enum LakeError {
         /// Where a lake was looked for.
         path: PathBuf,
     },
+    /// A new lake was to be made where there is one.
+    #[error("{} holds a lake already: name a new or empty folder", .path.display())]
+    HoldsALake {
+        /// The folder.
+        path: PathBuf,
+    },
     /// The folder is something else than a lake.
     #[error(
         "{} is no lake ({detail}): name a lake, or an empty folder to make one in",
@@ -214,9 +220,14 @@ pub enum LakeError {
     },
     /// A file of the lake is not what was written.
     #[error(
-        "{} is damaged: {what}; restore it from a copy; `steplake verify` lists all damage, \
-         and with --repair drops it",
-        .path.display()
+        "{} is damaged: {what}; {}",
+        .path.display(),
+        if path.ends_with("lake.json") {
+            "restore it from a copy, or from a new lake of the same environment, compiler and choices, whose \
+             lake.json is equal"
+        } else {
+            "restore it from a copy; `steplake verify` lists all damage, and with --repair drops it"
+        }
     )]
     Corrupt {
         /// The damaged file.

@@ -8,6 +8,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::Stream;
 
 use super::QueryError;
+use super::counted::Uncounted;
 use super::explain::{Known, explain};
 use super::progress::QueryProgress;
 
@@ -16,6 +17,7 @@ pub struct Answer {
     stream: SendableRecordBatchStream,
     known: Known,
     progress: QueryProgress,
+    uncounted: Option<Uncounted>,
 }
 
 impl Answer {
@@ -23,13 +25,20 @@ impl Answer {
         stream: SendableRecordBatchStream,
         known: Known,
         progress: QueryProgress,
+        uncounted: Option<Uncounted>,
     ) -> Self {
-        Self { stream, known, progress }
+        Self { stream, known, progress, uncounted }
     }
 
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
         self.stream.schema()
+    }
+
+    /// What the derived tables that it reads do not count; `None` if it reads none, or if they
+    /// count all.
+    pub fn uncounted(&self) -> Option<Uncounted> {
+        self.uncounted
     }
 
     /// How far the work on it has come; to be kept apart and read while the rows are taken.

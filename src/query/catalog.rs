@@ -13,16 +13,18 @@ use crate::lake::{
 };
 use crate::model::ActionFlags;
 
-/// `actions`, `runs`, `segments`, `snapshots`, `retractions` and `losses`, each as one batch.
+/// `lake`, `actions`, `runs`, `segments`, `snapshots`, `retractions` and `losses`, each as one
+/// batch.
 pub(super) fn tables(
     identity: &Identity,
     snapshot: &Snapshot,
-) -> Result<[(&'static str, RecordBatch); 6]> {
+) -> Result<[(&'static str, RecordBatch); 7]> {
     let segments: Vec<(Table, &Segment)> = Table::ALL
         .into_iter()
         .flat_map(|table| snapshot.segments(table).iter().map(move |segment| (table, segment)))
         .collect();
     Ok([
+        ("lake", lake(identity, snapshot)?),
         ("actions", actions(identity)?),
         ("runs", runs(snapshot.runs())?),
         ("segments", self::segments(&segments)?),
@@ -34,6 +36,20 @@ pub(super) fn tables(
 
 fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(DataFusionError::from)
+}
+
+/// The lake, and how far its derived tables have come: one row.
+fn lake(identity: &Identity, snapshot: &Snapshot) -> Result<RecordBatch> {
+    let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
+    batch(vec![
+        ("environment", text(&identity.environment)),
+        ("compiler", text(&identity.compiler)),
+        ("target", text(&identity.target)),
+        ("action_space", text(&identity.action_space.name)),
+        ("snapshot_id", Arc::new(Int64Array::from(vec![snapshot.id().0]))),
+        ("layers", numbers([snapshot.layers().len() as u64].into_iter())?),
+        ("uncounted_steps", numbers([snapshot.uncounted_steps()].into_iter())?),
+    ])
 }
 
 /// The action space of the lake. Flags are what a probe of the compiler found out.

@@ -87,7 +87,7 @@ pub struct Engine {
     rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,
     backend: Option<Arc<dyn Backend>>,
-    counted: Counted,
+    pub(super) counted: Counted,
 }
 
 impl Engine {
@@ -190,7 +190,7 @@ impl Engine {
         name: &str,
         values: &[(String, String)],
     ) -> Result<Answer, QueryError> {
-        let prepared = Query::get(name)?.prepare(values, &self.identity)?;
+        let prepared = self.prepare(Query::get(name)?, values).await?;
         self.answer(&prepared.sql, prepared.values).await
     }
 
@@ -233,7 +233,8 @@ impl Engine {
 
     /// What errors may be about, before there is a plan.
     pub(super) fn known(&self) -> Known {
-        Known { tables: self.tables.clone(), segments: Vec::new() }
+        let identity = Some(Arc::clone(&self.identity));
+        Known { tables: self.tables.clone(), identity, segments: Vec::new() }
     }
 
     /// Begins to run a plan.
@@ -243,6 +244,7 @@ impl Engine {
         mut known: Known,
     ) -> Result<Answer, QueryError> {
         known.segments = self.segments_of(frame.logical_plan());
+        let uncounted = self.counted.uncounted(frame.logical_plan());
         let answer = match &self.backend {
             Some(backend) => {
                 let stream = backend.execute(frame).await;
@@ -251,7 +253,7 @@ impl Engine {
             None => begin(frame).await,
         };
         match answer {
-            Ok((stream, progress)) => Ok(Answer::new(stream, known, progress)),
+            Ok((stream, progress)) => Ok(Answer::new(stream, known, progress, uncounted)),
             Err(error) => Err(explain(error, &known)),
         }
     }

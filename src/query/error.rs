@@ -56,6 +56,16 @@ pub enum QueryError {
         /// What the query takes.
         parameters: String,
     },
+    /// A parameter of a named query names what the lake does not have.
+    #[error("query `{query}`: `{parameter}`: {problem}")]
+    NotInLake {
+        /// The query.
+        query: String,
+        /// The parameter.
+        parameter: String,
+        /// What is not there, and what is.
+        problem: String,
+    },
     /// Two columns of the answer have one name, by which the format is to know them.
     #[error(
         "two columns are called `{name}`, and {format} knows columns by their names: name one apart with \

@@ -8,15 +8,17 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
 use super::error::{Position, QueryError, one_line};
-use super::graph;
 use super::near::near;
-use crate::lake::{LakeError, Segment};
+use super::{graph, signatures};
+use crate::lake::{Identity, LakeError, Segment};
 
 /// What an error may be about.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// The names of all tables and views.
     pub(super) tables: Vec<String>,
+    /// What the lake is a lake of, if the error may be about its columns.
+    pub(super) identity: Option<Arc<Identity>>,
     /// The segments that the query reads, once that is known.
     pub(super) segments: Vec<Segment>,
 }
@@ -128,17 +130,23 @@ fn schema(error: &SchemaError) -> String {
         return error.to_string();
     };
     let names: Vec<&str> = valid_fields.iter().map(Column::name).collect();
-    let near = near(field.name(), names.iter().copied());
-    let hint = match (near.is_empty(), names.is_empty()) {
-        (false, _) => format!("did you mean {}?", list(&near)),
-        (true, false) => format!("there are {}", list(&names)),
-        (true, true) => "no table is named after FROM".to_owned(),
+    let hint = match &names[..] {
+        [] => "no table is named after FROM".to_owned(),
+        names => meant(field.name(), names),
     };
     format!("there is no column `{}`: {hint}", field.name())
 }
 
-/// A plan error; the one about tables gets the list of them.
+/// A plan error. Those about names get the nearest ones that there are.
 fn plan(message: &str, known: &Known) -> String {
+    if let Some(explained) = signatures::explained(message, known.identity.as_deref()) {
+        return explained;
+    }
+    if let Some((name, rest)) =
+        message.strip_prefix("Invalid function '").and_then(|rest| rest.split_once('\''))
+    {
+        return function(name, rest);
+    }
     let function =
         message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"));
     if let Some(name) = function {
@@ -151,19 +159,36 @@ fn plan(message: &str, known: &Known) -> String {
     match table {
         Some(name) => {
             let tables: Vec<&str> = known.tables.iter().map(String::as_str).collect();
-            format!("there is no table `{name}`: there are {}", list(&tables))
+            format!("there is no table `{name}`: {}", meant(name, &tables))
         }
         None => message.to_owned(),
     }
 }
 
+/// A function that there is not, or not where values stand. DataFusion suggests one, however
+/// different it is.
+fn function(name: &str, suggestion: &str) -> String {
+    if let Some((usage, _)) = graph::described(name) {
+        return format!(
+            "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {usage}`"
+        );
+    }
+    let suggested = suggestion.split_once("Did you mean '").and_then(|(_, s)| s.split_once('\''));
+    let mut names: Vec<&str> = graph::usages().map(name_of).collect();
+    names.extend(suggested.map(|(suggested, _)| suggested));
+    let near = near(name, names);
+    if near.is_empty() {
+        return format!("there is no function `{name}`");
+    }
+    format!("there is no function `{name}`: did you mean {}?", list(&near))
+}
+
 /// A table function that there is not.
 fn table_function(name: &str) -> String {
     let known: Vec<&str> = graph::usages().collect();
-    let of = |usage: &&'static str| usage.split('(').next().unwrap_or_default();
-    let names: Vec<&'static str> = known.iter().map(of).collect();
+    let names: Vec<&str> = known.iter().copied().map(name_of).collect();
     let near = near(name, names.iter().copied());
-    let meant = known.iter().copied().filter(|usage| near.contains(&of(usage)));
+    let meant = known.iter().copied().filter(|usage| near.contains(&name_of(usage)));
     let meant: Vec<&str> = meant.collect();
     let hint = if meant.is_empty() {
         format!("there are {}", list(&names))
@@ -171,6 +196,20 @@ fn table_function(name: &str) -> String {
         format!("did you mean {}?", list(&meant))
     };
     format!("there is no table function `{name}`: {hint}")
+}
+
+/// The name in how a function is called.
+fn name_of(usage: &str) -> &str {
+    usage.split('(').next().unwrap_or_default()
+}
+
+/// What a name may have meant: the nearest of those that there are, or else all of them.
+pub(super) fn meant(name: &str, names: &[&str]) -> String {
+    let near = near(name, names.iter().copied());
+    if near.is_empty() {
+        return format!("there are {}", list(names));
+    }
+    format!("did you mean {}?", list(&near))
 }
 
 /// Names for a message: `a`, `b`, `c`.

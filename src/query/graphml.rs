@@ -36,10 +36,11 @@ impl Element {
     }
 }
 
-/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`: each state as a
-/// node, with its id as its name, its observations that are single numbers, the fewest `steps` from
-/// a benchmark, and the `benchmark` that begins in it; each transition as a directed edge, with the
-/// columns of the query `transition_graph`. What is missing has no `data`. Rows go as they come.
+/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`, or is once the
+/// version of a package is put in: each state as a node, with its id as its name, its observations
+/// that are single numbers, the fewest `steps` from a benchmark, and the `benchmark` that begins in
+/// it; each transition as a directed edge, with the columns of the query `transition_graph`. What
+/// is missing has no `data`. Rows go as they come.
 ///
 /// # Errors
 ///
@@ -49,8 +50,10 @@ pub async fn write_graphml(
     pattern: &str,
     out: &mut (impl Write + Send),
 ) -> Result<WrittenGraph, QueryError> {
+    let found = engine.look_up_benchmark(pattern).await?;
+    let pattern = &found.map_err(|problem| QueryError::sql(problem, None))?;
     let nodes = engine.sql(&nodes(engine, pattern)).await?;
-    let values = [("benchmark".to_owned(), pattern.to_owned())];
+    let values = [("benchmark".to_owned(), pattern.clone())];
     let edges = engine.named("transition_graph", &values).await?;
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     writeln!(out, "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">")?;

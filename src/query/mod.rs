@@ -1,8 +1,9 @@
 //! Questions to a lake, in SQL.
 //!
 //! An [`Engine`] answers about one snapshot: every table holds its sealed rows and its hot rows
-//! together. Beside the tables of the lake there are `actions`, `runs`, `segments` and `snapshots`,
-//! two views and the functions of the field; `SHOW TABLES` and `DESCRIBE <table>` list them.
+//! together. Beside the tables of the lake there are `lake`, `actions`, `runs`, `segments` and
+//! `snapshots`, two views and the functions of the field; `SHOW TABLES` and `DESCRIBE <table>` list
+//! them.
 //!
 //! - The view `steps_with_actions` is the paper's `Steps` (arXiv 2109.08267, III-F): for each step
 //!   the actions that led to it as a list, and its rewards as a list in the order of the reward
@@ -83,14 +84,17 @@ mod graphml;
 mod keys;
 mod layered;
 mod literals;
+mod lookup;
 mod named;
 mod near;
 mod nesting;
 mod output;
+mod parameters;
 mod progress;
 mod prepared;
 mod readers;
 mod relations;
+mod signatures;
 mod statements;
 mod tables;
 mod views;
@@ -98,14 +102,16 @@ mod yielding;
 
 pub use answer::Answer;
 pub use backend::Backend;
+pub use counted::Uncounted;
 pub use drawing::TableLimits;
 pub use engine::{Engine, EngineOptions, IrRebuilder, IrRenderer};
 pub use error::{Position, QueryError};
 pub use functions::{FieldFunctions, Function, FunctionKind, identity_of};
 pub use graphml::{WrittenGraph, write_graphml};
-pub use named::{Parameter, ParameterKind, Query, Topic};
+pub use named::{Query, Topic};
 pub use nesting::STACK_BYTES;
 pub use output::{Format, Written, write};
+pub use parameters::{Parameter, ParameterKind};
 pub use prepared::{Described, Statement};
 pub use progress::QueryProgress;
 pub use relations::{Relation, RelationColumn};

@@ -12,22 +12,19 @@
 //!
 //! A parameter without `= default` must be given. Values reach the query as typed parameters
 //! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
-//! the literal that a value was read as. A reward space, after it was looked up in the lake's
-//! identity, is a column as `{name}`, and its name as `'{name}'`.
+//! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
+//! `'{name}'`. What a value names is looked up in the lake before the query runs: see
+//! [`ParameterKind`].
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::LazyLock;
 
 use datafusion::common::ScalarValue;
 
 use super::QueryError;
-use super::explain::list;
-use super::literals::state_scalar;
-use super::near::near;
+use super::explain::meant;
+use super::parameters::{Parameter, ParameterKind};
 use super::views::reward_column;
-use crate::lake::Identity;
-use crate::model::StateId;
 
 /// The files of `queries/` by name.
 const FILES: [(&str, &str); 29] = [
@@ -65,76 +62,6 @@ const FILES: [(&str, &str); 29] = [
 static QUERIES: LazyLock<Vec<Query>> =
     LazyLock::new(|| FILES.iter().map(|(name, text)| Query::parse(name, text)).collect());
 
-/// What a parameter's value is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ParameterKind {
-    /// A whole number.
-    Integer,
-    /// A number.
-    Number,
-    /// A text.
-    Text,
-    /// A state id, 40 hexadecimal digits.
-    State,
-    /// The name of a reward space that the lake records.
-    Reward,
-}
-
-impl ParameterKind {
-    const ALL: [Self; 5] = [Self::Integer, Self::Number, Self::Text, Self::State, Self::Reward];
-
-    /// The word that stands in the head of a query's file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::Text => "text",
-            Self::State => "state",
-            Self::Reward => "reward",
-        }
-    }
-
-    /// Reads a value. A reward space has none: it becomes a column.
-    fn value(self, text: &str) -> Result<ScalarValue, String> {
-        let wrong = |wanted: &str| format!("`{text}` is not {wanted}");
-        match self {
-            Self::Integer => match text.parse::<i64>() {
-                Ok(number) => Ok(ScalarValue::from(number)),
-                Err(_) => Err(wrong("an integer")),
-            },
-            Self::Number => match text.parse::<f64>() {
-                Ok(number) if number.is_finite() => Ok(ScalarValue::from(number)),
-                _ => Err(wrong("a number")),
-            },
-            Self::Text | Self::Reward => Ok(ScalarValue::from(text)),
-            Self::State => text
-                .parse::<StateId>()
-                .map(|state| state_scalar(Some(state)))
-                .map_err(|error| error.to_string()),
-        }
-    }
-}
-
-/// What a named query takes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// What its value is.
-    pub kind: ParameterKind,
-    /// What it is when it is not given; `None`: it must be given.
-    pub default: Option<&'static str>,
-    /// What it means.
-    pub description: &'static str,
-}
-
-impl fmt::Display for Parameter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.kind.as_str())?;
-        self.default.map_or(Ok(()), |default| write!(f, " = {default}"))
-    }
-}
-
 /// A question with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
@@ -148,17 +75,17 @@ pub struct Query {
 /// What a query is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Topic {
-    /// Which sequences of actions are good, and which are short.
+    /// The best and the shortest sequences of actions.
     Sequences,
-    /// What actions are worth in a state.
+    /// How much an action is worth in a state.
     Values,
-    /// What an action does, over all states.
+    /// Statistics of actions over all states.
     Actions,
-    /// What is known of states, and what is not tried yet.
+    /// What was reached and tried, and what was not.
     States,
-    /// Single transitions, and all of them.
+    /// One transition, or the whole graph.
     Transitions,
-    /// What went wrong.
+    /// Failures of the compiler, and actions with several results.
     Failures,
 }
 
@@ -185,15 +112,15 @@ impl Topic {
         }
     }
 
-    /// What its queries answer, one line.
+    /// What its queries are about, one line.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Sequences => "Which sequences of actions are good, and which are short",
-            Self::Values => "What actions are worth in a state",
-            Self::Actions => "What an action does, over all states",
-            Self::States => "What is known of states, and what was not tried yet",
-            Self::Transitions => "Single transitions, and all of them",
-            Self::Failures => "What went wrong",
+            Self::Sequences => "Sequences of actions: the best and the shortest",
+            Self::Values => "Values: how much an action is worth in a state",
+            Self::Actions => "Actions: statistics over all states",
+            Self::States => "States: what was reached and tried, and what was not",
+            Self::Transitions => "Transitions: one of them, or the whole graph",
+            Self::Failures => "Failures of the compiler, and actions with several results",
         }
     }
 }
@@ -274,13 +201,7 @@ impl Query {
     pub fn get(name: &str) -> Result<&'static Self, QueryError> {
         Self::list().iter().find(|query| query.name == name).ok_or_else(|| {
             let known: Vec<&str> = Self::list().iter().map(Self::name).collect();
-            let near = near(name, known.iter().copied());
-            let hint = if near.is_empty() {
-                format!("there are {}", list(&known))
-            } else {
-                format!("did you mean {}?", list(&near))
-            };
-            QueryError::UnknownQuery { name: name.to_owned(), hint }
+            QueryError::UnknownQuery { name: name.to_owned(), hint: meant(name, &known) }
         })
     }
 
@@ -319,17 +240,18 @@ impl Query {
         let topic = topic.unwrap_or_else(|| panic!("query {name} has no topic"));
         let parameters = head.filter_map(|line| line.strip_prefix("param "));
         let parameters = parameters.map(|line| {
-            parameter(line).unwrap_or_else(|| panic!("query {name}: `{line}` is no parameter"))
+            Parameter::parse(line)
+                .unwrap_or_else(|| panic!("query {name}: `{line}` is no parameter"))
         });
         Self { name, title, topic, parameters: parameters.collect(), sql }
     }
 
-    /// Puts the values in, or the defaults where `values` has none.
-    pub(super) fn prepare(
-        &self,
-        values: &[(String, String)],
-        identity: &Identity,
-    ) -> Result<Prepared, QueryError> {
+    /// What each parameter is to be: as in `values`, or its default. The values are not looked up
+    /// in a lake yet.
+    pub(super) fn given<'a>(
+        &'a self,
+        values: &'a [(String, String)],
+    ) -> Result<Vec<(&'a Parameter, &'a str)>, QueryError> {
         for (place, (name, _)) in values.iter().enumerate() {
             if !self.parameters.iter().any(|parameter| parameter.name == name) {
                 return Err(self.wrong(format!("there is no parameter `{name}`")));
@@ -338,19 +260,26 @@ impl Query {
                 return Err(self.wrong(format!("`{name}` is given twice")));
             }
         }
-        let (mut fillings, mut typed) = (BTreeMap::new(), Vec::new());
-        for parameter in &self.parameters {
+        let given = self.parameters.iter().map(|parameter| {
             let name = parameter.name;
             let given = values.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str());
-            let Some(text) = given.or(parameter.default) else {
-                return Err(self.wrong(format!("`{name}` must be given")));
-            };
+            let text = given.or(parameter.default);
+            Ok((parameter, text.ok_or_else(|| self.wrong(format!("`{name}` must be given")))?))
+        });
+        given.collect()
+    }
+
+    /// Puts the values in.
+    pub(super) fn prepare(&self, values: &[(&Parameter, String)]) -> Result<Prepared, QueryError> {
+        let (mut fillings, mut typed) = (BTreeMap::new(), Vec::new());
+        for (parameter, text) in values {
+            let name = parameter.name;
             if parameter.kind == ParameterKind::Reward {
-                let bare = self.reward(parameter, text, identity)?;
-                fillings.insert(name, Filling { bare, quoted: Some(quoted_text(text)) });
+                let (bare, quoted) = (reward_column(text), Some(quoted_text(text)));
+                fillings.insert(name, Filling { bare, quoted });
             } else {
                 let value = parameter.kind.value(text);
-                let value = value.map_err(|problem| self.wrong(format!("`{name}`: {problem}")))?;
+                let value = value.map_err(|problem| self.wrong_value(parameter, &problem))?;
                 fillings.insert(name, Filling { bare: literal(&value), quoted: None });
                 typed.push((name.to_owned(), value));
             }
@@ -358,22 +287,15 @@ impl Query {
         Ok(Prepared { sql: filled(self.sql, &fillings), values: typed })
     }
 
-    /// The column of a reward space of the lake.
-    fn reward(
-        &self,
-        parameter: &Parameter,
-        wanted: &str,
-        identity: &Identity,
-    ) -> Result<String, QueryError> {
-        if identity.rewards.iter().any(|name| name == wanted) {
-            return Ok(reward_column(wanted));
-        }
-        let known: Vec<&str> = identity.rewards.iter().map(String::as_str).collect();
-        let known = if known.is_empty() { "none".to_owned() } else { list(&known) };
-        Err(self.wrong(format!(
-            "`{}`: this lake does not record the reward space `{wanted}`, it records {known}",
-            parameter.name
-        )))
+    /// The error for a value that cannot be read.
+    pub(super) fn wrong_value(&self, parameter: &Parameter, problem: &str) -> QueryError {
+        self.wrong(format!("`{}`: {problem}", parameter.name))
+    }
+
+    /// The error for a value that the lake does not have.
+    pub(super) fn not_in_lake(&self, parameter: &Parameter, problem: String) -> QueryError {
+        let (query, parameter) = (self.name.to_owned(), parameter.name.to_owned());
+        QueryError::NotInLake { query, parameter, problem }
     }
 
     fn wrong(&self, problem: String) -> QueryError {
@@ -385,18 +307,6 @@ impl Query {
         };
         QueryError::Parameter { query: self.name.to_owned(), problem, parameters }
     }
-}
-
-/// Reads `name: kind = default -- description`.
-fn parameter(line: &'static str) -> Option<Parameter> {
-    let (declaration, description) = line.split_once(" -- ")?;
-    let (name, rest) = declaration.split_once(": ")?;
-    let (kind, default) = match rest.split_once(" = ") {
-        Some((kind, default)) => (kind, Some(default)),
-        None => (rest, None),
-    };
-    let kind = ParameterKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
-    Some(Parameter { name, kind, default, description })
 }
 
 #[cfg(test)]
@@ -454,21 +364,6 @@ mod tests {
             ("{{one}}", "{'{two}'}"),
         ] {
             assert_eq!(filled(text, &fillings), wanted);
-        }
-    }
-
-    #[test]
-    fn values_are_read_by_their_kind() {
-        use ParameterKind::{Integer, Number, State};
-        for (kind, text, good) in [
-            (Integer, "-3", true),
-            (Integer, "3.0", false),
-            (Integer, "1; DROP TABLE steps", false),
-            (Number, "0.5", true),
-            (Number, "NaN", false),
-            (State, "00", false),
-        ] {
-            assert_eq!(kind.value(text).is_ok(), good, "{text}");
         }
     }
 }

@@ -9,12 +9,20 @@ pub(super) fn near<'a>(
     wanted: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Vec<&'a str> {
+    near_as(wanted, candidates.into_iter().map(|name| (name, name)))
+}
+
+/// The same for names that are written in another way than they are compared, which comes first.
+pub(super) fn near_as<'a>(
+    wanted: &str,
+    candidates: impl IntoIterator<Item = (impl AsRef<str>, &'a str)>,
+) -> Vec<&'a str> {
     let wanted = wanted.to_lowercase();
     let errors_max = (wanted.chars().count() / 3).max(2);
     let mut ranked: Vec<(usize, &str)> = candidates
         .into_iter()
-        .filter_map(|name| {
-            let lower = name.to_lowercase();
+        .filter_map(|(compared, name)| {
+            let lower = compared.as_ref().to_lowercase();
             let errors = distance(&wanted, &lower);
             let contained = wanted.len() >= 3 && lower.contains(&wanted);
             (errors <= errors_max || contained).then_some((errors, name))

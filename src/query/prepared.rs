@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::QueryError;
 use super::answer::Answer;
+use super::counted::Uncounted;
 use super::engine::{Engine, leave_room, pool};
 use super::explain::explain;
 use super::literals::{STATE_TYPE, state_scalar};
@@ -50,6 +51,9 @@ pub struct Described {
     /// The parameters, in the order of their numbers and then of their names, with the types of the
     /// values where they are known.
     pub parameters: Vec<(String, Option<DataType>)>,
+    /// What the derived tables that it reads do not count; `None` if it reads none, or if they
+    /// count all.
+    pub uncounted: Option<Uncounted>,
 }
 
 impl Engine {
@@ -73,7 +77,8 @@ impl Engine {
                 checked => checked.unwrap_or(plan),
             };
             let columns = Arc::clone(settled.schema().inner());
-            Ok(Described { columns, parameters: in_order(parameters) })
+            let uncounted = self.counted.uncounted(&settled);
+            Ok(Described { columns, parameters: in_order(parameters), uncounted })
         };
         described.await.map_err(|error| explain(error, &self.known()))
     }

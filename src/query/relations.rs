@@ -88,7 +88,8 @@ fn kind(data_type: &DataType) -> String {
 }
 
 /// What tables and views beside those of `schema/tables.json` are.
-const DESCRIPTIONS: [(&str, &str); 8] = [
+const DESCRIPTIONS: [(&str, &str); 9] = [
+    ("lake", "What the lake is a lake of, and how far its derived tables have come: one row."),
     ("actions", "The action space of the lake."),
     ("runs", "Who recorded, and with which arguments."),
     ("segments", "The Parquet files that hold the sealed rows."),
@@ -107,7 +108,14 @@ fn description(name: &str) -> &'static str {
 }
 
 /// What the columns mean that `schema/tables.json` does not list.
-const MEANINGS: [(&str, &str, &str); 42] = [
+const MEANINGS: [(&str, &str, &str); 49] = [
+    ("lake", "environment", "Environment that it was recorded in."),
+    ("lake", "compiler", "Compiler, with its version."),
+    ("lake", "target", "What the compiler makes code for."),
+    ("lake", "action_space", "Name of the action space; the table `actions` lists it."),
+    ("lake", "snapshot_id", "Newest snapshot that is read; hot rows come beside it."),
+    ("lake", "layers", "Layers of the derived tables."),
+    ("lake", "uncounted_steps", "Rows of steps that the derived tables do not count yet."),
     ("actions", "action", "Number of the action, as in the other tables."),
     ("actions", "name", "Its name."),
     ("actions", "pipeline", "What the compiler is told."),

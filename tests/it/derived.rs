@@ -109,7 +109,7 @@ fn the_command_refuses_and_warns_once_and_info_counts() {
     let output = asked();
     assert!(output.status.success());
     let said = err(&output);
-    assert!(said.contains("counts not all steps: 2 are newer than the last dedup"), "{said}");
+    assert!(said.contains("does not count all steps: 2 are newer than the last dedup"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(info().ends_with("1; 2 rows of steps not counted (`dedup`)"), "{}", info());
 }

@@ -314,7 +314,7 @@ async fn an_empty_lake_that_records_nothing_can_be_asked() {
     let line = shown(&engine, "SELECT commandline([0, 3, 1]) AS line", Format::Csv).await;
     assert_eq!(line, "line\ndce nothing gvn\n");
     let error = engine.named("best_episode", &[]).await.unwrap_err().to_string();
-    assert!(error.contains("it records none"), "{error}");
+    assert!(error.contains("it has none"), "{error}");
     for query in ["coverage", "dedup", "noop_rate", "states_by_depth", "unstable"] {
         let answer = engine.named(query, &[]).await.unwrap();
         let rows: Vec<_> = answer.try_collect().await.unwrap();

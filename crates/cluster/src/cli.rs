@@ -7,21 +7,21 @@ use std::sync::Arc;
 use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
 use steplake::cli::failure::{Code, Failed};
 use steplake::cli::rows::{self, Asking};
-use steplake::cli::{QueryArgs, SQL_HELP, SqlArgs, dedup::said, messages};
-use steplake::lake::{Lake, Snapshot};
+use steplake::cli::{QueryArgs, SQL_HELP, SqlArgs, messages};
+use steplake::lake::Snapshot;
 use steplake::query::{Engine, EngineOptions, QueryError};
 use tokio::runtime::Runtime;
 
 use crate::address::Address;
 use crate::cluster::Cluster;
+use crate::logging;
 use crate::processes::{self, ExecutorArgs, SchedulerArgs};
 use crate::tables::Mount;
-use crate::{dedup, logging, say};
 
 /// Stack of a thread: plans are walked by recursion.
 const STACK_BYTES: usize = 16 << 20;
 
-/// Ask a lake, and dedup it, on a Ballista cluster.
+/// Ask a lake on a Ballista cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "steplake cluster",
@@ -33,7 +33,6 @@ On one machine, each line in a terminal of its own:
   steplake cluster executor
   steplake cluster executor
   steplake sql --engine ballista://127.0.0.1:50050 \"SELECT count(*) FROM steps\"
-  steplake dedup --engine ballista://127.0.0.1:50050
 
 Exit codes are those of `steplake`. See docs/CLUSTER.md."
 )]
@@ -60,13 +59,11 @@ enum Command {
     Executor(ExecutorArgs),
     Sql(SqlCommand),
     Query(QueryCommand),
-    /// Make the derived tables anew from all sealed steps.
-    Dedup(ClusterArgs),
 }
 
 /// The cluster, and what it sees of the lake.
 #[derive(Debug, Clone, Args)]
-pub(crate) struct ClusterArgs {
+struct ClusterArgs {
     /// The scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: Address,
@@ -121,10 +118,6 @@ pub(crate) fn run() -> Result<(), Failed> {
         Command::Query(QueryCommand { asked, cluster }) => {
             questions(&lake, quiet, &cluster, |asking| rows::query(asking, &asked))
         }
-        Command::Dedup(args) => {
-            let report = runtime()?.block_on(dedup::dedup(&Lake::open(&lake)?, &args))?;
-            Ok(say(&said(&report))?)
-        }
     }
 }
 
@@ -152,7 +145,7 @@ fn questions(
 }
 
 /// An engine whose queries run on the cluster.
-pub(crate) async fn engine(snapshot: Snapshot, args: ClusterArgs) -> Result<Engine, QueryError> {
+async fn engine(snapshot: Snapshot, args: ClusterArgs) -> Result<Engine, QueryError> {
     let here = snapshot.path().to_owned();
     let there = match args.executors_lake {
         Some(there) => there,

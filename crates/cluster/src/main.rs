@@ -1,4 +1,4 @@
-//! Asks a lake, and dedups it, on a Ballista cluster.
+//! Asks a lake on a Ballista cluster.
 //!
 //! ```text
 //! steplake cluster sql ──plan, tables──> scheduler <──asks for work── executor ──reads──> Parquet of the lake
@@ -11,14 +11,13 @@
 //! manifest lists, rows that are not sealed, small tables, and what functions have to know of the
 //! lake. So scheduler and executors know no lake, and serve many.
 //!
-//! Architecture invariant: executors read; the process that a user starts is the only one that
-//! writes to a lake.
+//! Architecture invariant: nothing here writes to a lake. Ballista itself runs any plan that it is
+//! sent, and a plan may write: docs/CLUSTER.md says how to guard a cluster.
 
 mod address;
 mod cli;
 mod cluster;
 mod codec;
-mod dedup;
 mod layers;
 mod logging;
 mod processes;

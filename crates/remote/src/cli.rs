@@ -366,7 +366,9 @@ fn bar(cli: &Cli) -> ProgressBar {
 /// Returns the exit code, which has the same meaning as that of `steplake`.
 fn code(error: &RemoteError) -> u8 {
     match error {
-        RemoteError::Address { .. } | RemoteError::NoVersion { .. } => 2,
+        RemoteError::Address { .. }
+        | RemoteError::Settings { .. }
+        | RemoteError::NoVersion { .. } => 2,
         RemoteError::Lake(_)
         | RemoteError::Merge(_)
         | RemoteError::NothingSealed { .. }
@@ -375,7 +377,9 @@ fn code(error: &RemoteError) -> u8 {
         | RemoteError::LakeFormat { .. }
         | RemoteError::Damaged { .. }
         | RemoteError::OtherIdentity { .. } => 3,
-        RemoteError::Store { .. } | RemoteError::Unconditional { .. } => 5,
+        RemoteError::Store { .. }
+        | RemoteError::NoCredentials { .. }
+        | RemoteError::Unconditional { .. } => 5,
         // Scripts react to these: they begin a lake, or fetch first.
         RemoteError::Nothing { .. } => 6,
         RemoteError::Diverged { .. } => 7,

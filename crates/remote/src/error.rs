@@ -3,6 +3,10 @@ use std::path::PathBuf;
 use steplake::lake::LakeError;
 use steplake::transfer::merge::MergeError;
 
+/// What to set for an S3 store.
+const VARIABLES: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (with temporary ones AWS_SESSION_TOKEN \
+                         too), AWS_REGION and, if the server is not AWS's, AWS_ENDPOINT_URL";
+
 /// Why something was not published or fetched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -22,6 +26,22 @@ pub enum RemoteError {
         address: String,
         /// The mistake in it.
         why: String,
+    },
+    /// The settings of an S3 store do not go together.
+    #[error("{address} cannot be used ({why}): {VARIABLES}")]
+    Settings {
+        /// The address.
+        address: String,
+        /// What is wrong with the settings.
+        why: String,
+    },
+    /// Nobody gave credentials for an S3 store, and the machine has none of its own.
+    #[error("cannot {doing} {object}, since there are no credentials: {VARIABLES}")]
+    NoCredentials {
+        /// The attempted operation.
+        doing: &'static str,
+        /// The object.
+        object: String,
     },
     /// A request to the store failed.
     #[error("cannot {doing} {object}")]

@@ -14,6 +14,7 @@ use object_store::{
     BackoffConfig, ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
     PutPayload, RetryConfig,
 };
+use steplake::cli::messages::line;
 use steplake::transfer::Inventory;
 use url::Url;
 
@@ -108,7 +109,7 @@ impl Remote {
     ///
     /// # Errors
     ///
-    /// [`RemoteError::Address`]. Sends no request to the store yet.
+    /// [`RemoteError::Address`], [`RemoteError::Settings`]. Sends no request to the store yet.
     pub fn open(
         address: &str,
         endpoint: Option<&str>,
@@ -121,7 +122,10 @@ impl Remote {
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" => {
                 let bucket = url.host_str().ok_or_else(|| wrong("it names no bucket"))?;
-                Arc::new(s3(bucket, endpoint, allow_http).map_err(|e| wrong(&e.to_string()))?)
+                let store = s3(bucket, endpoint, allow_http).map_err(|error| {
+                    RemoteError::Settings { address: address.to_owned(), why: error.to_string() }
+                })?;
+                Arc::new(store)
             }
             "file" => {
                 if let Some(host) = url.host_str() {
@@ -158,7 +162,13 @@ impl Remote {
         object: &str,
     ) -> impl FnOnce(Error) -> RemoteError {
         let object = self.name(object);
-        move |source| RemoteError::Store { doing, object, source }
+        move |source| {
+            if lacks_credentials(&source) {
+                tracing::debug!(%source, "no credentials");
+                return RemoteError::NoCredentials { doing, object };
+            }
+            RemoteError::Store { doing, object, source }
+        }
     }
 
     /// Lists the objects below a folder of the prefix, by their names below the prefix.
@@ -418,6 +428,16 @@ pub(crate) fn manifest_name(number: u64) -> String {
 /// Returns the name of a list.
 pub(crate) fn list_name(digest: &str) -> String {
     format!("lists/{digest}.json")
+}
+
+/// The paths under which a machine of AWS gives credentials to its programs. They are asked for if
+/// no variable has any.
+const OWN_CREDENTIALS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/"];
+
+/// Returns whether a request failed because nobody gave credentials.
+fn lacks_credentials(error: &Error) -> bool {
+    let said = line(error);
+    OWN_CREDENTIALS.iter().any(|path| said.contains(path))
 }
 
 fn s3(bucket: &str, endpoint: Option<&str>, allow_http: bool) -> Result<impl ObjectStore, Error> {

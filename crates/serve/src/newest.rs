@@ -12,7 +12,6 @@ use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
 use steplake::cli::ir;
 use steplake::cli::messages::line;
 use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
-use steplake::model::StateId;
 use steplake::query::{Engine, EngineOptions, IrRebuilder, IrRenderer, QueryError};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -193,7 +192,7 @@ struct Opening {
 impl Opening {
     fn new(lake: &Lake, graph_memory: Option<NonZeroUsize>) -> Self {
         let environment = &lake.identity().environment;
-        let rebuilder = Arc::new(Aside(ir::rebuilder(environment)));
+        let rebuilder = ir::rebuilder(environment);
         let pool = |bytes: NonZeroUsize| -> Arc<dyn MemoryPool> {
             Arc::new(GreedyMemoryPool::new(bytes.get()))
         };
@@ -210,20 +209,6 @@ impl Opening {
         let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &options).await?;
         tracing::info!(snapshot = id.0, has_hot_rows, "reading");
         Ok(Served { engine, snapshot: id, has_hot_rows, runs })
-    }
-}
-
-/// Rebuilds states while other threads take over the thread's other work, since it may take long.
-#[derive(Debug)]
-struct Aside(Arc<dyn IrRebuilder>);
-
-impl IrRebuilder for Aside {
-    fn rebuild(
-        &self,
-        snapshot: &Snapshot,
-        states: &[StateId],
-    ) -> Result<Vec<Option<Vec<u8>>>, QueryError> {
-        tokio::task::block_in_place(|| self.0.rebuild(snapshot, states))
     }
 }
 

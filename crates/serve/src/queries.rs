@@ -207,7 +207,7 @@ impl Queries {
         let served = self.newest.get().await.map_err(said)?;
         let answer = served.engine.ask(&statement).await.map_err(said)?;
         drop(planner);
-        let schema = wire::schema(&answer.schema());
+        let schema = wire::answer(&answer.schema(), answer.uncounted());
         let (announced, counters) = (Arc::clone(&schema), Arc::clone(&self.counters));
         let (limit, mut rows) = (self.limits.rows, 0);
         let batches = answer.map(move |batch| {

@@ -60,7 +60,8 @@ impl Lakeside {
     ) -> Result<Response<FlightInfo>, Status> {
         let described = self.queries.describe(asked).await?;
         let ticket = TicketStatementQuery { statement_handle: self.office.sell(asked).into() };
-        info(&wire::schema(&described.columns), &ticket.as_any(), descriptor)
+        let columns = wire::answer(&described.columns, described.uncounted);
+        info(&columns, &ticket.as_any(), descriptor)
     }
 
     /// Fetches the answer of a statement.
@@ -340,7 +341,7 @@ impl FlightSqlService for Lakeside {
         let described = self.queries.describe(&asked).await?;
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: self.handles.add(asked)?.into(),
-            dataset_schema: schema_message(&wire::schema(&described.columns))?,
+            dataset_schema: schema_message(&wire::answer(&described.columns, described.uncounted))?,
             parameter_schema: schema_message(&parameter_schema(&described))?,
         })
     }

@@ -14,6 +14,7 @@ pub(crate) fn of(error: &QueryError) -> Status {
         QueryError::Sql { .. }
         | QueryError::UnknownQuery { .. }
         | QueryError::Parameter { .. }
+        | QueryError::NotInLake { .. }
         | QueryError::SameName { .. } => Code::InvalidArgument,
         QueryError::Memory(_) | QueryError::TooLarge(_) => Code::ResourceExhausted,
         QueryError::NotRebuilt(_) => Code::FailedPrecondition,

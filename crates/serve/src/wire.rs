@@ -9,9 +9,27 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamReader;
 use arrow::ipc::writer::StreamWriter;
 use datafusion::common::ScalarValue;
+use steplake::query::Uncounted;
 use tonic::Status;
 
 use crate::tickets::Asked;
+
+/// The key in the metadata of an answer's schema under which stands how many steps the derived
+/// tables that it reads do not count.
+const UNCOUNTED_STEPS: &str = "steplake.uncounted_steps";
+/// The key for a sentence about that.
+const WARNING: &str = "steplake.warning";
+
+/// Returns the schema of an answer: its columns, and what the tables that it reads do not count.
+pub(crate) fn answer(columns: &Schema, uncounted: Option<Uncounted>) -> SchemaRef {
+    let schema = schema(columns);
+    let Some(uncounted) = uncounted else { return schema };
+    let metadata = [
+        (UNCOUNTED_STEPS.to_owned(), uncounted.steps.to_string()),
+        (WARNING.to_owned(), uncounted.to_string()),
+    ];
+    Arc::new(Schema::new_with_metadata(schema.fields().clone(), metadata.into()))
+}
 
 /// Returns the columns of an answer as sent to a client. All are nullable: whether a column
 /// contains nulls is known only after the answer is computed, and clients get the schema before
@@ -41,7 +59,7 @@ fn plain(kind: &DataType) -> DataType {
     }
 }
 
-/// Converts a batch of an answer to the columns of [`schema`].
+/// Converts a batch of an answer to the columns of [`answer`].
 ///
 /// # Errors
 ///

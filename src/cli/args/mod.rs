@@ -280,10 +280,8 @@ pub(super) struct DedupArgs {
     pub(super) full: bool,
 
     /// The memory to use, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
-    #[arg(long, default_value = "1G", conflicts_with = "engine", value_name = "BYTES")]
+    #[arg(long, default_value = "1G", value_name = "BYTES")]
     pub(super) memory: super::dedup::Bytes,
-    #[command(flatten)]
-    pub(super) elsewhere: super::elsewhere::EngineArgs,
 }
 
 /// Merge lakes into a new one.

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use indicatif::HumanCount;
 
 use crate::cli::failure::Failed;
+use crate::datasets::did_you_mean;
 use crate::query::{Function, Query, Relation};
 
 /// Least characters of the last column, however narrow the screen.
@@ -89,10 +90,11 @@ pub(super) fn relation(
 ) -> Result<String, Failed> {
     let Some(relation) = relations.iter().find(|relation| relation.name == name) else {
         let names: Vec<&str> = relations.iter().map(|relation| relation.name.as_str()).collect();
-        return Err(Failed::usage(format!(
-            "there is no table `{name}`: there are {}",
-            names.join(", ")
-        )));
+        let hint = match did_you_mean(name, names.iter().copied()) {
+            none if none.is_empty() => format!(": there are {}", names.join(", ")),
+            hint => hint,
+        };
+        return Err(Failed::usage(format!("there is no table `{name}`{hint}")));
     };
     let mut lines = vec![["column".to_owned(), "type".to_owned(), "meaning".to_owned()]];
     lines.extend(

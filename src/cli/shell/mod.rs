@@ -3,13 +3,15 @@
 //!
 //! - `statements` finds the end of each statement, `commands` parses lines that begin with a
 //!   backslash.
-//! - `session` executes both, and holds the snapshot and the settings between them.
+//! - `session` executes both, and holds the snapshot and the settings between them; `interrupt`
+//!   ends a question early.
 //! - `editor` reads lines with a history and completion, `script` reads them from elsewhere.
 
 mod commands;
 mod completion;
 mod describe;
 mod editor;
+mod interrupt;
 mod pager;
 mod script;
 mod session;

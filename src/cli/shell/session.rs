@@ -1,17 +1,16 @@
 //! State between statements: the snapshot, the settings, the destination of answers.
 
-use std::future::pending;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures::future::{Either, select};
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::commands::{Command, help};
 use super::completion::Names;
+use super::interrupt::ended;
 use super::pager::{Pager, Screen};
 use super::sink::{OutputFile, Sink};
 use super::statements::{Piece, PieceKind};
@@ -318,26 +317,15 @@ impl<'a> Session<'a> {
         &self,
         work: impl Future<Output = Result<Option<Written>, AskError>> + Send + 'static,
     ) -> Result<Option<Written>, AskError> {
-        let is_shell = self.is_shell;
-        self.runtime()?.block_on(async {
-            let mut interrupts = signal(SignalKind::interrupt())?;
-            let interrupted =
-                async move { if is_shell { interrupts.recv().await } else { pending().await } };
-            // The work gets its own task, so that the shell reacts to Ctrl-C at any time.
-            let task = tokio::spawn(work);
-            match select(task, std::pin::pin!(interrupted)).await {
-                Either::Left((Ok(outcome), _)) => outcome,
-                Either::Left((Err(crash), _)) => Err(AskError::Failed(Failed::new(
-                    Code::Failed,
-                    format!("the question was not answered: {crash}"),
-                ))),
-                Either::Right((_, task)) => {
-                    task.abort();
-                    let _ = tokio::time::timeout(STOP_WAIT, task).await;
-                    Err(AskError::Failed(Failed::new(Code::Interrupted, "cancelled")))
-                }
-            }
-        })
+        let task = self.runtime()?.spawn(work);
+        match ended(task, self.is_shell, STOP_WAIT)? {
+            Some(Ok(outcome)) => outcome,
+            Some(Err(crash)) => Err(AskError::Failed(Failed::new(
+                Code::Failed,
+                format!("the question was not answered: {crash}"),
+            ))),
+            None => Err(AskError::Failed(Failed::new(Code::Interrupted, "cancelled"))),
+        }
     }
 
     fn runtime(&self) -> Result<&Runtime, Failed> {

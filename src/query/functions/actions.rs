@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringBuilder};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::{Result, plan_datafusion_err};
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
@@ -17,7 +17,7 @@ fn action(identity: &Identity, index: i64) -> Result<&ActionSpec> {
     let space = &identity.action_space;
     let known = u16::try_from(index).ok().and_then(|index| space.get(ActionIndex(index)));
     known.ok_or_else(|| {
-        exec_datafusion_err!(
+        plan_datafusion_err!(
             "there is no action {index} in `{}`, which has {} actions",
             space.name,
             space.actions.len()

@@ -7,10 +7,11 @@ use arrow::array::{
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type};
-use datafusion::common::{DataFusionError, Result, ScalarValue, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
 use datafusion::logical_expr::ColumnarValue;
 
 use crate::model::StateId;
+use crate::query::signatures;
 
 /// Applies a function of columns to an argument that may be a constant.
 pub(super) fn apply(
@@ -68,7 +69,7 @@ pub(super) fn bytes(column: &ArrayRef) -> Result<BinaryArray> {
 pub(super) fn state_ids(column: &ArrayRef) -> Result<Vec<Option<StateId>>> {
     let of_bytes = |bytes: &[u8]| {
         let state = bytes.try_into().ok().map(StateId);
-        state.ok_or_else(|| exec_datafusion_err!("a state id has 20 bytes, not {}", bytes.len()))
+        state.ok_or_else(|| plan_datafusion_err!("a state id has 20 bytes, not {}", bytes.len()))
     };
     match column.data_type() {
         DataType::Null => Ok(vec![None; column.len()]),
@@ -84,7 +85,11 @@ pub(super) fn state_ids(column: &ArrayRef) -> Result<Vec<Option<StateId>>> {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
             let texts = cast(column, &DataType::Utf8)?;
             let of_text = |text: &str| {
-                text.parse::<StateId>().map_err(|error| exec_datafusion_err!("{error}"))
+                text.parse::<StateId>().map_err(|error| {
+                    plan_datafusion_err!(
+                        "{error}; `SELECT state_id FROM steps LIMIT 10` shows some"
+                    )
+                })
             };
             texts.as_string::<i32>().iter().map(|text| text.map(of_text).transpose()).collect()
         }
@@ -97,7 +102,8 @@ fn is_integer(kind: &DataType) -> bool {
     kind.is_integer() || kind.is_null()
 }
 
-/// An argument of a type that a function has no use for.
+/// An argument of a type that a function has no use for. As all errors here it is one of planning,
+/// though it comes while the query runs: who asked made the mistake.
 fn wrong_type(wanted: &str, got: &DataType) -> DataFusionError {
-    exec_datafusion_err!("{wanted} is wanted, not a value of type {got}")
+    plan_datafusion_err!("{wanted} is wanted, not {}", signatures::named(got))
 }

@@ -13,6 +13,7 @@ use super::arguments::apply;
 use crate::lake::{Identity, RecordedObservation};
 use crate::query::explain::list;
 use crate::query::near::near;
+use crate::query::signatures;
 
 /// `feature(vector, 'name')`.
 #[derive(Debug)]
@@ -34,7 +35,10 @@ impl Feature {
     /// column's own space is asked first; a column of another name is known by its length.
     fn place(&self, column: &str, kind: &DataType, name: &str) -> Result<usize> {
         let DataType::FixedSizeList(_, width) = kind else {
-            return plan_err!("feature() wants an observation vector first, not a {kind}");
+            return plan_err!(
+                "feature() wants an observation vector first, not {}",
+                signatures::named(kind)
+            );
         };
         let candidates = spaces(&self.identity, *width, &[column]);
         let place_in = |space: &&RecordedObservation| {

@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use super::feature::spaces;
 use crate::lake::{Identity, RecordedObservation};
 use crate::query::explain::list;
+use crate::query::signatures;
 
 /// `feature_delta(before, after)`.
 #[derive(Debug)]
@@ -44,8 +45,8 @@ impl FeatureDelta {
         else {
             return plan_err!(
                 "feature_delta() wants two observation vectors, not {} and {}",
-                before.data_type(),
-                after.data_type()
+                signatures::named(before.data_type()),
+                signatures::named(after.data_type())
             );
         };
         if width != other {

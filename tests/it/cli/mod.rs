@@ -2,6 +2,7 @@
 //! input.
 
 mod output;
+mod questions;
 
 use std::path::Path;
 use std::process::Stdio;
@@ -274,6 +275,32 @@ fn a_lake_of_another_format_or_compiler_is_refused_and_both_are_named() {
     std::fs::write(&file, text.replace("\"format_version\": 3", "\"format_version\": 77")).unwrap();
     let (code, said) = fail(&lake, &["info"]);
     assert!(code == 3 && said.contains("77") && said.contains("format 3"), "{said}");
+}
+
+#[test]
+fn a_damaged_lake_json_is_not_to_be_mended_by_what_cannot_read_it() {
+    let (_folder, lake) = folder();
+    toy(&lake, &["--steps", "5"]);
+    std::fs::write(lake.join("lake.json"), "{").unwrap();
+    for command in [&["info"][..], &["verify"], &["verify", "--repair"]] {
+        let (code, said) = fail(&lake, command);
+        assert!(code == 3 && said.contains("lake.json is damaged"), "{said}");
+        let helps =
+            "a new lake of the same environment, compiler and choices, whose lake.json is equal";
+        assert!(said.contains(helps) && !said.contains("steplake verify"), "{said}");
+    }
+}
+
+#[test]
+fn a_run_is_shown_with_all_of_its_arguments() {
+    let (_folder, lake) = folder();
+    let many: Vec<String> = (0..20).map(|seed| format!("generator://toy-v0/{seed}")).collect();
+    let flags = many.iter().flat_map(|uri| ["--benchmark", uri]).collect::<Vec<_>>();
+    run(&lake, &[&["generate", "--env", "toy-v0", "--steps", "5"], &flags[..]].concat());
+    let text = run(&lake, &["info"]);
+    let arguments = text.lines().find_map(|line| line.strip_prefix("run 1    finished: ")).unwrap();
+    let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap();
+    assert_eq!(arguments["benchmarks"].as_array().unwrap().len(), many.len());
 }
 
 #[test]

@@ -136,7 +136,7 @@ fn a_graph_that_lacks_newer_steps_says_so() {
     assert_eq!(asked(sql), "");
     add(&lake, 7, 9, &[(1, Some(5)), (2, Some(4))]);
     let said = asked(sql);
-    assert!(said.contains("counts not all steps: 2 are newer than the last dedup"), "{said}");
+    assert!(said.contains("does not count all steps: 2 are newer than the last dedup"), "{said}");
     assert_eq!(said.lines().count(), 1, "it is said once: {said}");
     assert_eq!(asked("SELECT count(*) FROM returns('Size')"), "", "these are all there");
 }

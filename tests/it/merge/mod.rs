@@ -338,7 +338,7 @@ fn a_folder_that_holds_something_is_left_alone() {
     let folder = scratch();
     let plain = one(folder.path().join("plain"), &identity(), |_| ());
     let error = try_merge(&[&plain], plain.path()).unwrap_err().to_string();
-    assert!(error.contains("there is a lake already"), "{error}");
+    assert!(error.contains("holds a lake already"), "{error}");
     let other = folder.path().join("other");
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("notes"), "").unwrap();
@@ -409,7 +409,8 @@ fn the_command_merges_and_says_what_came_of_it() {
     let again = ["merge", first, second, "--into", into.to_str().unwrap()];
     let (code, error) = fail(Path::new("nowhere"), &again);
     assert_eq!(code, 3);
-    assert!(error.contains("there is a lake already"), "{error}");
+    assert!(error.contains("holds a lake already: name a new or empty folder"), "{error}");
+    assert!(!error.contains("is no lake"), "{error}");
     let json = folder.path().join("json");
     let json = ["merge", first, "--into", json.to_str().unwrap(), "--format", "json"];
     let said: serde_json::Value = serde_json::from_str(&run(Path::new("nowhere"), &json)).unwrap();

@@ -180,6 +180,24 @@ class Clients(unittest.TestCase):
         with self.assertRaises(flight.FlightUnauthenticatedError):
             client.get_flight_info(flight.FlightDescriptor.for_command(statement(STEPS)))
 
+    def test_adbc_hands_on_what_derived_tables_do_not_count(self):
+        def metadata(sql):
+            cursor = self.cursor()
+            cursor.execute(sql)
+            return cursor.fetch_arrow_table().schema.metadata or {}
+
+        derived = "SELECT count(*) FROM state_transitions"
+        self.assertEqual(metadata(derived), {})
+        run = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..2", "--episodes", "3"]
+        steplake(*run, "--seed", "2", lake=self.lake)
+        missing = str(self.said("SELECT uncounted_steps AS n FROM lake")[0]["n"])
+        found = metadata(derived)
+        self.assertEqual(found[b"steplake.uncounted_steps"].decode(), missing)
+        self.assertIn(f"{missing} are newer than the last dedup", found[b"steplake.warning"].decode())
+        self.assertEqual(metadata(STEPS), {})
+        steplake("dedup", lake=self.lake)
+        self.assertEqual(metadata(derived), {})
+
     def test_polars(self):
         frame = pl.read_database(STEPS, self.connect())
         self.assertEqual(frame.schema["state_id"], pl.Binary)

@@ -3,7 +3,6 @@
 #![expect(clippy::disallowed_methods, reason = "the processes of a cluster are what is tested")]
 
 mod answers;
-mod dedups;
 mod lakes;
 mod losses;
 mod processes;

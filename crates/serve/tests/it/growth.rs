@@ -1,9 +1,11 @@
 //! A lake that grows while it is served.
 
+use std::collections::HashMap;
+
 use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
 
-use crate::support::{Server, lake, number, record, record_hot};
+use crate::support::{Client, Server, lake, number, record, record_hot};
 
 const STEPS: &str = "SELECT count(*) FROM steps";
 
@@ -37,6 +39,60 @@ async fn a_statement_sees_what_is_there_when_it_is_asked() {
     let info = prepared.execute().await.unwrap();
     let found = crate::support::fetch(&mut client, info).await.unwrap();
     assert_eq!(crate::support::rows(&found), [sealed.to_string()]);
+}
+
+/// What a client is told beside the columns of an answer: before it comes, and with it.
+async fn told(client: &mut Client, sql: &str) -> [HashMap<String, String>; 2] {
+    let info = client.execute(sql.to_owned(), None).await.unwrap();
+    let announced = info.clone().try_decode_schema().unwrap().metadata;
+    let found = crate::support::fetch(client, info).await.unwrap();
+    [announced, found[0].schema().metadata.clone()]
+}
+
+#[tokio::test]
+async fn a_client_is_told_what_derived_tables_do_not_count() {
+    let (_folder, lake) = lake();
+    let server = Server::start(&lake, &[]);
+    let mut client = server.client().await;
+    let lag = "SELECT uncounted_steps FROM lake";
+    let derived = [
+        "SELECT count(*) FROM state_transitions",
+        "SELECT count(*) FROM steps WHERE state_id IN (SELECT state_id FROM conflicts)",
+        "SELECT count(*) FROM best_sequences('Cost')",
+        "WITH f AS (SELECT * FROM failures) SELECT count(*) FROM f",
+    ];
+    let others = [
+        STEPS,
+        lag,
+        "SELECT count(*) FROM transitions_taken",
+        "SELECT 1",
+        "SELECT count(*) FROM returns('Cost')",
+    ];
+    assert_eq!(number(&mut client, lag).await, 0);
+    for sql in derived.iter().chain(&others) {
+        assert!(told(&mut client, sql).await.iter().all(HashMap::is_empty), "{sql}");
+    }
+    record_hot(&lake, 8);
+    let missing = number(&mut client, lag).await;
+    assert!(missing > 0);
+    for sql in derived {
+        for metadata in told(&mut client, sql).await {
+            assert_eq!(metadata["steplake.uncounted_steps"], missing.to_string(), "{sql}");
+            let warning = &metadata["steplake.warning"];
+            assert!(
+                warning.contains(&format!("{missing} are newer than the last dedup")),
+                "{warning}"
+            );
+        }
+    }
+    for sql in others {
+        assert!(told(&mut client, sql).await.iter().all(HashMap::is_empty), "{sql}");
+    }
+    let prepared = client.prepare(derived[0].to_owned(), None).await.unwrap();
+    assert!(prepared.dataset_schema().unwrap().metadata.contains_key("steplake.warning"));
+    record(&lake, 9);
+    assert_eq!(number(&mut client, lag).await, 0);
+    assert!(told(&mut client, derived[0]).await.iter().all(HashMap::is_empty));
 }
 
 #[tokio::test]

@@ -1,0 +1,58 @@
+//! An S3 store for which somebody forgot to set the variables.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{lake, record};
+
+/// The address under which a machine would give its own credentials, if it had any.
+fn without_credentials() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let request = BufReader::new(&stream).lines().map_while(Result::ok);
+            request.take_while(|line| !line.is_empty()).for_each(drop);
+            let answer = "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    address
+}
+
+/// Publishes with these variables alone: the exit code and what is said.
+fn publish(lake: &Path, variables: &[(&str, &str)]) -> (i32, String) {
+    #[expect(clippy::disallowed_methods, reason = "the program under test")]
+    let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-remote"));
+    command.env_clear().envs(variables.iter().copied()).env("STEPLAKE_LAKE", lake);
+    // Nobody listens there, and nobody is asked without credentials.
+    command.args(["publish", "s3://bucket/lake", "--endpoint", "http://127.0.0.1:9"]);
+    let output = command.arg("--allow-http").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn a_publisher_without_credentials_is_told_which_variables_to_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = lake(&folder.path().join("lake"));
+    record(&lake, 7, 2);
+    let nowhere = format!("http://{}", without_credentials());
+    let cases = [
+        (&[("AWS_METADATA_ENDPOINT", nowhere.as_str())][..], 5, "there are no credentials"),
+        (&[("AWS_ACCESS_KEY_ID", "somebody")], 2, "s3://bucket/lake cannot be used"),
+    ];
+    for (variables, wanted, says) in cases {
+        let (code, said) = publish(lake.path(), variables);
+        let line = said.lines().last().unwrap();
+        assert!(code == wanted && line.contains(says), "{code}: {said}");
+        for name in ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION", "AWS_ENDPOINT_URL"]
+        {
+            assert!(line.contains(name), "{name}: {said}");
+        }
+        assert!(!line.contains("http://"), "{said}");
+    }
+}

@@ -1,0 +1,271 @@
+//! Looks up in a lake what the parameters of a named query name: a state, an action, a benchmark.
+//! A query about something that is not there would have no rows, and nobody would know why.
+
+use std::collections::BTreeSet;
+
+use arrow::array::{Array as _, AsArray as _, BooleanArray, StringArray};
+use arrow::compute::like;
+use futures::TryStreamExt as _;
+
+use super::explain::list;
+use super::named::{Prepared, Query, quoted_text};
+use super::near::near_as;
+use super::parameters::ParameterKind;
+use super::{Engine, QueryError};
+
+/// Names that a message lists at most.
+const LISTED_MAX: usize = 20;
+
+/// The laws that `algebra()` tests.
+const LAWS: [&str; 6] = ["idempotent", "commuting", "absorbed", "equal", "inverse", "dominated"];
+
+/// A pattern that everything is like. It is no mistake in an empty lake either.
+const EVERYTHING: &str = "%";
+
+/// What the lake has instead of a value, or why it has nothing: one line.
+type Found = Result<String, String>;
+
+impl Engine {
+    /// Puts `values` into a query, after looking up what they name.
+    pub(super) async fn prepare(
+        &self,
+        query: &Query,
+        values: &[(String, String)],
+    ) -> Result<Prepared, QueryError> {
+        let mut found = Vec::new();
+        for (parameter, text) in query.given(values)? {
+            let wrong = |problem: String| query.wrong_value(parameter, &problem);
+            parameter.kind.value(text).map_err(wrong)?;
+            let value = self.look_up(parameter.kind, text).await?;
+            found.push((parameter, value.map_err(|why| query.not_in_lake(parameter, why))?));
+        }
+        query.prepare(&found)
+    }
+
+    /// The value that `text` stands for.
+    async fn look_up(&self, kind: ParameterKind, text: &str) -> Result<Found, QueryError> {
+        let identity = self.identity();
+        let (what, names, all): (_, Vec<&str>, _) = match kind {
+            ParameterKind::Integer | ParameterKind::Number => return Ok(Ok(text.to_owned())),
+            ParameterKind::State => return self.look_up_state(text).await,
+            ParameterKind::Benchmark => return self.look_up_benchmark(text).await,
+            ParameterKind::Family => return self.look_up_family(text).await,
+            ParameterKind::Law => return Ok(one_like("law is", text, &LAWS, None)),
+            ParameterKind::Reward => {
+                ("reward space", identity.rewards.iter().map(String::as_str).collect(), None)
+            }
+            ParameterKind::Cost => {
+                let spaces = identity.observations.iter().filter(|space| space.width.is_none());
+                let names = spaces.map(|space| space.name.as_str());
+                ("observation space of single numbers", names.collect(), None)
+            }
+            ParameterKind::Action => {
+                let actions = &identity.action_space.actions;
+                let names = actions.iter().map(|action| action.name.as_str());
+                ("action", names.collect(), Some("SELECT name FROM actions"))
+            }
+        };
+        if names.contains(&text) {
+            return Ok(Ok(text.to_owned()));
+        }
+        let hint = hint(text, &names, all);
+        Ok(Err(format!("this lake has no {what} `{text}`: {hint}")))
+    }
+
+    /// Whether the lake has observed a state.
+    async fn look_up_state(&self, text: &str) -> Result<Found, QueryError> {
+        let id = quoted_text(text);
+        let sql = format!("SELECT state_id FROM observations WHERE state_id = {id} LIMIT 1");
+        let rows = self.sql(&sql).await?.try_collect::<Vec<_>>().await?;
+        if rows.iter().any(|batch| batch.num_rows() > 0) {
+            return Ok(Ok(text.to_owned()));
+        }
+        Ok(Err(format!(
+            "this lake has no state `{text}`: `SELECT state_id FROM steps LIMIT 10` shows some that it has"
+        )))
+    }
+
+    async fn look_up_family(&self, text: &str) -> Result<Found, QueryError> {
+        if text == EVERYTHING {
+            return Ok(Ok(text.to_owned()));
+        }
+        let sql = "SELECT DISTINCT family FROM benchmarks";
+        let families = self.texts(sql).await?;
+        let families: Vec<&str> = families.iter().map(String::as_str).collect();
+        Ok(one_like("family of this lake is", text, &families, Some(sql)))
+    }
+
+    /// The pattern for benchmarks that `pattern` stands for: itself if it fits any, or else the
+    /// only one that fits some once the versions of packages are put in.
+    pub(super) async fn look_up_benchmark(&self, pattern: &str) -> Result<Found, QueryError> {
+        if pattern == EVERYTHING {
+            return Ok(Ok(pattern.to_owned()));
+        }
+        // There may be a million, so one that fits is looked for first.
+        let fits = quoted_text(pattern);
+        let sql = format!(
+            "SELECT CAST(benchmark_uri AS VARCHAR) AS uri FROM benchmarks WHERE benchmark_uri LIKE {fits} LIMIT 1"
+        );
+        if !self.texts(&sql).await?.is_empty() {
+            return Ok(Ok(pattern.to_owned()));
+        }
+        // A program that the compiler failed on may be in no table but `episodes`.
+        let all = "SELECT CAST(benchmark_uri AS VARCHAR) AS uri FROM benchmarks UNION \
+                   SELECT CAST(benchmark_uri AS VARCHAR) FROM episodes";
+        let uris = self.texts(all).await?;
+        let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
+        let like_it = one_like(
+            "benchmark of this lake is",
+            pattern,
+            &uris,
+            Some("SELECT benchmark_uri FROM benchmarks"),
+        );
+        let versioned: Vec<String> =
+            if like_it.is_ok() { Vec::new() } else { with_versions(pattern, &uris) };
+        Ok(match &versioned[..] {
+            [] => like_it,
+            [only] => {
+                tracing::warn!("the benchmark `{pattern}` stands for `{only}`");
+                Ok(only.clone())
+            }
+            several => {
+                let several: Vec<&str> =
+                    several.iter().map(String::as_str).take(LISTED_MAX).collect();
+                Err(format!("`{pattern}` may stand for any of {}: name one", list(&several)))
+            }
+        })
+    }
+
+    /// The first column of an answer, which holds texts, in their order; nulls are left out.
+    async fn texts(&self, sql: &str) -> Result<Vec<String>, QueryError> {
+        let mut texts = Vec::new();
+        for batch in self.sql(sql).await?.try_collect::<Vec<_>>().await? {
+            let column = batch.column(0).as_string::<i32>();
+            texts.extend(column.iter().flatten().map(str::to_owned));
+        }
+        texts.sort_unstable();
+        Ok(texts)
+    }
+}
+
+/// A pattern that one of the names is like.
+fn one_like(what: &str, pattern: &str, names: &[&str], all: Option<&str>) -> Found {
+    if which_like(pattern, names).into_iter().any(|is_like| is_like) {
+        return Ok(pattern.to_owned());
+    }
+    Err(format!("no {what} like `{pattern}`: {}", hint(pattern, names, all)))
+}
+
+/// Which names are LIKE a pattern.
+fn which_like(pattern: &str, names: &[&str]) -> Vec<bool> {
+    let names = StringArray::from_iter_values(names);
+    let which = like(&names, &StringArray::new_scalar(pattern));
+    let which = which.unwrap_or_else(|_| BooleanArray::from(vec![false; names.len()]));
+    which.iter().map(|is_like| is_like == Some(true)).collect()
+}
+
+/// What a value may have meant; if nothing is near, what there is, or the query that lists it.
+fn hint(text: &str, names: &[&str], all: Option<&str>) -> String {
+    let bare = text.trim_matches('%');
+    let near = near_as(bare, names.iter().copied().map(|name| (unversioned(name), name)));
+    match (&near[..], names, all) {
+        ([], [], _) => "it has none".to_owned(),
+        ([], names, Some(all)) if names.len() > LISTED_MAX => format!("`{all}` lists them"),
+        ([], names, _) => format!("there are {}", list(names)),
+        (near, ..) => format!("did you mean {}?", list(near)),
+    }
+}
+
+/// A URI without the versions of packages: `benchmark://debian-v0/zlib@1:1.2/a.c` as
+/// `benchmark://debian-v0/zlib/a.c`.
+fn unversioned(uri: &str) -> String {
+    if !uri.starts_with("benchmark://") {
+        return uri.to_owned();
+    }
+    let parts = uri.split('/').map(|part| part.split('@').next().unwrap_or(part));
+    parts.collect::<Vec<_>>().join("/")
+}
+
+/// The patterns that become of a pattern without versions when those of the URIs that fit are put
+/// in.
+fn with_versions(pattern: &str, uris: &[&str]) -> Vec<String> {
+    let bare: Vec<String> = uris.iter().map(|uri| unversioned(uri)).collect();
+    let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
+    let fitting = which_like(pattern, &bare).into_iter().zip(uris);
+    let fitting = fitting.filter_map(|(fits, uri)| fits.then_some(*uri));
+    let fitting = fitting.filter(|uri| unversioned(uri) != *uri);
+    fitting.map(|uri| with_version(pattern, uri)).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// A pattern with the versions of a URI that fits it without them. Behind a part with `%` it is not
+/// known which parts belong together: then the URI itself is the pattern.
+fn with_version(pattern: &str, uri: &str) -> String {
+    let mut parts: Vec<&str> = pattern.split('/').collect();
+    let of_uri: Vec<&str> = uri.split('/').collect();
+    for (part, own) in parts.iter_mut().zip(&of_uri) {
+        if part.contains('%') {
+            break;
+        }
+        if own.contains('@') {
+            *part = own;
+        }
+    }
+    let versioned = parts.join("/");
+    if versioned == pattern { uri.to_owned() } else { versioned }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_put_where_the_uris_have_them() {
+        let uris = [
+            "benchmark://debian-v0/zlib@1:1.2/adler32.c",
+            "benchmark://debian-v0/zlib@1:1.2/contrib/a@b.c",
+            "benchmark://debian-v0/bzip2@5/a.c",
+            "benchmark://debian-v0/bzip2@6/a.c",
+            "file:///x@1/zlib/adler32.c",
+        ];
+        for (pattern, wanted) in [
+            (
+                "benchmark://debian-v0/zlib/adler32.c",
+                &["benchmark://debian-v0/zlib@1:1.2/adler32.c"][..],
+            ),
+            ("benchmark://debian-v0/zlib/%", &["benchmark://debian-v0/zlib@1:1.2/%"]),
+            ("%/zlib/adler32.c", &["benchmark://debian-v0/zlib@1:1.2/adler32.c"]),
+            (
+                "benchmark://debian-v0/bzip2/a.c",
+                &["benchmark://debian-v0/bzip2@5/a.c", "benchmark://debian-v0/bzip2@6/a.c"],
+            ),
+            ("benchmark://debian-v0/zlib@1:1.3/%", &[]),
+            ("file:///x/zlib/adler32.c", &[]),
+            ("nothing", &[]),
+        ] {
+            assert_eq!(with_versions(pattern, &uris), wanted, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_listed_is_named() {
+        let names: Vec<String> = (0..=LISTED_MAX).map(|number| format!("pass-{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let all = Some("SELECT name FROM actions");
+        assert_eq!(hint("zzzzzzzz", &names, all), "`SELECT name FROM actions` lists them");
+        assert_eq!(hint("zzzzzzzz", &names[..2], all), "there are `pass-0`, `pass-1`");
+        assert_eq!(
+            hint("%pas-13", &names, all),
+            "did you mean `pass-13`, `pass-1`, `pass-10`, `pass-11`, `pass-12`?"
+        );
+        assert_eq!(hint("a", &[], all), "it has none");
+    }
+
+    #[test]
+    fn the_laws_are_those_of_the_function() {
+        let function = include_str!("graph/algebra.rs");
+        let (_, names) = function.split_once("fn as_str(self)").unwrap();
+        let (names, _) = names.split_once("\n    }\n").unwrap();
+        let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
+        assert_eq!(names, LAWS);
+    }
+}

@@ -1,0 +1,141 @@
+//! What named queries take.
+
+use std::fmt;
+
+use datafusion::common::ScalarValue;
+
+use super::literals::state_scalar;
+use crate::model::StateId;
+
+/// What a parameter's value is. A value that names something names what the lake has: anything else
+/// is an error, not an answer without rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// A whole number.
+    Integer,
+    /// A number.
+    Number,
+    /// The id of a state of the lake, 40 hexadecimal digits.
+    State,
+    /// The name of a reward space that the lake records.
+    Reward,
+    /// The name of an observation space of single numbers that the lake records.
+    Cost,
+    /// The name of an action of the lake's action space.
+    Action,
+    /// A LIKE pattern for the URIs of the lake's benchmarks. The versions of packages may be left
+    /// out where only one version fits.
+    Benchmark,
+    /// A LIKE pattern for the families of the lake's benchmarks.
+    Family,
+    /// A LIKE pattern for the laws that `algebra()` tests.
+    Law,
+}
+
+impl ParameterKind {
+    const ALL: [Self; 9] = [
+        Self::Integer,
+        Self::Number,
+        Self::State,
+        Self::Reward,
+        Self::Cost,
+        Self::Action,
+        Self::Benchmark,
+        Self::Family,
+        Self::Law,
+    ];
+
+    /// The word that stands in the head of a query's file.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::State => "state",
+            Self::Reward => "reward",
+            Self::Cost => "cost",
+            Self::Action => "action",
+            Self::Benchmark => "benchmark",
+            Self::Family => "family",
+            Self::Law => "law",
+        }
+    }
+
+    /// Reads a value. Whether the lake has what it names is another matter.
+    pub(super) fn value(self, text: &str) -> Result<ScalarValue, String> {
+        let wrong = |wanted: &str| format!("`{text}` is not {wanted}");
+        match self {
+            Self::Integer => match text.parse::<i64>() {
+                Ok(number) => Ok(ScalarValue::from(number)),
+                Err(_) => Err(wrong("an integer")),
+            },
+            Self::Number => match text.parse::<f64>() {
+                Ok(number) if number.is_finite() => Ok(ScalarValue::from(number)),
+                _ => Err(wrong("a number")),
+            },
+            Self::State => text
+                .parse::<StateId>()
+                .map(|state| state_scalar(Some(state)))
+                .map_err(|error| error.to_string()),
+            Self::Reward
+            | Self::Cost
+            | Self::Action
+            | Self::Benchmark
+            | Self::Family
+            | Self::Law => Ok(ScalarValue::from(text)),
+        }
+    }
+}
+
+/// What a named query takes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What its value is.
+    pub kind: ParameterKind,
+    /// What it is when it is not given; `None`: it must be given.
+    pub default: Option<&'static str>,
+    /// What it means.
+    pub description: &'static str,
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.kind.as_str())?;
+        self.default.map_or(Ok(()), |default| write!(f, " = {default}"))
+    }
+}
+
+impl Parameter {
+    /// Reads `name: kind = default -- description`.
+    pub(super) fn parse(line: &'static str) -> Option<Self> {
+        let (declaration, description) = line.split_once(" -- ")?;
+        let (name, rest) = declaration.split_once(": ")?;
+        let (kind, default) = match rest.split_once(" = ") {
+            Some((kind, default)) => (kind, Some(default)),
+            None => (rest, None),
+        };
+        let kind = ParameterKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+        Some(Self { name, kind, default, description })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_read_by_their_kind() {
+        use ParameterKind::{Integer, Number, State};
+        for (kind, text, good) in [
+            (Integer, "-3", true),
+            (Integer, "3.0", false),
+            (Integer, "1; DROP TABLE steps", false),
+            (Number, "0.5", true),
+            (Number, "NaN", false),
+            (State, "00", false),
+        ] {
+            assert_eq!(kind.value(text).is_ok(), good, "{text}");
+        }
+    }
+}
