@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes two small lakes and has DuckDB and PyArrow read them.
+# Makes small lakes and has DuckDB, PyArrow, polars and deltalake read them, one of them while it
+# changes.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -10,3 +11,5 @@ export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked "${packages[@]}"
 cargo test --locked "${packages[@]}" --test it layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py
+STEPLAKE=$target/debug/steplake scripts/python.sh --requirements tests/python/outside/requirements.txt \
+    tests/python/outside/test_outside.py

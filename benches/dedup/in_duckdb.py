@@ -16,7 +16,7 @@ began = time.monotonic()
 connection = duckdb.connect(config={"memory_limit": memory, "threads": int(threads), "temp_directory": output + ".tmp"})
 connection.execute("SET preserve_insertion_order = false")
 for table in ("steps", "episodes"):
-    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/{table}/*.parquet')")
+    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/current/{table}/*.parquet')")
 connection.execute(f"COPY ({sql}) TO '{output}' (FORMAT parquet, COMPRESSION zstd)")
 seconds = time.monotonic() - began
 usage = resource.getrusage(resource.RUSAGE_SELF)

@@ -14,7 +14,7 @@ import pyarrow.compute
 lake, memory, threads = sys.argv[1:]
 connection = duckdb.connect(config={"memory_limit": memory, "threads": int(threads)})
 for table in ("episodes", "steps", "state_transitions"):
-    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/{table}/*.parquet')")
+    connection.execute(f"CREATE VIEW {table} AS SELECT * FROM read_parquet('{lake}/current/{table}/*.parquet')")
 
 
 def total(column: pyarrow.ChunkedArray) -> float:

@@ -40,11 +40,11 @@ class Readers(unittest.TestCase):
         cls.info = json.loads(steplake("info", "--format", "json", lake=cls.lake))
 
     def arrow(self, table):
-        return ds.dataset(self.lake / table, format="parquet").to_table()
+        return ds.dataset(self.lake / "current" / table, format="parquet").to_table()
 
     def sql(self, query):
         """One row; `{table}` in the query stands for the table's files."""
-        files = {t: f"read_parquet('{self.lake}/{t}/*.parquet')" for t in TABLES}
+        files = {t: f"read_parquet('{self.lake}/current/{t}/*.parquet')" for t in TABLES}
         return duckdb.connect().execute(query.format(**files)).fetchone()
 
     def test_counts_are_those_of_info(self):
@@ -88,7 +88,7 @@ class Readers(unittest.TestCase):
         for lake in [self.lake, Path(os.environ["STEPLAKE_TEST_LAKE"])]:
             database = duckdb.connect()
             for table in ["steps", "episodes", "state_transitions"]:
-                database.execute(f"CREATE VIEW {table} AS FROM read_parquet('{lake}/{table}/*.parquet')")
+                database.execute(f"CREATE VIEW {table} AS FROM read_parquet('{lake}/current/{table}/*.parquet')")
             defined = database.execute(query)
             columns = [column[0] for column in defined.description]
             rows = defined.fetchall()

@@ -245,8 +245,7 @@ impl fmt::Display for Ir {
 /// List the lake's snapshots: every seal, dedup, retraction, repair, merge and fetch makes one.
 ///
 /// With `--snapshot N`, info, sql, query and verify read one of them. Files that only older
-/// snapshots need lie in the lake's folder `retired/`, until `steplake expire` and `steplake gc`
-/// remove them.
+/// snapshots need stay until `steplake expire` and `steplake gc` remove them.
 #[derive(Debug, Args)]
 pub(super) struct SnapshotsArgs {
     #[command(flatten)]

@@ -294,7 +294,7 @@ class Remote(unittest.TestCase):
         self.steplake(here, "fetch", self.place, "--into", str(there))
         self.assert_same(here, there)
         # One that is flipped here is found when it is looked for.
-        [own] = (there / "steps").glob("*.parquet")
+        [own] = (there / "data/steps").glob("*.parquet")
         own.write_bytes(bytes([*whole[:200], whole[200] ^ 1, *whole[201:]]))
         self.assertIn("of which 0 ", self.steplake(there, "fetch", self.place))
         self.assertIn("of which 1 ", self.steplake(there, "fetch", self.place, "--verify"))

@@ -39,7 +39,7 @@ def main(lake):
 
         print(f"{'table':<20}{'rows':>12}{'MB':>8}{'Parquet s':>11}{'Flight s':>10}{'Flight MB/s':>13}{'ratio':>8}")
         for table in TABLES:
-            direct, read = timed(lambda: ds.dataset(lake / table, format="parquet").to_table())
+            direct, read = timed(lambda: ds.dataset(lake / "current" / table, format="parquet").to_table())
             over, got = timed(lambda: served(table))
             assert got.num_rows == read.num_rows, f"{table}: {got.num_rows} rows, {read.num_rows} in Parquet"
             size = got.nbytes / 1e6

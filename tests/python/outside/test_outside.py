@@ -1,0 +1,131 @@
+"""Readers that share no code with steplake read a lake while it changes: globs and Delta tables.
+
+READS is the number of reads by all readers together.
+"""
+
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import unittest
+from collections import Counter
+from pathlib import Path
+
+import deltalake
+import duckdb
+import duckdb_extension_delta
+import polars
+import pyarrow.dataset
+
+TABLES = ["benchmarks", "episodes", "steps", "ir", "state_transitions"]
+DERIVED = {"state_transitions", "conflicts", "failures"}
+READS = int(os.environ.get("READS", "500"))
+
+
+def steplake(*arguments, lake):
+    command = [os.environ["STEPLAKE"], "--quiet", "--lake", str(lake), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command} exited with {done.returncode}:\n{done.stderr}"
+
+
+class Snapshots:
+    """The rows of each table in each snapshot, from the log of snapshots."""
+
+    def __init__(self, lake):
+        self.lake = lake
+        self.files = {}
+        self.counts = {}
+
+    def follow(self):
+        """Reads the entries that have come."""
+        while (path := self.lake / "log" / f"{len(self.counts) + 1:020}.json").exists():
+            entry = json.loads(path.read_text().splitlines()[0])
+            if entry["derived"] == "dropped":
+                self.files = {path: row for path, row in self.files.items() if row["layer"] is None}
+            for gone in entry["retire"]:
+                self.files.pop(gone, None)
+            for row in entry["add"]:
+                table, digest = row["table"], row["digest"][:16]
+                self.files[f"data/{table}/{table}-{digest}.parquet"] = row
+            layers = [row["layer"] for row in self.files.values() if row["layer"] is not None]
+            oldest = min(layers, default=None)
+            counts = Counter({table: 0 for table in TABLES})
+            for row in self.files.values():
+                if row["layer"] == oldest or row["layer"] is None:
+                    counts[row["table"]] += row["rows"]
+            self.counts[entry["snapshot"]] = counts
+
+    def of(self, table):
+        return {counts[table] for counts in self.counts.values()}
+
+
+def change(lake, stop, snapshots, failures):
+    """Records, dedups, retracts, seals, expires and collects until told to stop."""
+    try:
+        seed = 0
+        while not stop.is_set():
+            seed += 1
+            toy = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..9"]
+            steplake(*toy, "--episodes", "6", "--seed", str(seed), lake=lake)
+            steplake("dedup", lake=lake)
+            if seed % 3 == 0:
+                steplake("retract", "--run", str(seed), "--reason", "a test", lake=lake)
+                steplake("dedup", lake=lake)
+            snapshots.follow()
+            if seed % 4 == 0:
+                steplake("expire", "--keep", "12", lake=lake)
+                steplake("gc", lake=lake)
+    except Exception as error:
+        failures.append(error)
+
+
+class Outside(unittest.TestCase):
+    def readers(self, lake):
+        extension = next(Path(duckdb_extension_delta.__file__).parent.rglob("*.duckdb_extension"))
+        database = duckdb.connect(config={"allow_unsigned_extensions": "true"})
+        database.execute(f"LOAD '{extension}'")
+        count = lambda source: database.execute(f"SELECT count(*) FROM (SELECT * FROM {source})").fetchone()[0]
+        return {
+            "deltalake": lambda table: deltalake.DeltaTable(lake / "data" / table).to_pyarrow_table().num_rows,
+            "polars scan_delta": lambda table: polars.scan_delta(str(lake / "data" / table)).collect().height,
+            "duckdb delta_scan": lambda table: count(f"delta_scan('{lake}/data/{table}')"),
+            "duckdb glob": lambda table: count(f"'{lake}/current/{table}/*.parquet'"),
+            "polars glob": lambda table: polars.scan_parquet(f"{lake}/current/{table}/*.parquet").collect().height,
+            "pyarrow glob": lambda table: pyarrow.dataset.dataset(lake / "current" / table).to_table().num_rows,
+        }
+
+    def test_every_read_gives_one_snapshot(self):
+        folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")
+        self.addCleanup(folder.cleanup)
+        lake = Path(folder.name) / "lake"
+        steplake("generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..9", "--episodes", "6", lake=lake)
+        steplake("dedup", lake=lake)
+        snapshots, failures, stop = Snapshots(lake), [], threading.Event()
+        writer = threading.Thread(target=change, args=(lake, stop, snapshots, failures))
+        writer.start()
+        readers, seen, errors = self.readers(lake), [], Counter()
+        try:
+            while len(seen) < READS and not failures:
+                for name, read in readers.items():
+                    table = TABLES[len(seen) % len(TABLES)]
+                    try:
+                        seen.append((name, table, read(table)))
+                    except Exception as error:
+                        # Files of a glob may have been replaced since they were listed.
+                        if "glob" not in name:
+                            raise
+                        errors[f"{name}: {type(error).__name__}"] += 1
+        finally:
+            stop.set()
+            writer.join()
+        self.assertEqual(failures, [])
+        snapshots.follow()
+        for name, table, rows in seen:
+            self.assertIn(rows, snapshots.of(table), f"{name} of {table}")
+        print(f"{len(seen)} reads over {len(snapshots.counts)} snapshots; refused: {dict(errors)}")
+        self.assertGreater(len(snapshots.counts), 10)
+
+
+if __name__ == "__main__":
+    unittest.main()
