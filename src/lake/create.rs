@@ -50,7 +50,7 @@ impl Lake {
         let path = path.as_ref();
         demand_empty(path)?;
         disk.create_dir(path)?;
-        let lock = Lock::take(path, Right::Write)?;
+        let lock = Lock::take(&disk, path, Right::Write)?;
         demand_empty(path)?;
         // One that was cut short may have been meant for another identity.
         clear_unfinished(&disk, path)?;

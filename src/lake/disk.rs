@@ -61,6 +61,8 @@ type Faults = dyn Fn(Operation<'_>) -> Verdict + Send + Sync;
 #[derive(Clone, Default)]
 pub struct Disk {
     faults: Option<Arc<Faults>>,
+    /// The type of its file system, if a test says so.
+    file_system: Option<i64>,
 }
 
 impl fmt::Debug for Disk {
@@ -72,7 +74,21 @@ impl fmt::Debug for Disk {
 impl Disk {
     /// A disk that asks `faults` before every operation.
     pub fn with_faults(faults: impl Fn(Operation<'_>) -> Verdict + Send + Sync + 'static) -> Self {
-        Self { faults: Some(Arc::new(faults)) }
+        Self { faults: Some(Arc::new(faults)), file_system: None }
+    }
+
+    /// The same disk with a file system of this type: a number of `statfs(2)`.
+    #[must_use]
+    pub fn with_file_system(self, number: i64) -> Self {
+        Self { file_system: Some(number), ..self }
+    }
+
+    /// The type of the file system that a folder lies on: a number of `statfs(2)`.
+    pub(crate) fn file_system(&self, folder: &Path) -> io::Result<i64> {
+        match self.file_system {
+            Some(number) => Ok(number),
+            None => Ok(nix::sys::statfs::statfs(folder)?.filesystem_type().0),
+        }
     }
 
     pub(crate) fn ask(&self, operation: Operation<'_>) -> io::Result<Option<usize>> {

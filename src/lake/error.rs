@@ -95,6 +95,19 @@ pub enum LakeError {
         /// The process that holds the lock, where it could be read.
         pid: Option<u32>,
     },
+    /// Several machines share the file system, where neither locks nor the hot log work.
+    #[error(
+        "{} lies on {kind}, a file system that several machines share: nothing is written or deleted there, \
+         because two machines could do so at once; keep the lake on a disk of this machine, and publish it, \
+         or copy it there once nobody works on it",
+        .path.display()
+    )]
+    SharedFileSystem {
+        /// The lake.
+        path: PathBuf,
+        /// The type of the file system.
+        kind: &'static str,
+    },
     /// Somebody else maintains the lake.
     #[error(
         "another process{} is maintaining the lake at {} (dedup, expire, gc, retract or repair): \

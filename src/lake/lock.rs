@@ -11,7 +11,9 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::disk::Disk;
 use super::error::LakeError;
+use super::file_system::demand_own;
 
 /// The names of the files in the lake.
 pub(crate) const FILE_NAMES: [&str; 4] =
@@ -53,8 +55,10 @@ impl Right {
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Takes a right, or says at once who has it.
-    pub(crate) fn take(lake: &Path, right: Right) -> Result<Self, LakeError> {
+    /// Takes a right, or says at once who has it. On a file system that several machines share,
+    /// nobody can have one.
+    pub(crate) fn take(disk: &Disk, lake: &Path, right: Right) -> Result<Self, LakeError> {
+        demand_own(disk, lake)?;
         let path = right.path(lake);
         let mut file = open_for_writing(lake, &path)?;
         match file.try_lock() {

@@ -51,6 +51,7 @@ pub(crate) mod disk;
 pub(crate) mod edit;
 pub(crate) mod encode;
 mod error;
+mod file_system;
 pub(crate) mod frame;
 mod guarded;
 mod handle;

@@ -89,7 +89,7 @@ impl Fetching {
         let demand = || if unfinished.exists() { Ok(()) } else { demand_empty(path) };
         demand()?;
         disk.create_dir(path)?;
-        let lock = Lock::take(path, Right::Write)?;
+        let lock = Lock::take(&disk, path, Right::Write)?;
         demand()?;
         let lake = Lake::new(path, inventory.identity.clone(), disk);
         lake.disk.write_file(&unfinished, WHAT_IT_SAYS.as_bytes())?;

@@ -76,7 +76,7 @@ impl Lake {
 
 impl Maintenance {
     pub(super) fn open(lake: &Lake) -> Result<Self, LakeError> {
-        let lock = Lock::take(&lake.path, Right::Maintain)?;
+        let lock = Lock::take(&lake.disk, &lake.path, Right::Maintain)?;
         let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
         let maintenance = Self { lake: lake.clone(), catalog, _lock: lock };
         let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
@@ -176,7 +176,7 @@ impl Maintenance {
     pub fn collect(&mut self) -> Result<Collected, LakeError> {
         let lake = &self.lake;
         let _alone = ReadersLock::alone(&lake.path)?;
-        let writer = match Lock::take(&lake.path, Right::Write) {
+        let writer = match Lock::take(&lake.disk, &lake.path, Right::Write) {
             Ok(lock) => Some(lock),
             Err(LakeError::Busy { .. }) => None,
             Err(error) => return Err(error),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use steplake::lake::{
-    BenchmarkRow, Known, KnownBenchmark, Lake, LakeError, Rows, SealReport, Table, Writer,
+    BenchmarkRow, Disk, Known, KnownBenchmark, Lake, LakeError, Rows, SealReport, Table, Writer,
 };
 use steplake::model::{EpisodeId, EpisodeOutcome, FailureKind, RunId};
 use steplake::upkeep::VerifyReport;
@@ -424,4 +424,28 @@ fn an_episode_that_failed_before_its_first_step_is_a_row_alone() {
         writer.seal().unwrap();
     }
     assert_eq!(writer.hot_bytes(), 0);
+}
+
+#[test]
+fn a_lake_on_a_file_system_of_several_machines_is_read_and_not_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (lake, mut writer) = new_lake(&folder);
+    writer.append(&small(&mut Author::default())).unwrap();
+    writer.seal().unwrap();
+    drop(writer);
+    let nfs = || Disk::default().with_file_system(0x6969);
+    let there = Lake::open_on(nfs(), lake.path()).unwrap();
+    assert_eq!(read(&there), read(&lake));
+    for error in [error_of(there.writer()), error_of(there.maintenance()), error_of(there.repair())]
+    {
+        assert!(
+            error.contains("lies on NFS, a file system that several machines share"),
+            "{error}"
+        );
+    }
+    let new = folder.path().join("new");
+    let error = error_of(Lake::create_on(nfs(), &new, lake.identity()));
+    assert!(error.contains("lies on NFS") && Lake::open(&new).is_err(), "{error}");
+    let local = Disk::default().with_file_system(0xef53);
+    drop(Lake::open_on(local, lake.path()).unwrap().writer().unwrap());
 }

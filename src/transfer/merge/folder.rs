@@ -33,7 +33,7 @@ impl Folder {
         };
         demand()?;
         disk.create_dir(path)?;
-        let lock = Lock::take(path, Right::Write)?;
+        let lock = Lock::take(&disk, path, Right::Write)?;
         demand()?;
         let folder = Self { lake: Lake::new(path, identity.clone(), disk), lock, fresh };
         folder.clear()?;
