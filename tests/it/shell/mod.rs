@@ -135,7 +135,7 @@ fn the_shell_tells_what_there_is() {
     shell.enter("\\l");
     shell.expect("tells more about one");
     shell.enter("\\query mean_reward reward=Nonsense");
-    shell.expect("does not record the reward space `Nonsense`");
+    shell.expect("this lake has no reward space `Nonsense`");
     shell.enter("\\x");
     shell.expect("one line for each value is on");
     shell.enter("SELECT 1 AS first, 2 AS second;");
