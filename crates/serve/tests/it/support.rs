@@ -194,7 +194,9 @@ pub(crate) async fn fetch(
     let stream = client.do_get(ticket).await?;
     let batches: Vec<RecordBatch> = stream.try_collect().await?;
     for batch in &batches {
-        assert_eq!(batch.schema(), announced, "the columns are not those that were announced");
+        // How much derived tables lack is told anew with the rows.
+        let (came, announced) = (batch.schema(), &announced);
+        assert_eq!(came.fields(), announced.fields(), "other columns than were announced");
     }
     Ok(batches)
 }
