@@ -33,18 +33,17 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// The path on an executor of a file of the lake, by where it lies at this moment.
+    /// The path on an executor of a file of the lake.
     fn place(&self, segment: &Segment) -> PathBuf {
-        let place = segment.place();
-        let inner = place.strip_prefix(&self.here).map(|inner| self.there.join(inner));
-        inner.unwrap_or(place)
+        let inner = segment.path.strip_prefix(&self.here).map(|inner| self.there.join(inner));
+        inner.unwrap_or_else(|_outside| segment.path.clone())
     }
 }
 
 /// A file of a table.
 #[derive(Debug, Clone)]
 enum File {
-    /// Of the lake that this process has at hand: it may move until it is read.
+    /// Of the lake that this process has at hand.
     Own(Segment, Mount),
     /// As another process said.
     Told { path: String, bytes: u64, rows: u64 },
@@ -70,7 +69,7 @@ impl File {
     fn scanned(&self) -> Result<(PathBuf, u64, u64)> {
         match self {
             Self::Own(segment, _) => {
-                Ok((segment.place().canonicalize()?, segment.bytes, segment.rows))
+                Ok((segment.path.clone().canonicalize()?, segment.bytes, segment.rows))
             }
             Self::Told { path, bytes, rows } => Ok((path.into(), *bytes, *rows)),
         }
