@@ -4,7 +4,7 @@ use crate::model::{Baselines, Benchmark, BenchmarkUri};
 
 /// Why a program is not available, in one line for the user: what it is, why, and what to do. The
 /// implementor of [`Programs`] knows the type, and can downcast the content of a
-/// [`GenerateError::Program`].
+/// [`GenerateError::Program`](super::GenerateError::Program).
 pub type ProgramError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A source of programs.

@@ -41,7 +41,7 @@ pub(super) fn runs_digest(runs: &[RunRow]) -> String {
 }
 
 impl Lake {
-    /// What the lake was fetched from, in the words of [`Fetching::complete`]; none where it was
+    /// What the lake was fetched from, in the words of [`Fetching::complete`](super::Fetching::complete); none where it was
     /// not.
     ///
     /// # Errors
