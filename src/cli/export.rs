@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::args::{Cli, SnapshotArgs};
+use super::args::{Cli, RoomArgs, SnapshotArgs};
 use super::counted;
 use super::failure::Failed;
 use super::rows;
@@ -50,7 +50,7 @@ pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
     let snapshot = super::snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
     let runtime = super::threads()?;
     runtime.block_on(async {
-        let engine = rows::engine(snapshot).await?;
+        let engine = rows::engine(snapshot, RoomArgs::default()).await?;
         let pattern = args.benchmark.as_str();
         let WrittenGraph { nodes, edges } = if let Some(path) = &args.output {
             let mut file = WholeFile::create(path)?;

@@ -138,6 +138,7 @@ impl From<QueryError> for Failed {
         let code = match error {
             QueryError::Store(_) | QueryError::NotRebuilt(_) => Code::Lake,
             QueryError::Memory(_)
+            | QueryError::Spill(_)
             | QueryError::TooLarge(_)
             | QueryError::Failed(_)
             | QueryError::Write(_) => Code::Failed,

@@ -2,7 +2,7 @@
 
 use indicatif::HumanBytes;
 
-use super::args::{Cli, ExpireArgs, SnapshotArgs, SnapshotsArgs};
+use super::args::{Cli, ExpireArgs, RoomArgs, SnapshotArgs, SnapshotsArgs};
 use super::failure::Failed;
 use super::{counted, here, print, rows};
 use crate::lake::{Lake, Removed, SnapshotId};
@@ -10,7 +10,8 @@ use crate::upkeep::Keep;
 
 pub(super) fn snapshots(cli: &Cli, args: &SnapshotsArgs) -> Result<(), Failed> {
     let newest = SnapshotArgs { snapshot: None };
-    rows::answer(&here(cli), &args.output, newest, async |engine| {
+    let open = rows::opening(RoomArgs::default());
+    rows::answer(&here(cli, &open), &args.output, newest, async |engine| {
         engine.sql("SELECT * FROM snapshots ORDER BY snapshot_id").await
     })
 }

@@ -40,7 +40,7 @@ use self::args::{Cli, Command, EnvCommand};
 pub use self::args::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
 use self::companions::Companion;
 use self::failure::Failed;
-use self::rows::Asking;
+use self::rows::{Asking, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
 
 /// Runs the command line of this process.
@@ -67,11 +67,11 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Info(args) => lake::info(cli, args),
         Command::Sql(command) => {
             elsewhere::sql(cli, command)?;
-            rows::sql(&here(cli), &command.asked)
+            rows::sql(&here(cli, &rows::opening(command.room)), &command.asked)
         }
         Command::Query(command) => {
             elsewhere::query(cli, command)?;
-            rows::query(&here(cli), &command.asked)
+            rows::query(&here(cli, &rows::opening(command.room)), &command.asked)
         }
         Command::Export(args) => export::run(cli, args),
         Command::Replay(args) => live::replay(args),
@@ -96,12 +96,8 @@ fn run(cli: &Cli) -> Result<(), Failed> {
 }
 
 /// Sets up answers to questions in this process.
-fn here(cli: &Cli) -> Asking<'_> {
-    Asking {
-        lake: &cli.lake,
-        is_quiet: cli.quiet,
-        open: &|snapshot| Box::pin(rows::engine(snapshot)),
-    }
+fn here<'a>(cli: &'a Cli, open: &'a OpenEngine) -> Asking<'a> {
+    Asking { lake: &cli.lake, is_quiet: cli.quiet, open }
 }
 
 /// Runs `work` on a thread with enough stack to plan statements: the stack of the first thread

@@ -3,18 +3,19 @@
 use std::fmt;
 use std::fmt::Write as _;
 use std::io::BufWriter;
+use std::num::NonZeroUsize;
 use std::path::Path;
 
 use futures::future::BoxFuture;
 
-use super::args::{OutputArgs, QueryArgs, RowFormat, SnapshotArgs, SqlArgs};
+use super::args::{OutputArgs, QueryArgs, RoomArgs, RowFormat, SnapshotArgs, SqlArgs};
 use super::failure::Failed;
 use super::watch::{Watch, Watched};
 use super::whole_file::WholeFile;
 use super::{ir, print, shell};
 use crate::lake::{Lake, Snapshot};
 use crate::query::{
-    Answer, Engine, EngineOptions, Format, Query, QueryError, TableLimits, Topic, write,
+    Answer, Engine, EngineOptions, Format, Query, QueryError, SpillSpace, TableLimits, Topic, write,
 };
 
 /// An engine that is being opened.
@@ -137,12 +138,21 @@ pub(super) fn answer(
     })
 }
 
+/// Opens engines in this process, which may use so much.
+pub(super) fn opening(room: RoomArgs) -> impl Fn(Snapshot) -> Opening + Send + Sync {
+    move |snapshot| Box::pin(engine(snapshot, room))
+}
+
 /// Opens an engine over a snapshot, which shows and rebuilds states of the lake's environment.
-pub(super) async fn engine(snapshot: Snapshot) -> Result<Engine, QueryError> {
+pub(super) async fn engine(snapshot: Snapshot, room: RoomArgs) -> Result<Engine, QueryError> {
     let environment = &snapshot.identity().environment;
     let renderer = ir::renderer(environment);
     let rebuilder = Some(ir::rebuilder(environment));
-    let options = EngineOptions { rebuilder, ..EngineOptions::default() };
+    let spill = room.spill.map(|bytes| SpillSpace::of(bytes.0)).unwrap_or_default();
+    let memory = room.memory.and_then(|bytes| usize::try_from(bytes.0).ok());
+    let memory_bytes_max =
+        memory.map(|bytes| NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MIN));
+    let options = EngineOptions { memory_bytes_max, spill, rebuilder, ..EngineOptions::default() };
     Engine::new(snapshot, renderer, &options).await
 }
 

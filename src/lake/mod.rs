@@ -21,9 +21,8 @@
 //!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames
 //!   that they hold. Before it, the rows are in the log; after it, in the segments; at no moment in
 //!   both or in neither.
-//! - Every change of what is sealed is a version edit, applied by one function . A
-//!   segment that is replaced is *retired*: the snapshots before still have it, and its file stays
-//!   where it is.
+//! - Every change of what is sealed is a version edit, applied by one function. A segment that is
+//!   replaced is *retired*: the snapshots before still have it, and its file stays where it is.
 //! - A crash leaves at most files that no snapshot has. Only
 //!   [`Maintenance::collect`](crate::upkeep::Maintenance::collect) deletes files of segments.
 //!

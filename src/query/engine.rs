@@ -22,11 +22,13 @@ use super::answer::Answer;
 use super::backend::Backend;
 use super::counted::{Counted, CountedTable};
 use super::explain::{Known, explain};
-use super::graph::GraphSource;
+use super::functions::FunctionMemory;
+use super::graph::{GraphSource, Graphs};
 use super::layered::LayeredLakeTable;
 use super::literals::{StateComparisons, StateLists};
 use super::named::Query;
 use super::progress::QueryProgress;
+use super::spill::SpillSpace;
 use super::tables::LakeTable;
 use super::views::views;
 use super::yielding::YieldInJoins;
@@ -62,13 +64,14 @@ const IR_BATCH_ROWS: usize = 64;
 /// What an engine may use.
 #[derive(Debug, Clone, Default)]
 pub struct EngineOptions {
-    /// Bytes of memory for sorts, joins and groups together; past it they spill to the temporary
-    /// folder where they can, and fail where they cannot. `None`: as much as there is.
+    /// Bytes of memory for sorts, joins and groups together; past it they spill to temporary files
+    /// where they can, and fail where they cannot. `None`: as much as there is.
     pub memory_bytes_max: Option<NonZeroUsize>,
-    /// The memory for what is kept of the transition graph from one question to the next: its
-    /// states and transitions, the rewards and observations that were asked for. A question for
-    /// which there is no room fails. Engines may share it. `None`: as much as there is.
-    pub graph_memory: Option<Arc<dyn MemoryPool>>,
+    /// The disk space for what spills. Engines may share it; clones do.
+    pub spill: SpillSpace,
+    /// What is kept of transition graphs from one question to the next, and the memory for it.
+    /// Engines may share it; clones do.
+    pub graphs: Graphs,
     /// Parts that a query is worked on in at once. `None`: as many as there are cores.
     pub threads: Option<NonZeroUsize>,
     /// Where the IR of states comes from that the lake does not store. `None`: such states have
@@ -369,9 +372,12 @@ pub(super) fn pool(bytes: NonZeroUsize) -> Arc<dyn MemoryPool> {
     Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown))
 }
 
-/// What a sort holds back for its last merge must leave room for the sort itself.
-pub(super) fn leave_room(config: &mut SessionConfig, bytes: NonZeroUsize) {
-    let reserved = &mut config.options_mut().execution.sort_spill_reservation_bytes;
+/// Fits the settings of a session to its memory: functions find it there, and what a sort holds
+/// back for its last merge must leave room for the sort itself.
+pub(super) fn give(config: &mut SessionConfig, pool: &Arc<dyn MemoryPool>, bytes: NonZeroUsize) {
+    let options = config.options_mut();
+    options.extensions.insert(FunctionMemory(Arc::clone(pool)));
+    let reserved = &mut options.execution.sort_spill_reservation_bytes;
     *reserved = (*reserved).min(bytes.get() / 8);
 }
 
@@ -399,9 +405,11 @@ fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext
     settings.optimizer.enable_join_dynamic_filter_pushdown = false;
 
     let mut runtime = RuntimeEnvBuilder::new();
+    runtime.disk_manager = Some(Arc::clone(options.spill.files()));
     if let Some(bytes) = options.memory_bytes_max {
-        runtime = runtime.with_memory_pool(pool(bytes));
-        leave_room(&mut config, bytes);
+        let pool = pool(bytes);
+        give(&mut config, &pool, bytes);
+        runtime = runtime.with_memory_pool(pool);
     }
     let mut analyzer = Analyzer::new().rules;
     analyzer.insert(0, Arc::new(StateLists));

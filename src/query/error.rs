@@ -80,6 +80,12 @@ pub enum QueryError {
     /// The answer did not fit into the memory that was allowed.
     #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]
     Memory(String),
+    /// The temporary files of queries took the space that they may have, or all that there is.
+    #[error(
+        "the query needs more disk space for temporary files than there is: {0}; give queries more of it \
+         (--spill), give this one more memory, or ask for less"
+    )]
+    Spill(String),
     /// A value would be far larger than what it is made of.
     #[error("{0}")]
     TooLarge(String),

@@ -1,5 +1,6 @@
 //! Says in one line what DataFusion's errors mean for the text of a query and for the lake.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
@@ -11,6 +12,9 @@ use super::error::{Position, QueryError, one_line};
 use super::near::near;
 use super::{graph, signatures};
 use crate::lake::{Identity, LakeError, Segment};
+
+/// The setting that DataFusion names when temporary files have taken their space.
+const SPILL_SETTING: &str = "datafusion.runtime.max_temp_directory_size";
 
 /// What an error may be about.
 #[derive(Debug, Default)]
@@ -76,6 +80,13 @@ fn external(error: Box<dyn std::error::Error + Send + Sync>, known: &Known) -> Q
 /// An error while the query ran. Parquet's errors name no file, so the files are looked at.
 fn other(error: &DataFusionError, known: &Known) -> QueryError {
     let root = error.find_root();
+    if let Some(what) = no_spill_space(root) {
+        return QueryError::Spill(what);
+    }
+    // One error that several partitions share arrives here.
+    if let DataFusionError::ResourcesExhausted(message) = root {
+        return QueryError::Memory(one_line(message));
+    }
     let of_reading = matches!(
         root,
         DataFusionError::ArrowError(..)
@@ -96,6 +107,29 @@ fn other(error: &DataFusionError, known: &Known) -> QueryError {
         },
         (root, None) => QueryError::Failed(one_line(&root.strip_backtrace())),
     }
+}
+
+/// Why a temporary file cannot be written, where that is the error. Queries write no other files
+/// than these.
+fn no_spill_space(error: &DataFusionError) -> Option<String> {
+    let of_disk = match error {
+        DataFusionError::IoError(error) => Some(error),
+        DataFusionError::ArrowError(error, _) => match error.as_ref() {
+            ArrowError::IoError(_, error) => Some(error),
+            _ => None,
+        },
+        _ => None,
+    };
+    if of_disk.is_some_and(|error| error.kind() == ErrorKind::StorageFull) {
+        let folder = std::env::temp_dir();
+        return Some(format!("the disk of {} is full", folder.display()));
+    }
+    let message = error.to_string();
+    message.contains(SPILL_SETTING).then(|| {
+        let (_, rest) = message.split_once("limit of ").unwrap_or_default();
+        let limit = rest.split(". ").next().unwrap_or_default();
+        format!("queries may use {limit} of it together")
+    })
 }
 
 /// The place that a diagnostic of the SQL planner points to.

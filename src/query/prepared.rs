@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use super::QueryError;
 use super::answer::Answer;
 use super::counted::Uncounted;
-use super::engine::{Engine, leave_room, pool};
+use super::engine::{Engine, give, pool};
 use super::explain::explain;
 use super::literals::{STATE_TYPE, state_scalar};
 use crate::model::StateId;
@@ -109,9 +109,10 @@ impl Engine {
 
 /// The same session with memory of its own; files and caches stay shared.
 fn with_memory(mut state: SessionState, bytes: NonZeroUsize) -> SessionState {
-    leave_room(state.config_mut(), bytes);
+    let pool = pool(bytes);
+    give(state.config_mut(), &pool, bytes);
     let shared = state.runtime_env().as_ref().clone();
-    let runtime = RuntimeEnv { memory_pool: pool(bytes), ..shared };
+    let runtime = RuntimeEnv { memory_pool: pool, ..shared };
     SessionStateBuilder::new_from_existing(state).with_runtime_env(Arc::new(runtime)).build()
 }
 

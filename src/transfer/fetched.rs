@@ -41,8 +41,8 @@ pub(super) fn runs_digest(runs: &[RunRow]) -> String {
 }
 
 impl Lake {
-    /// What the lake was fetched from, in the words of [`Fetching::complete`](super::Fetching::complete); none where it was
-    /// not.
+    /// What the lake was fetched from, in the words of
+    /// [`Fetching::complete`](super::Fetching::complete); none where it was not.
     ///
     /// # Errors
     ///

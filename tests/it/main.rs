@@ -26,6 +26,7 @@ mod merge;
 mod outside;
 mod power;
 mod query;
+mod query_readers;
 mod recompute;
 mod record;
 mod restore;

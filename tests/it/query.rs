@@ -12,7 +12,7 @@ use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
 use steplake::lake::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
 use steplake::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, StateId};
-use steplake::query::{Engine, EngineOptions, Format, QueryError, TableLimits, write};
+use steplake::query::{Engine, EngineOptions, Format, QueryError, SpillSpace, TableLimits, write};
 
 use crate::small_lake::{self, Kept, state};
 use crate::sql::{engine, renderer};
@@ -294,6 +294,70 @@ async fn little_memory_means_spilling_or_a_clear_error() {
     let error = batches(&engine, &gathered).await.unwrap_err();
     assert!(matches!(error, QueryError::Memory(_)), "{error:?}");
     assert!(!error.to_string().contains('\n'));
+}
+
+/// Sorts more than fits into a little memory.
+fn sort(rows: usize) -> String {
+    let numbers = |count| format!("(SELECT unnest(range(0, {count})) AS n)");
+    let (many, few) = (numbers(1000), numbers(rows / 1000));
+    format!(
+        "SELECT n, x FROM (SELECT a.n * 1000 + b.n AS n, repeat('x', 500) AS x \
+         FROM {few} AS a CROSS JOIN {many} AS b) ORDER BY n % 1000, n"
+    )
+}
+
+#[tokio::test]
+async fn what_spills_has_a_limit_that_queries_share() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
+    let asking = async |spill: &SpillSpace| {
+        let options = EngineOptions {
+            memory_bytes_max: NonZeroUsize::new(32 << 20),
+            threads: NonZeroUsize::new(1),
+            spill: spill.clone(),
+            ..EngineOptions::default()
+        };
+        Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap()
+    };
+    let small = asking(&SpillSpace::of(1 << 20)).await;
+    let error = batches(&small, &sort(100_000)).await.map(drop).unwrap_err();
+    assert!(matches!(error, QueryError::Spill(_)), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("may use 1024.0 KB of it together"), "{said}");
+    assert!(said.contains("--spill") && !said.contains('\n'), "{said}");
+    // Without much to sort, the space is not needed.
+    assert!(batches(&small, &sort(1000)).await.is_ok());
+
+    // Enough for one of them at a time. Its files stay as long as its rows are not read.
+    let space = SpillSpace::of(120 << 20);
+    let (one, other) = (asking(&space).await, asking(&space).await);
+    let mut slow = one.sql(&sort(100_000)).await.unwrap();
+    slow.try_next().await.unwrap().unwrap();
+    let error = batches(&other, &sort(100_000)).await.map(drop).unwrap_err();
+    assert!(matches!(error, QueryError::Spill(_)), "{error:?}");
+    drop(slow);
+    let sorted = batches(&other, &sort(100_000)).await.unwrap();
+    assert_eq!(sorted.iter().map(RecordBatch::num_rows).sum::<usize>(), 100_000);
+}
+
+#[tokio::test]
+async fn a_list_takes_memory_by_its_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
+    let options =
+        EngineOptions { memory_bytes_max: NonZeroUsize::new(1 << 20), ..EngineOptions::default() };
+    let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
+    let far = "SELECT action_list(CAST(step_index + 60000000 AS INT), action) FROM steps \
+               GROUP BY episode_id";
+    let error = batches(&engine, far).await.unwrap_err().to_string();
+    assert!(error.contains("step 1 is missing"), "{error}");
+    // Functions ask for the memory of their values, too.
+    let wide = "SELECT commandline(array_repeat(1, 100000))";
+    let error = batches(&engine, wide).await.unwrap_err();
+    assert!(matches!(error, QueryError::Memory(_)), "{error:?}");
+    assert!(error.to_string().contains("commandline()"), "{error}");
+    let some = "SELECT commandline(array_repeat(1, 1000))";
+    assert!(batches(&engine, some).await.is_ok());
 }
 
 #[tokio::test]

@@ -82,6 +82,11 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "4GiB", value_name = "BYTES")]
     pub(crate) graph_memory: Limit<Bytes>,
 
+    /// The disk space for temporary files of all queries together, in $TMPDIR or /tmp: 64GiB, for
+    /// example. By default a quarter of what is free there, at most 64GiB.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) spill: Option<Bytes>,
+
     /// The maximum number of rows of an answer, or `none`. A larger answer fails; it is not cut.
     #[arg(long, default_value = "none", value_name = "N")]
     pub(crate) query_rows: Limit<NonZeroU64>,

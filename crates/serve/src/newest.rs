@@ -8,11 +8,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::memory_pool::GreedyMemoryPool;
 use steplake::cli::ir;
 use steplake::cli::messages::line;
 use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
-use steplake::query::{Engine, EngineOptions, IrRebuilder, IrRenderer, QueryError};
+use steplake::query::{
+    Engine, EngineOptions, Graphs, IrRebuilder, IrRenderer, QueryError, SpillSpace,
+};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
@@ -75,8 +77,7 @@ pub(crate) struct Newest {
 
 impl Newest {
     /// Opens the lake, which must exist, and the snapshot if the server is fixed to one. The
-    /// transition graphs of all engines share `graph_memory` bytes. The catalog is read on the
-    /// blocking threads of `beside`.
+    /// catalog is read on the blocking threads of `beside`.
     ///
     /// # Errors
     ///
@@ -84,10 +85,10 @@ impl Newest {
     pub(crate) async fn open(
         lake: Lake,
         snapshot: Option<i64>,
-        graph_memory: Option<NonZeroUsize>,
+        resources: Resources,
         beside: Handle,
     ) -> Result<Self, QueryError> {
-        let opening = Opening::new(&lake, graph_memory);
+        let opening = Opening::new(&lake, resources);
         let pinned = match snapshot {
             Some(number) => {
                 let snapshot = lake.snapshot_at(SnapshotId(number))?;
@@ -154,8 +155,10 @@ impl Newest {
         let (lake, read_at) = (self.lake.clone(), Instant::now());
         let snapshot = self.beside.spawn_blocking(move || lake.snapshot()).await;
         let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
-        let served = match current.take() {
-            Some(current) if current.served.is(&snapshot) => current.served,
+        // It lives until there is a new one, which takes over its graph.
+        let before = current.take();
+        let served = match &before {
+            Some(before) if before.served.is(&snapshot) => Arc::clone(&before.served),
             _ => Arc::new(self.opening.serve(snapshot).await?),
         };
         *current = Some(Current { served: Arc::clone(&served), stamp, settled, read_at });
@@ -182,30 +185,42 @@ impl Newest {
     }
 }
 
+/// What all engines share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Resources {
+    /// Bytes of memory for transition graphs. `None`: as much as there is.
+    pub(crate) graph_memory: Option<NonZeroUsize>,
+    /// Bytes of temporary files. `None`: as many as [`SpillSpace::default`] says.
+    pub(crate) spill_bytes: Option<NonZeroUsize>,
+}
+
 /// The parts of an engine.
 struct Opening {
     renderer: IrRenderer,
     rebuilder: Arc<dyn IrRebuilder>,
-    graph_memory: Option<Arc<dyn MemoryPool>>,
+    graphs: Graphs,
+    spill: SpillSpace,
 }
 
 impl Opening {
-    fn new(lake: &Lake, graph_memory: Option<NonZeroUsize>) -> Self {
+    fn new(lake: &Lake, resources: Resources) -> Self {
         let environment = &lake.identity().environment;
         let rebuilder = ir::rebuilder(environment);
-        let pool = |bytes: NonZeroUsize| -> Arc<dyn MemoryPool> {
-            Arc::new(GreedyMemoryPool::new(bytes.get()))
-        };
+        let within =
+            |bytes: NonZeroUsize| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.get())));
         let renderer = ir::renderer(environment);
-        Self { renderer, rebuilder, graph_memory: graph_memory.map(pool) }
+        let graphs = resources.graph_memory.map(within).unwrap_or_default();
+        let bytes = |bytes: NonZeroUsize| SpillSpace::of(bytes.get() as u64);
+        let spill = resources.spill_bytes.map(bytes).unwrap_or_default();
+        Self { renderer, rebuilder, graphs, spill }
     }
 
     async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
         let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
         let runs = snapshot.runs().to_vec();
         let rebuilder = Some(Arc::clone(&self.rebuilder));
-        let graph_memory = self.graph_memory.clone();
-        let options = EngineOptions { rebuilder, graph_memory, ..EngineOptions::default() };
+        let (graphs, spill) = (self.graphs.clone(), self.spill.clone());
+        let options = EngineOptions { rebuilder, graphs, spill, ..EngineOptions::default() };
         let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &options).await?;
         tracing::info!(snapshot = id.0, has_hot_rows, "reading");
         Ok(Served { engine, snapshot: id, has_hot_rows, runs })

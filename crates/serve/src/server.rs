@@ -24,7 +24,7 @@ use crate::failure::{Code, Failed};
 use crate::flight::Flight;
 use crate::health;
 use crate::incoming::incoming;
-use crate::newest::Newest;
+use crate::newest::{Newest, Resources};
 use crate::queries::{Limits, Queries};
 use crate::service::Lakeside;
 use crate::tickets::Office;
@@ -33,7 +33,8 @@ use crate::token::{Guard, Token};
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
 
-/// Most threads of queries that wait for the disk or walk the graph.
+/// Most threads on which queries read files, merge layers or walk the graph. None of them is held
+/// while a client or another query is waited for.
 const READING_THREADS_MAX: usize = 256;
 
 /// Most concurrent requests on one connection; further ones wait. Some MB of each may be buffered
@@ -87,8 +88,11 @@ async fn serve(
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Listen for signals before the server announces itself, so that no signal of a reader is lost.
     let mut stopped = Stopped::new()?;
-    let graph_memory = arguments.graph_memory.0.map(|bytes| bytes.0);
-    let newest = Newest::open(lake, arguments.snapshot, graph_memory, Handle::current());
+    let resources = Resources {
+        graph_memory: arguments.graph_memory.0.map(|bytes| bytes.0),
+        spill_bytes: arguments.spill.map(|bytes| bytes.0),
+    };
+    let newest = Newest::open(lake, arguments.snapshot, resources, Handle::current());
     let newest = Arc::new(on(working, newest).await?);
     let idle = Arc::clone(&newest);
     working.spawn(async move { idle.let_go_when_idle().await });

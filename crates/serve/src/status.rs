@@ -16,7 +16,9 @@ pub(crate) fn of(error: &QueryError) -> Status {
         | QueryError::Parameter { .. }
         | QueryError::NotInLake { .. }
         | QueryError::SameName { .. } => Code::InvalidArgument,
-        QueryError::Memory(_) | QueryError::TooLarge(_) => Code::ResourceExhausted,
+        QueryError::Memory(_) | QueryError::Spill(_) | QueryError::TooLarge(_) => {
+            Code::ResourceExhausted
+        }
         QueryError::NotRebuilt(_) => Code::FailedPrecondition,
         QueryError::Store(error) => of_store(error),
         _ => Code::Internal,

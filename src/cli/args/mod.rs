@@ -11,7 +11,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 pub use self::questions::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
-pub(super) use self::questions::{QueryCommand, SqlCommand};
+pub(super) use self::questions::{QueryCommand, RoomArgs, SqlCommand};
 use crate::generate::{Policy, Shard};
 use crate::replay::TRAIL_STEPS_MAX;
 

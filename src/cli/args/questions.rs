@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
+use crate::cli::dedup::Bytes;
 use crate::cli::elsewhere::EngineArgs;
 
 /// The snapshot that a command reads.
@@ -47,6 +48,20 @@ pub struct OutputArgs {
     /// The file to write, instead of standard output.
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub output: Option<PathBuf>,
+}
+
+/// What questions may use in this process.
+#[derive(Debug, Clone, Copy, Default, Args)]
+pub(in crate::cli) struct RoomArgs {
+    /// The memory for sorts, joins and groups, e.g. 512M or 2G; what does not fit goes to temporary
+    /// files where it can. By default as much as there is.
+    #[arg(long, conflicts_with = "engine", value_name = "BYTES")]
+    pub(in crate::cli) memory: Option<Bytes>,
+
+    /// The disk space for these temporary files, in $TMPDIR or /tmp. By default a quarter of what
+    /// is free there, at most 64G.
+    #[arg(long, conflicts_with = "engine", value_name = "BYTES")]
+    pub(in crate::cli) spill: Option<Bytes>,
 }
 
 /// The end of the help of `sql`.
@@ -99,6 +114,9 @@ pub(in crate::cli) struct SqlCommand {
     pub(in crate::cli) asked: SqlArgs,
 
     #[command(flatten)]
+    pub(in crate::cli) room: RoomArgs,
+
+    #[command(flatten)]
     pub(in crate::cli) elsewhere: EngineArgs,
 }
 
@@ -131,6 +149,9 @@ pub struct QueryArgs {
 pub(in crate::cli) struct QueryCommand {
     #[command(flatten)]
     pub(in crate::cli) asked: QueryArgs,
+
+    #[command(flatten)]
+    pub(in crate::cli) room: RoomArgs,
 
     #[command(flatten)]
     pub(in crate::cli) elsewhere: EngineArgs,

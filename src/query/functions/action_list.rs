@@ -1,12 +1,14 @@
-use std::mem::size_of;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int16Array, Int16Builder, Int64Array, ListArray, ListBuilder,
+    Array, ArrayRef, AsArray, Int16Array, Int16Builder, Int32Array, Int64Array, ListArray,
+    ListBuilder,
 };
+use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int16Type, Int32Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
     Accumulator, AggregateUDFImpl, ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature,
@@ -14,9 +16,13 @@ use datafusion::logical_expr::{
 };
 
 use super::arguments::{action_lists, integers};
+use super::memory::{demand_fit, memory_of, reserve_built};
 
-/// The longest episode whose actions are gathered.
-const EPISODE_STEPS_MAX: usize = 1 << 26;
+/// The most rows that a group makes room for at once.
+const CHUNK_ROWS: usize = 4096;
+
+/// Bytes of a row in the state of a group, which is more than in the list.
+const STATE_ROW_BYTES: usize = size_of::<i32>() + size_of::<i16>();
 
 /// A list of actions as Arrow holds it.
 fn list_type() -> DataType {
@@ -28,7 +34,8 @@ fn item_field() -> Field {
 }
 
 /// `action_list(step_index, action)`: the actions of an episode, the one that led to step 1 first.
-/// The rows may come in any order: each says where it belongs.
+/// The rows may come in any order: each says where it belongs. A group that lacks a step, or has
+/// two actions for one, is no episode and is refused.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ActionList {
     signature: Signature,
@@ -59,75 +66,128 @@ impl AggregateUDFImpl for ActionList {
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<Arc<Field>>> {
-        Ok(vec![Arc::new(Field::new(args.name, list_type(), true))])
+        let steps = format!("{}[steps]", args.name);
+        Ok(vec![
+            Arc::new(Field::new_list(steps, Field::new_list_field(DataType::Int32, true), true)),
+            Arc::new(Field::new(args.name, list_type(), true)),
+        ])
     }
 }
 
 /// What stands where no action is known.
 const NONE: i16 = -1;
 
-/// The actions of one episode as far as they were seen; the `i`-th led to step `i + 1`.
+/// An action, and the step that it led to.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    step: i32,
+    action: i16,
+}
+
+/// The actions of one group in the order in which they came. The group-by operator asks for the
+/// memory of a group after it grew: so a group grows by its rows, whatever their steps, and by a
+/// bounded number of them at once.
 #[derive(Debug, Default)]
 struct Gathered {
-    actions: Vec<i16>,
+    full: Vec<Box<[Taken]>>,
+    last: Vec<Taken>,
 }
 
 impl Gathered {
-    fn put(&mut self, place: usize, action: i16) -> Result<()> {
-        if place >= EPISODE_STEPS_MAX {
-            return exec_err!("an episode of more than {EPISODE_STEPS_MAX} steps cannot be listed");
+    fn push(&mut self, step: Option<i32>, action: Option<i16>) {
+        // Step 0 is the state after reset: no action led to it.
+        let (Some(step @ 1..), Some(action)) = (step, action) else { return };
+        if self.last.len() == CHUNK_ROWS {
+            self.full.push(std::mem::take(&mut self.last).into_boxed_slice());
         }
-        if self.actions.len() <= place {
-            self.actions.resize(place + 1, NONE);
-        }
-        self.actions[place] = action;
-        Ok(())
+        self.last.push(Taken { step, action });
     }
 
-    fn list(&self) -> ScalarValue {
-        let actions = self.actions.iter().map(|&action| (action != NONE).then_some(action));
-        let mut list = ListBuilder::new(Int16Builder::new()).with_field(item_field());
-        list.append_value(actions);
-        ScalarValue::List(Arc::new(list.finish()))
+    fn rows(&self) -> usize {
+        self.full.len() * CHUNK_ROWS + self.last.len()
     }
+
+    fn taken(&self) -> impl Iterator<Item = Taken> + '_ {
+        self.full.iter().flatten().chain(&self.last).copied()
+    }
+
+    /// The actions by their steps.
+    fn in_order(&self) -> Result<Vec<i16>> {
+        let steps = self.taken().map(|taken| place(taken.step) + 1).max().unwrap_or_default();
+        // Each row is a step, so a list that would be longer has a gap.
+        let mut actions = vec![NONE; steps.min(self.rows())];
+        for Taken { step, action } in self.taken() {
+            let Some(known) = actions.get_mut(place(step)) else { continue };
+            if *known != NONE && *known != action {
+                return exec_err!(
+                    "action_list() lists one episode, and step {step} has the actions {known} and {action}: \
+                     group by episode_id"
+                );
+            }
+            *known = action;
+        }
+        let missing = actions.iter().position(|&action| action == NONE);
+        if let Some(missing) = missing.or_else(|| (steps > actions.len()).then_some(actions.len()))
+        {
+            return exec_err!(
+                "action_list() lists an episode from step 1 on, and step {} is missing: leave no steps out, and \
+                 take a part of the list with action_prefix()",
+                missing + 1
+            );
+        }
+        Ok(actions)
+    }
+}
+
+/// Where a step stands in the list.
+fn place(step: i32) -> usize {
+    usize::try_from(step - 1).expect("steps with an action are counted from 1")
+}
+
+/// One list of these items.
+fn one_list(items: ArrayRef, item: Field) -> ScalarValue {
+    let offsets = OffsetBuffer::from_lengths([items.len()]);
+    ScalarValue::List(Arc::new(ListArray::new(Arc::new(item), offsets, items, None)))
 }
 
 impl Accumulator for Gathered {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let steps = values[0].as_primitive::<Int32Type>();
         let actions = values[1].as_primitive::<Int16Type>();
-        for (step, action) in steps.iter().zip(actions) {
-            // Step 0 is the state after reset: no action led to it.
-            if let (Some(step), Some(action)) = (step, action)
-                && let Ok(place) = usize::try_from(step - 1)
-            {
-                self.put(place, action)?;
-            }
-        }
+        steps.iter().zip(actions).for_each(|(step, action)| self.push(step, action));
         Ok(())
     }
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        for list in states[0].as_list::<i32>().iter().flatten() {
-            for (place, action) in list.as_primitive::<Int16Type>().iter().enumerate() {
-                if let Some(action) = action {
-                    self.put(place, action)?;
-                }
+        let lists = states[0].as_list::<i32>().iter().zip(states[1].as_list::<i32>().iter());
+        for (steps, actions) in lists {
+            if let (Some(steps), Some(actions)) = (steps, actions) {
+                self.update_batch(&[steps, actions])?;
             }
         }
         Ok(())
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.list()])
+        let steps: Int32Array = self.taken().map(|taken| Some(taken.step)).collect();
+        let actions: Int16Array = self.taken().map(|taken| Some(taken.action)).collect();
+        Ok(vec![
+            one_list(Arc::new(steps), Field::new_list_field(DataType::Int32, true)),
+            one_list(Arc::new(actions), item_field()),
+        ])
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(self.list())
+        let actions = Int16Array::from(self.in_order()?);
+        Ok(one_list(Arc::new(actions), item_field()))
     }
 
+    /// With what becomes of it.
     fn size(&self) -> usize {
-        size_of::<Self>() + self.actions.capacity() * size_of::<i16>()
+        let rows = self.full.len() * CHUNK_ROWS + self.last.capacity();
+        size_of::<Self>()
+            + self.full.capacity() * size_of::<Box<[Taken]>>()
+            + rows * (size_of::<Taken>() + STATE_ROW_BYTES)
     }
 }
 
@@ -158,64 +218,121 @@ impl ScalarUDFImpl for ActionPrefix {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let columns = ColumnarValue::values_to_arrays(&args.args)?;
-        let lists = cast(&action_lists(&columns[0])?, &list_type())?;
+        let memory = memory_of(self.name(), &args.config_options);
+        let lists = match columns[0].data_type() {
+            kind if *kind == list_type() => Arc::clone(&columns[0]),
+            _ => cast(&action_lists(&columns[0], &memory)?, &list_type())?,
+        };
         let lengths = integers(&columns[1], "a number of actions")?;
-        Ok(ColumnarValue::Array(Arc::new(prefixes(lists.as_list(), &lengths))))
+        Ok(ColumnarValue::Array(Arc::new(prefixes(lists.as_list(), &lengths, &memory)?)))
     }
 }
 
 /// The beginning of each list.
-fn prefixes(lists: &ListArray, lengths: &Int64Array) -> ListArray {
+fn prefixes(
+    lists: &ListArray,
+    lengths: &Int64Array,
+    memory: &MemoryReservation,
+) -> Result<ListArray> {
     let actions: &Int16Array = lists.values().as_primitive();
-    let mut prefixes = ListBuilder::new(Int16Builder::new()).with_field(item_field());
-    for (row, length) in lengths.iter().enumerate() {
-        let Some(length) = length.filter(|_| lists.is_valid(row)) else {
-            prefixes.append_null();
-            continue;
-        };
-        let offsets = lists.value_offsets();
-        let place = |offset: i32| usize::try_from(offset).expect("offsets are not negative");
+    let offsets = lists.value_offsets();
+    let place = |offset: i32| usize::try_from(offset).expect("offsets are not negative");
+    let prefix = |(row, length): (usize, Option<i64>)| {
+        let length = length.filter(|_| lists.is_valid(row))?;
         let (start, end) = (place(offsets[row]), place(offsets[row + 1]));
-        let end = end.min(start.saturating_add(usize::try_from(length).unwrap_or(0)));
-        prefixes.values().append_array(&actions.slice(start, end - start));
-        prefixes.append(true);
+        Some(start..end.min(start.saturating_add(usize::try_from(length).unwrap_or(0))))
+    };
+    let all = || lengths.iter().enumerate().map(prefix);
+    let items = all().flatten().map(|range| range.len()).sum::<usize>();
+    demand_fit("action_prefix", items)?;
+    reserve_built::<i16>(memory, items)?;
+    let mut prefixes =
+        ListBuilder::new(Int16Builder::with_capacity(items)).with_field(item_field());
+    for range in all() {
+        match range {
+            Some(range) => {
+                prefixes.values().append_array(&actions.slice(range.start, range.len()));
+                prefixes.append(true);
+            }
+            None => prefixes.append_null(),
+        }
     }
-    prefixes.finish()
+    Ok(prefixes.finish())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::Int32Array;
+    use datafusion::common::config::ConfigOptions;
 
-    fn list(actions: &[Option<i16>]) -> ScalarValue {
-        let mut list = ListBuilder::new(Int16Builder::new()).with_field(item_field());
-        list.append_value(actions.iter().copied());
-        ScalarValue::List(Arc::new(list.finish()))
+    fn list(actions: &[i16]) -> ScalarValue {
+        one_list(Arc::new(Int16Array::from(actions.to_vec())), item_field())
+    }
+
+    fn rows(steps: Vec<i32>, actions: Vec<Option<i16>>) -> [ArrayRef; 2] {
+        [Arc::new(Int32Array::from(steps)), Arc::new(Int16Array::from(actions))]
+    }
+
+    fn gathered(steps: Vec<i32>, actions: Vec<Option<i16>>) -> Gathered {
+        let mut gathered = Gathered::default();
+        gathered.update_batch(&rows(steps, actions)).unwrap();
+        gathered
     }
 
     #[test]
     fn rows_in_any_order_and_in_parts_make_one_list() {
-        let mut left = Gathered::default();
-        let mut right = Gathered::default();
-        let rows = |steps: Vec<i32>, actions: Vec<Option<i16>>| -> [ArrayRef; 2] {
-            [Arc::new(Int32Array::from(steps)), Arc::new(Int16Array::from(actions))]
-        };
-        left.update_batch(&rows(vec![3, 0], vec![Some(30), None])).unwrap();
-        right.update_batch(&rows(vec![1, 2], vec![Some(10), Some(20)])).unwrap();
-        assert_eq!(left.evaluate().unwrap(), list(&[None, None, Some(30)]));
-        let state = right.state().unwrap()[0].to_array().unwrap();
-        left.merge_batch(&[state]).unwrap();
-        assert_eq!(left.evaluate().unwrap(), list(&[Some(10), Some(20), Some(30)]));
+        let mut left = gathered(vec![3, 0], vec![Some(30), None]);
+        let mut right = gathered(vec![1, 2], vec![Some(10), Some(20)]);
+        let state = right.state().unwrap();
+        let state: Vec<ArrayRef> = state.iter().map(|state| state.to_array().unwrap()).collect();
+        left.merge_batch(&state).unwrap();
+        assert_eq!(left.evaluate().unwrap(), list(&[10, 20, 30]));
+        // A join may repeat rows.
+        left.update_batch(&rows(vec![2], vec![Some(20)])).unwrap();
+        assert_eq!(left.evaluate().unwrap(), list(&[10, 20, 30]));
+        assert_eq!(Gathered::default().evaluate().unwrap(), list(&[]));
+    }
+
+    #[test]
+    fn what_is_no_episode_is_refused() {
+        for (steps, actions, wanted) in [
+            (vec![3], vec![Some(30)], "step 1 is missing"),
+            (vec![1, 3], vec![Some(10), Some(30)], "step 2 is missing"),
+            (vec![1, 1, 3], vec![Some(10), Some(10), Some(30)], "step 2 is missing"),
+            (vec![i32::MAX], vec![Some(0)], "step 1 is missing"),
+            (vec![1, 1], vec![Some(10), Some(11)], "step 1 has the actions 10 and 11"),
+        ] {
+            let refused = gathered(steps, actions).evaluate().unwrap_err().strip_backtrace();
+            assert!(refused.contains(wanted), "{refused}");
+        }
+    }
+
+    /// The group-by operator asks for memory only after a batch was taken in.
+    #[test]
+    fn a_group_takes_memory_by_its_rows_and_not_by_their_steps() {
+        assert!(gathered(vec![60_000_000], vec![Some(1)]).size() < 1024);
+        let mut many = Gathered::default();
+        let mut before = many.size();
+        for batch in 0..40 {
+            let steps: Vec<i32> = (0..8192).map(|row| 8192 * batch + row + 1).collect();
+            many.update_batch(&rows(steps, vec![Some(1); 8192])).unwrap();
+            let grown = many.size() - before;
+            assert!(grown < 40 * 8192, "{grown} bytes for a batch");
+            before = many.size();
+        }
+        let ScalarValue::List(found) = many.evaluate().unwrap() else { panic!("no list") };
+        assert_eq!(found.value(0).len(), 40 * 8192);
     }
 
     #[test]
     fn a_prefix_ends_where_the_list_does() {
-        let lists = list(&[Some(1), Some(2)]).to_array_of_size(4).unwrap();
+        let lists = list(&[1, 2]).to_array_of_size(4).unwrap();
         let lengths = Int64Array::from(vec![Some(0), Some(1), Some(9), None]);
-        let prefixes = prefixes(lists.as_list(), &lengths);
+        let memory = memory_of("action_prefix", &ConfigOptions::default());
+        let prefixes = prefixes(lists.as_list(), &lengths, &memory).unwrap();
         let shown: Vec<String> =
             prefixes.iter().map(|list| format!("{:?}", list.map(|list| list.len()))).collect();
         assert_eq!(shown, ["Some(0)", "Some(1)", "Some(2)", "None"]);
+        assert_eq!(memory.size(), 3 * 2 * size_of::<i16>());
     }
 }

@@ -1,14 +1,16 @@
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array, StringBuilder};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arguments::{action_lists, apply, integers};
+use super::memory::{Texts, memory_of};
 use crate::lake::Identity;
 use crate::model::{ActionIndex, ActionSpec};
 
@@ -46,13 +48,13 @@ impl ActionName {
         &self.identity
     }
 
-    fn names(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        let mut names = StringBuilder::new();
+    fn names(&self, column: &ArrayRef, memory: &MemoryReservation) -> Result<ArrayRef> {
+        let mut names = Texts::new("action_name", memory);
         for index in &indices(column)? {
             let spec = index.map(|index| action(&self.identity, index)).transpose()?;
-            names.append_option(spec.map(|spec| &spec.name));
+            names.append(spec.map(|spec| &spec.name))?;
         }
-        Ok(Arc::new(names.finish()))
+        Ok(names.finish())
     }
 }
 
@@ -70,7 +72,8 @@ impl ScalarUDFImpl for ActionName {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        apply(&args.args[0], |column| self.names(column))
+        let memory = memory_of(self.name(), &args.config_options);
+        apply(&args.args[0], |column| self.names(column, &memory))
     }
 }
 
@@ -91,23 +94,23 @@ impl CommandLine {
         &self.identity
     }
 
-    fn lines(&self, column: &ArrayRef) -> Result<ArrayRef> {
-        let mut lines = StringBuilder::new();
+    fn lines(&self, column: &ArrayRef, memory: &MemoryReservation) -> Result<ArrayRef> {
+        let mut lines = Texts::new("commandline", memory);
         match column.data_type() {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
-                for list in action_lists(column)?.iter() {
+                for list in action_lists(column, memory)?.iter() {
                     let line = list.map(|list| self.line(list.as_primitive())).transpose()?;
-                    lines.append_option(line);
+                    lines.append(line)?;
                 }
             }
             _ => {
                 for index in &indices(column)? {
                     let line = index.map(|index| self.line(&Int64Array::from(vec![index])));
-                    lines.append_option(line.transpose()?);
+                    lines.append(line.transpose()?)?;
                 }
             }
         }
-        Ok(Arc::new(lines.finish()))
+        Ok(lines.finish())
     }
 
     /// The line of one list; nulls in it are left out.
@@ -141,7 +144,8 @@ impl ScalarUDFImpl for CommandLine {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        apply(&args.args[0], |column| self.lines(column))
+        let memory = memory_of(self.name(), &args.config_options);
+        apply(&args.args[0], |column| self.lines(column, &memory))
     }
 }
 

@@ -8,6 +8,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::ColumnarValue;
 
 use crate::model::StateId;
@@ -36,7 +37,7 @@ pub(super) fn integers(column: &ArrayRef, wanted: &str) -> Result<Int64Array> {
 }
 
 /// Reads a column as lists of actions, whose items are 64-bit integers.
-pub(super) fn action_lists(column: &ArrayRef) -> Result<ListArray> {
+pub(super) fn action_lists(column: &ArrayRef, memory: &MemoryReservation) -> Result<ListArray> {
     let is_list = match column.data_type() {
         DataType::Null => true,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -47,6 +48,8 @@ pub(super) fn action_lists(column: &ArrayRef) -> Result<ListArray> {
     if !is_list {
         return Err(wrong_type("a list of actions", column.data_type()));
     }
+    // Items of a byte become eight.
+    memory.try_grow(column.to_data().get_slice_memory_size()?.saturating_mul(8))?;
     let item = Arc::new(Field::new("item", DataType::Int64, true));
     Ok(cast(column, &DataType::List(item))?.as_list().clone())
 }

@@ -8,14 +8,19 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
 use datafusion::common::{Result, plan_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::feature::spaces;
+use super::memory::{memory_of, reserve_built};
 use crate::lake::{Identity, RecordedObservation};
 use crate::query::explain::list;
 use crate::query::signatures;
+
+/// Bytes of a number that differs, beside its name.
+const CHANGE_BYTES: usize = 2 * size_of::<i64>() + size_of::<i32>();
 
 /// `feature_delta(before, after)`.
 #[derive(Debug)]
@@ -83,7 +88,12 @@ fn numbers(vectors: &FixedSizeListArray, row: usize) -> Result<Int64Array> {
 }
 
 /// What differs in each row.
-fn changes(before: &ArrayRef, after: &ArrayRef, names: &[String]) -> Result<ArrayRef> {
+fn changes(
+    before: &ArrayRef,
+    after: &ArrayRef,
+    names: &[String],
+    memory: &MemoryReservation,
+) -> Result<ArrayRef> {
     let (before, after) = (before.as_fixed_size_list(), after.as_fixed_size_list());
     let builder = StructBuilder::from_fields(change_fields(), 0);
     let mut lists = ListBuilder::new(builder).with_field(item());
@@ -97,6 +107,7 @@ fn changes(before: &ArrayRef, after: &ArrayRef, names: &[String]) -> Result<Arra
             if before.value(place) == after.value(place) {
                 continue;
             }
+            reserve_built::<u8>(memory, name.len() + CHANGE_BYTES)?;
             let change = lists.values();
             let text = change.field_builder::<StringBuilder>(0).expect("the first one is a text");
             text.append_value(name);
@@ -132,7 +143,9 @@ impl ScalarUDFImpl for FeatureDelta {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let space = self.space(&args.arg_fields)?;
         let vectors = ColumnarValue::values_to_arrays(&args.args)?;
-        Ok(ColumnarValue::Array(changes(&vectors[0], &vectors[1], &space.features)?))
+        let memory = memory_of(self.name(), &args.config_options);
+        let changes = changes(&vectors[0], &vectors[1], &space.features, &memory)?;
+        Ok(ColumnarValue::Array(changes))
     }
 }
 

@@ -3,14 +3,16 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringBuilder};
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arguments::{apply, state_ids};
+use super::memory::{Texts, memory_of};
 use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::{IrRebuilder, IrRenderer, QueryError};
@@ -18,9 +20,7 @@ use crate::query::{IrRebuilder, IrRenderer, QueryError};
 /// What the function is called.
 pub(super) const NAME: &str = "ir";
 /// States whose bitcode is held at once.
-const LOOKUP_STATES_MAX: usize = 512;
-/// Bytes of text in one batch; Arrow's string columns end at 2 GiB.
-pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
+const LOOKUP_STATES_MAX: usize = 64;
 
 /// Where the IR of states comes from.
 pub(in crate::query) struct IrSource {
@@ -60,7 +60,13 @@ impl Ir {
     }
 
     /// The text of each state, in order. A state is looked up once, however often it occurs.
-    pub(super) fn texts(&self, column: &ArrayRef) -> Result<ArrayRef> {
+    /// `memory` accounts for everything except the bitcode of a few dozen states, and one text.
+    pub(super) fn texts(
+        &self,
+        column: &ArrayRef,
+        function: &'static str,
+        memory: &MemoryReservation,
+    ) -> Result<ArrayRef> {
         let states = state_ids(column)?;
         let mut distinct: Vec<StateId> = states.iter().flatten().copied().collect();
         distinct.sort_unstable();
@@ -73,17 +79,15 @@ impl Ir {
                 let text = (self.source.renderer)(&bitcode).map_err(|detail| {
                     exec_datafusion_err!("the IR of state {state} cannot be shown: {detail}")
                 })?;
+                memory.try_grow(text.capacity())?;
                 known.insert(*state, text);
             }
         }
-        let mut texts = StringBuilder::new();
+        let mut texts = Texts::new(function, memory);
         for state in states {
-            texts.append_option(state.and_then(|state| known.get(&state)));
-            if texts.values_slice().len() > TEXT_BYTES_MAX {
-                return exec_err!("the IR of these states is too large for one answer: add LIMIT");
-            }
+            texts.append(state.and_then(|state| known.get(&state)))?;
         }
-        Ok(Arc::new(texts.finish()))
+        Ok(texts.finish())
     }
 }
 
@@ -106,7 +110,8 @@ impl ScalarUDFImpl for Ir {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        apply(&args.args[0], |column| self.texts(column))
+        let memory = memory_of(NAME, &args.config_options);
+        apply(&args.args[0], |column| self.texts(column, NAME, &memory))
     }
 }
 

@@ -2,16 +2,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{Array as _, ArrayRef, AsArray as _, StringBuilder};
+use arrow::array::{Array as _, ArrayRef, AsArray as _};
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 use similar::{Algorithm, TextDiff};
 
 use super::arguments::state_ids;
-use super::ir::{Ir, TEXT_BYTES_MAX};
+use super::ir::Ir;
+use super::memory::{Texts, memory_of};
 use crate::model::StateId;
 
 /// What the function is called.
@@ -20,6 +22,9 @@ pub(super) const NAME: &str = "ir_diff";
 const CONTEXT_LINES: usize = 3;
 /// After this long the rest of two texts that have little in common is given as one change.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(5);
+/// Bytes that comparing two texts takes for each of their bytes, about: their lines by place and by
+/// content, and the diff.
+const SEARCH_BYTES: usize = 6;
 
 /// `ir_diff(before, after)`.
 #[derive(Debug)]
@@ -35,24 +40,29 @@ impl IrDiff {
     }
 
     /// The diff of each row; null where the IR of either state is not kept.
-    fn diffs(&self, before: &ArrayRef, after: &ArrayRef) -> Result<ArrayRef> {
+    fn diffs(
+        &self,
+        before: &ArrayRef,
+        after: &ArrayRef,
+        memory: &MemoryReservation,
+    ) -> Result<ArrayRef> {
         let states = [state_ids(before)?, state_ids(after)?];
-        let texts = [self.ir.texts(before)?, self.ir.texts(after)?];
+        let texts = [self.ir.texts(before, NAME, memory)?, self.ir.texts(after, NAME, memory)?];
         let [old, new] = [texts[0].as_string::<i32>(), texts[1].as_string::<i32>()];
-        let mut diffs = StringBuilder::new();
+        let mut diffs = Texts::new(NAME, memory);
         for row in 0..before.len() {
             let names = states.each_ref().map(|states| states[row]);
             match (names, old.is_valid(row) && new.is_valid(row)) {
                 ([Some(from), Some(to)], true) => {
-                    diffs.append_value(diff(from, to, old.value(row), new.value(row)));
+                    let (old, new) = (old.value(row), new.value(row));
+                    let search = memory.new_empty();
+                    search.try_grow((old.len() + new.len()).saturating_mul(SEARCH_BYTES))?;
+                    diffs.append(Some(diff(from, to, old, new)))?;
                 }
-                _ => diffs.append_null(),
-            }
-            if diffs.values_slice().len() > TEXT_BYTES_MAX {
-                return exec_err!("the differences are too large for one answer: add LIMIT");
+                _ => diffs.append(None::<&str>)?,
             }
         }
-        Ok(Arc::new(diffs.finish()))
+        Ok(diffs.finish())
     }
 }
 
@@ -80,7 +90,8 @@ impl ScalarUDFImpl for IrDiff {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let states = ColumnarValue::values_to_arrays(&args.args)?;
-        Ok(ColumnarValue::Array(self.diffs(&states[0], &states[1])?))
+        let memory = memory_of(NAME, &args.config_options);
+        Ok(ColumnarValue::Array(self.diffs(&states[0], &states[1], &memory)?))
     }
 }
 

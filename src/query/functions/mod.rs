@@ -21,6 +21,7 @@ mod feature_delta;
 mod ir;
 mod listed;
 mod ir_diff;
+mod memory;
 mod states;
 
 use std::sync::Arc;
@@ -33,6 +34,7 @@ use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
 pub(super) use self::ir::IrSource;
 pub(super) use self::listed::list;
 pub use self::listed::{Function, FunctionKind};
+pub(super) use self::memory::FunctionMemory;
 use crate::lake::Identity;
 
 /// Makes the functions known to `registry`.

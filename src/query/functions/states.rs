@@ -4,11 +4,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, FixedSizeBinaryArray, StringBuilder};
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arguments::{apply, bytes, state_ids};
+use super::memory::{demand_fit, memory_of};
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
 
@@ -76,14 +78,20 @@ impl ScalarUDFImpl for Hex {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        apply(&args.args[0], hex)
+        let memory = memory_of(self.name(), &args.config_options);
+        apply(&args.args[0], |column| hex(column, &memory))
     }
 }
 
 /// The bytes of each row as hexadecimal digits.
-fn hex(column: &ArrayRef) -> Result<ArrayRef> {
+fn hex(column: &ArrayRef, memory: &MemoryReservation) -> Result<ArrayRef> {
+    // Once as plain bytes, twice as digits.
+    let slice_bytes = column.to_data().get_slice_memory_size()?;
+    memory.try_grow(slice_bytes.saturating_mul(3))?;
     let bytes = bytes(column)?;
-    let mut texts = StringBuilder::with_capacity(bytes.len(), 2 * bytes.values().len());
+    let digits = 2 * bytes.iter().flatten().map(<[u8]>::len).sum::<usize>();
+    demand_fit("hex", digits)?;
+    let mut texts = StringBuilder::with_capacity(bytes.len(), digits);
     for row in &bytes {
         match row {
             Some(row) => {

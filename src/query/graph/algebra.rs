@@ -7,13 +7,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
-use super::asker::{Asker, Gone};
+use super::cancellation::{CancellationToken, Cancelled};
 use super::columns::{actions, integers, schema, texts};
 use super::csr::Graph;
-use super::function::{Question, Rows};
 use super::index::Node;
-use super::source::GraphSource;
+use super::question::{Asked, Given, Needs, Question, in_batches};
 use super::walk::NONE;
+use crate::query::pulled::Batches;
 
 /// What may be true of an action, or of two. A law is tested in the states in which the transitions
 /// are known that it speaks of, and in which it says something: not where the action leaves the
@@ -84,6 +84,20 @@ impl Tally {
 
     fn new(width: usize) -> Self {
         Self { width, counts: Law::ALL.map(|_| vec![(0, 0); width * width]) }
+    }
+
+    /// The laws that could be tested.
+    fn found(&self) -> impl Iterator<Item = Found> {
+        let of_law = move |law: Law| {
+            let counts = self.counts[law as usize].iter().enumerate();
+            counts.filter(|(_, (support, _))| *support > 0).map(
+                move |(place, &(support, holds))| {
+                    let other = (law != Law::Idempotent).then_some(place % self.width);
+                    Found { law, action: place / self.width, other, support, holds }
+                },
+            )
+        };
+        Law::ALL.into_iter().flat_map(of_law)
     }
 
     fn test(&mut self, law: Law, action: usize, other: usize, holds: bool) {
@@ -170,14 +184,14 @@ fn width(graph: &Graph) -> usize {
 /// Tests all laws in all states.
 pub(super) fn tally(
     graph: &Graph,
-    asker: Asker<'_>,
+    token: &CancellationToken,
     rewards: Option<&[f64]>,
-) -> Result<Tally, Gone> {
+) -> Result<Tally, Cancelled> {
     let width = width(graph);
     let mut tally = Tally::new(width);
     let mut next = vec![NONE; width];
     for node in graph.all_nodes() {
-        asker.waits()?;
+        token.check()?;
         let edges = graph.edges_of(node);
         for edge in edges.clone() {
             next[index(graph.actions[edge])] = graph.next[edge];
@@ -212,31 +226,30 @@ impl Question for Algebra {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let graph = source.graph(rows)?;
-        let rewards = self.space.as_ref().map(|space| source.rewards(rows, space)).transpose()?;
-        rows.reserve(Tally::bytes(width(&graph)))?;
-        let rewards = rewards.as_ref().map(|rewards| rewards.as_slice());
-        let tally = tally(&graph, rows.asker(), rewards)?;
-        let mut found = Vec::new();
-        for law in Law::ALL {
-            for (place, &(support, holds)) in tally.counts[law as usize].iter().enumerate() {
-                if support > 0 {
-                    let (action, other) = (place / tally.width, place % tally.width);
-                    let other = (law != Law::Idempotent).then_some(other);
-                    found.push(Found { law, action, other, support, holds });
-                }
-            }
-        }
+    fn needs(&self) -> Needs {
+        Needs { rewards: self.space.clone(), ..Needs::GRAPH }
+    }
+
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let graph = &given.graph;
+        asked.reserve(Tally::bytes(width(graph)))?;
+        let rewards = self.space.is_some().then_some(given.rewards.as_slice());
+        let tally = tally(graph, &asked.token, rewards)?;
+        let count = tally.found().count();
+        asked.reserve(count * size_of::<Found>())?;
+        let mut found = Vec::with_capacity(count);
+        found.extend(tally.found());
+        drop(tally);
         let number = |action: usize| i16::try_from(action).ok();
-        rows.send_all(&found, |some, column| {
+        Ok(in_batches(asked, count, move |rows, column| {
+            let some = found[rows].iter();
             Ok(match column {
-                "law" => texts(some.iter().map(|row| row.law.as_str())),
-                "action" => actions(some.iter().map(|row| number(row.action))),
-                "other" => actions(some.iter().map(|row| row.other.and_then(number))),
-                "support" => integers(some.iter().map(|row| Some(i64::from(row.support)))),
-                _ => integers(some.iter().map(|row| Some(i64::from(row.holds)))),
+                "law" => texts(some.map(|row| row.law.as_str())),
+                "action" => actions(some.map(|row| number(row.action))),
+                "other" => actions(some.map(|row| row.other.and_then(number))),
+                "support" => integers(some.map(|row| Some(i64::from(row.support)))),
+                _ => integers(some.map(|row| Some(i64::from(row.holds)))),
             })
-        })
+        }))
     }
 }

@@ -1,14 +1,16 @@
-//! Makes the graph of a snapshot.
+//! Makes the graph of the sealed part of a snapshot.
 
+use std::collections::HashSet;
 use std::num::NonZeroUsize;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::datatypes::{Int16Type, Int64Type};
 
-use super::asker::{Asker, Gone};
+use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
 use super::index::{Node, StateIndex, place};
-use super::read::{each, in_shares};
+use super::read::{each_sealed, in_shares};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
 use crate::query::QueryError;
@@ -16,7 +18,7 @@ use crate::query::QueryError;
 /// Edges, or states, at most: they are counted in 32 bits.
 const COUNT_MAX: usize = u32::MAX as usize;
 
-/// What is looked up between one look at the asker and the next.
+/// What is looked up between one check of the token and the next.
 const CHUNK: usize = 1 << 13;
 
 /// Some consecutive rows of `state_transitions`.
@@ -29,36 +31,36 @@ struct Piece {
     counts: Vec<u32>,
 }
 
-/// Reads the graph of `snapshot`.
+/// Reads the graph of `snapshot`, without its hot benchmarks.
 ///
 /// # Errors
 ///
 /// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too
-/// large; [`Gone`].
+/// large; [`Cancelled`].
 pub(super) fn build(
     snapshot: &Snapshot,
     threads: NonZeroUsize,
-    asker: Asker<'_>,
+    token: &CancellationToken,
 ) -> Result<Graph, QueryError> {
     let retracted = snapshot.retracted_actions();
     let columns = ["state_id", "action", "next_state_id", "count"];
     let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
         let mut piece = Piece::default();
         for batch in batches {
-            asker.waits()?;
+            token.check()?;
             piece.read(&batch?, &retracted);
         }
         Ok::<_, QueryError>(piece)
     })?;
     let whole = Piece::join(pieces)?;
-    let failures = failures(snapshot, &retracted, asker)?;
-    let starts = starts(snapshot, asker)?;
-    let new = whole.others(&failures, &starts, asker)?;
+    let failures = failures(snapshot, &retracted, token)?;
+    let starts = starts(snapshot, token)?;
+    let new = whole.others(&failures, &starts, token)?;
     if whole.from.len() + new.len() >= COUNT_MAX {
         return Err(too_large());
     }
     let (ids, first_edge) = merged(&whole.from, &new);
-    asker.waits()?;
+    token.check()?;
     let states = StateIndex::new(ids);
     let find = |state: &StateId| states.find(state).expect("every state of an edge has a node");
     let mut failures: Vec<(Node, i16)> =
@@ -70,11 +72,19 @@ pub(super) fn build(
     starts.sort_unstable();
     let mut next = Vec::with_capacity(whole.next.len());
     for some in whole.next.chunks(CHUNK) {
-        asker.waits()?;
+        token.check()?;
         next.extend(some.iter().map(find));
     }
-    let (actions, counts) = (whole.actions, whole.counts);
-    Ok(Graph { states, first_edge, actions, next, counts, failures, starts, ..Graph::default() })
+    Ok(Graph {
+        states,
+        first_edge: Arc::new(first_edge),
+        actions: Arc::new(whole.actions),
+        next: Arc::new(next),
+        counts: Arc::new(whole.counts),
+        failures: Arc::new(failures),
+        starts: starts.into(),
+        backward: Arc::new(OnceLock::new()),
+    })
 }
 
 fn too_large() -> QueryError {
@@ -141,21 +151,21 @@ impl Piece {
         &self,
         failures: &[(StateId, i16)],
         starts: &[(String, StateId)],
-        asker: Asker<'_>,
-    ) -> Result<Vec<StateId>, Gone> {
+        token: &CancellationToken,
+    ) -> Result<Vec<StateId>, Cancelled> {
         let known = StateIndex::new(self.from.iter().map(|(state, _)| *state).collect());
         let is_new = |state: &&StateId| known.find(state).is_none();
         let few = failures.iter().map(|(state, _)| state);
         let few = few.chain(starts.iter().map(|(_, state)| state));
         let mut new: Vec<StateId> = few.filter(is_new).copied().collect();
         for some in self.next.chunks(CHUNK) {
-            asker.waits()?;
+            token.check()?;
             new.extend(some.iter().filter(is_new));
         }
         drop(known);
         new.sort_unstable_by_key(place);
         new.dedup();
-        asker.waits()?;
+        token.check()?;
         Ok(new)
     }
 }
@@ -189,13 +199,13 @@ fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>)
 fn failures(
     snapshot: &Snapshot,
     retracted: &[i16],
-    asker: Asker<'_>,
+    token: &CancellationToken,
 ) -> Result<Vec<(StateId, i16)>, QueryError> {
     let columns = ["state_id", "action"];
     let pieces = in_shares(snapshot, Table::Failures, &columns, NonZeroUsize::MIN, |batches| {
         let mut failures = Vec::new();
         for batch in batches {
-            asker.waits()?;
+            token.check()?;
             let batch = batch?;
             let states = ids(&batch, "state_id");
             let actions = batch["action"].as_primitive::<Int16Type>().values();
@@ -207,30 +217,42 @@ fn failures(
     Ok(pieces.concat())
 }
 
-/// The benchmarks with their initial states.
-fn starts(snapshot: &Snapshot, asker: Asker<'_>) -> Result<Vec<(String, StateId)>, QueryError> {
+/// The sealed benchmarks with their initial states.
+fn starts(
+    snapshot: &Snapshot,
+    token: &CancellationToken,
+) -> Result<Vec<(String, StateId)>, QueryError> {
     let mut starts = Vec::new();
-    each(snapshot, Table::Benchmarks, &["benchmark_uri", "initial_state_id"], |batch| {
-        asker.waits()?;
-        let (names, states) =
-            (batch["benchmark_uri"].as_string::<i32>(), ids(&batch, "initial_state_id"));
-        let row = |row| (names.value(row).to_owned(), StateId::from_slice(states.value(row)));
-        starts.extend((0..batch.num_rows()).map(row));
+    each_sealed(snapshot, Table::Benchmarks, &["benchmark_uri", "initial_state_id"], |batch| {
+        token.check()?;
+        starts.extend(starts_of(&batch));
         Ok::<_, QueryError>(())
     })?;
     Ok(starts)
+}
+
+/// The benchmarks that are not sealed, with their initial states.
+pub(super) fn hot_starts(snapshot: &Snapshot) -> Vec<(String, StateId)> {
+    snapshot.hot(Table::Benchmarks).iter().flat_map(starts_of).collect()
+}
+
+fn starts_of(batch: &RecordBatch) -> Vec<(String, StateId)> {
+    let (names, states) =
+        (batch["benchmark_uri"].as_string::<i32>(), ids(batch, "initial_state_id"));
+    let row = |row| (names.value(row).to_owned(), StateId::from_slice(states.value(row)));
+    (0..batch.num_rows()).map(row).collect()
 }
 
 /// The rewards of one space, edge by edge; NaN where a step had none.
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`]; [`Gone`].
+/// [`QueryError::Store`]; [`Cancelled`].
 pub(super) fn rewards(
     snapshot: &Snapshot,
     column: &str,
     threads: NonZeroUsize,
-    asker: Asker<'_>,
+    token: &CancellationToken,
 ) -> Result<Vec<f64>, QueryError> {
     use arrow::datatypes::Float64Type;
     let retracted = snapshot.retracted_actions();
@@ -238,7 +260,7 @@ pub(super) fn rewards(
     let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
         let mut rewards = Vec::new();
         for batch in batches {
-            asker.waits()?;
+            token.check()?;
             let batch = batch?;
             let actions = batch["action"].as_primitive::<Int16Type>().values();
             let own = batch[column].as_primitive::<Float64Type>();
@@ -256,27 +278,73 @@ pub(super) fn rewards(
     Ok(whole)
 }
 
-/// The values of one observation space, node by node.
+/// The sealed values of one observation space, node by node.
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`]; [`Gone`].
+/// [`QueryError::Store`]; [`Cancelled`].
 pub(super) fn observations(
     snapshot: &Snapshot,
     graph: &Graph,
     space: &str,
-    asker: Asker<'_>,
+    token: &CancellationToken,
 ) -> Result<Vec<Option<i64>>, QueryError> {
     let mut values = vec![None; graph.nodes()];
-    each(snapshot, Table::Observations, &["state_id", space], |batch| {
-        asker.waits()?;
-        let (states, own) = (ids(&batch, "state_id"), batch[space].as_primitive::<Int64Type>());
-        for row in (0..batch.num_rows()).filter(|&row| own.is_valid(row)) {
-            if let Some(node) = graph.find(&StateId::from_slice(states.value(row))) {
-                values[node as usize] = Some(own.value(row));
-            }
+    each_sealed(snapshot, Table::Observations, &["state_id", space], |batch| {
+        token.check()?;
+        for (node, value) in observed(&batch, graph, space) {
+            values[node as usize] = Some(value);
         }
         Ok::<_, QueryError>(())
     })?;
     Ok(values)
+}
+
+/// The values that `sealed` lacks: hot ones, and sealed ones of nodes that come after it. Hot rows
+/// are looked at first: a benchmark's initial state is recorded with its observations.
+///
+/// # Errors
+///
+/// Those of `take`; [`QueryError::Store`]; [`Cancelled`].
+pub(super) fn more_observations(
+    snapshot: &Snapshot,
+    graph: &Graph,
+    sealed: &[Option<i64>],
+    space: &str,
+    token: &CancellationToken,
+    take: &mut dyn FnMut(Node, i64) -> Result<(), QueryError>,
+) -> Result<(), QueryError> {
+    let mut missing: HashSet<usize> = (sealed.len()..graph.nodes()).collect();
+    for batch in snapshot.hot(Table::Observations) {
+        token.check()?;
+        for (node, value) in observed(batch, graph, space) {
+            let at = node as usize;
+            if missing.remove(&at) || sealed.get(at) == Some(&None) {
+                take(node, value)?;
+            }
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    each_sealed(snapshot, Table::Observations, &["state_id", space], |batch| {
+        token.check()?;
+        let found = observed(&batch, graph, space);
+        let mut found = found.filter(|&(node, _)| missing.contains(&(node as usize)));
+        found.try_for_each(|(node, value)| take(node, value))
+    })
+}
+
+/// The values of a batch, by the nodes that have them.
+fn observed<'a>(
+    batch: &RecordBatch,
+    graph: &'a Graph,
+    space: &str,
+) -> impl Iterator<Item = (Node, i64)> + 'a {
+    let states = ids(batch, "state_id");
+    let values = batch[space].as_primitive::<Int64Type>().clone();
+    (0..batch.num_rows()).filter_map(move |row| {
+        let node = graph.find(&StateId::from_slice(states.value(row)))?;
+        values.is_valid(row).then(|| (node, values.value(row)))
+    })
 }

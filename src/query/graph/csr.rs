@@ -1,30 +1,31 @@
 //! Nodes and edges.
 
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use super::asker::{Asker, Gone};
-use super::index::{Node, StateIndex, node};
+use super::cancellation::{CancellationToken, Cancelled};
+use super::index::{Node, StateIndex, node, place};
 use crate::model::StateId;
 
 /// The place of an edge among all edges.
 pub(super) type Edge = u32;
 
-/// The transition graph of one snapshot.
-#[derive(Debug, Default)]
+/// The transition graph of one snapshot. Clones share its edges.
+#[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
     pub(super) states: StateIndex,
-    /// Where the edges of each node begin, and where the last ones end.
-    pub(super) first_edge: Vec<Edge>,
-    pub(super) actions: Vec<i16>,
-    pub(super) next: Vec<Node>,
+    /// Where the edges of each node begin, and where the last ones end. Nodes after these have no
+    /// edges.
+    pub(super) first_edge: Arc<Vec<Edge>>,
+    pub(super) actions: Arc<Vec<i16>>,
+    pub(super) next: Arc<Vec<Node>>,
     /// How many steps took the edge; at most `u32::MAX`.
-    pub(super) counts: Vec<u32>,
+    pub(super) counts: Arc<Vec<u32>>,
     /// What the compiler failed over, sorted.
-    pub(super) failures: Vec<(Node, i16)>,
+    pub(super) failures: Arc<Vec<(Node, i16)>>,
     /// The benchmarks by name, each with its initial state.
-    pub(super) starts: Vec<(String, Node)>,
-    pub(super) backward: OnceLock<Backward>,
+    pub(super) starts: Arc<[(String, Node)]>,
+    pub(super) backward: Arc<OnceLock<Backward>>,
 }
 
 /// The edges by the node that they lead to, without those that lead back to their own.
@@ -50,8 +51,7 @@ impl Graph {
 
     /// The places of a node's edges, in the order of their actions.
     pub(super) fn edges_of(&self, node: Node) -> Range<usize> {
-        let at = node as usize;
-        self.first_edge[at] as usize..self.first_edge[at + 1] as usize
+        places(&self.first_edge, node)
     }
 
     /// The edge of `action` at `node`.
@@ -74,7 +74,22 @@ impl Graph {
     }
 
     pub(super) fn find(&self, state: &StateId) -> Option<Node> {
-        if self.nodes() == 0 { None } else { self.states.find(state) }
+        self.states.find(state)
+    }
+
+    /// The same graph with more benchmarks. An initial state that it does not have becomes a node
+    /// without edges.
+    pub(super) fn with_starts(&self, more: Vec<(String, StateId)>) -> Self {
+        let new = more.iter().map(|(_, state)| *state).filter(|state| self.find(state).is_none());
+        let mut others: Vec<StateId> = new.collect();
+        others.sort_unstable_by_key(place);
+        others.dedup();
+        let states = self.states.with_others(others);
+        let find = |state: &StateId| states.find(state).expect("every start has a node");
+        let more = more.into_iter().map(|(name, state)| (name, find(&state)));
+        let mut starts: Vec<(String, Node)> = self.starts.iter().cloned().chain(more).collect();
+        starts.sort_unstable();
+        Self { starts: starts.into(), states, ..self.clone() }
     }
 
     /// The edges the other way round, once [`Graph::walk_backward`] has made them.
@@ -83,9 +98,9 @@ impl Graph {
     }
 
     /// Makes the edges the other way round, if nobody has.
-    pub(super) fn walk_backward(&self, asker: Asker<'_>) -> Result<(), Gone> {
+    pub(super) fn walk_backward(&self, token: &CancellationToken) -> Result<(), Cancelled> {
         if self.backward.get().is_none() {
-            let made = Backward::of(self, asker)?;
+            let made = Backward::of(self, token)?;
             // What somebody else made meanwhile is the same.
             let _ = self.backward.set(made);
         }
@@ -111,11 +126,11 @@ impl Graph {
 }
 
 impl Backward {
-    fn of(graph: &Graph, asker: Asker<'_>) -> Result<Self, Gone> {
+    fn of(graph: &Graph, token: &CancellationToken) -> Result<Self, Cancelled> {
         let mut first: Vec<Edge> = vec![0; graph.nodes() + 1];
         let moves = |from: Node| graph.edges_of(from).filter(move |&edge| graph.next[edge] != from);
         for node in graph.all_nodes() {
-            asker.waits()?;
+            token.check()?;
             for edge in moves(node) {
                 first[graph.next[edge] as usize + 1] += 1;
             }
@@ -128,7 +143,7 @@ impl Backward {
         let mut free = first.clone();
         let (mut from, mut edges) = (vec![0; sum as usize], vec![0; sum as usize]);
         for node in graph.all_nodes() {
-            asker.waits()?;
+            token.check()?;
             for edge in moves(node) {
                 let free = &mut free[graph.next[edge] as usize];
                 from[*free as usize] = node;
@@ -141,8 +156,15 @@ impl Backward {
 
     /// The edges that lead to `node`: where each comes from, and its place.
     pub(super) fn to(&self, node: Node) -> impl Iterator<Item = (Node, usize)> + '_ {
-        let at = node as usize;
-        let edges = self.first[at] as usize..self.first[at + 1] as usize;
+        let edges = places(&self.first, node);
         edges.map(|place| (self.from[place], self.edges[place] as usize))
+    }
+}
+
+/// The places of what belongs to a node, by where that of each begins; none after the last one.
+fn places(first: &[Edge], node: Node) -> Range<usize> {
+    match first.get(node as usize..=node as usize + 1) {
+        Some(&[begin, end]) => begin as usize..end as usize,
+        _ => 0..0,
     }
 }

@@ -6,12 +6,12 @@ use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
-use super::asker::{Asker, Gone};
+use super::cancellation::{CancellationToken, Cancelled};
 use super::columns::{actions, counts, integers, keys, numbers, schema, state_columns, states};
 use super::csr::Graph;
-use super::function::{BATCH_ROWS, Question, Rows};
 use super::index::Node;
-use super::source::GraphSource;
+use super::question::{Asked, Given, Needs, Question, node_by_node};
+use crate::query::pulled::Batches;
 
 /// For each state the most promising of the actions that were not tried in it. What an action
 /// promises is the mean of its rewards over all transitions, each counted once; an action that no
@@ -42,14 +42,14 @@ struct Promise {
 /// The actions of the space, the most promising first.
 fn promises(
     graph: &Graph,
-    asker: Asker<'_>,
+    token: &CancellationToken,
     rewards: &[f64],
     space: usize,
     retracted: &[i16],
-) -> Result<Vec<Promise>, Gone> {
+) -> Result<Vec<Promise>, Cancelled> {
     let mut sums = vec![(0.0, 0_u32); space];
     for node in graph.all_nodes() {
-        asker.waits()?;
+        token.check()?;
         for edge in graph.edges_of(node).filter(|&edge| !rewards[edge].is_nan()) {
             let action = usize::try_from(graph.actions[edge]).ok();
             if let Some((sum, support)) = action.and_then(|action| sums.get_mut(action)) {
@@ -106,18 +106,18 @@ impl Tried {
     }
 }
 
-impl Frontier {
-    fn untried(
-        &self,
-        graph: &Graph,
-        promises: &[Promise],
-        tried: &mut Tried,
-        node: Node,
-        rows: &mut Vec<Untried>,
-    ) {
-        let count = tried.look(graph, node);
-        let open = u32::try_from(promises.len()).unwrap_or(u32::MAX) - count;
-        let best = promises.iter().filter(|promise| !tried.has(node, promise.action));
+/// What is known before the first node.
+struct Known {
+    graph: Arc<Graph>,
+    promises: Vec<Promise>,
+    actions_max: usize,
+}
+
+impl Known {
+    fn untried(&self, tried: &mut Tried, node: Node, rows: &mut Vec<Untried>) {
+        let count = tried.look(&self.graph, node);
+        let open = u32::try_from(self.promises.len()).unwrap_or(u32::MAX) - count;
+        let best = self.promises.iter().filter(|promise| !tried.has(node, promise.action));
         let best = best.take(self.actions_max);
         rows.extend(best.map(|&promise| Untried { node, tried: count, open, promise }));
     }
@@ -137,33 +137,30 @@ impl Question for Frontier {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let graph = source.graph(rows)?;
-        let rewards = source.rewards(rows, &self.space)?;
-        let space = source.identity.action_space.actions.len();
-        let retracted = source.snapshot.retracted_actions();
-        let promises = promises(&graph, rows.asker(), &rewards, space, &retracted)?;
+    fn needs(&self) -> Needs {
+        Needs { rewards: Some(self.space.clone()), ..Needs::GRAPH }
+    }
+
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let graph = given.graph;
+        let space = given.identity.action_space.actions.len();
+        let retracted = given.snapshot.retracted_actions();
+        let promises = promises(&graph, &asked.token, &given.rewards, space, &retracted)?;
         let mut tried = Tried { seen: vec![0; space] };
-        let nodes = rows.nodes(&graph)?;
-        for some in nodes.chunks(BATCH_ROWS) {
-            let mut untried = Vec::with_capacity(some.len());
-            for &node in some {
-                rows.asker().waits()?;
-                self.untried(&graph, &promises, &mut tried, node, &mut untried);
-            }
-            rows.send_all(&untried, |some, column| {
-                let ids = some.iter().map(|row| graph.states.id(row.node));
-                Ok(match column {
-                    "state_id" => states(ids)?,
-                    "state_key" => keys(ids),
-                    "tried" => counts(some.iter().map(|row| Some(row.tried))),
-                    "untried" => counts(some.iter().map(|row| Some(row.open))),
-                    "action" => actions(some.iter().map(|row| Some(row.promise.action))),
-                    "promise" => numbers(some.iter().map(|row| row.promise.mean)),
-                    _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),
-                })
-            })?;
-        }
-        Ok(())
+        let nodes = asked.nodes(&graph)?;
+        let known = Known { graph: Arc::clone(&graph), promises, actions_max: self.actions_max };
+        let untried = move |node, rows: &mut Vec<Untried>| known.untried(&mut tried, node, rows);
+        Ok(node_by_node(asked, nodes, untried, move |some, column| {
+            let ids = some.iter().map(|row| graph.states.id(row.node));
+            Ok(match column {
+                "state_id" => states(ids)?,
+                "state_key" => keys(ids),
+                "tried" => counts(some.iter().map(|row| Some(row.tried))),
+                "untried" => counts(some.iter().map(|row| Some(row.open))),
+                "action" => actions(some.iter().map(|row| Some(row.promise.action))),
+                "promise" => numbers(some.iter().map(|row| row.promise.mean)),
+                _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),
+            })
+        }))
     }
 }

@@ -1,6 +1,6 @@
 //! The states of the graph by their ids.
 
-use std::ops::Range;
+use std::sync::Arc;
 
 use crate::model::StateId;
 
@@ -15,13 +15,15 @@ pub(super) fn place(state: &StateId) -> (u64, StateId) {
 /// The ids of all states in the order of tables; the place of an id is its node.
 ///
 /// Ids are hashes, and so evenly spread: a table over their first bits leads to a run of about one
-/// of them. Memory: 20 bytes a state, and at most 4 more.
-#[derive(Debug, Default)]
+/// of them. Memory: 20 bytes a state, and at most 4 more. Clones share it.
+#[derive(Debug, Clone, Default)]
 pub(super) struct StateIndex {
-    ids: Vec<StateId>,
+    ids: Arc<Vec<StateId>>,
     /// For each value of the first bits, where the ids with it begin; then where the last ones end.
-    begins: Vec<Node>,
+    begins: Arc<Vec<Node>>,
     shift: u32,
+    /// A few more ids, in their order. Their nodes come after those of `ids`.
+    others: Vec<StateId>,
 }
 
 impl StateIndex {
@@ -39,34 +41,55 @@ impl StateIndex {
             sum += *begin;
             *begin = sum;
         }
-        Self { ids, begins, shift }
+        Self { ids: Arc::new(ids), begins: Arc::new(begins), shift, others: Vec::new() }
+    }
+
+    /// The same with a few more ids, in their order, of which it has none.
+    pub(super) fn with_others(&self, others: Vec<StateId>) -> Self {
+        debug_assert!(others.is_sorted_by(|one, next| place(one) < place(next)));
+        Self { others, ..self.clone() }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() + self.others.len()
     }
 
     pub(super) fn id(&self, node: Node) -> StateId {
-        self.ids[node as usize]
+        let at = node as usize;
+        self.ids.get(at).copied().unwrap_or_else(|| self.others[at - self.ids.len()])
     }
 
     /// The node of a state, if it is in the graph.
     pub(super) fn find(&self, state: &StateId) -> Option<Node> {
+        if self.ids.is_empty() {
+            return self.find_other(state);
+        }
         let bucket = bucket(state, self.shift);
         let (begin, end) = (self.begins[bucket], self.begins[bucket + 1]);
         let run = &self.ids[begin as usize..end as usize];
-        let at = run.binary_search_by(|known| place(known).cmp(&place(state))).ok()?;
-        Some(begin + node(at))
+        match run.binary_search_by(|known| place(known).cmp(&place(state))) {
+            Ok(at) => Some(begin + node(at)),
+            Err(_) => self.find_other(state),
+        }
+    }
+
+    fn find_other(&self, state: &StateId) -> Option<Node> {
+        let at = self.others.binary_search_by(|known| place(known).cmp(&place(state))).ok()?;
+        Some(node(self.ids.len() + at))
     }
 
     /// The nodes of the states with this key.
-    pub(super) fn with_key(&self, key: i64) -> Range<Node> {
+    pub(super) fn with_key(&self, key: i64) -> impl Iterator<Item = Node> + use<> {
         let place = key.cast_unsigned() ^ (1 << 63);
-        let begin = self.ids.partition_point(|id| self::place(id).0 < place);
-        let end = self.ids.partition_point(|id| self::place(id).0 <= place);
-        node(begin)..node(end)
+        let among = |ids: &[StateId], first: usize| {
+            let begin = ids.partition_point(|id| self::place(id).0 < place);
+            let end = ids.partition_point(|id| self::place(id).0 <= place);
+            node(first + begin)..node(first + end)
+        };
+        among(&self.ids, 0).chain(among(&self.others, self.ids.len()))
     }
 
+    /// Bytes of memory, without the few others.
     pub(super) fn bytes(&self) -> usize {
         self.ids.capacity() * size_of::<StateId>() + self.begins.capacity() * size_of::<Node>()
     }
@@ -102,9 +125,13 @@ mod tests {
             ids.dedup();
             let (kept, left): (Vec<_>, Vec<_>) =
                 ids.iter().copied().partition(|id| id.0[19] % 3 > 0);
-            let index = StateIndex::new(kept.clone());
-            for (at, id) in kept.iter().enumerate() {
+            let (others, left): (Vec<_>, Vec<_>) = left.into_iter().partition(|id| id.0[19] > 99);
+            let index = StateIndex::new(kept.clone()).with_others(others.clone());
+            prop_assert_eq!(index.len(), kept.len() + others.len());
+            for (at, id) in kept.iter().chain(&others).enumerate() {
                 prop_assert_eq!(index.find(id), Some(node(at)));
+                prop_assert_eq!(index.id(node(at)), *id);
+                prop_assert!(index.with_key(id.key()).any(|found| found == node(at)));
             }
             prop_assert!(left.iter().all(|id| index.find(id).is_none()));
         }

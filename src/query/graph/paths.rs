@@ -1,7 +1,9 @@
 //! Questions about ways: what can be reached, and how soonest.
 
+use std::iter;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 
@@ -10,12 +12,16 @@ use super::columns::{
     ColumnSpec, action_lists, actions, actions_type, counts, keys, schema, some_states,
     state_columns, states, texts,
 };
-use super::function::{BATCH_ROWS, LIST_ITEMS_MAX, Question, Rows, unknown_state};
+use super::csr::Graph;
+use super::function::unknown_state;
 use super::index::Node;
-use super::source::GraphSource;
+use super::question::{
+    Asked, BATCH_ROWS, Given, LIST_ITEMS_MAX, Needs, Question, in_batches, in_batches_of_lists,
+};
 use super::walk::{NONE, SPREAD_NODE_BYTES, Search, descend, distances_to};
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
+use crate::query::pulled::Batches;
 
 /// `reachable('STATE' [, steps])`: the states that can be reached in at most so many steps, the
 /// state itself with 0, each with the last step of the shortest way.
@@ -43,14 +49,19 @@ impl Question for Reachable {
         ])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let graph = source.graph(rows)?;
+    fn needs(&self) -> Needs {
+        Needs::GRAPH
+    }
+
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let graph = given.graph;
         let start = graph.find(&self.from).ok_or_else(|| unknown_state(&self.from))?;
-        rows.reserve(graph.nodes() * Search::NODE_BYTES)?;
+        asked.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
-        search.begin(&graph, rows.asker(), start, self.steps_max, None)?;
-        let reached = search.reached();
-        rows.send_all(reached, |some, column| {
+        search.begin(&graph, &asked.token, start, self.steps_max, None)?;
+        Ok(in_batches(asked, search.reached().len(), move |rows, column| {
+            let reached = search.reached();
+            let some = &reached[rows];
             let ids = some.iter().map(|row| graph.states.id(row.node));
             let before = |place: u32| graph.states.id(reached[place as usize].node);
             Ok(match column {
@@ -62,7 +73,7 @@ impl Question for Reachable {
                 }
                 _ => actions(some.iter().map(|row| row.before.map(|(_, action)| action))),
             })
-        })
+        }))
     }
 }
 
@@ -85,22 +96,30 @@ impl Question for ShortestPath {
         schema([("step_index", DataType::Int32, false), ("action", DataType::Int16, true), id, key])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let graph = source.graph(rows)?;
+    fn needs(&self) -> Needs {
+        Needs::GRAPH
+    }
+
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let graph = given.graph;
         let node = |state: &StateId| graph.find(state).ok_or_else(|| unknown_state(state));
         let (start, goal) = (node(&self.from)?, node(&self.to)?);
-        rows.reserve(graph.nodes() * Search::NODE_BYTES)?;
+        asked.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
-        search.begin(&graph, rows.asker(), start, NONE, Some(goal))?;
-        let Some(place) = search.place(goal) else { return Ok(()) };
+        search.begin(&graph, &asked.token, start, NONE, Some(goal))?;
+        let Some(place) = search.place(goal) else { return Ok(Box::new(iter::empty())) };
+        let steps = search.reached()[place].steps as usize;
+        asked.reserve((steps + 1) * (size_of::<i16>() + size_of::<Passed>()))?;
         let taken = search.actions(place);
-        let mut path: Vec<(u32, Option<i16>, Node)> = vec![(0, None, start)];
+        let mut path: Vec<Passed> = Vec::with_capacity(steps + 1);
+        path.push((0, None, start));
         for (index, &action) in (1..).zip(&taken) {
             let (_, _, at) = path[path.len() - 1];
             let next = graph.follow(at, action).expect("the way is made of edges");
             path.push((index, Some(action), next));
         }
-        rows.send_all(&path, |some, column| {
+        Ok(in_batches(asked, path.len(), move |rows, column| {
+            let some = &path[rows];
             let ids = some.iter().map(|&(_, _, node)| graph.states.id(node));
             Ok(match column {
                 "step_index" => counts(some.iter().map(|&(index, _, _)| Some(index))),
@@ -108,9 +127,12 @@ impl Question for ShortestPath {
                 "state_id" => states(ids)?,
                 _ => keys(ids),
             })
-        })
+        }))
     }
 }
+
+/// A step of a path: its index, the action, and the node that it leads to.
+type Passed = (u32, Option<i16>, Node);
 
 /// `sequence_to('STATE')`: for each benchmark from which the state can be reached, the shortest
 /// sequence to it.
@@ -133,23 +155,47 @@ impl Question for SequenceTo {
         schema([("benchmark_uri", DataType::Utf8, false), steps, actions])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let graph = source.graph_both_ways(rows)?;
+    fn needs(&self) -> Needs {
+        Needs::BOTH_WAYS
+    }
+
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let graph = given.graph;
         let goal = graph.find(&self.to).ok_or_else(|| unknown_state(&self.to))?;
-        rows.reserve(graph.nodes() * SPREAD_NODE_BYTES)?;
-        let distances = distances_to(&graph, rows.asker(), goal)?;
-        let near = graph.starts.iter().filter(|&&(_, start)| distances[start as usize] != NONE);
-        let near: Vec<&(String, Node)> = near.collect();
-        let length = |&&(_, start): &&(String, Node)| distances[start as usize] as usize;
-        rows.send_lists(&near, length, |some, column| {
+        let start_bytes = graph.starts.len() * size_of::<usize>();
+        asked.reserve(graph.nodes() * SPREAD_NODE_BYTES + start_bytes)?;
+        let distances = distances_to(&graph, &asked.token, goal)?;
+        let distance = |at: usize| distances[graph.starts[at].1 as usize];
+        let places: Vec<usize> =
+            (0..graph.starts.len()).filter(|&at| distance(at) != NONE).collect();
+        let answer = Arc::new(Near { graph, distances, places });
+        let lengths = Arc::clone(&answer);
+        let length = move |row| lengths.distance(lengths.places[row]) as usize;
+        Ok(in_batches_of_lists(asked, answer.places.len(), length, move |rows, column| {
+            let some = answer.places[rows].iter().map(|&at| (at, &answer.graph.starts[at]));
             Ok(match column {
-                "benchmark_uri" => texts(some.iter().map(|(name, _)| name.as_str())),
-                "steps" => counts(some.iter().map(|&&(_, start)| Some(distances[start as usize]))),
-                _ => action_lists(
-                    some.iter().map(|&&(_, start)| Some(descend(&graph, &distances, start))),
-                ),
+                "benchmark_uri" => texts(some.map(|(_, (name, _))| name.as_str())),
+                "steps" => counts(some.map(|(at, _)| Some(answer.distance(at)))),
+                _ => action_lists(some.map(|(_, &(_, start))| {
+                    Some(descend(&answer.graph, &answer.distances, start))
+                })),
             })
-        })
+        }))
+    }
+}
+
+/// The benchmarks from which a state can be reached.
+struct Near {
+    graph: Arc<Graph>,
+    /// From each node to the state.
+    distances: Vec<u32>,
+    /// Their places among the starts.
+    places: Vec<usize>,
+}
+
+impl Near {
+    fn distance(&self, at: usize) -> u32 {
+        self.distances[self.graph.starts[at].1 as usize]
     }
 }
 
@@ -170,59 +216,74 @@ impl Question for Sequences {
         schema([("benchmark_uri", DataType::Utf8, false), id, key, steps, actions])
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let graph = source.graph(rows)?;
-        rows.reserve(graph.nodes() * Search::NODE_BYTES)?;
-        let mut search = Search::new(&graph);
-        // Rows of several benchmarks share a batch: many reach little.
-        let mut gathered = Gathered::default();
-        for (name, start) in &graph.starts {
-            search.begin(&graph, rows.asker(), *start, self.steps_max, None)?;
-            for (place, reached) in search.reached().iter().enumerate() {
-                let sequence = rows.wants("actions").then(|| search.actions(place));
-                gathered.names.push(name);
-                gathered.rows.push((graph.states.id(reached.node), reached.steps));
-                gathered.items += sequence.as_ref().map_or(0, Vec::len);
-                gathered.sequences.push(sequence);
-                if gathered.is_full() {
-                    gathered.send(rows)?;
-                }
-            }
+    fn needs(&self) -> Needs {
+        Needs::GRAPH
+    }
+
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let graph = given.graph;
+        asked.reserve(graph.nodes() * Search::NODE_BYTES)?;
+        let search = Search::new(&graph);
+        let (asked, steps_max) = (Arc::clone(asked), self.steps_max);
+        let mut walks = Walks { graph, asked, search, steps_max, starts: 0, sent: 0 };
+        Ok(Box::new(iter::from_fn(move || walks.next().transpose())))
+    }
+}
+
+/// Searches from one benchmark after another.
+struct Walks {
+    graph: Arc<Graph>,
+    asked: Arc<Asked>,
+    search: Search,
+    steps_max: u32,
+    /// The searches that were begun.
+    starts: usize,
+    /// The rows of the last one that are in batches.
+    sent: usize,
+}
+
+/// A row of the answer: the place of the benchmark, the state, its steps and the actions.
+type Found = (usize, StateId, u32, Option<Vec<i16>>);
+
+impl Walks {
+    /// The next batch. Rows of several benchmarks share one: many reach little.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let mut rows: Vec<Found> = Vec::new();
+        let mut items = 0;
+        while rows.len() < BATCH_ROWS && items < LIST_ITEMS_MAX {
+            let Some(reached) = self.search.reached().get(self.sent) else {
+                let Some((_, start)) = self.graph.starts.get(self.starts) else { break };
+                let token = &self.asked.token;
+                self.search.begin(&self.graph, token, *start, self.steps_max, None)?;
+                (self.starts, self.sent) = (self.starts + 1, 0);
+                continue;
+            };
+            let sequence = self.asked.wants("actions").then(|| self.search.actions(self.sent));
+            items += sequence.as_ref().map_or(0, Vec::len);
+            rows.push((
+                self.starts - 1,
+                self.graph.states.id(reached.node),
+                reached.steps,
+                sequence,
+            ));
+            self.sent += 1;
         }
-        gathered.send(rows)
-    }
-}
-
-/// Rows that wait to be a batch.
-#[derive(Default)]
-struct Gathered<'a> {
-    names: Vec<&'a str>,
-    rows: Vec<(StateId, u32)>,
-    sequences: Vec<Option<Vec<i16>>>,
-    /// The actions of all sequences.
-    items: usize,
-}
-
-impl Gathered<'_> {
-    fn is_full(&self) -> bool {
-        self.rows.len() == BATCH_ROWS || self.items >= LIST_ITEMS_MAX
-    }
-
-    fn send(&mut self, rows: &Rows<'_>) -> Result<()> {
-        rows.send(self.rows.len(), |column| {
-            let ids = self.rows.iter().map(|&(state, _)| state);
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let count = rows.len();
+        let batch = self.asked.batch(count, |column| {
+            let ids = rows.iter().map(|&(_, state, ..)| state);
             Ok(match column {
-                "benchmark_uri" => texts(self.names.iter().copied()),
+                "benchmark_uri" => {
+                    texts(rows.iter().map(|&(start, ..)| self.graph.starts[start].0.as_str()))
+                }
                 "state_id" => states(ids)?,
                 "state_key" => keys(ids),
-                "steps" => counts(self.rows.iter().map(|&(_, steps)| Some(steps))),
-                _ => action_lists(self.sequences.drain(..)),
+                "steps" => counts(rows.iter().map(|&(_, _, steps, _)| Some(steps))),
+                _ => action_lists(rows.iter_mut().map(|(.., sequence)| sequence.take())),
             })
-        })?;
-        self.names.clear();
-        self.rows.clear();
-        self.sequences.clear();
-        self.items = 0;
-        Ok(())
+        });
+        batch.map(Some)
     }
 }

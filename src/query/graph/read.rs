@@ -99,12 +99,15 @@ fn shares(
     Ok(parts.into_iter().flatten().map(Share::Part).collect())
 }
 
-/// The batches of a table that is not derived, one after another.
-pub(super) fn each<E: From<LakeError>>(
+/// The sealed batches of a table that is not derived, one after another.
+pub(super) fn each_sealed<E: From<LakeError>>(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],
     mut work: impl FnMut(RecordBatch) -> Result<(), E>,
 ) -> Result<(), E> {
-    snapshot.scan(table, ScanColumns::Named(columns)).try_for_each(|batch| work(batch?))
+    let segments = snapshot.segments(table).iter();
+    let mut batches =
+        segments.flat_map(|segment| snapshot.scan_segment(segment, ScanColumns::Named(columns)));
+    batches.try_for_each(|batch| work(batch?))
 }

@@ -1,16 +1,18 @@
 //! `returns('REWARD SPACE' [, steps [, gamma]])`: what each step brought, with the steps after it.
 
+use std::iter;
 use std::sync::Arc;
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch};
+use arrow::array::{Array as _, AsArray as _, Int32Array, RecordBatch};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, SchemaRef};
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
 use super::columns::{integers, numbers, schema};
-use super::function::{BATCH_ROWS, Question, Rows};
-use super::source::{GraphSource, failed};
-use crate::lake::{LakeError, ScanColumns, Table};
+use super::question::{Asked, BATCH_ROWS, Given, Needs, Question, make_room};
+use super::source::failed;
+use crate::lake::{LakeError, Segment, Snapshot, Table};
+use crate::query::pulled::Batches;
 use crate::query::views::reward_column_name;
 
 /// Steps that are added up at most, where not all are.
@@ -47,84 +49,132 @@ struct Taken {
     total: f64,
 }
 
-/// Steps in order, those of the last episode perhaps not yet complete.
-struct Gathered<'a> {
-    question: &'a Returns,
-    rows: &'a Rows<'a>,
-    steps: Vec<Taken>,
-    /// Where the last episode begins.
-    last: usize,
-}
-
-impl Gathered<'_> {
-    fn push(&mut self, step: Taken) -> Result<()> {
-        if self.steps.last().is_some_and(|before| before.episode != step.episode) {
-            if self.steps.len() >= BATCH_ROWS {
-                self.send()?;
-            }
-            self.question.add_up(&mut self.steps[self.last..]);
-            self.last = self.steps.len();
-        }
-        self.steps.push(step);
-        Ok(())
-    }
-
-    /// Sends all, the last episode being complete.
-    fn send(&mut self) -> Result<()> {
-        self.question.add_up(&mut self.steps[self.last..]);
-        self.rows.send_all(&self.steps, |some, column| {
-            Ok(match column {
-                "episode_id" => integers(some.iter().map(|step| Some(step.episode))),
-                "step_index" => Arc::new(
-                    some.iter().map(|step| Some(step.index)).collect::<arrow::array::Int32Array>(),
-                ),
-                "reward" => numbers(some.iter().map(|step| step.reward)),
-                _ => numbers(some.iter().map(|step| step.total)),
-            })
-        })?;
-        self.steps.clear();
-        self.last = 0;
-        Ok(())
-    }
-
-    fn read(&mut self, batch: &RecordBatch) -> Result<()> {
-        self.rows.asker().waits()?;
-        steps(batch).into_iter().try_for_each(|step| self.push(step))
-    }
-}
-
 /// The steps with an action of a batch: its columns are the episode, the index, the action and the
 /// reward.
-fn steps(batch: &RecordBatch) -> Vec<Taken> {
+fn steps(batch: &RecordBatch) -> impl Iterator<Item = Taken> + '_ {
     let episodes = batch.column(0).as_primitive::<Int64Type>().values();
     let indices = batch.column(1).as_primitive::<Int32Type>().values();
     let (actions, rewards) = (batch.column(2), batch.column(3).as_primitive::<Float64Type>());
-    let step = |row: usize| {
+    let step = move |row: usize| {
         let reward = if rewards.is_valid(row) { rewards.value(row) } else { f64::NAN };
         Taken { episode: episodes[row], index: indices[row], reward, total: 0.0 }
     };
-    (0..batch.num_rows()).filter(|&row| actions.is_valid(row)).map(step).collect()
+    (0..batch.num_rows()).filter(|&row| actions.is_valid(row)).map(step)
 }
 
-impl Returns {
-    /// Puts the returns into the steps of one episode.
-    fn add_up(&self, episode: &mut [Taken]) {
+/// Batches of steps: those of an episode come one after another.
+type Source = Box<dyn Iterator<Item = Result<Vec<Taken>>> + Send>;
+
+/// Steps with their returns, an episode at a time.
+struct Returned {
+    steps: Option<u32>,
+    gamma: f64,
+    asked: Arc<Asked>,
+    source: Source,
+    /// Steps in order, those of the last episode perhaps not yet complete.
+    rows: Vec<Taken>,
+    /// How many of them are in batches.
+    sent: usize,
+    /// How many of them have their returns.
+    complete: usize,
+}
+
+impl Returned {
+    /// The next batch.
+    fn next(&mut self) -> Result<Option<RecordBatch>> {
+        while self.complete - self.sent < BATCH_ROWS {
+            self.asked.token.check()?;
+            self.rows.drain(..self.sent);
+            (self.complete, self.sent) = (self.complete - self.sent, 0);
+            let Some(more) = self.source.next() else {
+                self.end_episode();
+                break;
+            };
+            let more = more?;
+            make_room(&mut self.rows, more.len(), &self.asked.memory)?;
+            for step in more {
+                if self.rows.last().is_some_and(|before| before.episode != step.episode) {
+                    self.end_episode();
+                }
+                self.rows.push(step);
+            }
+        }
+        let end = self.complete.min(self.sent + BATCH_ROWS);
+        let some = &self.rows[self.sent..end];
+        self.sent = end;
+        if some.is_empty() {
+            return Ok(None);
+        }
+        let batch = self.asked.batch(some.len(), |column| {
+            Ok(match column {
+                "episode_id" => integers(some.iter().map(|step| Some(step.episode))),
+                "step_index" => {
+                    Arc::new(some.iter().map(|step| Some(step.index)).collect::<Int32Array>())
+                }
+                "reward" => numbers(some.iter().map(|step| step.reward)),
+                _ => numbers(some.iter().map(|step| step.total)),
+            })
+        });
+        batch.map(Some)
+    }
+
+    /// Puts the returns into the steps of the last episode, which is complete.
+    fn end_episode(&mut self) {
+        let episode = &mut self.rows[self.complete..];
         let reward = |step: &Taken| if step.reward.is_nan() { 0.0 } else { step.reward };
-        let Some(steps) = self.steps else {
+        if let Some(steps) = self.steps {
+            for at in 0..episode.len() {
+                let following = &episode[at..episode.len().min(at + steps as usize)];
+                let rewards = following.iter().rev();
+                episode[at].total = rewards.fold(0.0, |sum, step| reward(step) + self.gamma * sum);
+            }
+        } else {
             let mut total = 0.0;
             for step in episode.iter_mut().rev() {
                 total = reward(step) + self.gamma * total;
                 step.total = total;
             }
-            return;
-        };
-        for at in 0..episode.len() {
-            let following = &episode[at..episode.len().min(at + steps as usize)];
-            let total =
-                following.iter().rev().fold(0.0, |sum, step| reward(step) + self.gamma * sum);
-            episode[at].total = total;
         }
+        self.complete = self.rows.len();
     }
+}
+
+/// The sealed steps. A segment has its episodes whole, and one after another.
+fn sealed(snapshot: &Arc<Snapshot>, names: [String; 4]) -> Source {
+    let broken = |error: LakeError| failed(error.into());
+    let open = {
+        let snapshot = Arc::clone(snapshot);
+        move |segment: &Segment| {
+            let names = names.each_ref().map(String::as_str);
+            let parts = Snapshot::parts(segment, u64::MAX)?;
+            let scans = parts.iter().map(|part| snapshot.scan_part(part, &names));
+            scans.collect::<Result<Vec<_>, _>>()
+        }
+    };
+    let segments = snapshot.segments(Table::Steps).to_vec().into_iter();
+    Box::new(segments.flat_map(move |segment| -> Source {
+        match open(&segment) {
+            Ok(scans) => {
+                let batches = scans.into_iter().flatten();
+                Box::new(batches.map(move |batch| Ok(steps(&batch.map_err(broken)?).collect())))
+            }
+            Err(error) => Box::new(iter::once(Err(broken(error)))),
+        }
+    }))
+}
+
+/// The hot steps, which lie in any order.
+fn hot(snapshot: &Snapshot, names: &[String; 4], asked: &Asked) -> Result<Vec<Taken>> {
+    let mut taken = Vec::new();
+    for batch in snapshot.hot(Table::Steps) {
+        asked.token.check()?;
+        make_room(&mut taken, batch.num_rows(), &asked.memory)?;
+        let places = names.iter().map(|name| batch.schema().index_of(name));
+        let batch = batch.project(&places.collect::<Result<Vec<_>, _>>()?)?;
+        taken.extend(steps(&batch));
+    }
+    taken.sort_unstable_by_key(|step| (step.episode, step.index));
+    Ok(taken)
 }
 
 impl Question for Returns {
@@ -137,30 +187,27 @@ impl Question for Returns {
         ])
     }
 
-    fn reads_graph(&self) -> bool {
-        false
+    fn needs(&self) -> Needs {
+        Needs::default()
     }
 
-    fn answer(&self, source: &GraphSource, rows: &Rows<'_>) -> Result<()> {
-        let snapshot = &source.snapshot;
-        let broken = |error: LakeError| failed(error.into());
+    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+        let (snapshot, asked) = (given.snapshot, Arc::clone(asked));
         let column = reward_column_name(&self.space);
-        let names = ["episode_id", "step_index", "action", &column];
-        let mut gathered = Gathered { question: self, rows, steps: Vec::new(), last: 0 };
-        // A segment has its episodes whole, and one after another.
-        for segment in snapshot.segments(Table::Steps) {
-            for batch in snapshot.scan_segment(segment, ScanColumns::Named(&names)) {
-                gathered.read(&batch.map_err(broken)?)?;
-            }
-        }
-        let project = |batch: &RecordBatch| {
-            let places = names.iter().map(|name| batch.schema().index_of(name));
-            Ok(steps(&batch.project(&places.collect::<Result<Vec<_>, _>>()?)?))
+        let names = ["episode_id".to_owned(), "step_index".to_owned(), "action".to_owned(), column];
+        let sealed = sealed(&snapshot, names.clone());
+        let last = Arc::clone(&asked);
+        let hot = iter::once_with(move || hot(&snapshot, &names, &last));
+        let source: Source = Box::new(sealed.chain(hot));
+        let mut returned = Returned {
+            steps: self.steps,
+            gamma: self.gamma,
+            asked,
+            source,
+            rows: Vec::new(),
+            sent: 0,
+            complete: 0,
         };
-        let hot = snapshot.hot(Table::Steps).iter().map(project).collect::<Result<Vec<_>>>()?;
-        let mut hot = hot.concat();
-        hot.sort_unstable_by_key(|step| (step.episode, step.index));
-        hot.into_iter().try_for_each(|step| gathered.push(step))?;
-        gathered.send()
+        Ok(Box::new(iter::from_fn(move || returned.next().transpose())))
     }
 }

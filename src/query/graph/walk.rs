@@ -1,6 +1,6 @@
 //! Shortest ways.
 
-use super::asker::{Asker, Gone};
+use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::Graph;
 use super::index::{Node, node};
 
@@ -40,11 +40,11 @@ impl Search {
     pub(super) fn begin(
         &mut self,
         graph: &Graph,
-        asker: Asker<'_>,
+        token: &CancellationToken,
         start: Node,
         steps_max: u32,
         goal: Option<Node>,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Cancelled> {
         for reached in &self.reached {
             self.places[reached.node as usize] = NONE;
         }
@@ -53,7 +53,7 @@ impl Search {
         self.reached.push(Reached { node: start, steps: 0, before: None });
         let mut at = 0;
         while let Some(&Reached { node: from, steps, .. }) = self.reached.get(at) {
-            asker.waits()?;
+            token.check()?;
             if steps == steps_max || goal == Some(from) {
                 return Ok(());
             }
@@ -98,10 +98,14 @@ impl Search {
 pub(super) const SPREAD_NODE_BYTES: usize = size_of::<u32>() + size_of::<Node>();
 
 /// How far each node is from `goal`: the fewest steps, or [`NONE`].
-pub(super) fn distances_to(graph: &Graph, asker: Asker<'_>, goal: Node) -> Result<Vec<u32>, Gone> {
+pub(super) fn distances_to(
+    graph: &Graph,
+    token: &CancellationToken,
+    goal: Node,
+) -> Result<Vec<u32>, Cancelled> {
     let mut distances = vec![NONE; graph.nodes()];
     distances[goal as usize] = 0;
-    spread(graph, asker, &mut distances, vec![goal], |_, _| true)?;
+    spread(graph, token, &mut distances, vec![goal], |_, _| true)?;
     Ok(distances)
 }
 
@@ -110,15 +114,15 @@ pub(super) fn distances_to(graph: &Graph, asker: Asker<'_>, goal: Node) -> Resul
 /// the order of their distances.
 pub(super) fn spread(
     graph: &Graph,
-    asker: Asker<'_>,
+    token: &CancellationToken,
     distances: &mut [u32],
     mut reached: Vec<Node>,
     takes: impl Fn(Node, usize) -> bool,
-) -> Result<Vec<Node>, Gone> {
+) -> Result<Vec<Node>, Cancelled> {
     let backward = graph.backward();
     let mut at = 0;
     while let Some(&to) = reached.get(at) {
-        asker.waits()?;
+        token.check()?;
         for (from, edge) in backward.to(to) {
             if distances[from as usize] == NONE && takes(from, edge) {
                 distances[from as usize] = distances[to as usize] + 1;

@@ -76,9 +76,10 @@ pub struct SourceReport {
 ///
 /// # Errors
 ///
-/// [`MergeError`] says what keeps the lakes from being merged. [`LakeError::NotALake`](crate::lake::LakeError::NotALake) when the
-/// folder holds something, be it a lake. The folder is then as before, or, where the disk did not
-/// let it be cleared, as a kill leaves it.
+/// [`MergeError`] says what keeps the lakes from being merged.
+/// [`LakeError::NotALake`](crate::lake::LakeError::NotALake) when the folder holds something, be it
+/// a lake. The folder is then as before, or, where the disk did not let it be cleared, as a kill
+/// leaves it.
 pub fn merge(
     disk: Disk,
     lakes: &[Lake],

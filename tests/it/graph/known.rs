@@ -89,7 +89,7 @@ async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
 }
 
 /// Adds an episode to a lake, which is neither sealed nor counted.
-fn add(lake: &Lake, ordinal: u32, first: u32, path: &[Taken]) {
+pub(super) fn add(lake: &Lake, ordinal: u32, first: u32, path: &[Taken]) {
     let rows = read(lake);
     let known = rows.observations.iter().map(|row| row.state).collect();
     let has = |number: &u32| rows.benchmarks.iter().any(|row| row.uri == uri(*number));

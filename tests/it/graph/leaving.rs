@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::execution::session_state::SessionStateBuilder;
 use futures::TryStreamExt as _;
 use steplake::lake::Lake;
-use steplake::query::{Engine, EngineOptions};
+use steplake::query::{Engine, EngineOptions, Graphs};
 
 use super::{ask, record};
 use crate::sql::renderer;
@@ -95,13 +95,13 @@ fn lake(folder: &tempfile::TempDir) -> Lake {
 
 async fn gated(lake: &Lake) -> (Engine, Arc<Gate>, Receiver<()>, Sender<()>) {
     let (gate, standing, go_on) = Gate::new();
-    let graph_memory = Some(Arc::clone(&gate) as Arc<dyn MemoryPool>);
-    let options = EngineOptions { graph_memory, ..EngineOptions::default() };
+    let graphs = Graphs::within(Arc::clone(&gate) as Arc<dyn MemoryPool>);
+    let options = EngineOptions { graphs, ..EngineOptions::default() };
     let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
     (engine, gate, standing, go_on)
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_graph_that_nobody_waits_for_is_not_made() {
     let folder = tempfile::tempdir().unwrap();
     let lake = lake(&folder);
@@ -122,7 +122,7 @@ async fn a_graph_that_nobody_waits_for_is_not_made() {
     assert!(gate.reserved() > 0);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_leaves_waits_for_nobody_elses_graph() {
     let folder = tempfile::tempdir().unwrap();
     let lake = lake(&folder);
@@ -137,4 +137,29 @@ async fn who_leaves_waits_for_nobody_elses_graph() {
     assert_eq!(first.try_collect::<Vec<_>>().await.unwrap()[0].num_rows(), 3);
     first_free.recv().unwrap();
     assert_eq!(ask(&engine, "SELECT * FROM sequences(1)").await.len(), 2);
+}
+
+#[test]
+fn questions_that_wait_for_a_graph_hold_no_thread() {
+    const BLOCKING_THREADS: usize = 2;
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).max_blocking_threads(BLOCKING_THREADS).enable_all();
+    let runtime = builder.thread_stack_size(steplake::query::STACK_BYTES).build().unwrap();
+    runtime.block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let lake = lake(&folder);
+        let other = crate::sql::engine(&lake).await;
+        let (engine, _, standing, go_on) = gated(&lake).await;
+        let mut waiting = Vec::new();
+        for _ in 0..4 * BLOCKING_THREADS {
+            waiting.push(begin(&engine, "SELECT * FROM sequences()").await);
+        }
+        standing.recv().unwrap();
+        // Files are read on such threads.
+        assert_eq!(ask(&other, "SELECT * FROM steps").await.len(), 3);
+        go_on.send(()).unwrap();
+        for (stream, _) in waiting {
+            assert_eq!(stream.try_collect::<Vec<_>>().await.unwrap()[0].num_rows(), 3);
+        }
+    });
 }

@@ -1,14 +1,20 @@
 //! The memory of the graph and of questions to it.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array as _, AsArray as _};
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryPool};
+use datafusion::execution::memory_pool::{
+    GreedyMemoryPool, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
 use futures::TryStreamExt as _;
-use steplake::query::{Engine, EngineOptions, QueryError, Statement};
+use steplake::dedup::dedup;
+use steplake::query::{Engine, EngineOptions, Graphs, QueryError, Statement};
 
-use super::{ask, record, try_ask};
+use super::known::add;
+use super::{APART, ask, record, try_ask};
 use crate::sql::{engine, renderer};
 
 const VALUES: &str = "SELECT * FROM best_known('Size')";
@@ -18,8 +24,8 @@ async fn a_graph_that_has_no_room_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let lake = record(&folder.path().join("lake"), &[vec![(9, vec![(1, Some(5)), (2, Some(3))])]]);
     let room: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(100));
-    let graph_memory = Some(Arc::clone(&room));
-    let options = EngineOptions { graph_memory, ..EngineOptions::default() };
+    let graphs = Graphs::within(Arc::clone(&room));
+    let options = EngineOptions { graphs, ..EngineOptions::default() };
     let engine = Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap();
     for _ in 0..2 {
         let error = try_ask(&engine, VALUES).await.unwrap_err();
@@ -31,6 +37,91 @@ async fn a_graph_that_has_no_room_says_so() {
         );
     }
     assert_eq!(room.reserved(), 0);
+}
+
+/// Memory that counts how often a graph is made in it.
+#[derive(Debug, Default)]
+struct Counting {
+    pool: UnboundedMemoryPool,
+    graphs: AtomicUsize,
+}
+
+impl fmt::Display for Counting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl MemoryPool for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.pool.grow(reservation, additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.pool.shrink(reservation, shrink);
+    }
+
+    fn try_grow(
+        &self,
+        reservation: &MemoryReservation,
+        additional: usize,
+    ) -> datafusion::common::Result<()> {
+        if reservation.consumer().name().contains("while it is made") {
+            self.graphs.fetch_add(1, Ordering::Relaxed);
+        }
+        self.pool.try_grow(reservation, additional)
+    }
+
+    fn reserved(&self) -> usize {
+        self.pool.reserved()
+    }
+}
+
+/// Questions to every part of a graph.
+const QUESTIONS: [&str; 7] = [
+    "SELECT * FROM sequences() ORDER BY benchmark_uri, state_id",
+    "SELECT * FROM best_cost('Size') ORDER BY state_id",
+    "SELECT * FROM best_sequences('Size') ORDER BY benchmark_uri",
+    "SELECT * FROM advantage('Size') ORDER BY state_id, action",
+    "SELECT * FROM best_known('SizeNorm', 0.5) ORDER BY state_id",
+    "SELECT * FROM frontier('Size', 9) ORDER BY state_id, action",
+    "SELECT * FROM algebra('Size') ORDER BY law, action, other",
+];
+
+#[tokio::test]
+async fn engines_over_the_same_sealed_rows_share_one_graph() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = record(&folder.path().join("lake"), &[vec![(9, vec![(1, Some(5)), (2, Some(3))])]]);
+    let room = Arc::new(Counting::default());
+    let graphs = Graphs::within(Arc::clone(&room) as Arc<dyn MemoryPool>);
+    let options = EngineOptions { graphs, ..EngineOptions::default() };
+    let opened =
+        async |options| Engine::new(lake.snapshot().unwrap(), renderer(), options).await.unwrap();
+    let mut kept = Vec::new();
+    // Episodes of new programs, from states that the graph has and that it has not.
+    for (ordinal, first) in [(1, 9), (2, 5), (3, 8), (4, 1), (5, 2), (6, 9)] {
+        let (shared, alone) = (opened(&options).await, engine(&lake).await);
+        for question in QUESTIONS {
+            assert_eq!(ask(&shared, question).await, ask(&alone, question).await, "{question}");
+        }
+        kept.push(shared);
+        add(&lake, ordinal, first, &[(3, Some(4)), (1, Some(6))]);
+    }
+    let made = || room.graphs.load(Ordering::Relaxed);
+    assert_eq!(made(), 1);
+    lake.writer().unwrap().seal().unwrap();
+    dedup(&mut lake.maintenance().unwrap(), APART, &mut |_, _| ()).unwrap();
+    let (shared, alone) = (opened(&options).await, engine(&lake).await);
+    for question in QUESTIONS {
+        assert_eq!(ask(&shared, question).await, ask(&alone, question).await, "{question}");
+    }
+    assert_eq!(made(), 2);
+    drop((kept, shared));
+    assert_eq!(room.reserved(), 0, "a graph lives as long as an engine that has it");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
 
-use crate::support::{Client, Server, lake, number, record, record_hot};
+use crate::support::{Client, Server, lake, number, record, record_hot, refusal};
 
 const STEPS: &str = "SELECT count(*) FROM steps";
 
@@ -93,6 +93,33 @@ async fn a_client_is_told_what_derived_tables_do_not_count() {
     record(&lake, 9);
     assert_eq!(number(&mut client, lag).await, 0);
     assert!(told(&mut client, derived[0]).await.iter().all(HashMap::is_empty));
+}
+
+#[tokio::test]
+async fn a_graph_is_not_made_again_for_hot_rows() {
+    const WAYS: &str = "SELECT count(*) FROM sequences()";
+    let (_folder, lake) = lake();
+    // How much a graph takes while it is made. Where there is little more, there is no room for
+    // another one beside it.
+    let poor = Server::start(&lake, &["--graph-memory", "1KiB"]);
+    let refused = refusal(&mut poor.client().await, WAYS).await;
+    assert_eq!(refused.code(), tonic::Code::ResourceExhausted);
+    let (_, said) = refused.message().split_once("while it is made, takes ").unwrap();
+    let bytes: usize = said.split(' ').next().unwrap().parse().unwrap();
+    let server = Server::start(&lake, &["--graph-memory", &format!("{}KiB", bytes / 1024 + 1)]);
+    let mut client = server.client().await;
+    let many = "SELECT s.*, value FROM sequences() s CROSS JOIN generate_series(1, 100000)";
+    let info = client.execute(many.to_owned(), None).await.unwrap();
+    let mut slow = client.do_get(info.endpoint[0].ticket.clone().unwrap()).await.unwrap();
+    assert!(slow.try_next().await.unwrap().is_some());
+    let mut other = server.client().await;
+    let (ways, steps) = (number(&mut other, WAYS).await, number(&mut other, STEPS).await);
+    for seed in [8, 9] {
+        record_hot(&lake, seed);
+        assert!(number(&mut other, STEPS).await > steps, "the new rows are seen");
+        assert_eq!(number(&mut other, WAYS).await, ways);
+    }
+    assert!(slow.try_next().await.unwrap().is_some(), "the first reader is still there");
 }
 
 #[tokio::test]

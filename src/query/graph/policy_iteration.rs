@@ -5,10 +5,10 @@
 //! those of CompilerGym's spaces are, `V` without discount is the cost of the state less the lowest
 //! one that it reaches.
 
-use super::asker::{Asker, Gone};
-use super::best::Ways;
+use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
 use super::index::Node;
+use super::lowest_cost::Ways;
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
 
 /// Values that differ by less than this part of the largest reward near them count as equal.
@@ -33,13 +33,13 @@ pub(super) enum NoValues {
         /// A node of such a cycle.
         node: Node,
     },
-    /// Nobody waits for them.
-    Gone(Gone),
+    /// The reader left.
+    Cancelled(Cancelled),
 }
 
-impl From<Gone> for NoValues {
-    fn from(gone: Gone) -> Self {
-        Self::Gone(gone)
+impl From<Cancelled> for NoValues {
+    fn from(cancelled: Cancelled) -> Self {
+        Self::Cancelled(cancelled)
     }
 }
 
@@ -59,13 +59,13 @@ pub(super) const VALUES_NODE_BYTES: usize = 3 * size_of::<f64>()
 /// most a trillionth for each step of the best way.
 pub(super) fn values(
     graph: &Graph,
-    asker: Asker<'_>,
+    token: &CancellationToken,
     rewards: &[f64],
     gamma: f64,
 ) -> Result<Values, NoValues> {
-    let scales = scales(graph, asker, rewards)?;
-    let order = last_first(graph, asker)?;
-    let values = Policy::new(graph, asker, rewards, gamma, &scales).improve(&order)?;
+    let scales = scales(graph, token, rewards)?;
+    let order = last_first(graph, token)?;
+    let values = Policy::new(graph, token, rewards, gamma, &scales).improve(&order)?;
     drop(order);
     let equal = |node: Node| EQUAL * scales[node as usize];
     // The shortest of the ways that earn it: back from where stopping is as good as going on.
@@ -80,15 +80,19 @@ pub(super) fn values(
         let value = values[from as usize];
         (worth - value).abs() <= equal(from) + 2.0 * ROUNDED * value
     };
-    spread(graph, asker, &mut steps, ends, earns)?;
-    let ways = Ways::new(graph, asker, steps, earns)?;
+    spread(graph, token, &mut steps, ends, earns)?;
+    let ways = Ways::new(graph, token, steps, earns)?;
     Ok(Values { values, ways })
 }
 
 /// For each node the largest reward, without its sign, among all nodes that edges connect with it,
 /// whichever way they lead. Programs that share no state are measured apart: where rewards are
 /// scaled program by program, those of one may be a billion times those of another.
-fn scales(graph: &Graph, asker: Asker<'_>, rewards: &[f64]) -> Result<Vec<f64>, Gone> {
+fn scales(
+    graph: &Graph,
+    token: &CancellationToken,
+    rewards: &[f64],
+) -> Result<Vec<f64>, Cancelled> {
     // Not known yet.
     let mut scales = vec![f64::NAN; graph.nodes()];
     let mut met: Vec<Node> = Vec::new();
@@ -101,7 +105,7 @@ fn scales(graph: &Graph, asker: Asker<'_>, rewards: &[f64]) -> Result<Vec<f64>, 
         met.push(start);
         let mut at = 0;
         while let Some(&node) = met.get(at) {
-            asker.waits()?;
+            token.check()?;
             let edges = graph.edges_of(node);
             // NaN is passed over.
             scale = rewards[edges.clone()].iter().map(|reward| reward.abs()).fold(scale, f64::max);
@@ -131,7 +135,7 @@ fn scales(graph: &Graph, asker: Asker<'_>, rewards: &[f64]) -> Result<Vec<f64>, 
 /// where that pays: around it each value rests on the next one's, and one of them rose since.
 struct Policy<'a> {
     graph: &'a Graph,
-    asker: Asker<'a>,
+    token: &'a CancellationToken,
     rewards: &'a [f64],
     gamma: f64,
     /// The largest reward near each node.
@@ -148,14 +152,14 @@ struct Policy<'a> {
 impl<'a> Policy<'a> {
     fn new(
         graph: &'a Graph,
-        asker: Asker<'a>,
+        token: &'a CancellationToken,
         rewards: &'a [f64],
         gamma: f64,
         scales: &'a [f64],
     ) -> Self {
         Self {
             graph,
-            asker,
+            token,
             rewards,
             gamma,
             scales,
@@ -175,10 +179,10 @@ impl<'a> Policy<'a> {
     }
 
     /// Lets each node that waits choose its best edge; whether any chose.
-    fn choose(&mut self, order: &[Node]) -> Result<bool, Gone> {
+    fn choose(&mut self, order: &[Node]) -> Result<bool, Cancelled> {
         let mut any = false;
         for &node in order {
-            self.asker.waits()?;
+            self.token.check()?;
             if !std::mem::take(&mut self.waiting[node as usize]) {
                 continue;
             }
@@ -232,10 +236,10 @@ impl<'a> Policy<'a> {
         self.walks.fill(NONE);
         let mut path = Vec::new();
         for &start in order {
-            self.asker.waits()?;
+            self.token.check()?;
             let mut at = start;
             while self.walks[at as usize] == NONE && self.choices[at as usize] != NONE {
-                self.asker.waits()?;
+                self.token.check()?;
                 self.walks[at as usize] = start;
                 path.push(at);
                 at = self.next(at);
@@ -284,7 +288,7 @@ impl<'a> Policy<'a> {
 
 /// All nodes in an order in which those that a node leads to come before it, as far as cycles allow
 /// that.
-fn last_first(graph: &Graph, asker: Asker<'_>) -> Result<Vec<Node>, Gone> {
+fn last_first(graph: &Graph, token: &CancellationToken) -> Result<Vec<Node>, Cancelled> {
     let mut order = Vec::with_capacity(graph.nodes());
     let mut seen = vec![false; graph.nodes()];
     let mut path: Vec<(Node, usize)> = Vec::new();
@@ -294,7 +298,7 @@ fn last_first(graph: &Graph, asker: Asker<'_>) -> Result<Vec<Node>, Gone> {
         }
         path.push((start, graph.edges_of(start).start));
         while let Some((node, edge)) = path.last_mut() {
-            asker.waits()?;
+            token.check()?;
             if *edge == graph.edges_of(*node).end {
                 order.push(*node);
                 path.pop();

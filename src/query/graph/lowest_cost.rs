@@ -1,8 +1,9 @@
 //! For each node the best that can be reached from it, and the way there.
 
-use super::asker::{Asker, Gone};
+use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
 use super::index::Node;
+use super::observations::Observations;
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
 
 /// The shortest way from each node to the best that it reaches.
@@ -19,12 +20,12 @@ impl Ways {
     /// which is one step nearer and that `takes` holds true for.
     pub(super) fn new(
         graph: &Graph,
-        asker: Asker<'_>,
+        token: &CancellationToken,
         steps: Vec<u32>,
         takes: impl Fn(Node, usize) -> bool,
-    ) -> Result<Self, Gone> {
+    ) -> Result<Self, Cancelled> {
         let first = graph.all_nodes().map(|node| {
-            asker.waits()?;
+            token.check()?;
             let own = steps[node as usize];
             if own == NONE || own == 0 {
                 return Ok(NONE);
@@ -57,14 +58,18 @@ impl Ways {
     }
 
     /// Where the way from each node ends; the node itself where there is none.
-    pub(super) fn ends(&self, graph: &Graph, asker: Asker<'_>) -> Result<Vec<Node>, Gone> {
+    pub(super) fn ends(
+        &self,
+        graph: &Graph,
+        token: &CancellationToken,
+    ) -> Result<Vec<Node>, Cancelled> {
         let mut ends = vec![NONE; self.steps.len()];
         let mut path = Vec::new();
         for node in graph.all_nodes() {
-            asker.waits()?;
+            token.check()?;
             let mut at = node;
             while ends[at as usize] == NONE && self.first[at as usize] != NONE {
-                asker.waits()?;
+                token.check()?;
                 path.push(at);
                 at = graph.next[self.first[at as usize] as usize];
             }
@@ -90,31 +95,28 @@ pub(super) const LOWEST_NODE_BYTES: usize = size_of::<(i64, Node)>()
 /// it; none where no cost of what it reaches is known.
 pub(super) fn lowest(
     graph: &Graph,
-    asker: Asker<'_>,
-    costs: &[Option<i64>],
-) -> Result<(Vec<Option<i64>>, Ways), Gone> {
-    let mut by_cost: Vec<(i64, Node)> = costs
-        .iter()
-        .zip(graph.all_nodes())
-        .filter_map(|(&cost, node)| Some((cost?, node)))
-        .collect();
+    token: &CancellationToken,
+    costs: &Observations,
+) -> Result<(Vec<Option<i64>>, Ways), Cancelled> {
+    let known = graph.all_nodes().filter_map(|node| Some((costs.of(node)?, node)));
+    let mut by_cost: Vec<(i64, Node)> = known.collect();
     by_cost.sort_unstable();
     let mut lowest = vec![None; graph.nodes()];
     let mut steps = vec![NONE; graph.nodes()];
-    // The lowest cost first: who reaches it wants no other.
+    // The lowest cost first: what reaches it wants no other.
     for goals in by_cost.chunk_by(|(one, _), (other, _)| one == other) {
-        asker.waits()?;
+        token.check()?;
         let cost = goals[0].0;
         let free = goals.iter().map(|&(_, node)| node).filter(|&node| steps[node as usize] == NONE);
         let goals: Vec<Node> = free.collect();
         for &goal in &goals {
             steps[goal as usize] = 0;
         }
-        for node in spread(graph, asker, &mut steps, goals, |_, _| true)? {
+        for node in spread(graph, token, &mut steps, goals, |_, _| true)? {
             lowest[node as usize] = Some(cost);
         }
     }
-    let ways = Ways::new(graph, asker, steps, |node, edge| {
+    let ways = Ways::new(graph, token, steps, |node, edge| {
         lowest[graph.next[edge] as usize] == lowest[node as usize]
     })?;
     Ok((lowest, ways))

@@ -1,0 +1,130 @@
+//! The memory for the values that functions make, which is counted before it is taken.
+//!
+//! DataFusion counts no values in batches on their way, and gives scalar functions no memory pool.
+//! Ours find the pool of their statement in the session's settings, and count the values of one
+//! call against it while they make them.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringBuilder};
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::common::{DataFusionError, Result, config_err};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
+
+use crate::query::QueryError;
+
+/// Bytes of text in one column of a batch; Arrow's string columns end at 2 GiB.
+pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
+
+/// Where functions find the memory pool of their statement.
+#[derive(Debug, Clone)]
+pub(in crate::query) struct FunctionMemory(pub(in crate::query) Arc<dyn MemoryPool>);
+
+impl ConfigExtension for FunctionMemory {
+    const PREFIX: &'static str = "steplake_memory";
+}
+
+impl ExtensionOptions for FunctionMemory {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, _: &str) -> Result<()> {
+        config_err!("there is no setting `{}.{key}`", Self::PREFIX)
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        Vec::new()
+    }
+}
+
+/// Memory for one call of `function`, which is given back when this is dropped.
+pub(super) fn memory_of(function: &str, settings: &ConfigOptions) -> MemoryReservation {
+    let consumer = MemoryConsumer::new(format!("{function}()"));
+    if let Some(FunctionMemory(pool)) = settings.extensions.get() {
+        return consumer.register(pool);
+    }
+    let unbounded: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    consumer.register(&unbounded)
+}
+
+/// Counts the room of `items` items in a builder, which may have twice as much.
+pub(super) fn reserve_built<T>(memory: &MemoryReservation, items: usize) -> Result<()> {
+    memory.try_grow(items.saturating_mul(2 * size_of::<T>()))
+}
+
+/// A column of texts in the making.
+pub(super) struct Texts<'a> {
+    function: &'static str,
+    memory: &'a MemoryReservation,
+    builder: StringBuilder,
+}
+
+impl<'a> Texts<'a> {
+    pub(super) fn new(function: &'static str, memory: &'a MemoryReservation) -> Self {
+        Self { function, memory, builder: StringBuilder::new() }
+    }
+
+    /// # Errors
+    ///
+    /// When the statement may not have the memory, or the column would be too large.
+    pub(super) fn append(&mut self, text: Option<impl AsRef<str>>) -> Result<()> {
+        let bytes = text.as_ref().map_or(0, |text| text.as_ref().len());
+        demand_fit(self.function, self.builder.values_slice().len() + bytes)?;
+        reserve_built::<u8>(self.memory, bytes + size_of::<i32>())?;
+        self.builder.append_option(text);
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> ArrayRef {
+        Arc::new(self.builder.finish())
+    }
+}
+
+/// Refuses a column of too many bytes.
+pub(super) fn demand_fit(function: &str, bytes: usize) -> Result<()> {
+    if bytes <= TEXT_BYTES_MAX {
+        return Ok(());
+    }
+    let error = QueryError::TooLarge(format!(
+        "{function}() would make more than {TEXT_BYTES_MAX} bytes at once: ask for fewer rows, e.g. with LIMIT"
+    ));
+    Err(DataFusionError::External(Box::new(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    #[test]
+    fn texts_are_counted_before_they_are_there() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
+        let mut settings = ConfigOptions::default();
+        settings.extensions.insert(FunctionMemory(Arc::clone(&pool)));
+        let memory = memory_of("f", &settings);
+        let mut texts = Texts::new("f", &memory);
+        texts.append(Some("x".repeat(300))).unwrap();
+        texts.append(None::<&str>).unwrap();
+        assert!(pool.reserved() >= 300);
+        let refused = texts.append(Some("x".repeat(300))).unwrap_err().strip_backtrace();
+        assert!(refused.contains("f()"), "{refused}");
+        assert_eq!(texts.finish().len(), 2);
+        drop(memory);
+        assert_eq!(pool.reserved(), 0);
+        assert!(demand_fit("f", TEXT_BYTES_MAX).is_ok());
+        let refused = demand_fit("f", TEXT_BYTES_MAX + 1).unwrap_err().strip_backtrace();
+        assert!(refused.contains("f() would make more than"), "{refused}");
+    }
+}
