@@ -9,7 +9,7 @@ folder=$(mktemp --directory)
 trap 'rm --recursive --force "$folder"' EXIT
 export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked "${packages[@]}"
-cargo test --locked "${packages[@]}" --test it layers::the_table_is_what_plain_sql_says
+cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py
 STEPLAKE=$target/debug/steplake scripts/python.sh --requirements tests/python/outside/requirements.txt \
     tests/python/outside/test_outside.py

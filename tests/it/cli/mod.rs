@@ -1,15 +1,17 @@
 //! The command line as its users meet it: what goes where, exit codes, and one clear line for bad
 //! input.
 
+mod demo;
 mod output;
 mod questions;
+mod shell;
 
 use std::path::Path;
 use std::process::Stdio;
 
 use steplake::lake::{Lake, Table};
 
-use crate::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
+use crate::fixtures::support::{contents, err, fail, rows, run, steplake, toy_identity, toy_lake};
 
 const TOY: [&str; 5] = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..3"];
 

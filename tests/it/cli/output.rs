@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{folder, toy};
-use crate::support::{err, fail, run, steplake};
+use crate::fixtures::support::{err, fail, run, steplake};
 
 #[test]
 fn machine_readable_output_is_all_there_is_on_standard_output() {

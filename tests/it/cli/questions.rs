@@ -7,8 +7,8 @@ use steplake::lake::{BenchmarkRow, Lake, Rows};
 use steplake::model::{Baselines, Provenance};
 
 use super::folder;
-use crate::small_lake::{self, Kept};
-use crate::support::{err, fail, run, steplake};
+use crate::fixtures::small_lake::{self, Kept};
+use crate::fixtures::support::{err, fail, run, steplake};
 
 const ADLER: &str = "benchmark://debian-v0/zlib@1:1.2.13.dfsg-1/adler32.c";
 const CRC: &str = "benchmark://debian-v0/zlib@1:1.2.13.dfsg-1/crc32.c";

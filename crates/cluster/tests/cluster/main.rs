@@ -8,8 +8,8 @@ mod losses;
 mod processes;
 
 // What goes into lakes: the same as in steplake's own tests.
-#[path = "../../../../tests/it/small_lake.rs"]
+#[path = "../../../../tests/it/fixtures/small_lake.rs"]
 mod small_lake;
-#[path = "../../../../tests/it/toy_lake.rs"]
+#[path = "../../../../tests/it/fixtures/toy_lake.rs"]
 #[expect(dead_code, reason = "these tests use a part of it")]
 mod toy_lake;

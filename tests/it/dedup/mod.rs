@@ -1,0 +1,5 @@
+//! Dedup and the derived tables.
+
+mod against_a_model;
+pub(crate) mod layers;
+mod not_yet_derived;

@@ -1,0 +1,212 @@
+//! What a single statement may not do: nest without end, make values without end, leave work behind
+//! unseen.
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+use std::fmt::Write as _;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::streaming::StreamingTable;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::streaming::PartitionStream;
+use futures::TryStreamExt;
+use steplake::query::{Engine, QueryError, STACK_BYTES, Statement};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+use crate::fixtures::small_lake::{self, Kept};
+use crate::fixtures::support::engine;
+
+/// The deepest that is let through.
+const DEPTH_MAX: usize = 1000;
+
+/// Half of the stack that is asked for has to do.
+fn deep_runtime() -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().thread_stack_size(STACK_BYTES / 2).build().unwrap()
+}
+
+async fn small_engine(folder: &tempfile::TempDir) -> Engine {
+    engine(&small_lake::record(&folder.path().join("lake"), Kept::Sealed)).await
+}
+
+async fn rows(engine: &Engine, sql: &str) -> Result<usize, QueryError> {
+    let batches: Vec<RecordBatch> = engine.sql(sql).await?.try_collect().await?;
+    Ok(batches.iter().map(RecordBatch::num_rows).sum())
+}
+
+/// Statements of a shape, with so many things inside one another.
+fn shapes(depth: usize) -> Vec<(&'static str, String)> {
+    let chain = |first: &str, more: &str, count: usize| format!("{first}{}", more.repeat(count));
+    let mut with = "WITH w0 AS (SELECT 1 AS x)".to_owned();
+    for number in 1..depth.div_ceil(2) {
+        let from = number - 1;
+        write!(with, ", w{number} AS (SELECT x + 1 AS x FROM w{from})").unwrap();
+    }
+    vec![
+        ("columns", chain("SELECT step_index", " + step_index", depth) + " FROM steps"),
+        ("ors", chain("SELECT 1 FROM steps WHERE action = 0", " OR action = 1", depth - 1)),
+        ("casts", chain("SELECT step_index", "::BIGINT", depth) + " FROM steps"),
+        ("tests", chain("SELECT step_index", " IS NULL", depth) + " FROM steps"),
+        ("unions", chain("SELECT 1", " UNION ALL SELECT 1", depth)),
+        ("with", format!("{with} SELECT x FROM w{}", depth.div_ceil(2) - 1)),
+    ]
+}
+
+#[test]
+fn a_statement_nests_so_deeply_and_no_deeper() {
+    let folder = tempfile::tempdir().unwrap();
+    let runtime = deep_runtime();
+    let asked = runtime.spawn(async move {
+        let engine = small_engine(&folder).await;
+        for (shape, sql) in shapes(DEPTH_MAX) {
+            let found = rows(&engine, &sql).await;
+            assert!(found.is_ok(), "{shape}: {found:?}");
+        }
+        for depth in [DEPTH_MAX + 50, 5000, 100_000] {
+            for (shape, sql) in shapes(depth) {
+                let error = rows(&engine, &sql).await.unwrap_err();
+                assert!(matches!(error, QueryError::Sql { .. }), "{shape}: {error:?}");
+                let said = error.to_string();
+                assert!(said.contains("nested too deeply"), "{shape} of {depth}: {said}");
+            }
+        }
+        // What the parser itself walks by recursion.
+        for sql in [
+            format!("SELECT {}1{}", "(".repeat(50_000), ")".repeat(50_000)),
+            format!("{}SELECT 1", "EXPLAIN ".repeat(50_000)),
+            format!("SELECT CAST(1 AS {}INT{})", "ARRAY<".repeat(50_000), ">".repeat(50_000)),
+            format!("SELECT {}1", "- ".repeat(50_000)),
+            format!("SELECT {}1", "NOT ".repeat(50_000)),
+            format!("SELECT {}1{}", "CASE WHEN true THEN ".repeat(9000), " END".repeat(9000)),
+        ] {
+            let said = rows(&engine, &sql).await.unwrap_err().to_string();
+            assert!(said.contains("nested too deeply"), "{}: {said}", &sql[..60]);
+        }
+        assert_eq!(rows(&engine, "SELECT 1").await.unwrap(), 1);
+    });
+    runtime.block_on(asked).unwrap();
+}
+
+#[tokio::test]
+async fn queries_that_use_one_another_are_not_worked_out_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small_engine(&folder).await;
+    let doubled = |times: usize| {
+        let mut text = "WITH w0 AS (SELECT 1 AS x)".to_owned();
+        for number in 1..=times {
+            let from = number - 1;
+            write!(text, ", w{number} AS (SELECT a.x FROM w{from} a JOIN w{from} b ON a.x = b.x)")
+                .unwrap();
+        }
+        format!("{text} SELECT x FROM w{times}")
+    };
+    assert_eq!(rows(&engine, &doubled(4)).await.unwrap(), 1);
+    let error = rows(&engine, &doubled(40)).await.unwrap_err();
+    assert!(matches!(error, QueryError::Sql { .. }), "{error:?}");
+    assert!(error.to_string().contains("use one another again and again"), "{error}");
+}
+
+/// The first thread of a program has the stack that its user's limits give it.
+#[test]
+fn the_command_line_plans_on_a_stack_that_is_large_enough() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    small_lake::record(&lake, Kept::Sealed);
+    let sum = format!("SELECT 1{} AS n", " + 1".repeat(DEPTH_MAX));
+    #[expect(clippy::disallowed_methods, reason = "the program under test, with a limit")]
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -s 1024 && exec \"$0\" --quiet sql --format csv \"$1\""]);
+    shell.args([env!("CARGO_BIN_EXE_steplake"), &sum]).env("STEPLAKE_LAKE", &lake);
+    let done = shell.output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert_eq!(String::from_utf8_lossy(&done.stdout), format!("n\n{}\n", DEPTH_MAX + 1));
+}
+
+#[tokio::test]
+async fn a_value_without_end_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small_engine(&folder).await;
+    for (sql, said) in [
+        ("SELECT range(1, 2000000000)", "range() would make 16000000"),
+        ("SELECT repeat('x', 2000000000)", "repeat() would make 2000000000 bytes"),
+        ("SELECT rpad(benchmark_uri, 2000000000) FROM steps", "rpad() would make "),
+    ] {
+        let error = rows(&engine, sql).await.unwrap_err();
+        assert!(matches!(error, QueryError::TooLarge(_)), "{sql}: {error:?}");
+        assert!(error.to_string().contains(said), "{sql}: {error}");
+    }
+    // The table function gives row after row.
+    assert_eq!(
+        rows(&engine, "SELECT value FROM generate_series(1, 100000)").await.unwrap(),
+        100_000
+    );
+}
+
+/// Says that it is gone.
+struct Told(Option<oneshot::Sender<()>>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(sender) = self.0.take() {
+            let _ = sender.send(());
+        }
+    }
+}
+
+/// Work that nobody can end: it says when it has begun, and goes on until it is let go.
+#[derive(Debug)]
+struct Endless {
+    schema: SchemaRef,
+    channels: Mutex<Option<(oneshot::Sender<()>, oneshot::Receiver<()>)>>,
+}
+
+impl PartitionStream for Endless {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut stream = RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), 1);
+        let (begun, let_go) = self.channels.lock().unwrap().take().unwrap();
+        stream.spawn_blocking(move || {
+            begun.send(()).unwrap();
+            let_go.blocking_recv().unwrap();
+            drop(context);
+            Ok(())
+        });
+        stream.build()
+    }
+}
+
+#[tokio::test]
+async fn what_is_kept_for_a_statement_is_kept_until_its_work_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = small_engine(&folder).await;
+    let ask = |text: &str| {
+        let (sender, gone) = oneshot::channel();
+        let kept = Some(Arc::new(Told(Some(sender))) as Arc<_>);
+        (Statement { text: text.to_owned(), kept, ..Statement::default() }, gone)
+    };
+    let (statement, gone) = ask("SELECT count(*) FROM steps");
+    let answer = engine.ask(&statement).await.unwrap();
+    drop((statement, answer));
+    gone.await.unwrap();
+
+    let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)]));
+    let ((begun, has_begun), (let_go, is_let_go)) = (oneshot::channel(), oneshot::channel());
+    let endless =
+        Endless { schema: Arc::clone(&schema), channels: Mutex::new(Some((begun, is_let_go))) };
+    let table = StreamingTable::try_new(schema, vec![Arc::new(endless)]).unwrap();
+    engine.context().register_table("endless", Arc::new(table)).unwrap();
+    let (statement, mut gone) = ask("SELECT n FROM endless");
+    let answer = engine.ask(&statement).await.unwrap();
+    has_begun.await.unwrap();
+    drop((statement, answer));
+    assert!(gone.try_recv().is_err(), "it is gone, and the work goes on");
+    let_go.send(()).unwrap();
+    gone.await.unwrap();
+}

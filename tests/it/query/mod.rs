@@ -1,0 +1,8 @@
+//! SQL, functions and named queries.
+
+mod graph;
+mod limits;
+mod reading;
+mod segment_order;
+mod slow_readers;
+mod slt;

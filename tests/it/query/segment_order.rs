@@ -1,0 +1,96 @@
+//! Segments in the order of their keys, and out of it: what queries make of that.
+
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::TryStreamExt as _;
+use steplake::dedup::{Settings, dedup};
+use steplake::lake::Lake;
+use steplake::model::{EpisodeId, RunId};
+use steplake::query::{Engine, EngineOptions};
+
+use crate::fixtures::support::renderer;
+use crate::fixtures::toy_lake::{Author, identity};
+
+/// A lake with the episodes of each list in a segment of its own.
+fn record(path: &Path, segments: &[&[u32]]) -> Lake {
+    let lake = Lake::create(path, &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    let mut author = Author::default();
+    for segment in segments {
+        for &ordinal in *segment {
+            let path = (0..20).map(|at| ((at % 5) as u16, Some((ordinal * ordinal + 3 * at) % 40)));
+            let path = path.collect::<Vec<_>>();
+            author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
+        }
+        writer.append(&author.take()).unwrap();
+        writer.seal().unwrap();
+    }
+    drop(writer);
+    dedup(&mut lake.maintenance().unwrap(), Settings::default(), &mut |_, _| ()).unwrap();
+    lake
+}
+
+async fn engine(lake: &Lake, threads: usize) -> Engine {
+    let options = EngineOptions { threads: NonZeroUsize::new(threads), ..EngineOptions::default() };
+    Engine::new(lake.snapshot().unwrap(), renderer(), &options).await.unwrap()
+}
+
+async fn ask(engine: &Engine, sql: &str) -> Vec<String> {
+    let options = FormatOptions::default();
+    let mut lines = Vec::new();
+    for batch in engine.sql(sql).await.unwrap().try_collect::<Vec<_>>().await.unwrap() {
+        let columns = batch.columns().iter();
+        let columns = columns.map(|column| ArrayFormatter::try_new(column, &options).unwrap());
+        let columns = columns.collect::<Vec<_>>();
+        lines.extend((0..batch.num_rows()).map(|row| {
+            let values = columns.iter().map(|column| column.value(row).to_string());
+            values.collect::<Vec<_>>().join(" ")
+        }));
+    }
+    lines
+}
+
+/// Questions that are answered episode by episode.
+const QUESTIONS: [&str; 4] = [
+    "SELECT episode_id, count(*), count(DISTINCT state_key) FROM steps GROUP BY episode_id ORDER BY 1",
+    "SELECT episode_id, sum(CASE WHEN changed THEN 1 ELSE 0 END) FROM transitions_taken \
+     GROUP BY episode_id ORDER BY 1",
+    "SELECT e.ordinal, max(s.step_index) FROM steps AS s JOIN episodes AS e ON e.episode_id = s.episode_id \
+     GROUP BY e.ordinal ORDER BY 1",
+    "SELECT episode_id, step_index, state_key FROM steps ORDER BY episode_id, step_index",
+];
+
+#[tokio::test]
+async fn the_answers_do_not_depend_on_how_segments_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_order = record(&folder.path().join("a"), &[&[0, 1], &[2, 3], &[4, 5], &[6, 7]]);
+    let mixed = record(&folder.path().join("b"), &[&[1, 6], &[0, 3], &[4, 7], &[2, 5]]);
+    for question in QUESTIONS {
+        let expected = ask(&engine(&mixed, 1).await, question).await;
+        assert!(expected.len() >= 8, "{expected:?}");
+        for threads in 1..=5 {
+            let found = ask(&engine(&in_order, threads).await, question).await;
+            assert_eq!(found, expected, "{threads} threads: {question}");
+            let found = ask(&engine(&mixed, threads).await, question).await;
+            assert_eq!(found, expected, "{threads} threads, out of order: {question}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn episodes_in_order_are_neither_sorted_nor_brought_together_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_order = record(&folder.path().join("a"), &[&[0, 1], &[2, 3], &[4, 5], &[6, 7]]);
+    let mixed = record(&folder.path().join("b"), &[&[1, 6], &[0, 3], &[4, 7], &[2, 5]]);
+    let window =
+        "EXPLAIN SELECT lag(action) OVER (PARTITION BY episode_id ORDER BY step_index) FROM steps";
+    let group = "EXPLAIN SELECT episode_id, state_key, count(*) FROM steps GROUP BY 1, 2";
+    for question in [window, group] {
+        let plan = ask(&engine(&in_order, 2).await, question).await.join("\n");
+        assert!(!plan.contains("RepartitionExec") && !plan.contains("SortExec"), "{plan}");
+        let plan = ask(&engine(&mixed, 2).await, question).await.join("\n");
+        assert!(plan.contains("RepartitionExec"), "{plan}");
+    }
+}

@@ -1,0 +1,10 @@
+//! Recording: what runs write, and what interruptions leave.
+
+mod dying_compilers;
+mod failed_starts;
+mod keyframes;
+mod kill;
+mod recorder;
+mod resume;
+mod shards;
+pub(crate) mod windows;
