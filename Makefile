@@ -36,7 +36,7 @@ cluster-test: install ## Run the tests of steplake-cluster, which builds Ballist
 
 full: test cluster-test ## Run every test, and what takes too long for every change (20 minutes more)
 	@scripts/test-dynamic.sh
-	@READS=10000 scripts/test-readers.sh
+	@READS=10000 SPARK=yes scripts/test-readers.sh
 	cargo bench --locked --bench identity
 
 fuzz: ## Fuzz every target for TIME seconds (60): wants cargo-fuzz, and nightly Rust for AddressSanitizer

@@ -10,7 +10,7 @@ use futures::StreamExt as _;
 use steplake::dedup::Settings;
 use steplake::lake::{
     BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
-    RecordedObservation, Rows, ScanColumns, StepRow, Table,
+    RecordedObservation, RecordedReward, Rows, ScanColumns, StepRow, Table,
 };
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, EpisodeId, EpisodeOutcome,
@@ -115,16 +115,7 @@ fn state(number: u8) -> StateId {
 
 /// What the small lake is a lake of.
 fn identity() -> Identity {
-    let action = |name: &str| ActionSpec {
-        name: name.into(),
-        pipeline: name.into(),
-        flags: ActionFlags::UNREMARKABLE,
-    };
-    let space = |name: &str, features: &[&str]| RecordedObservation {
-        name: name.into(),
-        width: u32::try_from(features.len()).ok().filter(|&width| width > 0),
-        features: features.iter().map(|&name| name.into()).collect(),
-    };
+    let action = |name| ActionSpec::new(name, name, ActionFlags::UNREMARKABLE);
     Identity {
         format_version: FORMAT_VERSION,
         environment: "toy-v0".into(),
@@ -134,8 +125,11 @@ fn identity() -> Identity {
             name: "toy-v0".into(),
             actions: vec![action("a"), action("b")],
         },
-        observations: vec![space("Size", &[]), space("Counts", &["x", "y", "z"])],
-        rewards: vec!["Size".into()],
+        observations: vec![
+            RecordedObservation::int("Size"),
+            RecordedObservation::int_vector("Counts", &["x", "y", "z"]),
+        ],
+        rewards: vec![RecordedReward::new("Size", "Size")],
         baselines: vec!["SizeO0".into()],
     }
 }
@@ -149,7 +143,8 @@ fn rows() -> Rows {
         let compressed = zstd::bulk::compress(&content, 1).unwrap();
         let bitcode_sha1 = steplake::lake::bitcode_sha1(&content);
         rows.ir.push(IrRow { state: state(number), compressed, bytes: 30, bitcode_sha1 });
-        let values = vec![Value::Scalar(number.into()), Value::Vector(vec![1, 2, 3].into())];
+        let values = [Value::Int(number.into()), Value::IntVector([1, 2, 3].into())];
+        let values = values.map(Some).into();
         rows.observations.push(ObservationRow { state: state(number), values });
     }
     rows.benchmarks.push(BenchmarkRow {

@@ -31,9 +31,9 @@ WITH taken AS (
   FROM taken
 )
 SELECT f.state_id, f.state_key, f.action, f.next_state_id, f.next_state_key,
+       r.count, r.wall_time_us, f.episode_id AS first_episode_id, f.step_index AS first_step_index,
        f.* EXCLUDE (state_id, state_key, action, next_state_id, next_state_key, wall_time_us,
-                    episode_id, step_index, place),
-       r.count, r.wall_time_us, f.episode_id AS first_episode_id, f.step_index AS first_step_index
+                    episode_id, step_index, place)
 FROM ranked AS r
 JOIN firsts AS f
   ON f.state_id = r.state_id AND f.action = r.action AND f.next_state_id = r.next_state_id

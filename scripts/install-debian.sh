@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # Installs the missing Debian packages among those that building and running steplake needs. If none
-# is missing, does nothing and needs no network.
+# is missing, does nothing and needs no network. Arguments are packages that are wanted besides.
 set -euo pipefail
 
 packages=(
+    # what the caller needs besides
+    "$@"
     # to build
     build-essential pkg-config
     llvm-22-dev zlib1g-dev

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes small lakes and has DuckDB, PyArrow, polars and deltalake read them, one of them while it
-# changes.
+# changes. With SPARK=yes, Spark reads it as well, which takes 450 MB of downloads.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
@@ -11,5 +11,10 @@ export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked "${packages[@]}"
 cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py
-STEPLAKE=$target/debug/steplake scripts/python.sh --requirements tests/python/outside/requirements.txt \
+requirements=tests/python/outside/requirements.txt
+if [[ ${SPARK:-} == yes ]]; then
+    requirements=tests/python/outside/requirements-spark.txt
+    scripts/install-debian.sh openjdk-17-jre-headless
+fi
+STEPLAKE=$target/debug/steplake scripts/python.sh --requirements "$requirements" \
     tests/python/outside/test_outside.py

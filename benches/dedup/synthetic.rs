@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use steplake::lake::{EpisodeRow, Identity, Lake, LakeError, Rows, StepRow, Writer};
+use steplake::lake::{
+    EpisodeRow, Identity, Lake, LakeError, RecordedReward, Rows, StepRow, Writer,
+};
 use steplake::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, BenchmarkUri, EpisodeId, EpisodeOutcome,
     FailureKind, RunId, StateId,
@@ -26,10 +28,9 @@ const REWARDS: [&str; 4] = ["Size", "SizeNorm", "SizeO3", "SizeOz"];
 
 /// Returns the identity of a lake of synthetic steps.
 fn identity() -> Identity {
-    let action = |number: u64| ActionSpec {
-        name: format!("a{number}"),
-        pipeline: format!("pass{number}"),
-        flags: ActionFlags::UNREMARKABLE,
+    let action = |number| {
+        let (name, pipeline) = (format!("a{number}"), format!("pass{number}"));
+        ActionSpec::new(name, pipeline, ActionFlags::UNREMARKABLE)
     };
     Identity {
         format_version: steplake::lake::FORMAT_VERSION,
@@ -41,7 +42,7 @@ fn identity() -> Identity {
             actions: (0..ACTIONS).map(action).collect(),
         },
         observations: Vec::new(),
-        rewards: REWARDS.map(str::to_owned).to_vec(),
+        rewards: REWARDS.map(|name| RecordedReward::new(name, "Size")).into(),
         baselines: Vec::new(),
     }
 }

@@ -173,7 +173,7 @@ impl<'a> Prover<'a> {
         let afresh = self.afresh.identify(&bytes)?;
         let mut features = Sha1::new();
         for space in self.features {
-            let Value::Vector(numbers) = self.session.observe(space)? else {
+            let Value::IntVector(numbers) = self.session.observe(space)? else {
                 unreachable!("features are vectors")
             };
             numbers.iter().for_each(|number| features.update(number.to_le_bytes()));

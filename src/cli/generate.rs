@@ -56,7 +56,12 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         return print("the run of these arguments is complete: nothing is left to do\n");
     };
     let episodes_before = past.episodes();
-    let options = RecordingOptions { keyframes: args.ir.0, ..RecordingOptions::default() };
+    let options = RecordingOptions {
+        keyframes: args.ir.0,
+        observations: args.observe.clone(),
+        rewards: args.rewards.clone(),
+        ..RecordingOptions::default()
+    };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
     let environment = live(&spec, config);
@@ -85,7 +90,8 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     }
 }
 
-/// Returns the lake's identity: of the existing lake if there is one, else from the arguments.
+/// Returns the identity of the lake: that of the arguments. An existing lake grows to it; without a
+/// choice of spaces, it keeps those that it has.
 fn identity(
     spec: &EnvironmentSpec,
     space: &ActionSpace,
@@ -177,6 +183,12 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
         "step_cpu_seconds": args.step_cpu_seconds,
         "worker_memory_mib": args.worker_memory_mib,
     });
+    // A run that names its spaces is another one than a run that takes those of the lake.
+    for (key, spaces) in [("observe", &args.observe), ("rewards", &args.rewards)] {
+        if let Some(spaces) = spaces {
+            arguments[key] = json!(spaces);
+        }
+    }
     // A whole run is written as before shards existed.
     if let Some(shard) = args.shard {
         arguments["shard"] = json!(shard.to_string());

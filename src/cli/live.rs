@@ -14,8 +14,8 @@ use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
 use crate::generate::Programs;
 use crate::model::{
-    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, Outcome, RewardSpace, Scale, Value,
-    ValueKind,
+    ActionFlags, ActionIndex, ActionSpace, EnvironmentSpec, ObservationSpace, Outcome, RewardSpace,
+    Scale, Value, ValueType,
 };
 
 pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
@@ -104,12 +104,19 @@ fn flag_words(flags: ActionFlags) -> Vec<&'static str> {
     words.into_iter().filter_map(|(set, word)| set.then_some(word)).collect()
 }
 
-fn kind_text(kind: &ValueKind) -> String {
-    match kind {
-        ValueKind::Scalar => "whole number".into(),
-        ValueKind::Vector(names) => format!("{} whole numbers", names.len()),
-        ValueKind::Text => "text".into(),
-        ValueKind::Bytes => "bytes".into(),
+fn type_text(space: &ObservationSpace) -> String {
+    let numbers = match space.features.len() {
+        0 => String::new(),
+        count => format!("{count} "),
+    };
+    match space.value_type {
+        ValueType::Int => "integer".into(),
+        ValueType::Float => "floating-point number".into(),
+        ValueType::Text => "text".into(),
+        ValueType::Bytes => "bytes".into(),
+        ValueType::IntVector => format!("{numbers}integers"),
+        ValueType::FloatVector => format!("{numbers}floating-point numbers"),
+        ValueType::TextList => "list of texts".into(),
     }
 }
 
@@ -130,7 +137,7 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
     let mut line = |line: String| writeln!(text, "{line}").expect("a string takes it");
     for space in &spec.observation_spaces {
         let note = if space.of_benchmark { ", kept with the benchmark" } else { "" };
-        line(format!("  {:<24} {}{note}", space.name, kind_text(&space.kind)));
+        line(format!("  {:<24} {}{note}", space.name, type_text(space)));
     }
     line("\nreward spaces".into());
     for space in &spec.reward_spaces {
@@ -153,15 +160,11 @@ fn describe_text(spec: &EnvironmentSpec) -> String {
 }
 
 fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
-    let names = |kind: &ValueKind| match kind {
-        ValueKind::Vector(names) => json!(names.to_vec()),
-        _ => serde_json::Value::Null,
-    };
-    let observation = |space: &crate::model::ObservationSpace| {
+    let observation = |space: &ObservationSpace| {
         json!({
             "name": space.name,
-            "kind": kind_text(&space.kind),
-            "features": names(&space.kind),
+            "kind": type_text(space),
+            "features": (!space.features.is_empty()).then(|| space.features.to_vec()),
             "of_benchmark": space.of_benchmark,
         })
     };

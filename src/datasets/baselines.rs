@@ -65,17 +65,18 @@ impl KnownBaselines {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ObservationSpace, ValueKind};
+    use crate::model::ObservationSpace;
 
     fn spec() -> EnvironmentSpec {
-        let space =
-            |name, of_benchmark| ObservationSpace { name, kind: ValueKind::Scalar, of_benchmark };
         EnvironmentSpec {
             name: "test-v0",
             compiler: "test 1".into(),
             target: "any".into(),
             action_spaces: Vec::new(),
-            observation_spaces: vec![space("Size", false), space("SizeO0", true)],
+            observation_spaces: vec![
+                ObservationSpace::int("Size"),
+                ObservationSpace::int("SizeO0").of_benchmark(),
+            ],
             reward_spaces: Vec::new(),
             baselines: "1: small",
             state_space: "Size",

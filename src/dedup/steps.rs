@@ -40,7 +40,9 @@ impl<'a> Steps<'a> {
         let mut columns = ["episode_id", "step_index", "action", "state_id", "wall_time_us"]
             .map(str::to_owned)
             .to_vec();
-        columns.extend(snapshot.identity().rewards.iter().map(|name| format!("reward_{name}")));
+        columns.extend(
+            snapshot.identity().rewards.iter().map(|space| format!("reward_{}", space.name)),
+        );
         let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         Ok(Self { snapshot, columns, retracted, parts, next, stop })
     }

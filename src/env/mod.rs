@@ -246,12 +246,12 @@ fn flags(spec: &EnvironmentSpec, space: &str, action: ActionIndex) -> ActionFlag
     action.map_or(ActionFlags::UNREMARKABLE, |action| action.flags)
 }
 
-/// Creates the reward tracker of an episode whose program has these baselines and whose initial
-/// state costs `cost`.
+/// Creates the reward tracker of an episode whose program has these baselines. `cost` gives what
+/// the initial state costs in the space of a name.
 fn reward_tracker(
     spec: &EnvironmentSpec,
     baselines: &Baselines,
-    cost: i64,
+    cost: impl Fn(&str) -> i64,
 ) -> Result<RewardTracker, SessionError> {
     RewardTracker::new(&spec.reward_spaces, baselines, cost)
         .map_err(|name| unknown_space(spec, &name))

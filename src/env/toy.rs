@@ -19,7 +19,7 @@ use super::{
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
     EnvironmentSpec, Failure, FailureKind, ObservationIndex, ObservationSpace, Outcome, Provenance,
-    RewardSpace, RewardTracker, Scale, StateId, Step, Value, ValueKind,
+    RewardSpace, RewardTracker, Scale, StateId, Step, Value, ValueType,
 };
 
 /// The environment's name.
@@ -143,17 +143,14 @@ impl ToyEnvironment {
     }
 
     fn called(environment: &'static str) -> Self {
-        let action = |&(name, _): &Action| ActionSpec {
-            name: name.to_owned(),
-            pipeline: name.to_owned(),
-            flags: ActionFlags {
+        let action = |&(name, _): &Action| {
+            let flags = ActionFlags {
                 crashes: name == "invert",
                 replayable: environment == NAME || name != "scatter",
                 ..ActionFlags::UNREMARKABLE
-            },
+            };
+            ActionSpec::new(name, name, flags)
         };
-        let scalar =
-            |name, of_benchmark| ObservationSpace { name, kind: ValueKind::Scalar, of_benchmark };
         let reward = |name, scale| RewardSpace { name, cost: "Cost", initial: "CostO0", scale };
         Self {
             spec: Arc::new(EnvironmentSpec {
@@ -165,19 +162,11 @@ impl ToyEnvironment {
                     actions: ACTIONS.iter().map(action).collect(),
                 }],
                 observation_spaces: vec![
-                    scalar("Cost", false),
-                    ObservationSpace {
-                        name: "Bits",
-                        kind: ValueKind::Vector(Arc::new(BIT_NAMES)),
-                        of_benchmark: false,
-                    },
-                    ObservationSpace {
-                        name: "Number",
-                        kind: ValueKind::Bytes,
-                        of_benchmark: false,
-                    },
-                    scalar("CostO0", true),
-                    scalar("CostOz", true),
+                    ObservationSpace::int("Cost"),
+                    ObservationSpace::int_vector("Bits", &BIT_NAMES),
+                    ObservationSpace::new("Number", ValueType::Bytes),
+                    ObservationSpace::int("CostO0").of_benchmark(),
+                    ObservationSpace::int("CostOz").of_benchmark(),
                 ],
                 reward_spaces: vec![
                     reward("Cost", Scale::Absolute),
@@ -277,7 +266,7 @@ impl Session for ToySession {
         let baselines = start.baselines.cloned().unwrap_or_else(|| {
             Baselines(vec![("CostO0".into(), ones), ("CostOz".into(), ones / 2)])
         });
-        let rewards = reward_tracker(&self.spec, &baselines, ones)?;
+        let rewards = reward_tracker(&self.spec, &baselines, |_| ones)?;
         let id = program.identify();
         let started = Started { state: id, baselines: baselines.clone() };
         self.episode = Some(Episode { program, id, rewards, baselines, broken: None });
@@ -326,7 +315,7 @@ impl Session for ToySession {
                 end_of_episode: false,
                 action_space_changed: false,
             },
-            rewards: episode.rewards.advance(cost(next)),
+            rewards: episode.rewards.advance(|_| cost(next)),
             wall_time: Duration::ZERO,
         })
     }
@@ -354,15 +343,17 @@ impl Session for ToySession {
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
         let number = episode.program.number;
         Ok(match space {
-            COST => Value::Scalar(cost(number)),
-            BITS => Value::Vector((0..16).map(|bit| i32::from(number >> bit & 1 == 1)).collect()),
+            COST => Value::Int(cost(number)),
+            BITS => {
+                Value::IntVector((0..16).map(|bit| i32::from(number >> bit & 1 == 1)).collect())
+            }
             // A broken program is not a state, so nobody may see it.
             NUMBER if episode.broken.is_some() => Value::Bytes(b"broken".as_slice().into()),
             NUMBER => Value::Bytes(episode.program.serialise().into()),
             other => {
                 let name = self.spec.observation_space(other).map_or("?", |space| space.name);
                 let cost = episode.baselines.get(name);
-                Value::Scalar(cost.ok_or_else(|| unknown_space(&self.spec, name))?)
+                Value::Int(cost.ok_or_else(|| unknown_space(&self.spec, name))?)
             }
         })
     }

@@ -62,11 +62,15 @@ impl Lake {
         Ok(lake)
     }
 
-    /// Opens a lake of this identity, or makes one.
+    /// Opens a lake of this identity, or makes one. If the lake lacks actions or spaces, they are
+    /// appended to its `lake.json` in one rename: a reader sees all of them or none. Rows that are
+    /// older have null in the new columns. A crash directly after that leaves columns without
+    /// values.
     ///
     /// # Errors
     ///
-    /// [`LakeError::OtherIdentity`] when the lake that is there is of another identity.
+    /// [`LakeError::OtherIdentity`] when the lake that is there is of another identity,
+    /// [`LakeError::Busy`] when it would have to grow while somebody else writes.
     pub fn open_or_create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, LakeError> {
         Self::open_or_create_on(Disk::default(), path, identity)
     }
@@ -87,7 +91,16 @@ impl Lake {
         }
         let lake = Self::open_on(disk, path)?;
         lake.identity.demand(identity, path)?;
-        Ok(lake)
+        if lake.identity.grown(identity).is_none() {
+            return Ok(lake);
+        }
+        let _lock = Lock::take(&lake.disk, path, Right::Write)?;
+        let lake = lake.current()?;
+        match lake.identity.grown(identity) {
+            Some(grown) => grown.write(path, &lake.disk)?,
+            None => {}
+        }
+        lake.current()
     }
 }
 
@@ -166,9 +179,9 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     Ok(())
 }
 
-/// Whether there are files of tables in a folder.
+/// Whether there are files with rows that only the lake has. A creation writes the actions first.
 fn holds_rows(data: &Path) -> bool {
-    Table::ALL.into_iter().any(|table| {
+    Table::ALL.into_iter().filter(|&table| table != Table::Actions).any(|table| {
         let entries = std::fs::read_dir(data.join(table.name()));
         entries.into_iter().flatten().any(|entry| {
             entry.is_ok_and(|entry| {

@@ -63,9 +63,11 @@ pub fn creation(table: Table, identity: &Identity) -> Vec<u8> {
     lines(&[protocol(), metadata(table, identity)])
 }
 
-/// The actions of a snapshot: files that come and files that go.
+/// The actions of a snapshot: files that come and files that go. Columns may have been appended
+/// since the snapshot before, so each version says what the columns are.
 pub fn commit(
     table: Table,
+    identity: &Identity,
     snapshot: &SnapshotRow,
     add: &[DeltaFile],
     remove: &[DeltaFile],
@@ -77,6 +79,7 @@ pub fn commit(
         "operationParameters": {"detail": snapshot.detail},
         "engineInfo": concat!("steplake/", env!("CARGO_PKG_VERSION")),
     }})];
+    actions.push(metadata(table, identity));
     actions.extend(remove.iter().map(|file| {
         let path = file.path.as_str();
         json!({"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": true}})
@@ -167,7 +170,7 @@ fn delta_type(data_type: &DataType) -> Value {
         DataType::Utf8 => "string".into(),
         DataType::Dictionary(_, value) => delta_type(value),
         DataType::Binary | DataType::FixedSizeBinary(_) => "binary".into(),
-        DataType::List(item) | DataType::FixedSizeList(item, _) => json!({
+        DataType::List(item) => json!({
             "type": "array",
             "elementType": delta_type(item.data_type()),
             "containsNull": item.is_nullable(),

@@ -8,7 +8,10 @@
 //! a reader sees all of it or nothing. Other tools see it once [`outside::update`] has run, which
 //! `apply` does last.
 
+use std::borrow::Cow;
+
 use super::catalog::{self, insert_run};
+use super::encode;
 use super::error::LakeError;
 use super::frame::Frame;
 use super::handle::Lake;
@@ -19,11 +22,13 @@ use super::outside;
 use super::retractions::{self, RetractionRow};
 use super::rows::RunRow;
 use super::segment::{FileRow, Segment};
+use super::segment_writer::SegmentWriter;
 use super::snapshot_log::{self, LogEntry};
 use super::sqlite::Catalog;
+use super::table::Table;
 
 /// A change of what is sealed: what differs between a snapshot and the one before it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct VersionEdit {
     /// What makes the snapshot.
     pub(crate) kind: SnapshotKind,
@@ -71,6 +76,33 @@ impl VersionEdit {
             losses: Vec::new(),
             fetched: None,
         }
+    }
+
+    /// The edit with a new file of the actions, if the one that the lake has lacks some. Only a
+    /// holder of the right to write makes such a file: nobody else removes what a crash leaves.
+    fn with_actions(&self, catalog: &Catalog, lake: &Lake) -> Result<Cow<'_, Self>, LakeError> {
+        let writes =
+            matches!(self.kind, SnapshotKind::Create | SnapshotKind::Seal | SnapshotKind::Repair);
+        if !writes {
+            return Ok(Cow::Borrowed(self));
+        }
+        let newest = catalog.reading(|log| manifest::segments(log, lake, SnapshotId(i64::MAX)))?;
+        let goes = |segment: &Segment| {
+            self.retire.iter().chain(&self.lost).any(|gone| gone.path == segment.path)
+        };
+        let known = newest.into_iter().filter(|segment| segment.table == Table::Actions);
+        let known = known.filter(|segment| !goes(segment)).collect::<Vec<_>>();
+        let actions = &lake.identity.action_space.actions;
+        if known.iter().map(|segment| segment.rows).sum::<u64>() == actions.len() as u64 {
+            return Ok(Cow::Borrowed(self));
+        }
+        let schema = lake.schemas.get(Table::Actions);
+        let mut writer = SegmentWriter::create(lake, Table::Actions, schema)?;
+        writer.write(&encode::actions(schema, actions))?;
+        let mut edit = self.clone();
+        edit.add.push(writer.finish()?.segment);
+        edit.retire.extend(known);
+        Ok(Cow::Owned(edit))
     }
 
     fn log_entry(
@@ -128,6 +160,7 @@ pub(crate) fn apply(
     edit: &VersionEdit,
 ) -> Result<Option<SnapshotId>, LakeError> {
     let path = catalog.path().to_owned();
+    let edit = &*edit.with_actions(catalog, lake)?;
     let transaction = catalog.write()?;
     for &seq in &edit.frames_gone {
         if !catalog::delete_frame(&transaction, seq).map_err(LakeError::sqlite(&path))? {

@@ -4,16 +4,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray,
-    Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Float64Array,
+    Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::buffer::{Buffer, NullBuffer};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 
-use super::identity::Identity;
+use super::identity::{Identity, parameters_json};
 use super::rows::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
-use super::table::{SHA1_LEN, STATE_ID_LEN, Table, vector_item};
-use crate::model::{EpisodeId, StateId, Value};
+use super::table::{SHA1_LEN, STATE_ID_LEN, Table};
+use super::values;
+use crate::model::{ActionFlags, ActionSpec, EpisodeId, StateId};
 
 /// Rows of one frame at most, so that no frame grows past what `SQLite` takes in one piece.
 const FRAME_ROWS_MAX: usize = 65_536;
@@ -240,15 +241,13 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
             "end_of_episode",
             Arc::new(rows.iter().map(|row| Some(row.end_of_episode)).collect::<BooleanArray>()),
         );
-    let rewards = schema.fields().len() - columns.arrays.len() - 1;
+    columns.push("wall_time_us", integers(rows.iter().map(micros)));
+    let rewards = schema.fields().len() - columns.arrays.len();
     for row in rows {
         let given = row.rewards.as_ref().map_or(rewards, |given| given.len());
         assert_eq!(given, rewards, "a step has one reward for each reward column");
     }
-    columns
-        .rest((0..rewards).map(|place| reward(rows, place)))
-        .push("wall_time_us", integers(rows.iter().map(micros)))
-        .finish(schema)
+    columns.rest((0..rewards).map(|place| reward(rows, place))).finish(schema)
 }
 
 fn reward(rows: &[StepRow], place: usize) -> ArrayRef {
@@ -264,39 +263,37 @@ fn observations(schema: &SchemaRef, rows: &[ObservationRow]) -> RecordBatch {
     let [ids, keys] = states(rows.iter().map(|row| row.state));
     let mut columns = Columns::new(schema);
     columns.push("state_id", ids).push("state_key", keys);
-    let spaces = schema.fields().len() - columns.arrays.len();
+    let spaces = &schema.fields()[columns.arrays.len()..];
     for row in rows {
-        assert_eq!(row.values.len(), spaces, "a state has one value for each observation column");
+        assert_eq!(row.values.len(), spaces.len(), "a state has one value for each column");
     }
-    columns.rest((0..spaces).map(|place| {
-        use arrow::datatypes::DataType;
-        match schema.field(place + 2).data_type() {
-            DataType::FixedSizeList(_, width) => vectors(rows, place, *width),
-            _ => integers(rows.iter().map(|row| match &row.values[place] {
-                Value::Scalar(number) => *number,
-                other => panic!("{} holds numbers, not {other:?}", schema.field(place + 2).name()),
-            })),
-        }
-    }));
-    columns.finish(schema)
+    let values = |(place, space): (usize, &FieldRef)| {
+        let values = rows.iter().map(|row| row.values[place].as_ref()).collect::<Vec<_>>();
+        values::column(space, &values)
+    };
+    columns.rest(spaces.iter().enumerate().map(values)).finish(schema)
 }
 
-fn vectors(rows: &[ObservationRow], place: usize, width: i32) -> ArrayRef {
-    let mut numbers = Vec::new();
-    for row in rows {
-        match &row.values[place] {
-            Value::Vector(vector) if count(vector.len()) == width => {
-                numbers.extend_from_slice(vector);
-            }
-            other => panic!("a vector of {width} numbers is wanted, not {other:?}"),
-        }
-    }
-    Arc::new(FixedSizeListArray::new(
-        Arc::new(vector_item()),
-        width,
-        Arc::new(Int32Array::from(numbers)),
-        None,
-    ))
+/// The table of the actions.
+pub(crate) fn actions(schema: &SchemaRef, actions: &[ActionSpec]) -> RecordBatch {
+    let texts = |of: fn(&ActionSpec) -> &str| text(actions.iter().map(of));
+    let flags = |of: fn(&ActionFlags) -> bool| -> ArrayRef {
+        Arc::new(actions.iter().map(|action| Some(of(&action.flags))).collect::<BooleanArray>())
+    };
+    let parameters = actions.iter().map(|action| {
+        let given = parameters_json(&action.parameters);
+        (!given.is_empty()).then(|| serde_json::Value::Object(given).to_string())
+    });
+    Columns::new(schema)
+        .push("action", Arc::new(Int32Array::from_iter_values(0..count(actions.len()))))
+        .push("name", texts(|action| &action.name))
+        .push("pipeline", texts(|action| &action.pipeline))
+        .push("parameters", Arc::new(parameters.collect::<StringArray>()))
+        .push("replayable", flags(|flags| flags.replayable))
+        .push("crashes", flags(|flags| flags.crashes))
+        .push("slow", flags(|flags| flags.slow))
+        .push("never_changes", flags(|flags| flags.never_changes))
+        .finish(schema)
 }
 
 fn ir(schema: &SchemaRef, rows: &[IrRow]) -> RecordBatch {

@@ -64,7 +64,7 @@ pub enum LakeError {
         /// The lake.
         path: PathBuf,
         /// What differs, e.g. `compiler`.
-        what: &'static str,
+        what: String,
         /// What the lake has.
         lake: String,
         /// What was to be written.

@@ -4,12 +4,13 @@ use std::path::Path;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
-use arrow::datatypes::Schema;
+use arrow::datatypes::SchemaRef;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamWriter;
 
 use super::error::LakeError;
 use super::guarded::guarded;
+use super::reading::{is_prefix, widened};
 use super::table::Table;
 
 /// The cheapest level that still halves steps; a higher one costs more than the disk does.
@@ -46,10 +47,11 @@ impl Frame {
         digest(self.table, &self.body) == self.digest
     }
 
-    /// The rows. `seq` and `log` name the frame in an error.
+    /// The rows, with null in columns that are newer than the frame. `seq` and `log` name the frame
+    /// in an error.
     pub(crate) fn decode(
         &self,
-        schema: &Schema,
+        schema: &SchemaRef,
         seq: i64,
         log: &Path,
     ) -> Result<RecordBatch, LakeError> {
@@ -68,13 +70,16 @@ impl Frame {
         let batch = guarded(|| StreamDecoder::new().decode(&mut stream))
             .map_err(|error| corrupt(&error))?;
         let batch = batch.ok_or_else(|| corrupt("it holds no batch"))?;
-        if batch.schema().fields() != schema.fields() {
-            return Err(corrupt("it has other columns than lake.json says"));
-        }
         if batch.num_rows() as u64 != self.rows {
             return Err(corrupt("it has another number of rows than it says"));
         }
-        Ok(batch)
+        if batch.schema().fields() == schema.fields() {
+            return Ok(batch);
+        }
+        if !is_prefix(&batch.schema(), schema) {
+            return Err(corrupt("it has other columns than lake.json says"));
+        }
+        widened(&batch, schema).map_err(|error| corrupt(&error.to_string()))
     }
 }
 

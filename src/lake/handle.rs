@@ -41,6 +41,22 @@ impl Lake {
         Ok(Self::new(path, Identity::read(path, &disk)?, disk))
     }
 
+    /// The lake with the actions and spaces that it has by now: a run may have appended some since
+    /// it was opened.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub(crate) fn current(&self) -> Result<Self, LakeError> {
+        let identity = Identity::read(&self.path, &self.disk)?;
+        if identity == *self.identity {
+            return Ok(self.clone());
+        }
+        self.identity.demand(&identity, &self.path)?;
+        let (disk, clock) = (self.disk.clone(), self.clock.clone());
+        Ok(Self { clock, ..Self::new(&self.path, identity, disk) })
+    }
+
     /// A lake of this identity at this place, be it there or not.
     pub(crate) fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
         let schemas = Schemas::new(&identity);

@@ -158,6 +158,7 @@ fn sorted_places(table: Table, hot: &[(&HotBatch, &BooleanArray)]) -> Vec<(usize
                 .zip(indexes.copied())
                 .collect()
         }),
+        Table::Actions => unreachable!("actions are never hot"),
         Table::Episodes => {
             sorted(hot, |batch| batch["episode_id"].as_primitive::<Int64Type>().values().to_vec())
         }

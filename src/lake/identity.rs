@@ -3,10 +3,14 @@
 use serde::{Deserialize, Serialize};
 
 use super::ids::FORMAT_VERSION;
-use crate::model::{ActionFlags, ActionSpace, ActionSpec};
+use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
 
-/// What a lake is a lake of. Rows of another identity are refused.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a lake is a lake of, and what it records.
+///
+/// The first fields and the name of the action space are fixed: rows of another environment,
+/// compiler, target or action space are refused. Actions and spaces may be appended: see
+/// [`grown`](Self::grown). Rows that are older than a space have null in its columns.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Identity {
     /// How the lake is kept: [`FORMAT_VERSION`].
     pub format_version: u32,
@@ -21,7 +25,7 @@ pub struct Identity {
     /// The observation spaces that are recorded of each state.
     pub observations: Vec<RecordedObservation>,
     /// The reward spaces that are recorded of each step.
-    pub rewards: Vec<String>,
+    pub rewards: Vec<RecordedReward>,
     /// The costs that are kept of each program.
     pub baselines: Vec<String>,
 }
@@ -32,10 +36,21 @@ pub struct Identity {
 pub struct RecordedObservation {
     /// The space's name.
     pub name: String,
-    /// Numbers in the vector; none for a scalar.
-    pub width: Option<u32>,
-    /// The names of those numbers; empty for a scalar.
+    /// The type of its values.
+    #[serde(rename = "type")]
+    pub value_type: ValueType,
+    /// The names of the numbers of a vector; empty without names.
     pub features: Vec<String>,
+}
+
+/// A reward space that is recorded of each step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordedReward {
+    /// The space's name.
+    pub name: String,
+    /// The observation space whose reduction it rewards.
+    pub cost: String,
 }
 
 /// Why a text is no [`Identity`].
@@ -53,9 +68,20 @@ pub enum IdentityError {
 }
 
 impl Identity {
-    /// BLAKE3 of what stands in `lake.json`, hex.
+    /// BLAKE3 of what is fixed, hex.
     pub fn digest(&self) -> String {
-        blake3::hash(self.to_json().as_bytes()).to_hex().to_string()
+        let fixed = self.fixed().map(|(_, value)| value);
+        digest_of(&(self.format_version, fixed))
+    }
+
+    /// What is fixed beside the format, by name.
+    fn fixed(&self) -> [(&'static str, &str); 4] {
+        [
+            ("environment", &self.environment),
+            ("compiler", &self.compiler),
+            ("target", &self.target),
+            ("action space", &self.action_space.name),
+        ]
     }
 
     /// Reads what stands in a `lake.json`.
@@ -69,46 +95,56 @@ impl Identity {
         if found != FORMAT_VERSION {
             return Err(IdentityError::Format { found });
         }
-        serde_json::from_str::<File>(text).map(File::into_identity).map_err(damaged)
+        let file = serde_json::from_str::<File>(text).map_err(damaged)?;
+        let (found, file) = (file.digest.clone(), file.with_digest());
+        if file.digest != found {
+            return Err(IdentityError::Damaged("its digest does not match".to_owned()));
+        }
+        Ok(file.into_identity())
     }
 
     /// What differs first in another identity: its name, what it is here, and what it is there.
-    pub fn difference(&self, other: &Self) -> Option<(&'static str, String, String)> {
-        let wanted = other;
-        let spaces = |identity: &Self| {
-            let shown = identity.observations.iter().map(|space| match space.width {
-                None => space.name.clone(),
-                Some(width) => format!("{}[{width}]", space.name),
-            });
-            listed(shown)
-        };
-        let features = |identity: &Self| digest_of(&identity.observations);
-        // What a probe found out about an action may be learnt later; it changes no row.
-        let actions = |identity: &Self| {
-            let space = &identity.action_space;
-            let meant = space.actions.iter().map(|action| (&action.name, &action.pipeline));
-            format!("{} (digest {})", space.name, digest_of(&meant.collect::<Vec<_>>()))
-        };
-        let parts: [(&'static str, String, String); 9] = [
-            ("environment", self.environment.clone(), wanted.environment.clone()),
-            ("compiler", self.compiler.clone(), wanted.compiler.clone()),
-            ("target", self.target.clone(), wanted.target.clone()),
-            ("action space", self.action_space.name.clone(), wanted.action_space.name.clone()),
-            ("action space", actions(self), actions(wanted)),
-            ("observations", spaces(self), spaces(wanted)),
-            ("feature names", features(self), features(wanted)),
-            (
-                "rewards",
-                listed(self.rewards.iter().cloned()),
-                listed(wanted.rewards.iter().cloned()),
-            ),
-            (
-                "baselines",
-                listed(self.baselines.iter().cloned()),
-                listed(wanted.baselines.iter().cloned()),
-            ),
-        ];
-        parts.into_iter().find(|(_, lake, wanted)| lake != wanted)
+    /// None if a lake can have the rows of both.
+    pub fn difference(&self, other: &Self) -> Option<(String, String, String)> {
+        let mut fixed = self.fixed().into_iter().zip(other.fixed());
+        if let Some(((name, here), (_, there))) = fixed.find(|(here, there)| here != there) {
+            return Some((name.into(), here.into(), there.into()));
+        }
+        let actions = self.action_space.actions.iter().zip(&other.action_space.actions);
+        for (index, (here, there)) in actions.enumerate() {
+            // What a probe found out about an action may be learnt later; it changes no row.
+            let meaning = |action: &ActionSpec| FileAction::of(action).meaning();
+            if meaning(here) != meaning(there) {
+                return Some((format!("action {index}"), meaning(here), meaning(there)));
+            }
+        }
+        for here in &self.observations {
+            let there = other.observations.iter().find(|there| there.name == here.name);
+            if let Some(there) = there.filter(|there| *there != here) {
+                let name = format!("observation space {}", here.name);
+                return Some((name, here.meaning(), there.meaning()));
+            }
+        }
+        for here in &self.rewards {
+            let there = other.rewards.iter().find(|there| there.name == here.name);
+            if let Some(there) = there.filter(|there| *there != here) {
+                let name = format!("cost of the reward space {}", here.name);
+                return Some((name, here.cost.clone(), there.cost.clone()));
+            }
+        }
+        None
+    }
+
+    /// This identity with the actions and spaces of `other` that it lacks, behind its own; none if
+    /// it lacks none. `other` [differs](Self::difference) in nothing.
+    pub fn grown(&self, other: &Self) -> Option<Self> {
+        let mut grown = self.clone();
+        let actions = other.action_space.actions.iter().skip(self.action_space.actions.len());
+        grown.action_space.actions.extend(actions.cloned());
+        append(&mut grown.observations, &other.observations);
+        append(&mut grown.rewards, &other.rewards);
+        append(&mut grown.baselines, &other.baselines);
+        (grown != *self).then_some(grown)
     }
 
     /// What stands in `lake.json`.
@@ -120,14 +156,46 @@ impl Identity {
     }
 }
 
-fn listed(names: impl Iterator<Item = String>) -> String {
-    let names = names.collect::<Vec<_>>();
-    if names.is_empty() { "none".into() } else { names.join(", ") }
+impl RecordedObservation {
+    /// A space of integers.
+    pub fn int(name: &str) -> Self {
+        Self { name: name.into(), value_type: ValueType::Int, features: Vec::new() }
+    }
+
+    /// A space of vectors of integers with these names.
+    pub fn int_vector(name: &str, features: &[&str]) -> Self {
+        let features = features.iter().map(|&name| name.into()).collect();
+        Self { name: name.into(), value_type: ValueType::IntVector, features }
+    }
+
+    /// The type and the features, in one line.
+    fn meaning(&self) -> String {
+        let value_type = serde_json::json!(self.value_type);
+        let features = &digest_of(&self.features)[..16];
+        let count = self.features.len();
+        format!("{value_type} of {count} features (digest {features})")
+    }
+}
+
+impl RecordedReward {
+    /// A reward space of this name, for this cost.
+    pub fn new(name: &str, cost: &str) -> Self {
+        Self { name: name.into(), cost: cost.into() }
+    }
+}
+
+/// Appends what is not there yet.
+fn append<T: Clone + PartialEq>(list: &mut Vec<T>, more: &[T]) {
+    for one in more {
+        if !list.contains(one) {
+            list.push(one.clone());
+        }
+    }
 }
 
 fn digest_of(value: &impl Serialize) -> String {
     let json = serde_json::to_vec(value).expect("strings and numbers serialise");
-    blake3::hash(&json).to_hex()[..16].to_owned()
+    blake3::hash(&json).to_hex().to_string()
 }
 
 /// The part of `lake.json` that every format has.
@@ -145,9 +213,11 @@ struct File {
     compiler: String,
     target: String,
     observations: Vec<RecordedObservation>,
-    rewards: Vec<String>,
+    rewards: Vec<RecordedReward>,
     baselines: Vec<String>,
     action_space: FileActionSpace,
+    /// BLAKE3 of the rest, hex: a flipped bit would otherwise be another action or space.
+    digest: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -163,22 +233,77 @@ struct FileActionSpace {
 struct FileAction {
     name: String,
     pipeline: String,
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    parameters: serde_json::Map<String, serde_json::Value>,
     replayable: bool,
     crashes: bool,
     slow: bool,
     never_changes: bool,
 }
 
-impl File {
-    fn of(identity: &Identity) -> Self {
-        let action = |action: &ActionSpec| FileAction {
+impl FileAction {
+    fn of(action: &ActionSpec) -> Self {
+        Self {
             name: action.name.clone(),
             pipeline: action.pipeline.clone(),
+            parameters: parameters_json(&action.parameters),
             replayable: action.flags.replayable,
             crashes: action.flags.crashes,
             slow: action.flags.slow,
             never_changes: action.flags.never_changes,
+        }
+    }
+
+    fn into_action(self) -> ActionSpec {
+        let value = |value: serde_json::Value| match (value.as_i64(), value.as_f64()) {
+            (Some(int), _) => Value::Int(int),
+            (None, Some(float)) => Value::Float(float),
+            (None, None) => Value::Text(value.as_str().unwrap_or_default().to_owned()),
         };
+        let parameters = self.parameters.into_iter().map(|(name, given)| (name, value(given)));
+        ActionSpec {
+            name: self.name,
+            pipeline: self.pipeline,
+            parameters: parameters.collect(),
+            flags: ActionFlags {
+                replayable: self.replayable,
+                crashes: self.crashes,
+                slow: self.slow,
+                never_changes: self.never_changes,
+            },
+        }
+    }
+
+    /// What the action does, in one line.
+    fn meaning(&self) -> String {
+        let Self { name, pipeline, .. } = self;
+        let parameters = match self.parameters.is_empty() {
+            true => String::new(),
+            false => format!(" with {}", serde_json::Value::Object(self.parameters.clone())),
+        };
+        format!("`{name}` (`{pipeline}`{parameters})")
+    }
+}
+
+/// The parameters of an action as a JSON object.
+///
+/// # Panics
+///
+/// When a parameter is neither an integer nor a float nor a text.
+pub(crate) fn parameters_json(
+    parameters: &[(String, Value)],
+) -> serde_json::Map<String, serde_json::Value> {
+    let value = |value: &Value| match value {
+        Value::Int(int) => serde_json::json!(int),
+        Value::Float(float) => serde_json::json!(float),
+        Value::Text(text) => serde_json::json!(text),
+        other => panic!("a parameter of an action is a number or a text, not {other:?}"),
+    };
+    parameters.iter().map(|(name, given)| (name.clone(), value(given))).collect()
+}
+
+impl File {
+    fn of(identity: &Identity) -> Self {
         Self {
             format_version: identity.format_version,
             environment: identity.environment.clone(),
@@ -189,31 +314,26 @@ impl File {
             baselines: identity.baselines.clone(),
             action_space: FileActionSpace {
                 name: identity.action_space.name.clone(),
-                actions: identity.action_space.actions.iter().map(action).collect(),
+                actions: identity.action_space.actions.iter().map(FileAction::of).collect(),
             },
+            digest: String::new(),
         }
+        .with_digest()
+    }
+
+    fn with_digest(self) -> Self {
+        let undigested = Self { digest: String::new(), ..self };
+        Self { digest: digest_of(&undigested), ..undigested }
     }
 
     fn into_identity(self) -> Identity {
-        let action = |action: FileAction| ActionSpec {
-            name: action.name,
-            pipeline: action.pipeline,
-            flags: ActionFlags {
-                replayable: action.replayable,
-                crashes: action.crashes,
-                slow: action.slow,
-                never_changes: action.never_changes,
-            },
-        };
+        let actions = self.action_space.actions.into_iter().map(FileAction::into_action);
         Identity {
             format_version: self.format_version,
             environment: self.environment,
             compiler: self.compiler,
             target: self.target,
-            action_space: ActionSpace {
-                name: self.action_space.name,
-                actions: self.action_space.actions.into_iter().map(action).collect(),
-            },
+            action_space: ActionSpace { name: self.action_space.name, actions: actions.collect() },
             observations: self.observations,
             rewards: self.rewards,
             baselines: self.baselines,
@@ -227,16 +347,7 @@ pub(crate) mod tests {
 
     /// A small identity that has a column of every kind.
     pub(crate) fn identity() -> Identity {
-        let action = |name: &str| ActionSpec {
-            name: name.into(),
-            pipeline: name.into(),
-            flags: ActionFlags::UNREMARKABLE,
-        };
-        let space = |name: &str, features: &[&str]| RecordedObservation {
-            name: name.into(),
-            width: (!features.is_empty()).then(|| u32::try_from(features.len()).unwrap()),
-            features: features.iter().map(|&name| name.into()).collect(),
-        };
+        let action = |name| ActionSpec::new(name, name, ActionFlags::UNREMARKABLE);
         Identity {
             format_version: FORMAT_VERSION,
             environment: "toy-v0".into(),
@@ -246,8 +357,11 @@ pub(crate) mod tests {
                 name: "toy-v0".into(),
                 actions: vec![action("a"), action("b")],
             },
-            observations: vec![space("Size", &[]), space("Counts", &["x", "y", "z"])],
-            rewards: vec!["Cost".into(), "CostNorm".into()],
+            observations: vec![
+                RecordedObservation::int("Size"),
+                RecordedObservation::int_vector("Counts", &["x", "y", "z"]),
+            ],
+            rewards: ["Cost", "CostNorm"].map(|name| RecordedReward::new(name, "Size")).into(),
             baselines: vec!["CostO0".into()],
         }
     }

@@ -58,6 +58,7 @@ fn missing(lake: &Path, path: &Path, error: std::io::Error) -> LakeError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::identity::RecordedReward;
     use super::super::identity::tests::identity;
     use super::*;
 
@@ -80,9 +81,23 @@ mod tests {
         let text = other(|i| i.compiler = "toy 2".into());
         assert!(text.contains("compiler toy 1") && text.contains("toy 2"), "{text}");
         assert!(other(|i| i.action_space.name = "x".into()).contains("action space toy-v0"));
-        assert!(other(|i| i.action_space.actions[0].pipeline = "x".into()).contains("digest"));
-        assert!(other(|i| i.rewards.clear()).contains("none"));
-        assert!(other(|i| i.observations[1].features[0] = "w".into()).contains("feature names"));
+        assert!(other(|i| i.action_space.actions[0].pipeline = "x".into()).contains("(`x`)"));
+        assert!(other(|i| i.rewards[0].cost = "Time".into()).contains("reward space Cost Size"));
+        let text = other(|i| i.observations[1].features[0] = "w".into());
+        assert!(text.contains("observation space Counts"), "{text}");
+    }
+
+    #[test]
+    fn actions_and_spaces_are_appended_and_nothing_else_changes() {
+        let mut other = identity();
+        other.rewards.insert(0, RecordedReward { name: "New".into(), cost: "Size".into() });
+        other.action_space.actions.push(other.action_space.actions[0].clone());
+        let grown = identity().grown(&other).unwrap();
+        assert_eq!(identity().difference(&other), None);
+        assert_eq!(grown.rewards.last(), other.rewards.first());
+        assert_eq!((grown.rewards.len(), grown.action_space.actions.len()), (3, 3));
+        assert_eq!(grown.digest(), identity().digest());
+        assert_eq!(grown.grown(&other), None);
     }
 
     #[test]

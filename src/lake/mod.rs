@@ -78,18 +78,18 @@ pub(crate) mod snapshot;
 pub(crate) mod snapshot_log;
 pub(crate) mod sqlite;
 pub(crate) mod table;
+pub(crate) mod values;
 mod writer;
 
 pub use clock::Clock;
 pub use disk::{Disk, Operation, Verdict};
 pub use error::LakeError;
 pub(crate) use error::REPORT;
-pub(crate) use guarded::guarded;
 pub(crate) use handle::DATA;
 pub use handle::Lake;
 #[doc(hidden)]
 pub use hot::{fuzz_frame, fuzz_frames};
-pub use identity::{Identity, IdentityError, RecordedObservation};
+pub use identity::{Identity, IdentityError, RecordedObservation, RecordedReward};
 pub use ids::{FORMAT_VERSION, LayerId, SnapshotId};
 pub use ir::bitcode_sha1;
 pub use losses::LossRow;
@@ -105,5 +105,5 @@ pub use scan::{Scan, ScanColumns};
 pub use seal::{Prepared, SealReport, Sealer};
 pub use segment::{FileRow, Segment};
 pub use snapshot::Snapshot;
-pub use table::{Column, ColumnType, Each, Table};
+pub use table::{Column, ColumnType, Each, FEATURES_KEY, SPACE_KEY, Table};
 pub use writer::Writer;

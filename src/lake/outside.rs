@@ -52,6 +52,7 @@ type Files = BTreeMap<Table, Vec<Segment>>;
 /// [`LakeError::DiskFull`] and other disk errors. Readers then see an older snapshot.
 pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     let _lock = Lock::wait(&lake.path, Right::Show)?;
+    let lake = &lake.current()?;
     let history = catalog.reading(manifest::snapshots)?;
     let Some(newest) = history.last() else { return Ok(()) };
     let mut shown = Shown { lake, catalog, history: &history, files: BTreeMap::new() };
@@ -146,7 +147,13 @@ impl Shown<'_> {
             left.cloned().collect::<Vec<_>>()
         };
         let row = self.row(id).expect("the caller has looked");
-        let content = delta::commit(table, row, &less(&now, &before), &less(&before, &now));
+        let content = delta::commit(
+            table,
+            &self.lake.identity,
+            row,
+            &less(&now, &before),
+            &less(&before, &now),
+        );
         let path = log_folder(self.lake, table).join(delta::version_name(id.0));
         self.lake.disk.write_file(&path, &content)?;
         if id.0 % delta::CHECKPOINT_INTERVAL == 0 {

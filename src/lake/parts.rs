@@ -2,14 +2,12 @@
 
 use std::ops::Range;
 
-use arrow::array::RecordBatch;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection, RowSelector};
+use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::error::LakeError;
-use super::guarded::guarded;
-use super::reading::SegmentFile;
+use super::reading::SegmentRows;
+use super::scan::ScanColumns;
 use super::segment::Segment;
 use super::snapshot::Snapshot;
 
@@ -23,13 +21,6 @@ pub(crate) struct Part {
     groups: Range<usize>,
     /// The rows of the row group before these.
     rows_before: usize,
-}
-
-/// The rows of a part, behind the one row that stands before them where there is one.
-#[derive(Debug)]
-pub(crate) struct PartScan {
-    file: SegmentFile,
-    reader: ParquetRecordBatchReader,
 }
 
 impl Part {
@@ -60,23 +51,25 @@ impl Snapshot {
         Ok(parts)
     }
 
-    /// Reads the columns of these names of a part, in the table's order.
+    /// Reads the columns of these names of a part, in the table's order: its rows, behind the one
+    /// row that stands before them where there is one.
     ///
     /// # Panics
     ///
     /// When the table has no column of one of these names.
-    pub(crate) fn scan_part(&self, part: &Part, columns: &[&str]) -> Result<PartScan, LakeError> {
+    pub(crate) fn scan_part(
+        &self,
+        part: &Part,
+        columns: &[&str],
+    ) -> Result<SegmentRows, LakeError> {
         let segment = &part.segment;
         // With an index, only the last page of the row group before is read.
         let is_first = part.rows_before == 0;
         let index = if is_first { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
         let schema = self.schema(segment.table);
-        let places = columns
-            .iter()
-            .map(|name| schema.index_of(name).expect("a scan asks for columns that are there"));
-        let (file, reader) = segment.reader(&schema, index, |builder| {
-            let mask = ProjectionMask::roots(builder.parquet_schema(), places);
-            let builder = builder.with_projection(mask).with_batch_size(BATCH_ROWS);
+        let places = ScanColumns::Named(columns).places(&schema);
+        segment.reader(&schema, &places, index, |builder| {
+            let builder = builder.with_batch_size(BATCH_ROWS);
             if is_first {
                 return builder.with_row_groups(part.groups.clone().collect());
             }
@@ -90,16 +83,6 @@ impl Snapshot {
             builder
                 .with_row_groups((part.groups.start - 1..part.groups.end).collect())
                 .with_row_selection(selection)
-        })?;
-        Ok(PartScan { file, reader })
-    }
-}
-
-impl Iterator for PartScan {
-    type Item = Result<RecordBatch, LakeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let batch = guarded(|| self.reader.next().transpose());
-        batch.map_err(|error| self.file.unreadable(&error)).transpose()
+        })
     }
 }

@@ -8,8 +8,11 @@ use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow::error::ArrowError;
 use bytes::Bytes;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
@@ -65,24 +68,31 @@ impl Segment {
         SegmentFile::new(self, file)
     }
 
-    /// A reader of the rows that `choose` says, and the file that its errors are of. A file with
-    /// other columns than `schema` has is refused.
+    /// Reads the columns at these places of the table's schema, of the rows that `choose` says. A
+    /// file may lack the last columns, if it is older than they are: they are null. Other columns
+    /// are refused.
     pub(crate) fn reader(
         &self,
         schema: &SchemaRef,
+        places: &[usize],
         pages: PageIndexPolicy,
         choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
-    ) -> Result<(SegmentFile, ParquetRecordBatchReader), LakeError> {
+    ) -> Result<SegmentRows, LakeError> {
         let file = self.open()?;
         let footer = self.footer(&file, pages)?;
-        if footer.schema().fields() != schema.fields() {
+        let columns = footer.schema().fields().len();
+        if !is_prefix(footer.schema(), schema) {
             let what = "it has other columns than lake.json says";
             return Err(LakeError::corrupt(&self.path, what));
         }
         let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
-        let reader =
-            guarded(|| choose(builder).build()).map_err(|error| file.unreadable(&error))?;
-        Ok((file, reader))
+        let there = places.iter().copied().filter(|&place| place < columns);
+        let mask = ProjectionMask::roots(builder.parquet_schema(), there);
+        let reader = guarded(|| choose(builder.with_projection(mask)).build())
+            .map_err(|error| file.unreadable(&error))?;
+        let widened = (columns < schema.fields().len())
+            .then(|| Arc::new(schema.project(places).expect("the places are of the schema")));
+        Ok(SegmentRows { file, reader, widened })
     }
 
     /// The footer, with the page index where it is asked for. The row count is checked.
@@ -100,6 +110,44 @@ impl Segment {
             return Err(LakeError::corrupt(&self.path, what));
         }
         Ok(footer)
+    }
+}
+
+/// Whether a table may have had the columns of `older` before it grew to those of `schema`.
+pub(crate) fn is_prefix(older: &Schema, schema: &Schema) -> bool {
+    let columns = older.fields().len();
+    schema.fields().get(..columns).is_some_and(|fields| *fields == older.fields()[..])
+}
+
+/// The batch with null in the columns of `schema` that it lacks, which are the last ones.
+pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let (mut columns, rows) = (batch.columns().to_vec(), batch.num_rows());
+    for field in &schema.fields()[columns.len()..] {
+        columns.push(new_null_array(field.data_type(), rows));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+}
+
+/// The rows of a segment, batch by batch.
+#[derive(Debug)]
+pub(crate) struct SegmentRows {
+    file: SegmentFile,
+    reader: ParquetRecordBatchReader,
+    /// The columns to widen the batches to, if the file lacks some.
+    widened: Option<SchemaRef>,
+}
+
+impl Iterator for SegmentRows {
+    type Item = Result<RecordBatch, LakeError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = guarded(|| self.reader.next().transpose());
+        let batch = batch.map_err(|error| self.file.unreadable(&error)).transpose()?;
+        let Some(schema) = &self.widened else { return Some(batch) };
+        Some(batch.and_then(|batch| {
+            widened(&batch, schema).map_err(|error| self.file.unreadable(&error))
+        }))
     }
 }
 

@@ -68,12 +68,13 @@ pub struct StepRow {
 }
 
 /// A row of `observations`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ObservationRow {
     /// The state.
     pub state: StateId,
-    /// One for each observation column of the lake, in its order.
-    pub values: Vec<Value>,
+    /// One for each observation column of the lake, in its order; none for a space that is not
+    /// recorded.
+    pub values: Vec<Option<Value>>,
 }
 
 /// A row of `ir`.

@@ -1,12 +1,9 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::error::LakeError;
-use super::guarded::guarded;
-use super::reading::SegmentFile;
+use super::reading::SegmentRows;
 use super::segment::Segment;
 
 /// Rows of a batch of a scan at most.
@@ -44,7 +41,7 @@ pub struct Scan<'a> {
     schema: &'a SchemaRef,
     places: Vec<usize>,
     segments: std::slice::Iter<'a, Segment>,
-    reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
+    reader: Option<SegmentRows>,
     hot: std::slice::Iter<'a, RecordBatch>,
     rows_max: usize,
 }
@@ -66,29 +63,20 @@ impl<'a> Scan<'a> {
         Self { rows_max, ..self }
     }
 
-    fn open(
-        &self,
-        segment: &Segment,
-    ) -> Result<(SegmentFile, ParquetRecordBatchReader), LakeError> {
-        segment.reader(self.schema, PageIndexPolicy::Skip, |builder| {
-            let places = self.places.iter().copied();
-            let mask = ProjectionMask::roots(builder.parquet_schema(), places);
-            builder.with_projection(mask).with_batch_size(self.rows_max)
-        })
-    }
-
     fn advance(&mut self) -> Result<Option<RecordBatch>, LakeError> {
         loop {
-            if let Some((file, reader)) = &mut self.reader {
-                match guarded(|| reader.next().transpose()) {
-                    Ok(None) => self.reader = None,
-                    batch => return batch.map_err(|error| file.unreadable(&error)),
+            if let Some(reader) = &mut self.reader {
+                match reader.next().transpose()? {
+                    Some(batch) => return Ok(Some(batch)),
+                    None => self.reader = None,
                 }
             }
-            match self.segments.next() {
-                Some(segment) => self.reader = Some(self.open(segment)?),
-                None => break,
-            }
+            let Some(segment) = self.segments.next() else { break };
+            let open =
+                segment.reader(self.schema, &self.places, PageIndexPolicy::Skip, |builder| {
+                    builder.with_batch_size(self.rows_max)
+                });
+            self.reader = Some(open?);
         }
         let project = |batch: &RecordBatch| {
             batch.project(&self.places).expect("the places are of the schema")

@@ -109,7 +109,7 @@ impl Sealer {
             _lock: Arc::clone(&self.lock),
         };
         let masks = masks(&hot);
-        for table in Table::ALL {
+        for table in Table::ALL.into_iter().filter(|table| table.is_recorded()) {
             let places = hot.iter().zip(&masks).filter(|(hot, _)| hot.table == table);
             match self.write_segment(table, &places.collect::<Vec<_>>()) {
                 Ok(finished) => finished.into_iter().for_each(|finished| prepared.add(finished)),
@@ -146,7 +146,7 @@ impl Sealer {
         if batches.peek().is_none() {
             return Ok(None);
         }
-        let mut writer = SegmentWriter::create(&self.lake, table)?;
+        let mut writer = SegmentWriter::create(&self.lake, table, self.lake.schemas.get(table))?;
         for batch in batches {
             writer.write(&batch)?;
         }

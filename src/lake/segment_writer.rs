@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{AsArray as _, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::datatypes::{DataType, Int64Type, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{KeyValue, SortingColumn};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
@@ -20,7 +20,7 @@ use super::error::LakeError;
 use super::handle::Lake;
 use super::identity::Identity;
 use super::segment::Segment;
-use super::table::{Each, Table};
+use super::table::{FEATURES_KEY, Table};
 
 /// Bytes of a row group of `ir`, before which a new one is begun.
 const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
@@ -37,7 +37,11 @@ const DERIVED_VARIOUS: [&str; 6] = [
 const IR_PAGE_ROWS_MAX: usize = 16;
 
 /// The key-value metadata that every segment of a lake's table carries.
-pub(crate) fn footer_entries(identity: &Identity, table: Table) -> Vec<(String, String)> {
+pub(crate) fn footer_entries(
+    identity: &Identity,
+    table: Table,
+    schema: &Schema,
+) -> Vec<(String, String)> {
     let entry = |key: &str, value: String| (format!("steplake.{key}"), value);
     let mut entries = vec![
         entry("format_version", identity.format_version.to_string()),
@@ -48,10 +52,9 @@ pub(crate) fn footer_entries(identity: &Identity, table: Table) -> Vec<(String, 
         entry("action_space", identity.action_space.name.clone()),
         entry("identity", identity.digest()),
     ];
-    if table.columns().iter().any(|column| column.each == Some(Each::Observation)) {
-        for space in identity.observations.iter().filter(|space| space.width.is_some()) {
-            let names = serde_json::to_string(&space.features).expect("names serialise");
-            entries.push(entry(&format!("features.{}", space.name), names));
+    for field in schema.fields() {
+        if let Some(features) = field.metadata().get(FEATURES_KEY) {
+            entries.push(entry(&format!("features.{}", field.name()), features.clone()));
         }
     }
     entries
@@ -59,8 +62,9 @@ pub(crate) fn footer_entries(identity: &Identity, table: Table) -> Vec<(String, 
 
 fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterProperties {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd"));
-    let metadata =
-        footer_entries(identity, table).into_iter().map(|(key, value)| KeyValue::new(key, value));
+    let metadata = footer_entries(identity, table, schema)
+        .into_iter()
+        .map(|(key, value)| KeyValue::new(key, value));
     let sorting = table.key().iter().map(|key| {
         let place = schema.index_of(key).expect("a key is a column");
         let column_idx = i32::try_from(place).expect("few columns");
@@ -73,13 +77,10 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
         .set_sorting_columns(Some(sorting.collect()));
     for field in schema.fields() {
         // Every column here has one leaf, so places of leaves are places of columns.
-        if let DataType::FixedSizeList(item, _) = field.data_type() {
+        if let DataType::List(item) = field.data_type() {
             let leaf =
                 ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()]);
-            properties = properties
-                .set_column_dictionary_enabled(leaf.clone(), false)
-                .set_column_encoding(leaf.clone(), Encoding::BYTE_STREAM_SPLIT)
-                .set_column_statistics_enabled(leaf, EnabledStatistics::None);
+            properties = properties.set_column_statistics_enabled(leaf, EnabledStatistics::None);
         }
     }
     if table == Table::Ir {
@@ -132,9 +133,11 @@ pub(crate) struct FinishedSegment {
 }
 
 impl SegmentWriter {
-    pub(crate) fn create(lake: &Lake, table: Table) -> Result<Self, LakeError> {
+    /// A segment of a table with the columns of `schema`, which a snapshot or a writer of the lake
+    /// knows.
+    pub(crate) fn create(lake: &Lake, table: Table, schema: &SchemaRef) -> Result<Self, LakeError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let (schema, disk) = (lake.schemas.get(table), lake.disk.clone());
+        let disk = lake.disk.clone();
         let folder = lake.table_folder(table);
         disk.create_dir(&folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

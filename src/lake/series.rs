@@ -49,7 +49,11 @@ impl SegmentSeries {
             self.end_segment()?;
         }
         if self.open.is_none() {
-            self.open = Some(SegmentWriter::create(&self.lake, self.table)?);
+            self.open = Some(SegmentWriter::create(
+                &self.lake,
+                self.table,
+                self.lake.schemas.get(self.table),
+            )?);
         }
         let writer = self.open.as_mut().expect("it was just opened");
         writer.write(batch)?;

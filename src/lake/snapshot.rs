@@ -7,7 +7,7 @@ use arrow::datatypes::{Int64Type, SchemaRef};
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::catalog;
-use super::encode::Schemas;
+use super::encode::{self, Schemas};
 use super::error::LakeError;
 use super::handle::Lake;
 use super::identity::Identity;
@@ -123,6 +123,7 @@ impl Lake {
 
 impl Snapshot {
     pub(crate) fn read(lake: &Lake, moment: Moment) -> Result<Self, LakeError> {
+        let lake = &lake.current()?;
         // First, so that no file is deleted between the manifest and the lock.
         let readers = ReadersLock::share(&lake.path);
         let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
@@ -191,6 +192,11 @@ impl Snapshot {
     /// What the lake is a lake of.
     pub fn identity(&self) -> &Identity {
         &self.identity
+    }
+
+    /// The rows of `actions`, with those that are newer than the file of the table.
+    pub fn actions(&self) -> RecordBatch {
+        encode::actions(self.schemas.get(Table::Actions), &self.identity.action_space.actions)
     }
 
     /// The columns of a table, the same for sealed and hot rows.

@@ -1,20 +1,23 @@
 //! The tables and their columns, as `schema/tables.json` lists them.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::identity::Identity;
+use super::identity::{Identity, RecordedObservation};
 use super::ids::FORMAT_VERSION;
-use crate::model::StateId;
+use crate::model::{StateId, ValueType};
 
 /// A table of the lake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Table {
     /// The programs.
     Benchmarks,
+    /// What the environment offers to do. It repeats what `lake.json` says, for other tools.
+    Actions,
     /// Episodes that are over.
     Episodes,
     /// Positions in episodes.
@@ -33,8 +36,9 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order of the data's way.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Benchmarks,
+        Self::Actions,
         Self::Episodes,
         Self::Steps,
         Self::Observations,
@@ -48,6 +52,7 @@ impl Table {
     pub fn name(self) -> &'static str {
         match self {
             Self::Benchmarks => "benchmarks",
+            Self::Actions => "actions",
             Self::Episodes => "episodes",
             Self::Steps => "steps",
             Self::Observations => "observations",
@@ -66,6 +71,11 @@ impl Table {
     /// True when it is made from other tables, and made anew by every dedup.
     pub fn is_derived(self) -> bool {
         self.spec().derived
+    }
+
+    /// True when its rows come from recordings.
+    pub fn is_recorded(self) -> bool {
+        !self.is_derived() && self != Self::Actions
     }
 
     /// One line: what a row is.
@@ -170,7 +180,7 @@ pub enum ColumnType {
     StateId,
     /// 20 bytes: the SHA-1 of others.
     Sha1,
-    /// `Int64`, or a list of as many `Int32` as the space has features.
+    /// What the type of the space says: see [`observation_type`].
     Observation,
 }
 
@@ -188,44 +198,69 @@ pub enum Each {
 
 impl Column {
     fn fields(&self, identity: &Identity) -> Vec<Field> {
-        let field = |name: &str, width| {
-            Field::new(self.name.replace("{}", name), self.kind.arrow(width), self.nullable)
+        let field = |name: &str| {
+            Field::new(self.name.replace("{}", name), self.kind.arrow(), self.nullable)
         };
         match self.each {
-            None => vec![Field::new(&self.name, self.kind.arrow(None), self.nullable)],
-            Some(Each::Baseline) => {
-                identity.baselines.iter().map(|name| field(name, None)).collect()
-            }
-            Some(Each::Reward) => identity.rewards.iter().map(|name| field(name, None)).collect(),
+            None => vec![field("")],
+            Some(Each::Baseline) => identity.baselines.iter().map(|name| field(name)).collect(),
+            Some(Each::Reward) => identity.rewards.iter().map(|space| field(&space.name)).collect(),
             Some(Each::Observation) => {
-                identity.observations.iter().map(|space| field(&space.name, space.width)).collect()
+                identity.observations.iter().map(|space| observation_field(space)).collect()
             }
         }
     }
 }
 
 impl ColumnType {
-    fn arrow(self, width: Option<u32>) -> DataType {
-        match (self, width) {
-            (Self::Boolean, _) => DataType::Boolean,
-            (Self::Int16, _) => DataType::Int16,
-            (Self::Int32, _) => DataType::Int32,
-            (Self::Int64, _) | (Self::Observation, None) => DataType::Int64,
-            (Self::Float64, _) => DataType::Float64,
-            (Self::Text, _) => DataType::Utf8,
-            (Self::Symbol, _) => {
+    fn arrow(self) -> DataType {
+        match self {
+            Self::Boolean => DataType::Boolean,
+            Self::Int16 => DataType::Int16,
+            Self::Int32 => DataType::Int32,
+            Self::Int64 => DataType::Int64,
+            Self::Float64 => DataType::Float64,
+            Self::Text => DataType::Utf8,
+            Self::Symbol => {
                 DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
             }
-            (Self::Binary, _) => DataType::Binary,
-            (Self::StateId, _) => DataType::FixedSizeBinary(STATE_ID_LEN),
-            (Self::Sha1, _) => DataType::FixedSizeBinary(SHA1_LEN),
-            (Self::Observation, Some(width)) => {
-                let width = i32::try_from(width).expect("a vector has fewer than 2^31 features");
-                DataType::FixedSizeList(Arc::new(vector_item()), width)
-            }
+            Self::Binary => DataType::Binary,
+            Self::StateId => DataType::FixedSizeBinary(STATE_ID_LEN),
+            Self::Sha1 => DataType::FixedSizeBinary(SHA1_LEN),
+            Self::Observation => unreachable!("the type of such a column is its space's"),
         }
     }
 }
+
+/// The column of an observation space. Its metadata names the space and its features, so that any
+/// reader of Arrow schemas knows which number is which.
+fn observation_field(space: &RecordedObservation) -> Field {
+    let mut metadata = HashMap::from([(SPACE_KEY.to_owned(), space.name.clone())]);
+    if !space.features.is_empty() {
+        let features = serde_json::to_string(&space.features).expect("names serialise");
+        metadata.insert(FEATURES_KEY.to_owned(), features);
+    }
+    Field::new(&space.name, observation_type(space.value_type), true).with_metadata(metadata)
+}
+
+/// The type of the column of a space.
+fn observation_type(value_type: ValueType) -> DataType {
+    let list = |item| DataType::List(Arc::new(list_item(item)));
+    match value_type {
+        ValueType::Int => DataType::Int64,
+        ValueType::Float => DataType::Float64,
+        ValueType::Text => DataType::Utf8,
+        ValueType::Bytes => DataType::Binary,
+        ValueType::IntVector => list(DataType::Int32),
+        ValueType::FloatVector => list(DataType::Float64),
+        ValueType::TextList => list(DataType::Utf8),
+    }
+}
+
+/// The key of a column's metadata that names its observation space.
+pub const SPACE_KEY: &str = "steplake.space";
+/// The key of a column's metadata that lists the features of its space, as a JSON array of names.
+pub const FEATURES_KEY: &str = "steplake.features";
 
 /// Bytes of a state id, as Arrow counts them.
 pub(crate) const STATE_ID_LEN: i32 = {
@@ -236,9 +271,9 @@ pub(crate) const STATE_ID_LEN: i32 = {
 /// Bytes of a SHA-1, as Arrow counts them.
 pub(crate) const SHA1_LEN: i32 = 20;
 
-/// The items of a vector column, named as Parquet's list type wants it.
-pub(crate) fn vector_item() -> Field {
-    Field::new("element", DataType::Int32, false)
+/// The items of a list column, named as Parquet's list type wants it.
+pub(crate) fn list_item(data_type: DataType) -> Field {
+    Field::new("element", data_type, false)
 }
 
 #[derive(Deserialize)]
@@ -290,7 +325,8 @@ mod tests {
         let schema = Table::Observations.schema(&identity());
         assert_eq!(schema.field_with_name("Size").unwrap().data_type(), &DataType::Int64);
         let vector = schema.field_with_name("Counts").unwrap();
-        assert!(matches!(vector.data_type(), DataType::FixedSizeList(_, 3)));
+        assert!(matches!(vector.data_type(), DataType::List(_)));
+        assert_eq!(vector.metadata()[FEATURES_KEY], r#"["x","y","z"]"#);
         assert!(Table::Benchmarks.schema(&identity()).field_with_name("CostO0").is_ok());
     }
 }

@@ -57,6 +57,7 @@ impl Lake {
 impl Writer {
     pub(crate) fn open(lake: &Lake) -> Result<Self, LakeError> {
         let lock = Arc::new(Lock::take(&lake.disk, &lake.path, Right::Write)?);
+        let lake = &lake.current()?;
         let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
         let mut writer = Self { lake: lake.clone(), catalog, lock, hot_bytes: 0, left_bytes: 0 };
         writer.recover()?;

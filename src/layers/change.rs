@@ -75,7 +75,8 @@ impl Maintenance {
 
     /// A file without rows: other tools can then tell an empty table from one that was not made.
     fn empty_segment(&self, table: Table, layer: LayerId) -> Result<Segment, LakeError> {
-        let segment = SegmentWriter::create(self.lake(), table)?.finish()?.segment;
+        let segment = SegmentWriter::create(self.lake(), table, self.lake().schemas.get(table))?;
+        let segment = segment.finish()?.segment;
         Ok(Segment { layer: Some(layer), ..segment })
     }
 }

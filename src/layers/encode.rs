@@ -201,6 +201,10 @@ impl Rows {
             ids(self.to),
             integers(self.to_key),
         ];
+        columns.push(integers(self.count));
+        columns.push(integers(self.wall_time_us));
+        columns.push(integers(self.first_episode));
+        columns.push(Arc::new(Int32Array::from(self.first_index)));
         for place in 0..rewards {
             let values =
                 (0..rows).map(|row| self.rewards[row * rewards + place]).collect::<Vec<_>>();
@@ -209,10 +213,6 @@ impl Rows {
                 nulls.then(|| values.iter().map(|value| !value.is_nan()).collect::<NullBuffer>());
             columns.push(Arc::new(Float64Array::new(values.into(), nulls)));
         }
-        columns.push(integers(self.count));
-        columns.push(integers(self.wall_time_us));
-        columns.push(integers(self.first_episode));
-        columns.push(Arc::new(Int32Array::from(self.first_index)));
         columns
     }
 

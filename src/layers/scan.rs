@@ -10,14 +10,15 @@ use arrow::array::{
     Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{Int16Type, Int32Type, Int64Type, SchemaRef};
-use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, RowSelection};
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
 use parquet::file::statistics::Statistics;
 
 use super::edge::{EdgeHead, EdgeShape, StateWords, rewards_of};
 use super::text::FailureText;
-use crate::lake::{LakeError, Segment, SegmentFile, Table, guarded};
+use crate::lake::reading::SegmentRows;
+use crate::lake::{LakeError, ScanColumns, Segment, Table};
 
 /// Rows that are decoded at once.
 const BATCH_ROWS: usize = 4096;
@@ -78,7 +79,7 @@ struct RangeScan {
     schema: SchemaRef,
     segments: std::vec::IntoIter<Segment>,
     ranges: Ranges,
-    reader: Option<(SegmentFile, ParquetRecordBatchReader)>,
+    reader: Option<SegmentRows>,
     /// What was cut from the last batch.
     ready: VecDeque<RecordBatch>,
 }
@@ -89,9 +90,8 @@ impl RangeScan {
             if let Some(batch) = self.ready.pop_front() {
                 return Ok(Some(batch));
             }
-            if let Some((file, reader)) = &mut self.reader {
-                let batch = guarded(|| reader.next().transpose());
-                match batch.map_err(|error| file.unreadable(&error))? {
+            if let Some(reader) = &mut self.reader {
+                match reader.next().transpose()? {
                     Some(batch) => self.ready = self.ranges.cut(&batch),
                     None => self.reader = None,
                 }
@@ -104,13 +104,11 @@ impl RangeScan {
         }
     }
 
-    fn open(
-        &self,
-        segment: &Segment,
-    ) -> Result<(SegmentFile, ParquetRecordBatchReader), LakeError> {
+    fn open(&self, segment: &Segment) -> Result<SegmentRows, LakeError> {
         let all = self.ranges.are_all_keys();
         let index = if all { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
-        segment.reader(&self.schema, index, |builder| {
+        let places = ScanColumns::All.places(&self.schema);
+        segment.reader(&self.schema, &places, index, |builder| {
             let (groups, rows) = self.wanted(builder.metadata());
             let selected = rows.iter().map(ExactSizeIterator::len).sum::<usize>();
             self.ranges.row_groups.fetch_add(groups.len() as u64, Ordering::Relaxed);
@@ -206,8 +204,8 @@ impl Columns {
     fn new(batch: &RecordBatch, table: Table, shape: EdgeShape) -> Self {
         let int64 = |name: &str| batch[name].as_primitive::<Int64Type>().clone();
         let text = |name: &str| batch[name].as_string::<i32>().clone();
-        // Rewards stand behind the two states and the action.
-        let rewards = || batch.columns()[5..5 + shape.rewards()].iter();
+        // Rewards are the last columns.
+        let rewards = || batch.columns()[batch.num_columns() - shape.rewards()..].iter();
         let failed = table == Table::Failures;
         Self {
             from: batch["state_id"].as_fixed_size_binary().clone(),

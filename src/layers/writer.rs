@@ -37,18 +37,16 @@ impl LayerWriter {
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one, or the batch has other columns.
+    /// When the table is not a derived one.
     pub fn write(&mut self, table: Table, batch: &RecordBatch) -> Result<(), LakeError> {
         assert!(table.is_derived(), "{table} is no derived table");
-        let schema = self.lake.schemas.get(table);
-        assert_eq!(batch.schema_ref(), schema, "the batch has other columns than {table}");
         if batch.num_rows() == 0 {
             return Ok(());
         }
         let known = self.open.iter().position(|writer| writer.table() == table);
         let place = known.unwrap_or(self.open.len());
         if known.is_none() {
-            self.open.push(SegmentWriter::create(&self.lake, table)?);
+            self.open.push(SegmentWriter::create(&self.lake, table, batch.schema_ref())?);
         }
         self.open[place].write(batch)?;
         if self.open[place].rows() >= SEGMENT_ROWS_MAX {

@@ -1,3 +1,5 @@
+use super::Value;
+
 /// The place of an action in its action space, stable within a version of the space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionIndex(pub u16);
@@ -29,19 +31,29 @@ impl ActionFlags {
 }
 
 /// One action: its name for users and its pipeline for the compiler.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct ActionSpec {
     /// The name that users read and write, unique in the space.
     pub name: String,
     /// What the compiler is asked to do; for LLVM a pass pipeline. If empty, the action does
     /// nothing on purpose.
     pub pipeline: String,
+    /// The parameters of the action, by name: integers, floats or texts. Empty for an action that
+    /// takes none.
+    pub parameters: Vec<(String, Value)>,
     /// The findings of a probe.
     pub flags: ActionFlags,
 }
 
-/// A named, versioned, ordered list of actions.
-#[derive(Debug, Clone, PartialEq, Eq)]
+impl ActionSpec {
+    /// Returns an action without parameters.
+    pub fn new(name: impl Into<String>, pipeline: impl Into<String>, flags: ActionFlags) -> Self {
+        Self { name: name.into(), pipeline: pipeline.into(), parameters: Vec::new(), flags }
+    }
+}
+
+/// A named, versioned, ordered list of actions. Later versions of an environment may append to it.
+#[derive(Debug, Clone, PartialEq)]
 pub struct ActionSpace {
     /// The name with its version, e.g. `llvm22-v0`.
     pub name: String,

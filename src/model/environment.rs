@@ -2,7 +2,7 @@ use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
 
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for
 /// the same actions. A lake holds the data of one spec and one of its action spaces.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct EnvironmentSpec {
     /// The name with its version, e.g. `llvm-v0`.
     pub name: &'static str,
@@ -14,7 +14,7 @@ pub struct EnvironmentSpec {
     pub action_spaces: Vec<ActionSpace>,
     /// The observation spaces.
     pub observation_spaces: Vec<ObservationSpace>,
-    /// The reward spaces. All of them share one cost.
+    /// The reward spaces. Each names its cost, which is an observation space of integers.
     pub reward_spaces: Vec<RewardSpace>,
     /// How baselines are made: the compiler's own pipelines, and a number that changes with
     /// everything else that baselines depend on. Equal programs have equal baselines if this field,

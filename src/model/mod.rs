@@ -26,6 +26,6 @@ pub(crate) use dice::Dice;
 pub use environment::EnvironmentSpec;
 pub use episode::EpisodeOutcome;
 pub use ids::{EpisodeId, ParseStateIdError, RunId, StateId};
-pub use observation::{ObservationIndex, ObservationSpace, Value, ValueKind};
+pub use observation::{ObservationIndex, ObservationSpace, Value, ValueType};
 pub use reward::{Baselines, RewardSpace, RewardTracker, Rewards, Scale};
 pub use step::{Failure, FailureKind, Outcome, Step};

@@ -1,20 +1,51 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 /// The place of an observation space in its environment's list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObservationIndex(pub u8);
 
-/// The form of an observation's values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ValueKind {
-    /// One whole number.
-    Scalar,
-    /// A vector of whole numbers, one for each of these names.
-    Vector(Arc<[&'static str]>),
+/// The type of a value: how workers send it, and what a lake has as a column for it.
+///
+/// No type nests, so that any reader of Parquet reads the columns. A graph is several spaces: the
+/// lists of what its nodes and edges have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ValueType {
+    /// An integer of 64 bits.
+    Int,
+    /// A floating-point number of 64 bits.
+    Float,
     /// Text.
     Text,
     /// Bytes.
     Bytes,
+    /// A vector of integers of 32 bits.
+    IntVector,
+    /// A vector of floating-point numbers of 64 bits.
+    FloatVector,
+    /// A list of texts.
+    TextList,
+}
+
+/// A value of a [`ValueType`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Value {
+    /// A value of [`ValueType::Int`].
+    Int(i64),
+    /// A value of [`ValueType::Float`].
+    Float(f64),
+    /// A value of [`ValueType::Text`].
+    Text(String),
+    /// A value of [`ValueType::Bytes`].
+    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// A value of [`ValueType::IntVector`].
+    IntVector(Box<[i32]>),
+    /// A value of [`ValueType::FloatVector`].
+    FloatVector(Box<[f64]>),
+    /// A value of [`ValueType::TextList`].
+    TextList(Vec<String>),
 }
 
 /// A way to look at a state.
@@ -22,22 +53,36 @@ pub enum ValueKind {
 pub struct ObservationSpace {
     /// The name used by CompilerGym, e.g. `InstCount`.
     pub name: &'static str,
-    /// The form of the space's values.
-    pub kind: ValueKind,
+    /// The type of the space's values.
+    pub value_type: ValueType,
+    /// The names of the numbers of a vector; empty for other types, and for vectors whose numbers
+    /// have no names.
+    pub features: Arc<[&'static str]>,
     /// True if the value depends on the benchmark alone and not on the state
     /// (`IrInstructionCountOz`). Such values are stored with the benchmark.
     pub of_benchmark: bool,
 }
 
-/// The value of an observation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    /// A value of a [`ValueKind::Scalar`].
-    Scalar(i64),
-    /// A value of a [`ValueKind::Vector`]: as many numbers as the space has names.
-    Vector(Box<[i32]>),
-    /// A value of a [`ValueKind::Text`].
-    Text(String),
-    /// A value of a [`ValueKind::Bytes`].
-    Bytes(Vec<u8>),
+impl ObservationSpace {
+    /// Returns a space of integers.
+    pub fn int(name: &'static str) -> Self {
+        Self::new(name, ValueType::Int)
+    }
+
+    /// Returns a space of values of a type that has no features.
+    pub fn new(name: &'static str, value_type: ValueType) -> Self {
+        Self { name, value_type, features: Arc::new([]), of_benchmark: false }
+    }
+
+    /// Returns a space of vectors of integers with these names.
+    pub fn int_vector(name: &'static str, features: &[&'static str]) -> Self {
+        let features = features.into();
+        Self { features, ..Self::new(name, ValueType::IntVector) }
+    }
+
+    /// Returns the same space, of the benchmark alone.
+    #[must_use]
+    pub fn of_benchmark(self) -> Self {
+        Self { of_benchmark: true, ..self }
+    }
 }

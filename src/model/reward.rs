@@ -44,40 +44,55 @@ pub type Rewards = Box<[f64]>;
 /// Turns the costs of an episode into rewards.
 #[derive(Debug, Clone)]
 pub struct RewardTracker {
-    divisors: Vec<f64>,
-    cost: i64,
+    /// The costs that spaces reward, each once, and what the present state costs.
+    costs: Vec<(&'static str, i64)>,
+    /// For each space, the place of its cost, and the divisor.
+    spaces: Vec<(usize, f64)>,
 }
 
 impl RewardTracker {
-    /// Begins an episode whose initial state costs `cost`. All `spaces` share one cost space.
+    /// Begins an episode. `cost` gives what the initial state costs in the space of a name.
     ///
     /// # Errors
     ///
     /// The name of the first baseline that `baselines` lacks.
-    pub fn new(spaces: &[RewardSpace], baselines: &Baselines, cost: i64) -> Result<Self, String> {
+    pub fn new(
+        spaces: &[RewardSpace],
+        baselines: &Baselines,
+        cost: impl Fn(&str) -> i64,
+    ) -> Result<Self, String> {
         let find = |name: &str| baselines.get(name).ok_or_else(|| name.to_owned());
-        let divisor = |space: &RewardSpace| {
-            Ok(match space.scale {
+        let mut tracker = Self { costs: Vec::new(), spaces: Vec::new() };
+        for space in spaces {
+            let divisor = match space.scale {
                 Scale::Absolute => 1,
                 Scale::Initial => find(space.initial)?.max(1),
                 Scale::Baseline(name) => (find(space.initial)? - find(name)?).max(1),
-            })
-        };
-        let divisors =
-            spaces.iter().map(|space| divisor(space).map(as_f64)).collect::<Result<_, String>>()?;
-        Ok(Self { divisors, cost })
+            };
+            let known = tracker.costs.iter().position(|&(name, _)| name == space.cost);
+            let place = known.unwrap_or_else(|| {
+                tracker.costs.push((space.cost, cost(space.cost)));
+                tracker.costs.len() - 1
+            });
+            tracker.spaces.push((place, as_f64(divisor)));
+        }
+        Ok(tracker)
     }
 
-    /// Returns the rewards of a step to a state that costs `cost`.
-    pub fn advance(&mut self, cost: i64) -> Rewards {
-        let reduction = as_f64(self.cost - cost);
-        self.cost = cost;
-        self.divisors.iter().map(|divisor| reduction / divisor).collect()
+    /// Returns the rewards of a step. `cost` gives what the next state costs in the space of a
+    /// name.
+    pub fn advance(&mut self, cost: impl Fn(&str) -> i64) -> Rewards {
+        let reduction = |(name, before): &mut (&str, i64)| {
+            let now = cost(name);
+            as_f64(std::mem::replace(before, now) - now)
+        };
+        let reductions = self.costs.iter_mut().map(reduction).collect::<Vec<_>>();
+        self.spaces.iter().map(|&(place, divisor)| reductions[place] / divisor).collect()
     }
 
     /// Returns the rewards of a step that changes nothing.
     pub fn rest(&self) -> Rewards {
-        vec![0.0; self.divisors.len()].into()
+        vec![0.0; self.spaces.len()].into()
     }
 }
 
@@ -103,21 +118,32 @@ mod tests {
 
     #[test]
     fn rewards_follow_the_definitions() {
-        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 150), 200).unwrap();
-        assert_eq!(*tracker.advance(190), [10.0, 0.05, 0.2]);
-        assert_eq!(*tracker.advance(195), [-5.0, -0.025, -0.1]);
+        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 150), |_| 200).unwrap();
+        assert_eq!(*tracker.advance(|_| 190), [10.0, 0.05, 0.2]);
+        assert_eq!(*tracker.advance(|_| 195), [-5.0, -0.025, -0.1]);
         assert_eq!(*tracker.rest(), [0.0, 0.0, 0.0]);
     }
 
     #[test]
     fn a_baseline_that_saves_nothing_divides_by_one() {
-        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 220), 200).unwrap();
-        assert_eq!(*tracker.advance(190), [10.0, 0.05, 10.0]);
+        let mut tracker = RewardTracker::new(&SPACES, &baselines(200, 220), |_| 200).unwrap();
+        assert_eq!(*tracker.advance(|_| 190), [10.0, 0.05, 10.0]);
+    }
+
+    #[test]
+    fn each_space_follows_its_own_cost() {
+        let size = RewardSpace { name: "S", cost: "S", initial: "S0", scale: Scale::Absolute };
+        let costs =
+            |count: i64, size: i64| move |name: &str| if name == "S" { size } else { count };
+        let spaces = [SPACES[0].clone(), size];
+        let mut tracker = RewardTracker::new(&spaces, &baselines(9, 9), costs(9, 400)).unwrap();
+        assert_eq!(*tracker.advance(costs(8, 300)), [1.0, 100.0]);
+        assert_eq!(*tracker.advance(costs(8, 310)), [0.0, -10.0]);
     }
 
     #[test]
     fn a_missing_baseline_is_named() {
         let none = Baselines::default();
-        assert_eq!(RewardTracker::new(&SPACES, &none, 1).unwrap_err(), "C0");
+        assert_eq!(RewardTracker::new(&SPACES, &none, |_| 1).unwrap_err(), "C0");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    ArrayRef, BooleanArray, Int32Array, Int64Array, RecordBatch, StringArray,
     TimestampMillisecondArray,
 };
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
@@ -11,7 +11,6 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use crate::lake::{
     Identity, LossRow, RetractionRow, RunRow, Segment, Snapshot, SnapshotRow, Table,
 };
-use crate::model::ActionFlags;
 
 /// `lake`, `actions`, `runs`, `segments`, `snapshots`, `retractions` and `losses`, each as one
 /// batch.
@@ -25,7 +24,7 @@ pub(super) fn tables(
         .collect();
     Ok([
         ("lake", lake(identity, snapshot)?),
-        ("actions", actions(identity)?),
+        ("actions", snapshot.actions()),
         ("runs", runs(snapshot.runs())?),
         ("segments", self::segments(&segments)?),
         ("snapshots", snapshots(snapshot.history())?),
@@ -49,27 +48,6 @@ fn lake(identity: &Identity, snapshot: &Snapshot) -> Result<RecordBatch> {
         ("snapshot_id", Arc::new(Int64Array::from(vec![snapshot.id().0]))),
         ("layers", numbers([snapshot.layers().len() as u64].into_iter())?),
         ("uncounted_steps", numbers([snapshot.uncounted_steps()].into_iter())?),
-    ])
-}
-
-/// The action space of the lake. Flags are what a probe of the compiler found out.
-fn actions(identity: &Identity) -> Result<RecordBatch> {
-    let actions = &identity.action_space.actions;
-    let text = |of: fn(&crate::model::ActionSpec) -> &str| -> ArrayRef {
-        Arc::new(actions.iter().map(|action| Some(of(action))).collect::<StringArray>())
-    };
-    let flag = |of: fn(&ActionFlags) -> bool| -> ArrayRef {
-        Arc::new(actions.iter().map(|action| Some(of(&action.flags))).collect::<BooleanArray>())
-    };
-    let indices = (0..actions.len()).map(|index| i16::try_from(index).ok());
-    batch(vec![
-        ("action", Arc::new(indices.collect::<Int16Array>())),
-        ("name", text(|action| &action.name)),
-        ("pipeline", text(|action| &action.pipeline)),
-        ("replayable", flag(|flags| flags.replayable)),
-        ("crashes", flag(|flags| flags.crashes)),
-        ("slow", flag(|flags| flags.slow)),
-        ("never_changes", flag(|flags| flags.never_changes)),
     ])
 }
 

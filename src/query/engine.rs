@@ -115,7 +115,8 @@ impl Engine {
             backend: options.backend.clone(),
             counted: Counted::new(Arc::clone(&snapshot)),
         };
-        for table in Table::ALL {
+        // The actions come from `lake.json`, which may have more than the file of the table.
+        for table in Table::ALL.into_iter().filter(|&table| table != Table::Actions) {
             let provider = engine.table(&snapshot, table).await.map_err(failed)?;
             engine.rows.insert(table.name().to_owned(), snapshot.rows(table));
             engine.register(table.name(), provider)?;

@@ -69,7 +69,11 @@ pub async fn write_graphml(
 
 /// The question that gives the nodes.
 fn nodes(engine: &Engine, pattern: &str) -> String {
-    let spaces = engine.identity().observations.iter().filter(|space| space.width.is_none());
+    let spaces = engine
+        .identity()
+        .observations
+        .iter()
+        .filter(|space| space.value_type == crate::model::ValueType::Int);
     let columns: Vec<String> = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
     let columns = columns.concat();
     let pattern = quoted_text(pattern);

@@ -51,11 +51,16 @@ impl Engine {
             ParameterKind::Benchmark => return self.look_up_benchmark(text).await,
             ParameterKind::Family => return self.look_up_family(text).await,
             ParameterKind::Law => return Ok(one_like("law is", text, &LAWS, None)),
-            ParameterKind::Reward => {
-                ("reward space", identity.rewards.iter().map(String::as_str).collect(), None)
-            }
+            ParameterKind::Reward => (
+                "reward space",
+                identity.rewards.iter().map(|space| space.name.as_str()).collect(),
+                None,
+            ),
             ParameterKind::Cost => {
-                let spaces = identity.observations.iter().filter(|space| space.width.is_none());
+                let spaces = identity
+                    .observations
+                    .iter()
+                    .filter(|space| space.value_type == crate::model::ValueType::Int);
                 let names = spaces.map(|space| space.name.as_str());
                 ("observation space of single numbers", names.collect(), None)
             }

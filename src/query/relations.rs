@@ -4,7 +4,7 @@ use arrow::datatypes::{DataType, Field};
 
 use super::functions;
 use super::{Engine, Function, QueryError};
-use crate::lake::{Column, Table};
+use crate::lake::{Column, FEATURES_KEY, Table};
 
 /// A table or a view.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +64,12 @@ fn column(table: &str, field: &Field) -> RelationColumn {
         DataType::FixedSizeBinary(20) if field.name().ends_with("state_id") => "state id".into(),
         other => kind(other),
     };
+    let features = field.metadata().get(FEATURES_KEY);
+    let features = features.and_then(|names| serde_json::from_str::<Vec<String>>(names).ok());
+    let kind = match features {
+        Some(names) => kind.replace("[]", &format!("[{}]", names.len())),
+        None => kind,
+    };
     RelationColumn {
         name: field.name().clone(),
         kind,
@@ -81,16 +87,14 @@ fn kind(data_type: &DataType) -> String {
         | DataType::FixedSizeBinary(_) => "bytes".to_owned(),
         DataType::Dictionary(_, value) => kind(value),
         DataType::List(item) => format!("{}[]", kind(item.data_type())),
-        DataType::FixedSizeList(item, width) => format!("{}[{width}]", kind(item.data_type())),
         DataType::Timestamp(..) => "timestamp".to_owned(),
         other => other.to_string().to_lowercase(),
     }
 }
 
 /// What tables and views beside those of `schema/tables.json` are.
-const DESCRIPTIONS: [(&str, &str); 9] = [
+const DESCRIPTIONS: [(&str, &str); 8] = [
     ("lake", "What the lake is a lake of, and how far its derived tables have come: one row."),
-    ("actions", "The action space of the lake."),
     ("runs", "Who recorded, and with which arguments."),
     ("segments", "The Parquet files that hold the sealed rows."),
     ("snapshots", "The snapshots that have not expired."),
@@ -108,7 +112,7 @@ fn description(name: &str) -> &'static str {
 }
 
 /// What the columns mean that `schema/tables.json` does not list.
-const MEANINGS: [(&str, &str, &str); 49] = [
+const MEANINGS: [(&str, &str, &str); 42] = [
     ("lake", "environment", "Environment that it was recorded in."),
     ("lake", "compiler", "Compiler, with its version."),
     ("lake", "target", "What the compiler makes code for."),
@@ -116,13 +120,6 @@ const MEANINGS: [(&str, &str, &str); 49] = [
     ("lake", "snapshot_id", "Newest snapshot that is read; hot rows come beside it."),
     ("lake", "layers", "Layers of the derived tables."),
     ("lake", "uncounted_steps", "Rows of steps that the derived tables do not count yet."),
-    ("actions", "action", "Number of the action, as in the other tables."),
-    ("actions", "name", "Its name."),
-    ("actions", "pipeline", "What the compiler is told."),
-    ("actions", "replayable", "Whether it gives the same state each time, as far as was probed."),
-    ("actions", "crashes", "Whether it is known to kill the compiler on some states."),
-    ("actions", "slow", "Whether it is known to take very long on some states."),
-    ("actions", "never_changes", "Whether it changed no state that was probed."),
     ("runs", "run_id", "Number of the run in this lake."),
     ("runs", "arguments", "What was asked for, as JSON."),
     ("runs", "started_at", "When it began."),

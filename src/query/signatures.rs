@@ -27,24 +27,21 @@ pub(super) fn explained(message: &str, identity: Option<&Identity>) -> Option<St
         [] => format!("`{name}` was given {got}, which it does not take"),
         ways => format!("`{name}` takes {}; it was given {got}", ways.join(" or ")),
     };
-    let vector = given.iter().flatten().find_map(|kind| match kind {
-        DataType::FixedSizeList(_, width) => Some(*width),
-        _ => None,
-    });
-    if let Some(example) = vector.zip(identity).and_then(|(width, of)| example(name, width, of)) {
+    let is_vector = |kind: &DataType| matches!(kind, DataType::List(_));
+    if given.iter().flatten().any(is_vector)
+        && let Some(example) = identity.and_then(|identity| example(name, identity))
+    {
         text += &example;
     }
     Some(text)
 }
 
-/// How to give a function one number of a vector of this width.
-fn example(function: &str, width: i32, identity: &Identity) -> Option<String> {
-    let mut spaces = identity.observations.iter();
-    let space =
-        spaces.find(|space| space.width.and_then(|own| own.try_into().ok()) == Some(width))?;
+/// How to give a function one number of an observation vector.
+fn example(function: &str, identity: &Identity) -> Option<String> {
+    let space = identity.observations.iter().find(|space| !space.features.is_empty())?;
     let (column, feature) = (&space.name, space.features.first()?);
     Some(format!(
-        "; `{column}` is such a vector: take one of its numbers, as in `{function}(feature({column}, \
+        "; of a vector such as `{column}`, take one number, as in `{function}(feature({column}, \
          '{feature}'))` or `{function}({column}[1])`"
     ))
 }
@@ -164,9 +161,6 @@ fn described(kind: &DataType) -> String {
         | DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView => "bytes",
-        DataType::FixedSizeList(item, width) if item.data_type().is_numeric() => {
-            return format!("vector of {width} numbers");
-        }
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
             return match described(item.data_type()).as_str() {
                 "bytes" => "list of bytes".to_owned(),
@@ -203,9 +197,9 @@ mod tests {
     fn types_are_said_in_words() {
         let cases: [(&str, &[&str], &str); 9] = [
             (
-                "avg(FixedSizeList(16 x non-null Int32, field: 'element'))",
+                "avg(List(non-null Int32, field: 'element'))",
                 &["avg(Decimal)", "avg(Duration)", "avg(Float64)"],
-                "`avg` takes a number or a duration; it was given a vector of 16 numbers",
+                "`avg` takes a number or a duration; it was given a list of integers",
             ),
             (
                 "round(Dictionary(Int32, Utf8))",

@@ -11,7 +11,8 @@ pub(super) struct View {
 
 /// All views of a lake with these reward spaces, each after those that it uses.
 pub(super) fn views(identity: &Identity) -> [View; 2] {
-    let rewards: Vec<String> = identity.rewards.iter().map(|name| reward_column(name)).collect();
+    let rewards: Vec<String> =
+        identity.rewards.iter().map(|space| reward_column(&space.name)).collect();
     [
         View { name: "steps_with_actions", sql: steps_with_actions(&rewards) },
         View { name: "transitions_taken", sql: transitions_taken(&rewards) },

@@ -1,9 +1,10 @@
 //! The identity of a lake that records an environment.
 
-use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation};
-use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, ValueKind};
+use crate::lake::{FORMAT_VERSION, Identity, RecordedObservation, RecordedReward};
+use crate::model::{ActionSpace, EnvironmentSpec, ObservationSpace, RewardSpace, ValueType};
 
-/// The spaces that a lake records, in this order; `None` stands for all that can be recorded.
+/// The spaces that a run records, in this order. `None` stands for all reward spaces, and for all
+/// observation spaces of numbers: texts and bytes are recorded only if they are named.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Choice<'a> {
     /// The names of the observation spaces.
@@ -47,8 +48,16 @@ pub fn identity(
     action_space: &ActionSpace,
     choice: &Choice<'_>,
 ) -> Result<Identity, ChoiceError> {
-    let columns = spec.observation_spaces.iter().filter_map(recorded).collect();
-    let rewards = spec.reward_spaces.iter().map(|space| space.name.to_owned()).collect();
+    let of_states = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
+    let mut observations = of_states.map(recorded).collect::<Vec<_>>();
+    if choice.observations.is_none() {
+        observations.retain(|space| is_of_numbers(space.value_type));
+    }
+    let reward = |space: &RewardSpace| RecordedReward {
+        name: space.name.to_owned(),
+        cost: space.cost.to_owned(),
+    };
+    let rewards = spec.reward_spaces.iter().map(reward).collect();
     let baselines = spec.observation_spaces.iter().filter(|space| space.of_benchmark);
     Ok(Identity {
         format_version: FORMAT_VERSION,
@@ -56,23 +65,23 @@ pub fn identity(
         compiler: spec.compiler.clone(),
         target: spec.target.clone(),
         action_space: action_space.clone(),
-        observations: chosen("observation", columns, choice.observations, |space| &space.name)?,
-        rewards: chosen("reward", rewards, choice.rewards, |name| name)?,
+        observations: chosen("observation", observations, choice.observations, |one| &one.name)?,
+        rewards: chosen("reward", rewards, choice.rewards, |space| &space.name)?,
         baselines: baselines.map(|space| space.name.to_owned()).collect(),
     })
 }
 
-/// Returns the columns of an observation space; none if it belongs to the benchmark or has no fixed
-/// width.
-fn recorded(space: &ObservationSpace) -> Option<RecordedObservation> {
-    let features = match &space.kind {
-        _ if space.of_benchmark => return None,
-        ValueKind::Scalar => Vec::new(),
-        ValueKind::Vector(names) => names.iter().map(|&name| name.to_owned()).collect(),
-        ValueKind::Text | ValueKind::Bytes => return None,
-    };
-    let width = u32::try_from(features.len()).ok().filter(|&width| width > 0);
-    Some(RecordedObservation { name: space.name.to_owned(), width, features })
+fn recorded(space: &ObservationSpace) -> RecordedObservation {
+    RecordedObservation {
+        name: space.name.to_owned(),
+        value_type: space.value_type,
+        features: space.features.iter().map(|&name| name.to_owned()).collect(),
+    }
+}
+
+fn is_of_numbers(value_type: ValueType) -> bool {
+    use ValueType::{Float, FloatVector, Int, IntVector};
+    matches!(value_type, Int | Float | IntVector | FloatVector)
 }
 
 /// Returns the elements of `all` that `names` lists, in the order of `names`; all without `names`.
@@ -119,13 +128,19 @@ mod tests {
         identity.observations.iter().map(|space| space.name.as_str()).collect()
     }
 
+    fn rewards(identity: &Identity) -> Vec<&str> {
+        identity.rewards.iter().map(|space| space.name.as_str()).collect()
+    }
+
     #[test]
-    fn without_a_choice_all_that_fits_into_columns_is_recorded() {
+    fn without_a_choice_all_numbers_are_recorded() {
         let all = toy(None, None).unwrap();
         assert_eq!(names(&all), ["Cost", "Bits"], "`Number` is bytes, the others are baselines");
-        assert_eq!((all.observations[0].width, all.observations[0].features.len()), (None, 0));
-        assert_eq!((all.observations[1].width, all.observations[1].features.len()), (Some(16), 16));
-        assert_eq!(all.rewards, ["Cost", "CostNorm", "CostOz"]);
+        let [cost, bits] = &all.observations[..] else { panic!("two spaces") };
+        assert_eq!((cost.value_type, cost.features.len()), (ValueType::Int, 0));
+        assert_eq!((bits.value_type, bits.features.len()), (ValueType::IntVector, 16));
+        assert_eq!(rewards(&all), ["Cost", "CostNorm", "CostOz"]);
+        assert!(all.rewards.iter().all(|space| space.cost == "Cost"));
         assert_eq!(all.baselines, ["CostO0", "CostOz"]);
         assert_eq!((all.environment.as_str(), all.format_version), ("toy-v0", FORMAT_VERSION));
     }
@@ -134,7 +149,7 @@ mod tests {
     fn what_is_chosen_is_recorded_in_its_order() {
         let some = toy(Some(&["Bits"]), Some(&["CostOz", "Cost"])).unwrap();
         assert_eq!(names(&some), ["Bits"]);
-        assert_eq!(some.rewards, ["CostOz", "Cost"]);
+        assert_eq!(rewards(&some), ["CostOz", "Cost"]);
         assert_eq!(some.baselines, ["CostO0", "CostOz"], "they belong to the benchmark");
         let none = toy(Some(&[]), Some(&[])).unwrap();
         assert!(none.observations.is_empty() && none.rewards.is_empty());
@@ -142,10 +157,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_chosen_is_said() {
-        for name in ["Costs", "Number", "CostO0"] {
+        for name in ["Costs", "CostO0"] {
             let error = toy(Some(&["Cost", name]), None).unwrap_err().to_string();
-            let wanted =
-                format!("`{name}` is no observation space that can be recorded: Cost, Bits are");
+            let wanted = format!(
+                "`{name}` is no observation space that can be recorded: Cost, Bits, Number are"
+            );
             assert_eq!(error, wanted);
         }
         let error = toy(None, Some(&["Bits"])).unwrap_err().to_string();

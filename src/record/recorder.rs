@@ -246,7 +246,8 @@ impl Writing<'_> {
     ) -> Result<Fresh, SessionError> {
         let mut observations = None;
         if claim.observations {
-            let values = self.shared.observed.iter().map(|&space| observe(space));
+            let values =
+                self.shared.observed.iter().map(|space| space.map(&mut *observe).transpose());
             let values = values.collect::<Result<_, _>>()?;
             observations = Some(ObservationRow { state, values });
         }
@@ -323,8 +324,10 @@ impl Open {
             state,
             keyframe,
             end_of_episode: step.outcome.ends_episode(),
-            rewards: state
-                .map(|_| shared.rewards.iter().map(|&space| step.rewards[space]).collect()),
+            rewards: state.map(|_| {
+                let reward = |space: &Option<usize>| space.map_or(f64::NAN, |at| step.rewards[at]);
+                shared.rewards.iter().map(reward).collect()
+            }),
             wall_time: step.wall_time,
         }
     }

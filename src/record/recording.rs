@@ -27,12 +27,18 @@ pub struct RecordingOptions {
     pub flush_interval: Duration,
     /// Whether to seal the hot log in the background when it has grown.
     pub seal: bool,
+    /// The observation spaces to record, by name; `None` stands for all that the lake has and the
+    /// environment can give. The lake's other spaces are null.
+    pub observations: Option<Vec<String>>,
+    /// The reward spaces to record, likewise.
+    pub rewards: Option<Vec<String>>,
 }
 
 impl Default for RecordingOptions {
     fn default() -> Self {
         let keyframes = Some(NonZeroU32::MIN);
-        Self { keyframes, flush_interval: Duration::from_secs(1), seal: true }
+        let flush_interval = Duration::from_secs(1);
+        Self { keyframes, flush_interval, seal: true, observations: None, rewards: None }
     }
 }
 
@@ -43,8 +49,8 @@ pub enum RecordError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] LakeError),
-    /// The lake wants an observation or reward space that the environment does not have.
-    #[error("the lake records `{name}`, which `{environment}` does not have")]
+    /// A space is to be recorded that the lake or the environment does not have.
+    #[error("`{name}` cannot be recorded: the lake or `{environment}` does not have it")]
     MissingSpace {
         /// The space.
         name: String,
@@ -71,10 +77,11 @@ pub struct Recording {
 pub(super) struct Shared {
     pub(super) run: RunId,
     pub(super) buffer: Buffer,
-    /// The recorded observation spaces, in the order of the lake's columns.
-    pub(super) observed: Vec<ObservationIndex>,
-    /// The places of the recorded reward spaces among those of the environment.
-    pub(super) rewards: Vec<usize>,
+    /// For each observation column of the lake, the space that is recorded there.
+    pub(super) observed: Vec<Option<ObservationIndex>>,
+    /// For each reward column of the lake, the place of the recorded space among those of the
+    /// environment.
+    pub(super) rewards: Vec<Option<usize>>,
     pub(super) keyframes: Option<NonZeroU32>,
     /// The space that serialises a state.
     pub(super) state_space: ObservationIndex,
@@ -94,7 +101,8 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`RecordError::MissingSpace`] if the lake records what `spec` lacks; errors of the store.
+    /// [`RecordError::MissingSpace`] if the options name a space that the lake or `spec` lacks; errors
+    /// of the store.
     pub fn begin(
         writer: Writer,
         spec: &EnvironmentSpec,
@@ -104,16 +112,15 @@ impl Recording {
         let missing =
             |name: &str| RecordError::MissingSpace { name: name.into(), environment: spec.name };
         let identity = writer.identity();
-        let observed = identity
-            .observations
-            .iter()
-            .map(|space| spec.observation_index(&space.name).ok_or_else(|| missing(&space.name)))
-            .collect::<Result<_, _>>()?;
-        let reward = |name: &String| {
-            let position = spec.reward_spaces.iter().position(|space| space.name == name);
-            position.ok_or_else(|| missing(name))
-        };
-        let rewards = identity.rewards.iter().map(reward).collect::<Result<_, _>>()?;
+        let columns = identity.observations.iter().map(|space| space.name.as_str());
+        let observed =
+            chosen(columns, options.observations.as_deref(), |name| spec.observation_index(name));
+        let observed = observed.map_err(|name| missing(&name))?;
+        let columns = identity.rewards.iter().map(|space| space.name.as_str());
+        let rewards = chosen(columns, options.rewards.as_deref(), |name| {
+            spec.reward_spaces.iter().position(|space| space.name == name)
+        });
+        let rewards = rewards.map_err(|name| missing(&name))?;
         // The session's own flags: those in the lake may come from another probe.
         let space = spec.action_space(&identity.action_space.name);
         let space = space.ok_or_else(|| missing(&identity.action_space.name))?;
@@ -235,7 +242,7 @@ impl Shared {
     /// Returns what sessions should send along: what the caller `wished`, and what is recorded.
     pub(super) fn watch(&self, wished: &Watch) -> Watch {
         let mut spaces = wished.spaces.clone();
-        for space in &self.observed {
+        for space in self.observed.iter().flatten() {
             if !spaces.contains(space) {
                 spaces.push(*space);
             }
@@ -255,6 +262,24 @@ impl Shared {
         let flags = flags.unwrap_or(ActionFlags::UNREMARKABLE);
         self.keyframes.is_some_and(|every| count.step(every, changed, flags))
     }
+}
+
+/// For each of a lake's columns, what `find` finds for it, if the column is among those wanted. The
+/// error is a wanted name that is no column, or for which nothing is found.
+fn chosen<'a, T>(
+    columns: impl Iterator<Item = &'a str>,
+    wanted: Option<&[String]>,
+    find: impl Fn(&str) -> Option<T>,
+) -> Result<Vec<Option<T>>, String> {
+    let columns = columns.collect::<Vec<_>>();
+    let unknown =
+        |name: &&String| !columns.contains(&name.as_str()) || find(name.as_str()).is_none();
+    if let Some(name) = wanted.into_iter().flatten().find(unknown) {
+        return Err(name.clone());
+    }
+    let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name));
+    let found = columns.into_iter().map(|name| is_wanted(name).then(|| find(name)).flatten());
+    Ok(found.collect())
 }
 
 /// Returns the BLAKE3 of a program's bytes, hex.

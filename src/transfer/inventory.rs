@@ -10,7 +10,7 @@ use crate::lake::{
 
 /// What a lake holds in one snapshot: its files by their digests, and what the catalog says beside
 /// them. These and the files are the lake: [`Fetching`](super::Fetching) makes one of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Inventory {
     /// What it is a lake of.
     pub identity: Identity,

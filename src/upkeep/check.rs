@@ -215,6 +215,7 @@ impl<'a> Checker<'a> {
                     }
                 }
             }
+            Table::Actions => {}
             Table::Episodes => self.episodes(path, batch),
             Table::Observations | Table::Ir => self.states(path, table, batch),
             Table::Steps => unreachable!("steps are checked in their order"),

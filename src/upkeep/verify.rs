@@ -55,6 +55,7 @@ impl VerifyReport {
 
 /// The tables in such an order that what rows refer to is read before them.
 const ORDER: [Table; Table::ALL.len()] = [
+    Table::Actions,
     Table::Benchmarks,
     Table::Episodes,
     Table::Observations,
@@ -255,7 +256,7 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
             return add_error(checker.findings, &segment.path, advice, error);
         }
     };
-    for (key, value) in footer_entries(&lake.identity, segment.table) {
+    for (key, value) in footer_entries(&lake.identity, segment.table, footer.schema()) {
         let found = footer_entry(&footer, &key);
         if found.as_deref() != Some(&value) {
             let found = found.unwrap_or_else(|| "nothing".into());

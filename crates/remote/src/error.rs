@@ -148,7 +148,7 @@ pub enum RemoteError {
         /// The address of the published lake.
         address: String,
         /// The property that differs, e.g. `compiler`.
-        what: &'static str,
+        what: String,
         /// The value in the published lake.
         there: String,
         /// The value in the local lake.

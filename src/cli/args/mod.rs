@@ -185,12 +185,12 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = Ir(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
     pub(super) ir: Ir,
 
-    /// The observation spaces to record, if this run creates the lake: a comma-separated list. By
-    /// default all that fit into columns.
+    /// The observation spaces to record: a comma-separated list. By default those of the lake; a new
+    /// lake gets all spaces of numbers. A lake grows by a space that it does not have yet.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) observe: Option<Vec<String>>,
 
-    /// The reward spaces to record, if this run creates the lake. By default all.
+    /// The reward spaces to record, likewise. By default those of the lake; a new lake gets all.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) rewards: Option<Vec<String>>,
 

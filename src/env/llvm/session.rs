@@ -118,7 +118,7 @@ impl Session for LlvmSession {
         };
         let (root, program) = self.root(&start.benchmark.program).map_err(bad_program)?;
         let baselines = self.baselines(start.baselines, &root, &program).map_err(bad_program)?;
-        let tracker = env::reward_tracker(&self.spec, &baselines, program.instructions())?;
+        let tracker = env::reward_tracker(&self.spec, &baselines, |_| program.instructions())?;
         let state = root.state;
         let started = Started { state, baselines: baselines.clone() };
         self.episode = Some(Episode { space, program, state, baselines, tracker, features: None });
@@ -224,7 +224,9 @@ impl Episode {
         }
         self.audit(state)?;
         self.state = state;
-        let rewards = self.tracker.advance(self.program.instructions());
+        // All reward spaces have one cost: the instruction count.
+        let count = self.program.instructions();
+        let rewards = self.tracker.advance(|_| count);
         Ok(self.step(changed, rewards, wall_time))
     }
 
@@ -262,12 +264,12 @@ impl Episode {
             Observation::Ir => Value::Text(self.program.print()),
             Observation::Bitcode => Value::Bytes(self.program.write().to_vec()),
             Observation::IrSha1 => Value::Text(StateId(sha1(self.program.write())).to_string()),
-            Observation::InstCount => Value::Vector(self.features().inst_count.into()),
-            Observation::Autophase => Value::Vector(self.features().autophase.into()),
-            Observation::IrInstructionCount => Value::Scalar(self.program.instructions()),
+            Observation::InstCount => Value::IntVector(self.features().inst_count.into()),
+            Observation::Autophase => Value::IntVector(self.features().autophase.into()),
+            Observation::IrInstructionCount => Value::Int(self.program.instructions()),
             Observation::Baseline(name) => {
                 let baseline = self.baselines.get(name);
-                Value::Scalar(baseline.expect("an episode begins with all baselines"))
+                Value::Int(baseline.expect("an episode begins with all baselines"))
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::features::{AUTOPHASE_NAMES, INST_COUNT_NAMES};
 use crate::model::{
-    ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueKind,
+    ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueType,
 };
 
 /// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are the
@@ -19,7 +19,7 @@ pub(super) const COLUMNS: [&str; 7] =
     ["name", "pipeline", "replayable", "crashes", "slow", "never_changes", "note"];
 
 /// One row of an action space.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct ActionRow {
     pub(super) spec: ActionSpec,
     pub(super) note: String,
@@ -57,7 +57,7 @@ fn parse_row(line: &str) -> Result<ActionRow, String> {
         return Err(format!("not {} fields", COLUMNS.len()));
     };
     let flags = ActionFlags { replayable, crashes, slow, never_changes };
-    let spec = ActionSpec { name: name.clone(), pipeline: pipeline.clone(), flags };
+    let spec = ActionSpec::new(name.as_str(), pipeline.as_str(), flags);
     Ok(ActionRow { spec, note: note.clone() })
 }
 
@@ -150,16 +150,13 @@ pub(super) const OBSERVATIONS: [(&str, Observation); 9] = [
 
 /// Returns the observation spaces.
 pub(super) fn observation_spaces() -> Vec<ObservationSpace> {
-    let space = |(name, observation)| {
-        let kind = match observation {
-            Observation::Ir | Observation::IrSha1 => ValueKind::Text,
-            Observation::Bitcode => ValueKind::Bytes,
-            Observation::InstCount => ValueKind::Vector(INST_COUNT_NAMES.into()),
-            Observation::Autophase => ValueKind::Vector(AUTOPHASE_NAMES.into()),
-            Observation::IrInstructionCount | Observation::Baseline(_) => ValueKind::Scalar,
-        };
-        let of_benchmark = matches!(observation, Observation::Baseline(_));
-        ObservationSpace { name, kind, of_benchmark }
+    let space = |(name, observation)| match observation {
+        Observation::Ir | Observation::IrSha1 => ObservationSpace::new(name, ValueType::Text),
+        Observation::Bitcode => ObservationSpace::new(name, ValueType::Bytes),
+        Observation::InstCount => ObservationSpace::int_vector(name, &INST_COUNT_NAMES),
+        Observation::Autophase => ObservationSpace::int_vector(name, &AUTOPHASE_NAMES),
+        Observation::IrInstructionCount => ObservationSpace::int(name),
+        Observation::Baseline(_) => ObservationSpace::int(name).of_benchmark(),
     };
     OBSERVATIONS.into_iter().map(space).collect()
 }
@@ -230,11 +227,7 @@ mod tests {
     #[test]
     fn fields_with_commas_and_quotes_survive() {
         let row = ActionRow {
-            spec: ActionSpec {
-                name: "a".to_owned(),
-                pipeline: "function(x,y)".to_owned(),
-                flags: ActionFlags::UNREMARKABLE,
-            },
+            spec: ActionSpec::new("a", "function(x,y)", ActionFlags::UNREMARKABLE),
             note: "says \"no\", twice".to_owned(),
         };
         assert_eq!(parse_rows(&format_rows(std::slice::from_ref(&row))).unwrap(), [row]);

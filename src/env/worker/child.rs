@@ -258,7 +258,7 @@ impl Worker<'_> {
         self.flight.phase(Phase::Observing);
         self.alarm.begin_step(&self.flight);
         let served = self.sessions.get_mut(&session).ok_or(SessionError::NoEpisode)?;
-        Ok(Reply::Value(served.session.observe(space)?.into()))
+        Ok(Reply::Value(served.session.observe(space)?))
     }
 
     fn identify(&mut self, session: u32, state: &[u8]) -> Result<Reply, SessionError> {

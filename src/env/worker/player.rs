@@ -16,7 +16,7 @@ use super::limits::Alarm;
 use super::wire::{self, Reply};
 use crate::env::{KeyframeCount, SessionError, flags};
 use crate::model::{
-    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, ValueKind,
+    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, Value, ValueType,
 };
 
 /// How long steps are held back at most, not counting the time of the last one.
@@ -167,8 +167,9 @@ impl Player<'_> {
 
     /// Returns whether an observation shows the state itself, and not just numbers about it.
     fn shows_all(&self, space: ObservationIndex) -> bool {
-        let kind = self.spec.observation_space(space).map(|space| &space.kind);
-        !matches!(kind, Some(ValueKind::Scalar | ValueKind::Vector(_)))
+        use ValueType::{Float, FloatVector, Int, IntVector};
+        let value_type = self.spec.observation_space(space).map(|space| space.value_type);
+        !matches!(value_type, Some(Int | Float | IntVector | FloatVector))
     }
 
     fn is_full(&self) -> bool {
@@ -179,10 +180,7 @@ impl Player<'_> {
 
     /// Observes the state. Like the check, this has a time limit of its own: if it shared the
     /// action's, a check in between would make a difference.
-    fn look(
-        &mut self,
-        spaces: &[ObservationIndex],
-    ) -> Result<Vec<(u8, wire::WireValue)>, SessionError> {
+    fn look(&mut self, spaces: &[ObservationIndex]) -> Result<Vec<(u8, Value)>, SessionError> {
         if !spaces.is_empty() {
             self.alarm.begin_step(self.flight);
         }
@@ -228,7 +226,7 @@ pub(super) fn look(
     flight: &Flight,
     served: &mut Served,
     spaces: &[ObservationIndex],
-) -> Result<Vec<(u8, wire::WireValue)>, SessionError> {
+) -> Result<Vec<(u8, Value)>, SessionError> {
     if spaces.is_empty() {
         return Ok(Vec::new());
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::episode::Episode;
 use super::process::Death;
-use super::wire::{self, Reply, Request, WireStart, WireValue};
+use super::wire::{self, Reply, Request, WireStart};
 use super::{RESTARTS_MAX, Worker, WorkerTrouble};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
@@ -343,7 +343,7 @@ impl Session for WorkerSession {
             return Ok(value.clone());
         }
         match self.ask(|session| Request::Observe { session, space: space.0 })? {
-            Reply::Value(value) => Ok(value.into()),
+            Reply::Value(value) => Ok(value),
             other => Err(unexpected(&other)),
         }
     }
@@ -405,8 +405,8 @@ pub(super) fn unexpected(reply: &Reply) -> SessionError {
     SessionError::Worker(format!("a reply out of turn: {reply:?}"))
 }
 
-fn values(observed: Vec<(u8, WireValue)>) -> Vec<(ObservationIndex, Value)> {
-    observed.into_iter().map(|(space, value)| (ObservationIndex(space), value.into())).collect()
+fn values(observed: Vec<(u8, Value)>) -> Vec<(ObservationIndex, Value)> {
+    observed.into_iter().map(|(space, value)| (ObservationIndex(space), value)).collect()
 }
 
 /// Returns a value that was sent along with a step.

@@ -105,13 +105,13 @@ pub(super) enum Reply {
     Started {
         state: [u8; 20],
         baselines: Vec<(String, i64)>,
-        observed: Vec<(u8, WireValue)>,
+        observed: Vec<(u8, Value)>,
     },
     Step {
         step: WireStep,
-        observed: Vec<(u8, WireValue)>,
+        observed: Vec<(u8, Value)>,
     },
-    Value(WireValue),
+    Value(Value),
     Identified([u8; 20]),
     Done,
     /// Something is wrong with the steps held back. The session is of no further use.
@@ -133,14 +133,6 @@ pub(super) struct WireStep {
 enum WireOutcome {
     State { id: [u8; 20], changed: bool, end_of_episode: bool, action_space_changed: bool },
     Crashed { kind: String, detail: String },
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum WireValue {
-    Scalar(i64),
-    Vector(Box<[i32]>),
-    Text(String),
-    Bytes(#[serde(with = "serde_bytes")] Vec<u8>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -186,28 +178,6 @@ pub(super) fn failure(kind: &str, detail: String) -> Failure {
     Failure { kind: kind.parse().unwrap_or(FailureKind::Crash), detail }
 }
 
-impl From<Value> for WireValue {
-    fn from(value: Value) -> Self {
-        match value {
-            Value::Scalar(value) => Self::Scalar(value),
-            Value::Vector(value) => Self::Vector(value),
-            Value::Text(value) => Self::Text(value),
-            Value::Bytes(value) => Self::Bytes(value),
-        }
-    }
-}
-
-impl From<WireValue> for Value {
-    fn from(value: WireValue) -> Self {
-        match value {
-            WireValue::Scalar(value) => Self::Scalar(value),
-            WireValue::Vector(value) => Self::Vector(value),
-            WireValue::Text(value) => Self::Text(value),
-            WireValue::Bytes(value) => Self::Bytes(value),
-        }
-    }
-}
-
 impl From<SessionError> for WireError {
     fn from(error: SessionError) -> Self {
         match error {
@@ -246,7 +216,7 @@ impl WireError {
 }
 
 impl Reply {
-    pub(super) fn started(started: Started, observed: Vec<(u8, WireValue)>) -> Self {
+    pub(super) fn started(started: Started, observed: Vec<(u8, Value)>) -> Self {
         Self::Started { state: started.state.0, baselines: started.baselines.0, observed }
     }
 
@@ -326,10 +296,10 @@ pub fn fuzz_messages(content: &[u8]) {
             Reply::Step { step, observed } => {
                 let _ = Step::from(step);
                 for (_, value) in observed {
-                    drop(Value::from(value));
+                    drop(value);
                 }
             }
-            Reply::Value(value) => drop(Value::from(value)),
+            Reply::Value(value) => drop(value),
             Reply::Error(error) => drop(error.into_session_error("toy-v0").to_string()),
             Reply::Broken { kind, detail } => drop(failure(&kind, detail)),
             Reply::Ready | Reply::Started { .. } | Reply::Identified(_) | Reply::Done => {}
@@ -361,7 +331,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
     };
     let step = |outcome| {
         let step = WireStep { outcome, rewards: Box::new([1.5, -0.0]), wall_time_ns: 17 };
-        Reply::Step { step, observed: vec![(3, WireValue::Vector(Box::new([1, -2])))] }
+        Reply::Step { step, observed: vec![(3, Value::IntVector(Box::new([1, -2])))] }
     };
     let crash = WireOutcome::Crashed { kind: "crash".into(), detail: "SIGSEGV".into() };
     let space = "toy-v0".to_owned();
@@ -370,8 +340,8 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         Reply::Started { state: [1; 20], baselines: vec![("Size".into(), 5)], observed: vec![] },
         step(state(true)),
         step(crash),
-        Reply::Value(WireValue::Text("text".into())),
-        Reply::Value(WireValue::Bytes(vec![0; 40])),
+        Reply::Value(Value::Text("text".into())),
+        Reply::Value(Value::Bytes(vec![0; 40])),
         Reply::Identified([2; 20]),
         Reply::Error(WireError::InvalidAction { index: 3, space, len: 2 }),
         Reply::Broken { kind: "verifier".into(), detail: "no terminator".into() },
@@ -419,14 +389,14 @@ mod tests {
             wall_time: Duration::from_micros(17),
         };
         let mut frame = Vec::new();
-        let observed = vec![(3, WireValue::Vector(Box::new([1, -2])))];
+        let observed = vec![(3, Value::IntVector(Box::new([1, -2])))];
         send(&mut frame, &Reply::Step { step: step.clone().into(), observed }).unwrap();
         let Reply::Step { step: back, observed } = receive(&mut frame.as_slice()).unwrap() else {
             panic!("another reply")
         };
         assert_eq!(Step::from(back), step);
         let (space, value) = observed.into_iter().next().unwrap();
-        assert_eq!((space, Value::from(value)), (3, Value::Vector(Box::new([1, -2]))));
+        assert_eq!((space, value), (3, Value::IntVector(Box::new([1, -2]))));
     }
 
     #[test]

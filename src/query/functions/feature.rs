@@ -1,92 +1,72 @@
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use arrow::datatypes::{ArrowNativeType, DataType, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
 use super::arguments::apply;
-use crate::lake::{Identity, RecordedObservation};
+use crate::lake::{FEATURES_KEY, SPACE_KEY};
 use crate::query::explain::list;
 use crate::query::near::near;
 use crate::query::signatures;
 
 /// `feature(vector, 'name')`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Feature {
     signature: Signature,
-    identity: Arc<Identity>,
 }
 
 impl Feature {
-    pub(super) fn new(identity: Arc<Identity>) -> Self {
-        Self { signature: Signature::any(2, Volatility::Immutable), identity }
+    pub(super) fn new() -> Self {
+        Self { signature: Signature::any(2, Volatility::Immutable) }
     }
+}
 
-    pub(super) fn identity(&self) -> &Arc<Identity> {
-        &self.identity
-    }
+/// An observation space, as the metadata of its column tells of it.
+pub(super) struct VectorSpace {
+    pub(super) name: String,
+    pub(super) features: Vec<String>,
+}
 
-    /// The place of the number called `name` in a vector of type `kind` in a column `column`. The
-    /// column's own space is asked first; a column of another name is known by its length.
-    fn place(&self, column: &str, kind: &DataType, name: &str) -> Result<usize> {
-        let DataType::FixedSizeList(_, width) = kind else {
+impl VectorSpace {
+    /// The space that a function called `function` is given a vector of.
+    pub(super) fn of(function: &str, vector: &Field) -> Result<Self> {
+        let kind = vector.data_type();
+        if !matches!(kind, DataType::List(_)) {
+            let found = signatures::named(kind);
+            return plan_err!("{function}() wants an observation vector, not {found}");
+        }
+        let found = vector.metadata().get(SPACE_KEY).zip(vector.metadata().get(FEATURES_KEY));
+        let Some((name, features)) = found else {
             return plan_err!(
-                "feature() wants an observation vector first, not {}",
-                signatures::named(kind)
+                "{function}() wants a column of an observation space: what `{}` is made of has lost \
+                 the names of its numbers",
+                vector.name()
             );
         };
-        let candidates = spaces(&self.identity, *width, &[column]);
-        let place_in = |space: &&RecordedObservation| {
-            space.features.iter().position(|feature| feature == name)
-        };
-        let mut places: Vec<usize> = candidates.iter().filter_map(place_in).collect();
-        places.dedup();
-        match places[..] {
-            [place] => Ok(place),
-            [] => unknown(name, &candidates),
-            _ => plan_err!(
-                "feature `{name}` is in more than one observation space: use the column itself"
-            ),
+        let features = serde_json::from_str(features)
+            .map_err(|error| exec_datafusion_err!("the features of {name}: {error}"))?;
+        Ok(Self { name: name.clone(), features })
+    }
+
+    /// The place of the number called `name`.
+    fn place(&self, name: &str) -> Result<usize> {
+        if let Some(place) = self.features.iter().position(|feature| feature == name) {
+            return Ok(place);
         }
+        let all = self.features.iter().map(String::as_str);
+        let near = near(name, all.clone());
+        let hint = if near.is_empty() {
+            format!("there are {}", list(&all.collect::<Vec<_>>()))
+        } else {
+            format!("did you mean {}?", list(&near))
+        };
+        plan_err!("there is no feature `{name}` in `{}`: {hint}", self.name)
     }
-}
-
-/// The observation spaces that vectors of this length may be of: those that columns are called
-/// after, or else all of this length.
-pub(super) fn spaces<'a>(
-    identity: &'a Identity,
-    width: i32,
-    columns: &[&str],
-) -> Vec<&'a RecordedObservation> {
-    let fits = |space: &&RecordedObservation| {
-        space.width.is_some_and(|own| i64::from(own) == i64::from(width))
-    };
-    let all: Vec<&RecordedObservation> = identity.observations.iter().filter(fits).collect();
-    let own = all.iter().copied().filter(|space| columns.contains(&space.name.as_str()));
-    let own: Vec<&RecordedObservation> = own.collect();
-    if own.is_empty() { all } else { own }
-}
-
-/// The error for a name that no vector has, with near ones.
-fn unknown(name: &str, candidates: &[&RecordedObservation]) -> Result<usize> {
-    let spaces: Vec<&str> = candidates.iter().map(|space| space.name.as_str()).collect();
-    if spaces.is_empty() {
-        return plan_err!("no observation space with vectors of this length is recorded");
-    }
-    let features = || candidates.iter().flat_map(|space| &space.features).map(String::as_str);
-    let near = near(name, features());
-    let hint = if near.is_empty() {
-        let all: Vec<&str> = features().collect();
-        format!("there are {}", list(&all))
-    } else {
-        format!("did you mean {}?", list(&near))
-    };
-    plan_err!("there is no feature `{name}` in {}: {hint}", list(&spaces))
 }
 
 /// The text of a constant.
@@ -104,16 +84,17 @@ impl ScalarUDFImpl for Feature {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Int64)
+        plan_err!("the type of feature() depends on its vector")
     }
 
     /// A name that is known while planning is checked then: the error comes before any work.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let vector = &args.arg_fields[0];
+        let space = VectorSpace::of(self.name(), vector)?;
         if let Some(name) = args.scalar_arguments[1].and_then(text) {
-            let vector = &args.arg_fields[0];
-            self.place(vector.name(), vector.data_type(), name)?;
+            space.place(name)?;
         }
-        Ok(Arc::new(Field::new(self.name(), DataType::Int64, true)))
+        Ok(Arc::new(Field::new(self.name(), number_type(vector.data_type()), true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -123,35 +104,27 @@ impl ScalarUDFImpl for Feature {
         let Some(name) = text(name) else {
             return exec_err!("the name that feature() is given must be a text");
         };
-        let vector = &args.arg_fields[0];
-        let place = self.place(vector.name(), vector.data_type(), name)?;
+        let place = VectorSpace::of(self.name(), &args.arg_fields[0])?.place(name)?;
         apply(&args.args[0], |vectors| number_at(vectors, place))
     }
 }
 
 /// The number at `place` of each vector.
 fn number_at(vectors: &ArrayRef, place: usize) -> Result<ArrayRef> {
-    let vectors = vectors.as_fixed_size_list();
+    let vectors = vectors.as_list::<i32>();
     let rows = (0..vectors.len()).map(|row| {
-        let start = usize::try_from(vectors.value_offset(row)).ok()?;
-        let index = u32::try_from(start + place).ok()?;
-        vectors.is_valid(row).then_some(index)
+        let [start, end] = [row, row + 1].map(|at| vectors.value_offsets()[at].as_usize());
+        let is_there = vectors.is_valid(row) && start + place < end;
+        is_there.then(|| u32::try_from(start + place).ok()).flatten()
     });
     let numbers = take(vectors.values(), &rows.collect::<UInt32Array>(), None)?;
-    debug_assert_eq!(numbers.len(), vectors.len());
-    Ok(cast(&numbers, &DataType::Int64)?)
+    Ok(cast(&numbers, &number_type(vectors.data_type()))?)
 }
 
-impl PartialEq for Feature {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.identity, &other.identity) || self.identity == other.identity
-    }
-}
-
-impl Eq for Feature {}
-
-impl Hash for Feature {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name().hash(state);
+/// The type of a number of a vector: 64 bits of the same kind.
+fn number_type(vector: &DataType) -> DataType {
+    match vector {
+        DataType::List(item) if item.data_type().is_floating() => DataType::Float64,
+        _ => DataType::Int64,
     }
 }

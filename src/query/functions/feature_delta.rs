@@ -1,9 +1,8 @@
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, Int64Array, Int64Builder, ListBuilder,
-    StringBuilder, StructBuilder,
+    Array, ArrayRef, AsArray, Int64Array, Int64Builder, ListArray, ListBuilder, StringBuilder,
+    StructBuilder,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type};
@@ -13,59 +12,38 @@ use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::feature::spaces;
+use super::feature::VectorSpace;
 use super::memory::{memory_of, reserve_built};
-use crate::lake::{Identity, RecordedObservation};
-use crate::query::explain::list;
-use crate::query::signatures;
 
 /// Bytes of a number that differs, beside its name.
 const CHANGE_BYTES: usize = 2 * size_of::<i64>() + size_of::<i32>();
 
 /// `feature_delta(before, after)`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct FeatureDelta {
     signature: Signature,
-    identity: Arc<Identity>,
 }
 
 impl FeatureDelta {
-    pub(super) fn new(identity: Arc<Identity>) -> Self {
-        Self { signature: Signature::any(2, Volatility::Immutable), identity }
+    pub(super) fn new() -> Self {
+        Self { signature: Signature::any(2, Volatility::Immutable) }
     }
 
-    /// What lakes it is for.
-    pub(super) fn identity(&self) -> &Arc<Identity> {
-        &self.identity
-    }
-
-    /// The observation space of both vectors: that of a column's name, or else the only one of
-    /// their length.
-    fn space(&self, vectors: &[FieldRef]) -> Result<&RecordedObservation> {
+    /// The names of the numbers of both vectors.
+    fn features(&self, vectors: &[FieldRef]) -> Result<Vec<String>> {
         let [before, after] = vectors else {
             return plan_err!("feature_delta() wants two observation vectors");
         };
-        let (DataType::FixedSizeList(_, width), DataType::FixedSizeList(_, other)) =
-            (before.data_type(), after.data_type())
-        else {
+        let [one, other] = [before, after].map(|vector| VectorSpace::of(self.name(), vector));
+        let (one, other) = (one?, other?);
+        if one.name != other.name {
             return plan_err!(
-                "feature_delta() wants two observation vectors, not {} and {}",
-                signatures::named(before.data_type()),
-                signatures::named(after.data_type())
+                "feature_delta() wants two vectors of one observation space, not of {} and {}",
+                one.name,
+                other.name
             );
-        };
-        if width != other {
-            return plan_err!("feature_delta() wants two vectors of one observation space");
         }
-        let spaces = spaces(&self.identity, *width, &[before.name(), after.name()]);
-        match spaces[..] {
-            [space] => Ok(space),
-            [] => plan_err!("no observation space with vectors of this length is recorded"),
-            _ => {
-                let names: Vec<&str> = spaces.iter().map(|space| space.name.as_str()).collect();
-                plan_err!("these vectors may be of {}: use the columns themselves", list(&names))
-            }
-        }
+        Ok(one.features)
     }
 }
 
@@ -82,7 +60,7 @@ fn item() -> FieldRef {
 }
 
 /// The numbers of a vector.
-fn numbers(vectors: &FixedSizeListArray, row: usize) -> Result<Int64Array> {
+fn numbers(vectors: &ListArray, row: usize) -> Result<Int64Array> {
     let vector = vectors.value(row);
     Ok(cast(&vector, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
@@ -94,7 +72,7 @@ fn changes(
     names: &[String],
     memory: &MemoryReservation,
 ) -> Result<ArrayRef> {
-    let (before, after) = (before.as_fixed_size_list(), after.as_fixed_size_list());
+    let (before, after) = (before.as_list::<i32>(), after.as_list::<i32>());
     let builder = StructBuilder::from_fields(change_fields(), 0);
     let mut lists = ListBuilder::new(builder).with_field(item());
     for row in 0..before.len() {
@@ -103,7 +81,7 @@ fn changes(
             continue;
         }
         let (before, after) = (numbers(before, row)?, numbers(after, row)?);
-        for (place, name) in names.iter().enumerate().take(before.len()) {
+        for (place, name) in names.iter().enumerate().take(before.len().min(after.len())) {
             if before.value(place) == after.value(place) {
                 continue;
             }
@@ -136,29 +114,15 @@ impl ScalarUDFImpl for FeatureDelta {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        self.space(args.arg_fields)?;
+        self.features(args.arg_fields)?;
         Ok(Arc::new(Field::new(self.name(), DataType::List(item()), true)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let space = self.space(&args.arg_fields)?;
+        let features = self.features(&args.arg_fields)?;
         let vectors = ColumnarValue::values_to_arrays(&args.args)?;
         let memory = memory_of(self.name(), &args.config_options);
-        let changes = changes(&vectors[0], &vectors[1], &space.features, &memory)?;
+        let changes = changes(&vectors[0], &vectors[1], &features, &memory)?;
         Ok(ColumnarValue::Array(changes))
-    }
-}
-
-impl PartialEq for FeatureDelta {
-    fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.identity, &other.identity)
-    }
-}
-
-impl Eq for FeatureDelta {}
-
-impl Hash for FeatureDelta {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.name().hash(state);
     }
 }

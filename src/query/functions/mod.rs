@@ -73,8 +73,8 @@ impl FieldFunctions {
         let scalars = [
             ScalarUDF::from(states::State::new()),
             ScalarUDF::from(states::Hex::new()),
-            ScalarUDF::from(feature::Feature::new(Arc::clone(identity))),
-            ScalarUDF::from(feature_delta::FeatureDelta::new(Arc::clone(identity))),
+            ScalarUDF::from(feature::Feature::new()),
+            ScalarUDF::from(feature_delta::FeatureDelta::new()),
             ScalarUDF::from(actions::ActionName::new(Arc::clone(identity))),
             ScalarUDF::from(actions::CommandLine::new(Arc::clone(identity))),
             ScalarUDF::from(action_list::ActionPrefix::new()),
@@ -88,10 +88,8 @@ impl FieldFunctions {
 pub fn identity_of(function: &ScalarUDF) -> Option<&Arc<Identity>> {
     let function = function.inner();
     function
-        .downcast_ref::<feature::Feature>()
-        .map(feature::Feature::identity)
-        .or_else(|| Some(function.downcast_ref::<feature_delta::FeatureDelta>()?.identity()))
-        .or_else(|| Some(function.downcast_ref::<actions::ActionName>()?.identity()))
+        .downcast_ref::<actions::ActionName>()
+        .map(actions::ActionName::identity)
         .or_else(|| Some(function.downcast_ref::<actions::CommandLine>()?.identity()))
 }
 

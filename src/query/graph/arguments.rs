@@ -111,13 +111,18 @@ impl<'a> Arguments<'a> {
 
     /// The name of a reward space of the lake.
     pub(super) fn reward(&self, place: usize) -> Result<String> {
-        let known: Vec<&str> = self.identity.rewards.iter().map(String::as_str).collect();
+        let known: Vec<&str> =
+            self.identity.rewards.iter().map(|space| space.name.as_str()).collect();
         self.name(place, "reward space", &known)
     }
 
     /// The name of an observation space of the lake whose observations are numbers.
     pub(super) fn number_space(&self, place: usize) -> Result<String> {
-        let spaces = self.identity.observations.iter().filter(|space| space.width.is_none());
+        let spaces = self
+            .identity
+            .observations
+            .iter()
+            .filter(|space| space.value_type == crate::model::ValueType::Int);
         let known: Vec<&str> = spaces.map(|space| space.name.as_str()).collect();
         self.name(place, "observation space of single numbers", &known)
     }

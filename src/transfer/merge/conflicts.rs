@@ -48,7 +48,9 @@ fn index(action: i16) -> ActionIndex {
 fn conflicts_of(source: &Source, wanted: &BTreeSet<Conflict>) -> Result<Vec<Conflict>, MergeError> {
     let mut led: HashMap<Conflict, HashSet<StateId>> = HashMap::new();
     let columns = ScanColumns::Named(&["episode_id", "step_index", "action", "state_id"]);
-    source.visit(Table::Steps, columns, &mut |batches| {
+    let schema = source.snapshot.schema(Table::Steps);
+    let schema = schema.project(&columns.places(&schema)).expect("the places are of the schema");
+    source.visit(Table::Steps, columns, &std::sync::Arc::new(schema), &mut |batches| {
         let mut before: Option<(i64, Option<StateId>)> = None;
         for batch in batches {
             follow(&batch?, &mut before, &mut |from, action, to| {

@@ -62,18 +62,23 @@ impl Episodes {
         let mut series = SegmentSeries::new(lake, Table::Episodes);
         let mut bytes = RowBytes::new(lake, Table::Episodes, &[]);
         for (place, source) in sources.iter().enumerate() {
-            source.visit(Table::Episodes, ScanColumns::All, &mut |batches| {
-                for batch in batches {
-                    let batch = batch?;
-                    read(batch.num_rows());
-                    for piece in pieces(&batch) {
-                        let piece = renumber(&piece, place, source, runs)?;
-                        let keep = self.take_rows(&piece, place, sources, runs, &mut bytes)?;
-                        series.write(&filtered(&piece, &keep))?;
+            source.visit(
+                Table::Episodes,
+                ScanColumns::All,
+                lake.schemas.get(Table::Episodes),
+                &mut |batches| {
+                    for batch in batches {
+                        let batch = batch?;
+                        read(batch.num_rows());
+                        for piece in pieces(&batch) {
+                            let piece = renumber(&piece, place, source, runs)?;
+                            let keep = self.take_rows(&piece, place, sources, runs, &mut bytes)?;
+                            series.write(&filtered(&piece, &keep))?;
+                        }
                     }
-                }
-                Ok(series.boundary()?)
-            })?;
+                    Ok(series.boundary()?)
+                },
+            )?;
         }
         Ok(series.finish()?)
     }
@@ -126,31 +131,39 @@ impl Episodes {
         let mut series = SegmentSeries::new(lake, Table::Steps);
         let mut bytes = RowBytes::new(lake, Table::Steps, &["episode_id"]);
         for (place, source) in sources.iter().enumerate() {
-            source.visit(Table::Steps, ScanColumns::All, &mut |batches| {
-                let mut present: Option<(i64, blake3::Hasher)> = None;
-                for batch in batches {
-                    let batch = batch?;
-                    read(batch.num_rows());
-                    for piece in pieces(&batch) {
-                        let piece = renumber(&piece, place, source, runs)?;
-                        for (id, rows) in self.shared_steps(&piece, &mut bytes) {
-                            if let Some((last, steps)) = present.take_if(|(last, _)| *last != id) {
-                                self.compare(last, &steps, place, sources, runs)?;
+            source.visit(
+                Table::Steps,
+                ScanColumns::All,
+                lake.schemas.get(Table::Steps),
+                &mut |batches| {
+                    let mut present: Option<(i64, blake3::Hasher)> = None;
+                    for batch in batches {
+                        let batch = batch?;
+                        read(batch.num_rows());
+                        for piece in pieces(&batch) {
+                            let piece = renumber(&piece, place, source, runs)?;
+                            for (id, rows) in self.shared_steps(&piece, &mut bytes) {
+                                if let Some((last, steps)) =
+                                    present.take_if(|(last, _)| *last != id)
+                                {
+                                    self.compare(last, &steps, place, sources, runs)?;
+                                }
+                                let (_, steps) =
+                                    present.get_or_insert_with(|| (id, blake3::Hasher::new()));
+                                steps.update(&rows);
                             }
-                            let (_, steps) =
-                                present.get_or_insert_with(|| (id, blake3::Hasher::new()));
-                            steps.update(&rows);
+                            let owned = |id| self.known.get(id).map(|known| known.owner == place);
+                            let keep =
+                                ids(&piece).iter().map(|id| Some(owned(id).unwrap_or(false)));
+                            series.write(&filtered(&piece, &keep.collect()))?;
                         }
-                        let owned = |id| self.known.get(id).map(|known| known.owner == place);
-                        let keep = ids(&piece).iter().map(|id| Some(owned(id).unwrap_or(false)));
-                        series.write(&filtered(&piece, &keep.collect()))?;
                     }
-                }
-                if let Some((last, steps)) = present {
-                    self.compare(last, &steps, place, sources, runs)?;
-                }
-                Ok(series.boundary()?)
-            })?;
+                    if let Some((last, steps)) = present {
+                        self.compare(last, &steps, place, sources, runs)?;
+                    }
+                    Ok(series.boundary()?)
+                },
+            )?;
         }
         Ok(series.finish()?)
     }
@@ -206,30 +219,35 @@ impl Episodes {
         let mut batches: Vec<RecordBatch> = Vec::new();
         let mut chosen: BTreeMap<String, Program> = BTreeMap::new();
         for (place, source) in sources.iter().enumerate() {
-            source.visit(Table::Benchmarks, ScanColumns::All, &mut |found| {
-                for batch in found {
-                    let batch = batch?;
-                    let (programs, wholes) = (program.of(&batch), whole.of(&batch));
-                    let uris = batch["benchmark_uri"].as_string::<i32>();
-                    let digests = batch["program_digest"].as_string::<i32>();
-                    for (row, uri) in uris.iter().enumerate() {
-                        let uri = uri.unwrap_or_default();
-                        if runs.was_retracted(uri) && !self.named.contains(uri) {
-                            continue;
+            source.visit(
+                Table::Benchmarks,
+                ScanColumns::All,
+                lake.schemas.get(Table::Benchmarks),
+                &mut |found| {
+                    for batch in found {
+                        let batch = batch?;
+                        let (programs, wholes) = (program.of(&batch), whole.of(&batch));
+                        let uris = batch["benchmark_uri"].as_string::<i32>();
+                        let digests = batch["program_digest"].as_string::<i32>();
+                        for (row, uri) in uris.iter().enumerate() {
+                            let uri = uri.unwrap_or_default();
+                            if runs.was_retracted(uri) && !self.named.contains(uri) {
+                                continue;
+                            }
+                            let new = Program {
+                                place: (batches.len(), row),
+                                lake: place,
+                                is_known: !digests.value(row).is_empty(),
+                                compiled: programs.row(row).data().to_vec(),
+                                whole: wholes.row(row).data().to_vec(),
+                            };
+                            take_program(&mut chosen, uri, new, sources)?;
                         }
-                        let new = Program {
-                            place: (batches.len(), row),
-                            lake: place,
-                            is_known: !digests.value(row).is_empty(),
-                            compiled: programs.row(row).data().to_vec(),
-                            whole: wholes.row(row).data().to_vec(),
-                        };
-                        take_program(&mut chosen, uri, new, sources)?;
+                        batches.push(batch);
                     }
-                    batches.push(batch);
-                }
-                Ok(())
-            })?;
+                    Ok(())
+                },
+            )?;
         }
         let mut series = SegmentSeries::new(lake, Table::Benchmarks);
         let places = chosen.values().map(|program| program.place).collect::<Vec<_>>();

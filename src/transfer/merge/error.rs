@@ -19,7 +19,7 @@ pub enum MergeError {
     )]
     OtherIdentity {
         /// What differs, e.g. `compiler`.
-        what: &'static str,
+        what: String,
         /// A lake.
         first: PathBuf,
         /// What it has.

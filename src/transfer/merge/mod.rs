@@ -122,7 +122,7 @@ pub fn merge(
         let of_table = segments.iter().filter(|segment| segment.table == table);
         (table, of_table.map(|segment| segment.rows).sum())
     };
-    let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
+    let recorded = Table::ALL.into_iter().filter(|table| table.is_recorded());
     let report = Report {
         sources: sources.iter().map(source_report).collect(),
         runs: runs.rows.len() as u64,
@@ -148,7 +148,7 @@ fn write(
     settings: &Settings,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Vec<Segment>, Episodes), MergeError> {
-    let tables = Table::ALL.into_iter().filter(|table| !table.is_derived());
+    let tables = Table::ALL.into_iter().filter(|table| table.is_recorded());
     let of_table = |table| sources.iter().map(|source| source.snapshot.rows(table)).sum::<u64>();
     let total = tables.map(of_table).sum();
     let mut done = 0;
@@ -169,13 +169,13 @@ fn write(
     Ok((segments, episodes))
 }
 
-/// The identity that all of the lakes have. What probes found out about actions is taken together:
+/// The identity of all of the lakes, with the actions and spaces that any of them has. What probes found out about actions is taken together:
 /// a flag that warns stays, one that promises stays where all have it.
 fn common_identity(lakes: &[Lake]) -> Result<Identity, MergeError> {
     let (first, others) = lakes.split_first().expect("there is a lake to be merged");
     let mut common = first.identity().clone();
     for other in others {
-        if let Some((what, in_first, in_second)) = first.identity().difference(other.identity()) {
+        if let Some((what, in_first, in_second)) = common.difference(other.identity()) {
             let (first, second) = (first.path().to_owned(), other.path().to_owned());
             return Err(MergeError::OtherIdentity { what, first, in_first, second, in_second });
         }
@@ -188,6 +188,7 @@ fn common_identity(lakes: &[Lake]) -> Result<Identity, MergeError> {
             flags.slow |= other.slow;
             flags.never_changes &= other.never_changes;
         }
+        common = common.grown(other.identity()).unwrap_or(common);
     }
     Ok(common)
 }

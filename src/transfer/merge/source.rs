@@ -1,7 +1,8 @@
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
-use arrow::datatypes::Int64Type;
+use arrow::array::{AsArray as _, BooleanArray, RecordBatch, new_null_array};
+use arrow::datatypes::{FieldRef, Int64Type, SchemaRef};
 
 use super::error::MergeError;
 use crate::lake::hot::{HotBatch, masks, sorted_batches};
@@ -15,6 +16,20 @@ pub(super) struct Source {
     hot: Vec<HotBatch>,
     /// Of each hot batch, the rows that are closed.
     closed: Vec<BooleanArray>,
+}
+
+/// The batch with the columns of `schema`: its own by name, and null where it lacks one.
+pub(super) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
+    if batch.schema_ref() == schema {
+        return batch.clone();
+    }
+    let rows = batch.num_rows();
+    let column = |field: &FieldRef| match batch.column_by_name(field.name()) {
+        Some(column) => Arc::clone(column),
+        None => new_null_array(field.data_type(), rows),
+    };
+    let columns = schema.fields().iter().map(column).collect();
+    RecordBatch::try_new(Arc::clone(schema), columns).expect("lakes that merge have equal types")
 }
 
 impl Source {
@@ -44,26 +59,26 @@ impl Source {
         sorted_batches(table, &of_table.collect::<Vec<_>>())
     }
 
-    /// Hands over the sealed and the closed hot rows of a table. Within a part they are sorted by
-    /// the table's key; the steps of an episode are in one part.
+    /// Hands over the sealed and the closed hot rows of a table, in the columns of `schema`,
+    /// for which `columns` are read. Within
+    /// a part they are sorted by the table's key; the steps of an episode are in one part.
     pub(super) fn visit(
         &self,
         table: Table,
         columns: ScanColumns<'_>,
+        schema: &SchemaRef,
         part: &mut dyn FnMut(Batches<'_>) -> Result<(), MergeError>,
     ) -> Result<(), MergeError> {
         for segment in self.snapshot.segments(table) {
-            part(&mut self.snapshot.scan_segment(segment, columns))?;
+            let batches = self.snapshot.scan_segment(segment, columns);
+            part(&mut batches.map(|batch| Ok(conform(&batch?, schema))))?;
         }
-        let places = columns.places(&self.snapshot.schema(table));
-        let project =
-            |batch: RecordBatch| Ok(batch.project(&places).expect("the places are of the schema"));
-        part(&mut self.hot(table).map(project))
+        part(&mut self.hot(table).map(|batch| Ok(conform(&batch, schema))))
     }
 
     /// Whether each sealed file is what was written: no damage goes into the new lake.
     pub(super) fn check(&self) -> Result<(), LakeError> {
-        let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
+        let recorded = Table::ALL.into_iter().filter(|table| table.is_recorded());
         recorded.flat_map(|table| self.snapshot.segments(table)).try_for_each(Segment::check)
     }
 

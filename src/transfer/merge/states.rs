@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray as _, RecordBatch};
 use arrow::compute::interleave_record_batch;
+use arrow::datatypes::SchemaRef;
 
 use super::error::MergeError;
 use super::settings::Settings;
-use super::source::Source;
+use super::source::{Source, conform};
 use crate::lake::decode::{order, state_id};
 use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, Scan, ScanColumns, Segment, Table};
@@ -23,6 +24,8 @@ const IR_ROWS: usize = 64;
 struct Run {
     /// The place of the lake.
     lake: usize,
+    /// The columns of the lake.
+    schema: SchemaRef,
     segments: Vec<Segment>,
     hot: Vec<RecordBatch>,
 }
@@ -38,20 +41,24 @@ pub(super) fn write(
     let files_max = (settings.files_at_once / sources.len()).max(2);
     let (mut runs, mut interim) = (Vec::new(), Vec::new());
     for (place, source) in sources.iter().enumerate() {
+        let run = |segments, hot| {
+            let schema = source.snapshot.schema(table);
+            Run { lake: place, schema, segments, hot }
+        };
         let sealed = source.snapshot.segments(table).iter();
-        let mut of_lake = sealed
-            .map(|segment| Run { lake: place, segments: vec![segment.clone()], hot: Vec::new() })
-            .collect::<Vec<_>>();
+        let mut of_lake =
+            sealed.map(|segment| run(vec![segment.clone()], Vec::new())).collect::<Vec<_>>();
         let hot = source.hot(table).collect::<Vec<_>>();
         if !hot.is_empty() {
-            of_lake.push(Run { lake: place, segments: Vec::new(), hot });
+            of_lake.push(run(Vec::new(), hot));
         }
         while of_lake.len() > files_max {
             let rest = of_lake.split_off(files_max);
             let segments = together(lake, sources, table, &of_lake, &mut |_| ())?;
             interim.extend(segments.clone());
             of_lake = rest;
-            of_lake.push(Run { lake: place, segments, hot: Vec::new() });
+            let schema = Arc::clone(lake.schemas.get(table));
+            of_lake.push(Run { lake: place, schema, segments, hot: Vec::new() });
         }
         runs.extend(of_lake);
     }
@@ -110,8 +117,9 @@ fn together(
     let schema = lake.schemas.get(table);
     let mut cursors = Vec::new();
     for run in runs {
-        let scan = Scan::new(schema, &run.segments, &run.hot, ScanColumns::All);
-        let rows = Box::new(scan.with_batch_rows(rows_max));
+        let scan = Scan::new(&run.schema, &run.segments, &run.hot, ScanColumns::All);
+        let scan = scan.with_batch_rows(rows_max);
+        let rows = Box::new(scan.map(|batch| Ok(conform(&batch?, schema))));
         let mut cursor = Cursor { lake: run.lake, rows, batch: None, row: 0, listed: None };
         cursor.advance(read)?;
         cursors.push(cursor);
@@ -177,8 +185,8 @@ impl Output {
     }
 }
 
-/// Which of the rows of one state is taken: of observations any, since all are equal, and of IR the
-/// least, since equal bytes can be packed in several ways.
+/// Which of the rows of one state is taken: of observations the first of those with most values,
+/// since values of one space are equal, and of IR the least, since equal bytes can be packed in several ways.
 fn choose(
     table: Table,
     state: StateId,
@@ -202,12 +210,19 @@ fn choose(
             |place: &&usize| column(**place, "bitcode").as_binary::<i32>().value(0).to_vec();
         return Ok(*same.iter().min_by_key(packed).unwrap_or(&first));
     }
-    let row = cursors[first].present();
-    match same.iter().find(|&&other| cursors[other].present() != row) {
-        None => Ok(first),
-        Some(&other) => {
-            let [first, second] = paths(other);
-            Err(MergeError::ObservationsDiffer { state, first, second })
-        }
+    let rows = same.iter().map(|&place| cursors[place].present()).collect::<Vec<_>>();
+    if let Some(other) = rows.iter().position(|row| !agree(&rows[0], row)) {
+        let [first, second] = paths(same[other]);
+        return Err(MergeError::ObservationsDiffer { state, first, second });
     }
+    let nulls =
+        |row: &RecordBatch| row.columns().iter().map(|column| column.null_count()).sum::<usize>();
+    let fullest = (0..rows.len()).min_by_key(|&place| nulls(&rows[place]));
+    Ok(same[fullest.unwrap_or(0)])
+}
+
+/// Whether two rows agree in all columns in which both have a value.
+fn agree(row: &RecordBatch, other: &RecordBatch) -> bool {
+    let mut columns = row.columns().iter().zip(other.columns());
+    columns.all(|(one, other)| one.is_null(0) || other.is_null(0) || one == other)
 }

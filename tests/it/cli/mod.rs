@@ -224,7 +224,7 @@ fn spaces_that_cannot_be_recorded_make_no_lake() {
     for (choice, says) in [
         (
             ["--observe", "Costs"],
-            "`Costs` is no observation space that can be recorded: Cost, Bits are",
+            "`Costs` is no observation space that can be recorded: Cost, Bits, Number are",
         ),
         (
             ["--rewards", "Bits"],
@@ -274,9 +274,9 @@ fn a_lake_of_another_format_or_compiler_is_refused_and_both_are_named() {
     std::fs::write(&file, text.replace("\"toy 1\"", "\"toy 0.9\"")).unwrap();
     let (code, said) = fail(&lake, &[&TOY[..], &["--steps", "5"]].concat());
     assert!(code == 3 && said.contains("toy 0.9") && said.contains("toy 1"), "{said}");
-    std::fs::write(&file, text.replace("\"format_version\": 3", "\"format_version\": 77")).unwrap();
+    std::fs::write(&file, text.replace("\"format_version\": 4", "\"format_version\": 77")).unwrap();
     let (code, said) = fail(&lake, &["info"]);
-    assert!(code == 3 && said.contains("77") && said.contains("format 3"), "{said}");
+    assert!(code == 3 && said.contains("77") && said.contains("format 4"), "{said}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn bitcode(environment: &LlvmEnvironment, session: &mut dyn Session) -> Vec<u8> 
 
 fn count(environment: &LlvmEnvironment, session: &mut dyn Session, space: &str) -> i64 {
     match observe(environment, session, space) {
-        Value::Scalar(count) => count,
+        Value::Int(count) => count,
         other => panic!("{other:?}"),
     }
 }
@@ -150,7 +150,8 @@ fn rewards_add_up_to_what_was_saved() {
             for (sum, reward) in sums.iter_mut().zip(&step.rewards) {
                 *sum += reward;
             }
-            let Value::Vector(counts) = observe(&environment, session.as_mut(), "InstCount") else {
+            let Value::IntVector(counts) = observe(&environment, session.as_mut(), "InstCount")
+            else {
                 panic!("InstCount is a vector");
             };
             let now = count(&environment, session.as_mut(), "IrInstructionCount");

@@ -248,12 +248,13 @@ fn a_changed_lake_json_is_noticed() {
     let path = lake.path().join("lake.json");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("toy 1", "toy 2")).unwrap();
-    let lake = Lake::open(lake.path()).unwrap();
-    assert!(error_of(lake.snapshot()).contains("lake.json is damaged"));
+    for error in [error_of(Lake::open(lake.path())), error_of(lake.snapshot())] {
+        assert!(error.contains("lake.json is damaged"), "{error}");
+    }
     assert!(error_of(lake.writer()).contains("lake.json is damaged"));
-    std::fs::write(&path, text.replace("\"format_version\": 3", "\"format_version\": 4")).unwrap();
+    std::fs::write(&path, text.replace("\"format_version\": 4", "\"format_version\": 5")).unwrap();
     assert!(error_of(Lake::open(lake.path())).contains(
-        "has format 4, and this steplake reads format 3: use the steplake that wrote it"
+        "has format 5, and this steplake reads format 4: use the steplake that wrote it"
     ));
     std::fs::write(&path, &text[..text.len() / 2]).unwrap();
     assert!(error_of(Lake::open(lake.path())).contains("lake.json is damaged"));

@@ -11,9 +11,9 @@ fn a_lake_of_an_earlier_format_is_refused_by_every_command_in_one_sentence() {
     drop(play(&lake, &toy_plan(Policy::Random, Stop::Episodes(2), 1)));
     let file = path.join("lake.json");
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("\"format_version\": 3", "\"format_version\": 2")).unwrap();
+    std::fs::write(&file, text.replace("\"format_version\": 4", "\"format_version\": 2")).unwrap();
     let refusal = format!(
-        "steplake: the lake at {} has format 2, and this steplake reads format 3: nothing converts it, so \
+        "steplake: the lake at {} has format 2, and this steplake reads format 4: nothing converts it, so \
          record it anew, into another folder",
         path.display()
     );

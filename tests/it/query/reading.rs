@@ -398,8 +398,8 @@ async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
          first_value(step_index ORDER BY episode_id, step_index) AS first_step_index";
     let conflicts = format!(
         "SELECT * EXCLUDE (results) FROM \
-         (SELECT state_id, state_key, action, next_state_id, next_state_key, {}, \
-         count(*) AS count, sum(wall_time_us) AS wall_time_us, {firsts}, \
+         (SELECT state_id, state_key, action, next_state_id, next_state_key, \
+         count(*) AS count, sum(wall_time_us) AS wall_time_us, {firsts}, {}, \
          count(*) OVER (PARTITION BY state_id, action) AS results FROM {taken} \
          WHERE next_state_id IS NOT NULL \
          GROUP BY state_id, state_key, action, next_state_id, next_state_key) AS counted \

@@ -34,7 +34,7 @@ fn strange_steps(run: RunId, plan: &Plan, ordinal: u32, new_benchmark: bool) -> 
     };
     let observation = |index| ObservationRow {
         state: state(index),
-        values: vec![Value::Scalar(77), Value::Vector([7; 16].into())],
+        values: [Value::Int(77), Value::IntVector([7; 16].into())].map(Some).into(),
     };
     let ir = |index| ir_row(state(index), &content(index));
     let benchmark = new_benchmark.then(|| BenchmarkRow {

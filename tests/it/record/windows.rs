@@ -214,7 +214,7 @@ pub(crate) fn is_spent(file: &Path) -> bool {
 #[expect(clippy::cast_precision_loss, reason = "costs are small")]
 fn cost(session: &mut dyn Session) -> f64 {
     match session.observe(ObservationIndex(0)).unwrap() {
-        Value::Scalar(cost) => cost as f64,
+        Value::Int(cost) => cost as f64,
         other => panic!("{other:?}"),
     }
 }

@@ -1,6 +1,7 @@
 """Readers that share no code with steplake read a lake while it changes: globs and Delta tables.
 
-READS is the number of reads by all readers together.
+READS is the number of reads by all readers together. Spark takes part where it is installed: see
+requirements-spark.txt.
 """
 
 import json
@@ -18,7 +19,12 @@ import duckdb_extension_delta
 import polars
 import pyarrow.dataset
 
-TABLES = ["benchmarks", "episodes", "steps", "ir", "state_transitions"]
+try:
+    import pyspark.sql
+except ImportError:
+    pyspark = None
+
+TABLES = ["benchmarks", "actions", "episodes", "steps", "observations", "ir", "state_transitions"]
 DERIVED = {"state_transitions", "conflicts", "failures"}
 READS = int(os.environ.get("READS", "500"))
 
@@ -86,7 +92,7 @@ class Outside(unittest.TestCase):
         database = duckdb.connect(config={"allow_unsigned_extensions": "true"})
         database.execute(f"LOAD '{extension}'")
         count = lambda source: database.execute(f"SELECT count(*) FROM (SELECT * FROM {source})").fetchone()[0]
-        return {
+        readers = {
             "deltalake": lambda table: deltalake.DeltaTable(lake / "data" / table).to_pyarrow_table().num_rows,
             "polars scan_delta": lambda table: polars.scan_delta(str(lake / "data" / table)).collect().height,
             "duckdb delta_scan": lambda table: count(f"delta_scan('{lake}/data/{table}')"),
@@ -94,6 +100,11 @@ class Outside(unittest.TestCase):
             "polars glob": lambda table: polars.scan_parquet(f"{lake}/current/{table}/*.parquet").collect().height,
             "pyarrow glob": lambda table: pyarrow.dataset.dataset(lake / "current" / table).to_table().num_rows,
         }
+        if pyspark:
+            spark = pyspark.sql.SparkSession.builder.master("local[1]").getOrCreate()
+            self.addCleanup(spark.stop)
+            readers["pyspark glob"] = lambda table: len(spark.read.parquet(f"{lake}/current/{table}").collect())
+        return readers
 
     def test_every_read_gives_one_snapshot(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")
@@ -123,6 +134,8 @@ class Outside(unittest.TestCase):
         snapshots.follow()
         for name, table, rows in seen:
             self.assertIn(rows, snapshots.of(table), f"{name} of {table}")
+        of_reader = Counter(name for name, _, _ in seen)
+        self.assertGreaterEqual(min(of_reader[name] for name in readers), READS // 50, of_reader)
         print(f"{len(seen)} reads over {len(snapshots.counts)} snapshots; refused: {dict(errors)}")
         self.assertGreater(len(snapshots.counts), 10)
 

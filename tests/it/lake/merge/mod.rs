@@ -279,7 +279,7 @@ fn lakes_that_differ_are_refused_and_the_difference_is_named() {
     lakes(&error, "program");
 
     let observed = |rows: &mut Rows| {
-        rows.observations[1].values[0] = steplake::model::Value::Scalar(99);
+        rows.observations[1].values[0] = Some(steplake::model::Value::Int(99));
     };
     let error = refused(&plain, &one(path("observed"), &identity(), observed), &into);
     assert!(error.contains(&format!("state {}", state(1))), "{error}");

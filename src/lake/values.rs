@@ -1,0 +1,208 @@
+//! Values of observation spaces as columns.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::table::FEATURES_KEY;
+use crate::model::Value;
+
+/// The column of an observation space. `field` is the one that
+/// [`Table::schema`](super::Table::schema) makes from the space.
+///
+/// # Panics
+///
+/// When a value is of another type than the space, or when a vector has another length than the
+/// space has features.
+pub(crate) fn column(field: &FieldRef, values: &[Option<&Value>]) -> ArrayRef {
+    let of = Typed { field, values };
+    match field.data_type() {
+        DataType::Int64 => Arc::new(of.each(int).collect::<Int64Array>()),
+        DataType::Float64 => Arc::new(of.each(float).collect::<Float64Array>()),
+        DataType::Utf8 => Arc::new(of.each(text).collect::<StringArray>()),
+        DataType::Binary => Arc::new(of.each(bytes).collect::<BinaryArray>()),
+        DataType::List(item) => match item.data_type() {
+            DataType::Int32 => of.lists(item, int_vector, |items| {
+                Arc::new(Int32Array::from_iter_values(items.copied()))
+            }),
+            DataType::Float64 => of.lists(item, float_vector, |items| {
+                Arc::new(Float64Array::from_iter_values(items.copied()))
+            }),
+            DataType::Utf8 => {
+                of.lists(item, text_list, |items| {
+                    // It wants to know how many there are.
+                    Arc::new(StringArray::from_iter_values(items.collect::<Vec<_>>()))
+                })
+            }
+            other => unreachable!("no space has lists of {other}"),
+        },
+        other => unreachable!("no space has columns of {other}"),
+    }
+}
+
+/// The values of one space.
+#[derive(Clone, Copy)]
+struct Typed<'a> {
+    field: &'a Field,
+    values: &'a [Option<&'a Value>],
+}
+
+impl<'a> Typed<'a> {
+    fn each<T>(self, take: fn(&'a Value) -> Option<T>) -> impl Iterator<Item = Option<T>> + 'a
+    where
+        T: 'a,
+    {
+        self.values.iter().map(move |value| {
+            value.map(|value| {
+                take(value).unwrap_or_else(|| panic!("{} is not {value:?}", self.field.name()))
+            })
+        })
+    }
+
+    fn lists<T>(
+        self,
+        item: &FieldRef,
+        take: fn(&'a Value) -> Option<&'a [T]>,
+        array: impl FnOnce(&mut dyn Iterator<Item = &'a T>) -> ArrayRef,
+    ) -> ArrayRef {
+        let lists = self.each(take).collect::<Vec<_>>();
+        if let Some(features) = self.field.metadata().get(FEATURES_KEY) {
+            let names: Vec<&str> = serde_json::from_str(features).expect("the schema is our own");
+            for list in lists.iter().flatten() {
+                let name = self.field.name();
+                assert_eq!(
+                    list.len(),
+                    names.len(),
+                    "a vector of {name} has one number per feature"
+                );
+            }
+        }
+        let lengths = lists.iter().map(|list| list.map_or(0, <[T]>::len));
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let nulls = lists.iter().map(Option::is_some).collect::<NullBuffer>();
+        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        let items = array(&mut lists.iter().copied().flatten().flatten());
+        Arc::new(ListArray::new(Arc::clone(item), offsets, items, nulls))
+    }
+}
+
+fn int(value: &Value) -> Option<i64> {
+    match value {
+        Value::Int(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn float(value: &Value) -> Option<f64> {
+    match value {
+        Value::Float(value) => Some(*value),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Text(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn bytes(value: &Value) -> Option<&[u8]> {
+    match value {
+        Value::Bytes(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn int_vector(value: &Value) -> Option<&[i32]> {
+    match value {
+        Value::IntVector(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn float_vector(value: &Value) -> Option<&[f64]> {
+    match value {
+        Value::FloatVector(value) => Some(value),
+        _ => None,
+    }
+}
+
+fn text_list(value: &Value) -> Option<&[String]> {
+    match value {
+        Value::TextList(value) => Some(value),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Array as _, AsArray as _};
+
+    use super::*;
+    use crate::lake::Table;
+    use crate::lake::identity::tests::identity;
+    use crate::lake::identity::{Identity, RecordedObservation};
+    use crate::model::ValueType;
+
+    fn fields() -> Vec<FieldRef> {
+        let space = |value_type| RecordedObservation {
+            name: format!("{value_type:?}"),
+            value_type,
+            features: Vec::new(),
+        };
+        let types = [
+            ValueType::Int,
+            ValueType::Float,
+            ValueType::Text,
+            ValueType::Bytes,
+            ValueType::IntVector,
+            ValueType::FloatVector,
+            ValueType::TextList,
+        ];
+        let identity = Identity { observations: types.map(space).into(), ..identity() };
+        Table::Observations.schema(&identity).fields()[2..].to_vec()
+    }
+
+    fn values() -> Vec<Value> {
+        vec![
+            Value::Int(-1),
+            Value::Float(0.5),
+            Value::Text("a".into()),
+            Value::Bytes(vec![0, 1]),
+            Value::IntVector([1, 2].into()),
+            Value::FloatVector([0.5].into()),
+            Value::TextList(vec!["a".into(), "b".into()]),
+        ]
+    }
+
+    #[test]
+    fn each_type_of_value_is_a_column_with_nulls() {
+        for (field, value) in fields().iter().zip(values()) {
+            let column = column(field, &[Some(&value), None, Some(&value)]);
+            assert_eq!(column.data_type(), field.data_type());
+            assert_eq!((column.len(), column.null_count()), (3, 1), "{field}");
+            assert!(column.is_null(1));
+            assert_eq!(column.slice(0, 1).to_data(), column.slice(2, 1).to_data(), "{field}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_vectors_stay_in_their_order() {
+        let (fields, values) = (fields(), values());
+        let vectors = column(&fields[4], &[None, Some(&values[4])]);
+        let vector = vectors.as_list::<i32>().value(1);
+        assert_eq!(vector.as_primitive::<arrow::datatypes::Int32Type>().values(), &[1, 2]);
+    }
+
+    #[test]
+    #[should_panic(expected = "Counts has one number per feature")]
+    fn a_vector_of_another_length_is_refused() {
+        let counts = Arc::clone(&Table::Observations.schema(&identity()).fields()[3]);
+        column(&counts, &[Some(&Value::IntVector([1, 2].into()))]);
+    }
+}
