@@ -96,11 +96,8 @@ impl VersionEdit {
         if known.iter().map(|segment| segment.rows).sum::<u64>() == actions.len() as u64 {
             return Ok(Cow::Borrowed(self));
         }
-        let schema = lake.schemas.get(Table::Actions);
-        let mut writer = SegmentWriter::create(lake, Table::Actions, schema)?;
-        writer.write(&encode::actions(schema, actions))?;
         let mut edit = self.clone();
-        edit.add.push(writer.finish()?.segment);
+        edit.add.push(write_actions(lake)?);
         edit.retire.extend(known);
         Ok(Cow::Owned(edit))
     }
@@ -140,6 +137,14 @@ impl VersionEdit {
     fn makes_snapshot(&self) -> bool {
         self.kind != SnapshotKind::Seal || !self.add.is_empty()
     }
+}
+
+/// Writes the file of the actions. The same actions give the same file under the same name.
+pub(crate) fn write_actions(lake: &Lake) -> Result<Segment, LakeError> {
+    let schema = lake.schemas.get(Table::Actions);
+    let mut writer = SegmentWriter::create(lake, Table::Actions, schema)?;
+    writer.write(&encode::actions(schema, &lake.identity.action_space.actions))?;
+    Ok(writer.finish()?.segment)
 }
 
 /// Applies an edit in one transaction, as a snapshot of its own. Returns the snapshot: none if the

@@ -52,7 +52,11 @@ type Files = BTreeMap<Table, Vec<Segment>>;
 /// [`LakeError::DiskFull`] and other disk errors. Readers then see an older snapshot.
 pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     let _lock = Lock::wait(&lake.path, Right::Show)?;
-    let lake = &lake.current()?;
+    let lake = &match lake.current() {
+        // A lake that is being made gets its lake.json last.
+        Err(LakeError::NotALake { .. }) => lake.clone(),
+        current => current?,
+    };
     let history = catalog.reading(manifest::snapshots)?;
     let Some(newest) = history.last() else { return Ok(()) };
     let mut shown = Shown { lake, catalog, history: &history, files: BTreeMap::new() };

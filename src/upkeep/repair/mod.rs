@@ -30,7 +30,7 @@ pub use self::restore::Restored;
 use super::maintenance::Maintenance;
 use crate::lake::catalog;
 use crate::lake::decode::state_ids;
-use crate::lake::edit::VersionEdit;
+use crate::lake::edit::{self, VersionEdit};
 use crate::lake::frame::Frame;
 use crate::lake::hot::{HotBatch, decode};
 use crate::lake::manifest::Derived;
@@ -93,7 +93,8 @@ impl Lake {
         let _writer = self.writer()?;
         let mended = maintenance.mend_digests()?;
         let mut done = maintenance.drop_damage()?;
-        (done.restored, done.mended) = (restored, mended);
+        done.restored = restored;
+        done.mended.splice(0..0, mended);
         Ok(done)
     }
 }
@@ -184,6 +185,10 @@ impl Repair {
                     self.done.derived.push(segment.path.clone());
                     self.edit.lost.push(segment);
                 }
+                Some(_) if self.is_made_again(&segment)? => {
+                    self.done.mended.push(segment.path.clone());
+                    self.sound.push(segment);
+                }
                 Some(what) => {
                     let path = manifest::relative(&lake, &segment.path);
                     self.lose(segment.table, path, segment.rows, what);
@@ -199,6 +204,13 @@ impl Repair {
             }
         }
         if self.edit.lost.is_empty() { Ok(()) } else { demand_disk(&self.lake) }
+    }
+
+    /// Whether it is the file of the actions, and could be made again from `lake.json`.
+    fn is_made_again(&self, segment: &Segment) -> Result<bool, LakeError> {
+        Ok(segment.table == Table::Actions
+            && edit::write_actions(&self.lake)?.path == segment.path
+            && is_damaged(segment)?.is_none())
     }
 
     fn scan<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {

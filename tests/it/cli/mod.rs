@@ -271,7 +271,9 @@ fn a_lake_of_another_format_or_compiler_is_refused_and_both_are_named() {
     toy(&lake, &["--steps", "5"]);
     let file = lake.join("lake.json");
     let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::write(&file, text.replace("\"toy 1\"", "\"toy 0.9\"")).unwrap();
+    let mut other = Lake::open(&lake).unwrap().identity().clone();
+    other.compiler = "toy 0.9".into();
+    std::fs::write(&file, other.to_json()).unwrap();
     let (code, said) = fail(&lake, &[&TOY[..], &["--steps", "5"]].concat());
     assert!(code == 3 && said.contains("toy 0.9") && said.contains("toy 1"), "{said}");
     std::fs::write(&file, text.replace("\"format_version\": 4", "\"format_version\": 77")).unwrap();

@@ -165,7 +165,7 @@ fn every_action_of_steps_has_a_row_in_the_file_of_actions() {
     let names = names.collect::<Vec<_>>().join("; ");
     assert_eq!(names, answer(&lake, "SELECT name FROM actions ORDER BY action"));
     assert_eq!(
-        answer(&lake, "SELECT max(action) >= max(steps.action) FROM actions, steps"),
+        answer(&lake, "SELECT max(a.action) >= max(s.action) FROM actions AS a, steps AS s"),
         "true"
     );
 }

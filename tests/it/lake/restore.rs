@@ -62,7 +62,7 @@ fn a_database_that_is_lost_is_restored_with_all_its_snapshots() {
     let folder = scratch();
     let origin = record_and_retract(&folder.path().join("origin"));
     let (wanted, lists, derived) =
-        (sealed(&read(&origin)), Lists::of(&origin), contents(origin.path()).split_off(5));
+        (sealed(&read(&origin)), Lists::of(&origin), contents(origin.path()).split_off(6));
     let history = snapshots(&origin);
     for (name, lose) in losses() {
         let path = folder.path().join(name);
@@ -82,7 +82,7 @@ fn a_database_that_is_lost_is_restored_with_all_its_snapshots() {
             (history.clone(), lists.clone()),
             "{name}"
         );
-        assert_eq!(contents(&path).split_off(5), derived, "{name}: no dedup is needed");
+        assert_eq!(contents(&path).split_off(6), derived, "{name}: no dedup is needed");
         assert!(repair(&lake).unwrap().is_nothing());
         // The run's number is not given again.
         let mut writer = lake.writer().unwrap();

@@ -86,7 +86,7 @@ fn rows(snapshot: &Snapshot) -> Vec<String> {
     let mut rows = Vec::new();
     for table in Table::ALL {
         for batch in snapshot.scan(table, ScanColumns::All) {
-            rows.push(format!("{table}: {:?}", batch.unwrap()));
+            rows.push(format!("{table}: {:?}", batch.unwrap().columns()));
         }
     }
     rows
