@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::args::{Cli, GenerateArgs};
-use super::benchmarks::{Catalogue, action_space, environment, worker_config};
-use super::failure::{Code, Failed};
+use super::args::GenerateArgs;
 use super::progress::RunBar;
-use super::{counted, print};
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::catalogue::Catalogue;
+use crate::assembly::environments::{action_space, environment, worker_config};
+use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::output::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
@@ -23,11 +25,11 @@ use crate::record::{self, Choice, Recording, RecordingOptions};
 /// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
+pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     let here = environment(&args.env)?;
     let spec = here.spec().clone();
-    let lake_there = Lake::open(&cli.lake);
+    let lake_there = Lake::open(&global.lake);
     // The lake's own choices are the defaults, unless it has another environment; then it is
     // refused below.
     let there = lake_there.as_ref().ok().map(Lake::identity);
@@ -50,7 +52,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         }
         Err(error) => return Err(error.into()),
     }
-    let lake = Lake::open_or_create(&cli.lake, &identity)?;
+    let lake = Lake::open_or_create(&global.lake, &identity)?;
     let mut writer = lake.writer()?;
     let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
         return print("the run of these arguments is complete: nothing is left to do\n");
@@ -61,7 +63,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let progress = Progress::default();
     let environment = live(&spec, config);
     let before = past.towards(plan.stop);
-    let result = show_while(cli, &plan, before, &progress, || {
+    let result = show_while(global, &plan, before, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
     // First commit what was recorded, whatever the result.
@@ -76,9 +78,9 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         Ending::Complete => {
             writer.discard_open(run)?;
             writer.finish_run(run)?;
-            print(&summary(&progress, episodes_before, cli))
+            print(&summary(&progress, episodes_before, global))
         }
-        Ending::Interrupted => Err(Failed::new(
+        Ending::Interrupted => Err(CommandError::new(
             Code::Interrupted,
             "interrupted: all settled episodes stay; `generate` with the same arguments and --resume goes on",
         )),
@@ -91,7 +93,7 @@ fn identity(
     space: &ActionSpace,
     args: &GenerateArgs,
     there: Option<&Identity>,
-) -> Result<Identity, Failed> {
+) -> Result<Identity, CommandError> {
     let choice = Choice { observations: args.observe.as_deref(), rewards: args.rewards.as_deref() };
     let mut identity = record::identity(spec, space, &choice)?;
     if let Some(there) = there {
@@ -105,17 +107,21 @@ fn identity(
     Ok(identity)
 }
 
-fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Result<Plan, Failed> {
+fn plan(
+    args: &GenerateArgs,
+    space: &ActionSpace,
+    catalogue: &Catalogue,
+) -> Result<Plan, CommandError> {
     let stop = match (args.steps, args.states, args.episodes) {
         (Some(steps), _, _) => Stop::Steps(steps),
         (_, Some(states), _) => Stop::States(states),
         (_, _, Some(episodes)) => Stop::Episodes(episodes),
         (None, None, None) => {
-            return Err(Failed::usage("say when to stop: --steps, --states or --episodes"));
+            return Err(CommandError::usage("say when to stop: --steps, --states or --episodes"));
         }
     };
     if args.shard.is_some() && !matches!(stop, Stop::Episodes(_)) {
-        return Err(Failed::usage(
+        return Err(CommandError::usage(
             "with --shard, say when to stop by --episodes N, those of all shards together: where --steps or \
              --states would end the run, no shard can tell without the others",
         ));
@@ -133,7 +139,7 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
     };
     let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);
     if plan.policy == Policy::Explore && u64::from(shard.count()) > benchmarks {
-        return Err(Failed::usage(format!(
+        return Err(CommandError::usage(format!(
             "`explore` looks at earlier episodes of the same benchmark, so its shards go by benchmark: there \
              {}, for {} shards; use fewer shards",
             if benchmarks == 1 { "is 1".to_owned() } else { format!("are {benchmarks}") },
@@ -144,7 +150,7 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
 }
 
 /// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
-fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
+fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), CommandError> {
     for pattern in &args.benchmarks {
         if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
             catalogue.load(first)?;
@@ -189,7 +195,7 @@ fn take_up(
     writer: &mut Writer,
     args: &GenerateArgs,
     plan: &Plan,
-) -> Result<Option<(RunId, Past)>, Failed> {
+) -> Result<Option<(RunId, Past)>, CommandError> {
     let arguments = arguments(args, plan);
     let runs = writer.runs()?;
     let mut same = runs.iter().filter(|run| run.arguments == arguments);
@@ -224,7 +230,7 @@ fn now_ms() -> i64 {
 
 /// Returns a flag that Ctrl-C or a request to terminate sets; a second one ends the process at
 /// once.
-fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
+fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
@@ -244,7 +250,7 @@ fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
 /// Shows `progress` while `work` runs. Of the run's steps, states or episodes, `before` were there
 /// already.
 fn show_while<T: Send>(
-    cli: &Cli,
+    global: &GlobalArgs,
     plan: &Plan,
     before: u64,
     progress: &Progress,
@@ -254,7 +260,7 @@ fn show_while<T: Send>(
         Stop::Episodes(episodes) => Stop::Episodes(plan.own_episodes(episodes)),
         other => other,
     };
-    let bar = RunBar::new(cli, stop, before);
+    let bar = RunBar::new(global, stop, before);
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
@@ -267,13 +273,13 @@ fn show_while<T: Send>(
 }
 
 /// Summarises what this process has recorded.
-fn summary(progress: &Progress, episodes_before: u32, cli: &Cli) -> String {
+fn summary(progress: &Progress, episodes_before: u32, global: &GlobalArgs) -> String {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
         "recorded {} and {} in {}; {}, {} of the compiler\n",
         counted(read(&progress.steps), "step"),
         counted(read(&progress.states), "new state"),
-        cli.lake.display(),
+        global.lake.display(),
         counted(read(&progress.episodes) - u64::from(episodes_before), "episode"),
         counted(read(&progress.failures), "failure"),
     )

@@ -5,13 +5,15 @@ use std::fmt::Write;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 
-use super::args::{Cli, InfoArgs, InfoFormat};
-use super::failure::Failed;
-use super::{counted, print, snapshot};
+use super::args::{InfoArgs, InfoFormat};
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::{counted, print};
+use crate::console::source::snapshot;
 use crate::lake::{Lake, RetractionRow, RunRow, Snapshot, Table};
 
-pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
-    let lake = Lake::open(&cli.lake)?;
+pub(super) fn seal(global: &GlobalArgs) -> Result<(), CommandError> {
+    let lake = Lake::open(&global.lake)?;
     let report = lake.writer()?.seal()?;
     tracing::info!(?report, "sealed");
     let hot: u64 = {
@@ -29,8 +31,8 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     print(&text)
 }
 
-pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {
-    let snapshot = snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
+pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), CommandError> {
+    let snapshot = snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
     match args.format {
         InfoFormat::Json => print(&format!("{:#}\n", info_json(&snapshot))),
         InfoFormat::Text => print(&info_text(&snapshot)),

@@ -238,7 +238,7 @@ const LOSSES: [&str; 8] = [
     "ExecutorLost",
 ];
 /// How the message of an executor begins that cannot open a file.
-const UNOPENED: &str = "Failed to fetch metadata for file ";
+const UNOPENED: &str = "CommandError to fetch metadata for file ";
 
 fn is_loss(error: &DataFusionError) -> bool {
     let text = match error.find_root() {
@@ -317,7 +317,7 @@ mod tests {
         let task = "Task failed due to runtime execution error: DataFusionError(";
         for lost in [
             "Stage 2 has failed 4 times, most recent failure reason: \"connection refused\"",
-            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"Failed to fetch \
+            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"CommandError to fetch \
              metadata for file steps/a: Object Store error: Object at location steps/a not found: No such file \
              or directory (os error 2)\")))",
         ] {

@@ -24,21 +24,11 @@ mod processes;
 mod spool;
 mod tables;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failed) => failed.report(),
-    }
-}
-
-/// Writes a text to standard output. A reader that has seen enough and closed it is no failure.
-fn say(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
+        Err(error) => error.report(),
     }
 }

@@ -12,12 +12,12 @@ use ballista_scheduler::config::{SchedulerConfig, TaskDistributionPolicy};
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
 use clap::Args;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use steplake::assembly::output::print;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::address::Address;
 use crate::codec::{LogicalCodec, MESSAGE_BYTES_MAX, PhysicalCodec, registry};
-use crate::say;
 
 /// Seconds from one look for lost executors to the next.
 const LOOK_SECONDS: u64 = 2;
@@ -93,7 +93,7 @@ pub(crate) async fn scheduler(args: SchedulerArgs) -> anyhow::Result<()> {
     let cluster = BallistaCluster::new_from_config(&config).await?;
     let scheduler =
         create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config)).await?;
-    say(&format!("scheduler on {}:{port}\n", listen.host))?;
+    announce(&format!("scheduler on {}:{port}", listen.host))?;
     let mut terminate = signal(SignalKind::terminate())?;
     tokio::select! {
         ended = start_grpc_service_with_listener(listener, scheduler) => Ok(ended?),
@@ -143,6 +143,11 @@ pub(crate) async fn executor(args: ExecutorArgs) -> anyhow::Result<()> {
         override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
         ..ExecutorProcessConfig::default()
     };
-    say(&format!("executor {} on {}:{port}\n", config.executor_id, listen.host))?;
+    announce(&format!("executor {} on {}:{port}", config.executor_id, listen.host))?;
     Ok(start_executor_process(Arc::new(config)).await?)
+}
+
+/// Prints the address of a process, now that others can reach it.
+fn announce(address: &str) -> anyhow::Result<()> {
+    print(&format!("{address}\n")).map_err(anyhow::Error::msg)
 }

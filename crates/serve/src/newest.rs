@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
 use datafusion::execution::memory_pool::GreedyMemoryPool;
-use steplake::cli::ir;
-use steplake::cli::messages::line;
+use steplake::assembly::ir;
+use steplake::assembly::messages::line;
 use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
 use steplake::query::{
     Engine, EngineOptions, Graphs, IrRebuilder, IrRenderer, QueryError, SpillSpace,

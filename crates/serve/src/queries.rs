@@ -18,8 +18,8 @@ use tokio::task::{JoinError, JoinSet};
 use tonic::Status;
 
 use crate::newest::{Newest, Served};
-use crate::outbox::{Reading, outbox};
-use crate::tickets::Asked;
+use crate::response_channel::{ResponseStream, response_channel};
+use crate::tickets::BoundStatement;
 use crate::{status, wire};
 
 /// Messages of about 2 MB that may wait for the reader of a stream. A slow reader stops the query.
@@ -113,8 +113,8 @@ impl Queries {
     /// # Errors
     ///
     /// If it is invalid.
-    pub(crate) async fn describe(&self, asked: &Asked) -> Result<Described, Status> {
-        let statement = self.statement(asked)?;
+    pub(crate) async fn describe(&self, bound: &BoundStatement) -> Result<Described, Status> {
+        let statement = self.statement(bound)?;
         let newest = Arc::clone(&self.newest);
         self.apart(async move { newest.get().await?.engine.describe(&statement).await }).await
     }
@@ -125,14 +125,17 @@ impl Queries {
     /// # Errors
     ///
     /// If too many queries run. Any other error ends the stream.
-    pub(crate) async fn answer(&self, asked: &Asked) -> Result<Reading<FlightData>, Status> {
-        let mut statement = self.statement(asked)?;
+    pub(crate) async fn answer(
+        &self,
+        bound: &BoundStatement,
+    ) -> Result<ResponseStream<FlightData>, Status> {
+        let mut statement = self.statement(bound)?;
         // All work on the statement holds the place, even work that continues after the answer has
         // ended.
         statement.kept = Some(self.place().await?);
         tracing::info!(sql = statement.text, "query");
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
-        let (sender, ending, reading) = outbox(MESSAGES_WAITING_MAX);
+        let (sender, ending, reading) = response_channel(MESSAGES_WAITING_MAX);
         let (queries, kept_open) = (self.clone(), sender.clone());
         let work = self.clone().send(statement, sender);
         // The queries' own threads may be busy when the time is up, so this runs elsewhere.
@@ -165,10 +168,10 @@ impl Queries {
         }
     }
 
-    fn statement(&self, asked: &Asked) -> Result<Statement, Status> {
-        let values = wire::values(asked)?;
+    fn statement(&self, bound: &BoundStatement) -> Result<Statement, Status> {
+        let values = wire::values(bound)?;
         let memory_bytes_max = self.limits.memory_bytes;
-        Ok(Statement { text: asked.text.clone(), values, memory_bytes_max, kept: None })
+        Ok(Statement { text: bound.text.clone(), values, memory_bytes_max, kept: None })
     }
 
     /// Plans something on the queries' threads, within the time limit of a query. The work may

@@ -136,17 +136,17 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         (
             &["generate", "--env", "nope", "-b", "generator://toy-v0/0", "--steps", "1"],
             2,
-            "is no environment",
+            "there is no environment `nope`",
         ),
         (
             &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/x", "--steps", "1"],
             2,
-            "is no benchmark of toy-v0",
+            "toy-v0 has no benchmark `",
         ),
         (
             &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/9..1", "--steps", "1"],
             2,
-            "is no benchmark of toy-v0",
+            "toy-v0 has no benchmark `",
         ),
         (
             &[

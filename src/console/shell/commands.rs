@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::cli::failure::Failed;
+use crate::assembly::failure::CommandError;
 use crate::query::Format;
 
 /// A parsed command.
@@ -67,16 +67,17 @@ pub(super) fn help() -> String {
 }
 
 impl FromStr for Command {
-    type Err = Failed;
+    type Err = CommandError;
 
-    fn from_str(line: &str) -> Result<Self, Failed> {
+    fn from_str(line: &str) -> Result<Self, CommandError> {
         // A semicolon at the end is a harmless habit.
         let line = line.trim().trim_end_matches(';');
         let name = line.split_whitespace().next().unwrap_or_default();
         let mut arguments = split(line[name.len()..].trim())
-            .map_err(|problem| Failed::usage(format!("`{name}`: {problem}")))?;
-        let wrong =
-            |problem: &str| Failed::usage(format!("`{name}` {problem}: `\\?` lists the commands"));
+            .map_err(|problem| CommandError::usage(format!("`{name}`: {problem}")))?;
+        let wrong = |problem: &str| {
+            CommandError::usage(format!("`{name}` {problem}: `\\?` lists the commands"))
+        };
         if name == "\\query" {
             if arguments.is_empty() {
                 return Err(wrong("wants the name of a query (`\\l` lists them)"));
@@ -107,7 +108,7 @@ impl FromStr for Command {
             }
             ("\\format", None) => Self::Format(None),
             ("\\format", Some(format)) => {
-                Self::Format(Some(format.parse().map_err(Failed::usage)?))
+                Self::Format(Some(format.parse().map_err(CommandError::usage)?))
             }
             ("\\o", path) => Self::Output(path.map(PathBuf::from)),
             ("\\i", Some(path)) => Self::Include(path.into()),
@@ -133,10 +134,10 @@ fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
 }
 
 /// Parses the values of a named query's parameters.
-fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, Failed> {
+fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, CommandError> {
     let value = |text: String| match text.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(Failed::usage(format!("`{text}` has no value: write NAME=VALUE"))),
+        None => Err(CommandError::usage(format!("`{text}` has no value: write NAME=VALUE"))),
     };
     arguments.into_iter().map(value).collect()
 }
