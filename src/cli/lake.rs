@@ -6,6 +6,7 @@ use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 
 use super::args::{InfoArgs, InfoFormat};
+use super::other_tools::OtherTools;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::{counted, print};
@@ -33,9 +34,17 @@ pub(super) fn seal(global: &GlobalArgs) -> Result<(), CommandError> {
 
 pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), CommandError> {
     let snapshot = snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
+    let tools = OtherTools::of(&snapshot, hot_rows(&snapshot, Table::Steps))?;
     match args.format {
-        InfoFormat::Json => print(&format!("{:#}\n", info_json(&snapshot))),
-        InfoFormat::Text => print(&info_text(&snapshot)),
+        InfoFormat::Json => {
+            let mut info = info_json(&snapshot);
+            info["other_tools"] = tools.map_or(serde_json::Value::Null, |tools| tools.json());
+            print(&format!("{info:#}\n"))
+        }
+        InfoFormat::Text => {
+            let tools = tools.map_or(String::new(), |tools| tools.text());
+            print(&(info_text(&snapshot) + &tools))
+        }
     }
 }
 

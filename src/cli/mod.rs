@@ -13,6 +13,7 @@ mod lake;
 mod live;
 mod local_engine;
 mod merge;
+mod other_tools;
 mod progress;
 mod remote_engine;
 mod retract;
@@ -54,12 +55,12 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Info(args) => lake::info(global, args),
         Command::Sql(command) => {
             remote_engine::sql(global, command)?;
-            let open = local_engine::opening(command.room);
+            let open = local_engine::opening(command.limits);
             questions::sql(&local_engine::source(global, &open), &command.asked)
         }
         Command::Query(command) => {
             remote_engine::query(global, command)?;
-            let open = local_engine::opening(command.room);
+            let open = local_engine::opening(command.limits);
             questions::query(&local_engine::source(global, &open), &command.asked)
         }
         Command::Export(args) => export::run(global, args),
@@ -72,7 +73,7 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Fetch(args) => companions::run(global, Companion::Remote, Some("fetch"), args),
         Command::Cluster(args) => companions::run(global, Companion::Cluster, None, args),
         Command::Completions { shell } => {
-            // clap panics if it cannot write, so it does not get standard output itself.
+            // clap panics if it cannot write, so it writes to memory.
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "steplake", &mut script);
             print(&String::from_utf8_lossy(&script))
