@@ -222,6 +222,23 @@ mod tests {
     }
 
     #[test]
+    fn a_shared_file_system_is_a_place_where_no_lake_can_be_used() {
+        let shared = || LakeError::SharedFileSystem { path: "/nfs/lake".into(), kind: "NFS" };
+        let causes = [
+            CommandError::from(shared()),
+            CommandError::from(RecordError::Store(shared())),
+            CommandError::from(MergeError::Store(shared())),
+            CommandError::from(QueryError::Store(shared())),
+            CommandError::from(ReplayError::Store(shared())),
+        ];
+        for error in causes {
+            assert_eq!(error.code, Code::Lake);
+            let told = "/nfs/lake lies on NFS, a file system that several machines share: ";
+            assert!(error.message.starts_with(told) && !error.message.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
     fn a_program_that_a_run_cannot_have_keeps_its_cause() {
         let (what, uri) = ("zlib".to_owned(), "benchmark://debian-v0/zlob".to_owned());
         let (tool, detail) = ("clang-22".to_owned(), "no answer".to_owned());
