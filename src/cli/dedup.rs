@@ -28,7 +28,7 @@ pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Command
     let report = derive(global, &mut maintenance, settings)?;
     if waiting > 0 {
         tracing::warn!(
-            "another process is recording: {} of finished episodes not sealed yet and not counted; \
+            "another process is recording: {} of finished episodes not sealed and therefore not counted; \
              `steplake dedup` counts them later",
             if waiting == 1 {
                 "1 step is".to_owned()
@@ -37,7 +37,7 @@ pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Command
             }
         );
     }
-    print(&said(&report))
+    print(&summary(&report))
 }
 
 /// Brings the derived tables up to date.
@@ -55,8 +55,8 @@ pub(super) fn derive(
     Ok(report)
 }
 
-/// Reports what was counted and found, in one line.
-fn said(report: &Report) -> String {
+/// Summarises what was counted and found, in one line.
+fn summary(report: &Report) -> String {
     let tables = [
         counted(report.transitions, "transition"),
         counted(report.conflicts, "conflict"),

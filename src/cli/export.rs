@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::args::RoomArgs;
+use super::args::LimitArgs;
 use super::local_engine;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
@@ -53,7 +53,7 @@ pub(super) fn run(global: &GlobalArgs, args: &ExportArgs) -> Result<(), CommandE
     let GraphFormat::Graphml = args.format;
     let snapshot = source::snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
     runtime()?.block_on(async {
-        let engine = local_engine::engine(snapshot, RoomArgs::default()).await?;
+        let engine = local_engine::engine(snapshot, LimitArgs::default()).await?;
         let pattern = args.benchmark.as_str();
         let WrittenGraph { nodes, edges } = if let Some(path) = &args.output {
             let mut file = WholeFile::create(path)?;

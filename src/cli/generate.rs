@@ -29,10 +29,10 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
     let interrupt = interrupt()?;
     let here = environment(&args.env)?;
     let spec = here.spec().clone();
-    let lake_there = Lake::open(&global.lake);
-    // The lake's own choices are the defaults, unless it has another environment; then it is
-    // refused below.
-    let there = lake_there.as_ref().ok().map(Lake::identity);
+    let existing = Lake::open(&global.lake);
+    // The choices of an existing lake are the defaults. A lake of another environment is refused
+    // below.
+    let there = existing.as_ref().ok().map(Lake::identity);
     let there = there.filter(|there| there.environment == spec.name);
     let wanted_space =
         args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
@@ -45,17 +45,17 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
     };
     let catalogue = Catalogue::new(&spec, &config)?;
     let plan = plan(args, &space, &catalogue)?;
-    match lake_there {
+    match existing {
         Ok(_) => {}
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
-            try_out(&catalogue, args)?;
+            load_first_programs(&catalogue, args)?;
         }
         Err(error) => return Err(error.into()),
     }
     let lake = Lake::open_or_create(&global.lake, &identity)?;
     let mut writer = lake.writer()?;
-    let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
-        return print("the run of these arguments is complete: nothing is left to do\n");
+    let Some((run, past)) = begin_or_resume(&mut writer, args, &plan)? else {
+        return print("the run with these arguments is complete: nothing is left to do\n");
     };
     let episodes_before = past.episodes();
     let options = RecordingOptions { keyframes: args.ir.0, ..RecordingOptions::default() };
@@ -82,7 +82,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
         }
         Ending::Interrupted => Err(CommandError::new(
             Code::Interrupted,
-            "interrupted: all settled episodes stay; `generate` with the same arguments and --resume goes on",
+            "interrupted: all settled episodes are kept; the same arguments with --resume continue the run",
         )),
     }
 }
@@ -117,13 +117,15 @@ fn plan(
         (_, Some(states), _) => Stop::States(states),
         (_, _, Some(episodes)) => Stop::Episodes(episodes),
         (None, None, None) => {
-            return Err(CommandError::usage("say when to stop: --steps, --states or --episodes"));
+            return Err(CommandError::usage(
+                "give --steps, --states or --episodes to say when to stop",
+            ));
         }
     };
     if args.shard.is_some() && !matches!(stop, Stop::Episodes(_)) {
         return Err(CommandError::usage(
-            "with --shard, say when to stop by --episodes N, those of all shards together: where --steps or \
-             --states would end the run, no shard can tell without the others",
+            "--shard requires --episodes N, the number for all shards together: no shard can tell without the \
+             others where --steps or --states would end the run",
         ));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -150,7 +152,7 @@ fn plan(
 }
 
 /// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
-fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), CommandError> {
+fn load_first_programs(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), CommandError> {
     for pattern in &args.benchmarks {
         if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
             catalogue.load(first)?;
@@ -159,7 +161,7 @@ fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), CommandErro
     Ok(())
 }
 
-/// Returns what identifies a run: everything that decides what is recorded.
+/// Returns what identifies a run: every argument that affects what is recorded.
 fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
     let mut uris = blake3::Hasher::new();
     for uri in &plan.benchmarks {
@@ -183,15 +185,15 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
         "step_cpu_seconds": args.step_cpu_seconds,
         "worker_memory_mib": args.worker_memory_mib,
     });
-    // A whole run is written as before shards existed.
+    // A run without shards is written as before shards existed.
     if let Some(shard) = args.shard {
         arguments["shard"] = json!(shard.to_string());
     }
     arguments.to_string()
 }
 
-/// Returns the run to continue and how far it came, or a new run, or nothing if it is complete.
-fn take_up(
+/// Returns the run to resume and how far it got, or a new run; `None` if the run is complete.
+fn begin_or_resume(
     writer: &mut Writer,
     args: &GenerateArgs,
     plan: &Plan,
@@ -202,12 +204,12 @@ fn take_up(
     if !args.resume {
         match same.next_back() {
             Some(run) if run.finished => tracing::warn!(
-                "this lake has a finished run of these arguments: the same episodes are recorded once \
-                 more; another --seed records others"
+                "this lake has a finished run with these arguments: the same episodes are recorded \
+                 again; another --seed records others"
             ),
             Some(_) => tracing::warn!(
-                "this lake has an unfinished run of these arguments: the same episodes are recorded once \
-                 more; --resume would go on with it"
+                "this lake has an unfinished run with these arguments: the same episodes are recorded \
+                 again; --resume would continue it"
             ),
             None => {}
         }
@@ -217,13 +219,13 @@ fn take_up(
         }
         return Ok(Some((run.id, Past::take_up(writer, run.id, plan)?)));
     } else if !runs.is_empty() {
-        tracing::warn!("no unfinished run of these arguments: a new one begins");
+        tracing::warn!("there is no unfinished run with these arguments: a new one begins");
     }
     Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default())))
 }
 
 fn now_ms() -> i64 {
-    #[expect(clippy::disallowed_methods, reason = "this is the edge: a run says when it began")]
+    #[expect(clippy::disallowed_methods, reason = "a run records when it began")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
 }
@@ -247,8 +249,8 @@ fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
     Box::new(WorkerEnvironment::new(spec.clone(), config))
 }
 
-/// Shows `progress` while `work` runs. Of the run's steps, states or episodes, `before` were there
-/// already.
+/// Shows `progress` while `work` runs. Earlier calls have recorded `before` of the run's steps,
+/// states or episodes.
 fn show_while<T: Send>(
     global: &GlobalArgs,
     plan: &Plan,

@@ -2,7 +2,7 @@
 
 use indicatif::HumanBytes;
 
-use super::args::{ExpireArgs, RoomArgs, SnapshotsArgs};
+use super::args::{ExpireArgs, LimitArgs, SnapshotsArgs};
 use super::local_engine;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
@@ -14,7 +14,7 @@ use crate::upkeep::Keep;
 
 pub(super) fn snapshots(global: &GlobalArgs, args: &SnapshotsArgs) -> Result<(), CommandError> {
     let newest = SnapshotArgs { snapshot: None };
-    let open = local_engine::opening(RoomArgs::default());
+    let open = local_engine::opening(LimitArgs::default());
     questions::answer(&local_engine::source(global, &open), &args.output, newest, async |engine| {
         engine.sql("SELECT * FROM snapshots ORDER BY snapshot_id").await
     })
@@ -24,7 +24,7 @@ pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), Comma
     let keep = match (args.keep.and_then(std::num::NonZeroU64::new), args.before) {
         (Some(count), _) => Keep::Newest(count),
         (None, Some(number)) => Keep::From(SnapshotId(number)),
-        (None, None) => return Err(CommandError::usage("say which: --keep K or --before N")),
+        (None, None) => return Err(CommandError::usage("give --keep K or --before N")),
     };
     let expired = Lake::open(&global.lake)?.maintenance()?.expire(keep)?;
     let (oldest, newest) = (expired.oldest, expired.newest);
@@ -45,7 +45,7 @@ pub(super) fn gc(global: &GlobalArgs) -> Result<(), CommandError> {
     let collected = Lake::open(&global.lake)?.maintenance()?.collect()?;
     if collected.writer_at_work {
         tracing::warn!(
-            "another process is recording: what a crash may have left of recorded tables stays for now"
+            "another process is recording: leftovers of crashes in recorded tables stay for now"
         );
     }
     print(&format!("deleted {}\n", described(collected.removed)))

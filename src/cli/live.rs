@@ -80,7 +80,7 @@ fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Comm
         let bare = |name: &'a str| name.trim_start_matches('-');
         let names = space.actions.iter().map(|action| bare(&action.name));
         CommandError::usage(format!(
-            "`{text}` is no action of {}{}: `steplake env describe` lists them, 0 to {}",
+            "`{text}` is not an action of {}{}: `steplake env describe` lists them, 0 to {}",
             space.name,
             did_you_mean(bare(text), names),
             space.actions.len() - 1

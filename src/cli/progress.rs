@@ -62,7 +62,7 @@ impl RunBar {
         let (states, failures) = (HumanCount(states), HumanCount(failures));
         let left = match left(position.saturating_sub(self.before), position, length, elapsed) {
             Some(left) => HumanDuration(left).to_string(),
-            None => "not known yet".to_owned(),
+            None => "unknown".to_owned(),
         };
         self.bar.set_message(format!(
             "{rate} steps/s  {states} new states  {failures} failures  left: {left} "
@@ -75,7 +75,7 @@ impl RunBar {
 }
 
 /// Estimates the time that the rest of a run takes, by what this call has done of it so far; `None`
-/// if that is nothing.
+/// if it has done nothing yet.
 fn left(done: u64, position: u64, length: u64, elapsed: Duration) -> Option<Duration> {
     if done == 0 {
         return None;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_earlier_call_did_says_nothing_about_the_time_left() {
+    fn the_time_left_depends_on_this_call_alone() {
         let second = Duration::from_secs(1);
         assert_eq!(left(0, 900, 1000, second), None);
         assert_eq!(left(10, 910, 1000, second), Some(9 * second));

@@ -21,7 +21,7 @@ const LISTED_MAX: usize = 20;
 pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), CommandError> {
     let reason = args.reason.trim();
     if reason.is_empty() || reason.contains('\n') {
-        return Err(CommandError::usage("say why in one line: --reason TEXT"));
+        return Err(CommandError::usage("give the reason in one line: --reason TEXT"));
     }
     let lake = Lake::open(&global.lake)?;
     let subject = subject(&lake, args)?;
@@ -40,12 +40,10 @@ pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), Command
             (snapshot, format!("the transitions of action {action}"))
         }
         (None, None) => {
-            return Err(CommandError::usage("say what: --benchmark, --run or --action"));
+            return Err(CommandError::usage("give --benchmark, --run or --action"));
         }
     };
-    print(&format!(
-        "retracted {said}, in snapshot {snapshot}; snapshots before it keep what they have\n"
-    ))?;
+    print(&format!("retracted {said}, in snapshot {snapshot}; earlier snapshots are unchanged\n"))?;
     let derived = derive(global, &mut maintenance, dedup::Settings::default());
     let stands = "the retraction stands, and the derived tables are empty";
     derived.map(drop).map_err(|failed| failed.after(stands))
@@ -61,7 +59,7 @@ fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, CommandEr
     for pattern in &args.benchmarks {
         match (among(pattern, &known), pattern.parse::<BenchmarkUri>()) {
             (Ok(found), _) => uris.extend(found),
-            // The lake may have had it once: the store knows.
+            // An earlier retraction may have removed it: `retract` then says so.
             (Err(DatasetError::NoMatch { .. }), Ok(uri)) if !is_pattern(pattern) => {
                 uris.insert(uri);
             }

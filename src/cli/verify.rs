@@ -103,7 +103,7 @@ fn bytes_only(why: &str, compared: u64) -> String {
         0 => "ids and baselines are not recomputed".to_owned(),
         compared => format!("only {} and no baselines are recomputed", counted(compared, "id")),
     };
-    format!("verify: bytes only: {ids}, since the compiler cannot be had: {why}\n")
+    format!("verify: bytes only: {ids}, because the compiler is not available: {why}\n")
 }
 
 /// Recomputes the baselines of some programs; returns whether all agree.
@@ -283,7 +283,7 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
         agrees &= !replayable;
         let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
         let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };
-        writeln!(text, "  {name}: {} came out otherwise{flag}", disagreements.len())
+        writeln!(text, "  {name}: {} had another result{flag}", disagreements.len())
             .expect("a string takes it");
         for disagreement in disagreements.iter().take(3) {
             let found = match &disagreement.found {

@@ -67,7 +67,7 @@ impl OutputArgs {
     ///
     /// # Errors
     ///
-    /// If `--rows` is given with a format that is no table.
+    /// If `--rows` is given with a format other than a table.
     pub fn limits(&self) -> Result<TableLimits, CommandError> {
         if self.rows.is_some() && !Format::from(self.format).is_for_people() {
             return Err(CommandError::usage(

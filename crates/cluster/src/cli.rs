@@ -1,5 +1,5 @@
-//! The commands: parse, run, exit code. How questions are asked and answers written is `steplake`'s
-//! own.
+//! The commands: parse, run, exit code. `steplake::console` asks the questions and writes the
+//! answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::logging;
 use crate::processes::{self, ExecutorArgs, SchedulerArgs};
 use crate::tables::Mount;
 
-/// Ask a lake on a Ballista cluster.
+/// Answer queries on a Ballista cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "steplake cluster",
@@ -52,29 +52,28 @@ enum Command {
     Query(QueryCommand),
 }
 
-/// The cluster, and what it sees of the lake.
+/// The cluster, and where it finds the lake.
 #[derive(Debug, Clone, Args)]
 struct ClusterArgs {
     /// The scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: Address,
 
-    /// Where executors have the folder of the lake, if not where it is here: the whole path, from
-    /// /.
-    #[arg(long, value_name = "FOLDER", value_parser = whole_path, value_hint = ValueHint::DirPath)]
+    /// The absolute path of the lake on the executors, if it differs from the path here.
+    #[arg(long, value_name = "FOLDER", value_parser = absolute, value_hint = ValueHint::DirPath)]
     executors_lake: Option<PathBuf>,
 
-    /// Into how many parts a stage of a query is cut at most.
+    /// The highest number of partitions of a stage of a query.
     #[arg(long, value_name = "N", default_value_t = 16)]
     partitions: usize,
 }
 
-fn whole_path(text: &str) -> Result<PathBuf, String> {
+fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path.is_absolute() { Ok(path) } else { Err("write the whole path, from /".to_owned()) }
+    if path.is_absolute() { Ok(path) } else { Err("write an absolute path".to_owned()) }
 }
 
-/// Ask the lake in SQL: one question, a file of them, or a shell. All is as in `steplake sql`.
+/// Ask the lake in SQL: one question, a file of them, or a shell, as with `steplake sql`.
 #[derive(Debug, Args)]
 #[command(after_help = SQL_HELP)]
 struct SqlCommand {
@@ -112,7 +111,7 @@ pub(crate) fn run() -> Result<(), CommandError> {
     }
 }
 
-/// Is a part of the cluster until it is told to stop.
+/// Runs a process of the cluster until a signal stops it.
 fn serve(process: impl Future<Output = anyhow::Result<()>>) -> Result<(), CommandError> {
     let ended = runtime()?.block_on(process);
     ended.map_err(|error| CommandError::new(Code::Failed, format!("{error:#}")))
@@ -129,17 +128,17 @@ fn on_cluster(
     answer(&EngineSource { lake: &global.lake, is_quiet: global.quiet, open: &open })
 }
 
-/// An engine whose queries run on the cluster.
+/// Opens an engine whose queries run on the cluster.
 async fn engine(snapshot: Snapshot, args: ClusterArgs) -> Result<Engine, QueryError> {
-    let here = snapshot.path().to_owned();
-    let there = match args.executors_lake {
-        Some(there) => there,
-        // Other processes work elsewhere: a relative path would be another one there.
-        None => here.canonicalize().map_err(|error| {
-            QueryError::Failed(format!("{} cannot be read: {error}", here.display()))
+    let local = snapshot.path().to_owned();
+    let remote = match args.executors_lake {
+        Some(path) => path,
+        // Other processes have other working directories.
+        None => local.canonicalize().map_err(|error| {
+            QueryError::Failed(format!("{} cannot be read: {error}", local.display()))
         })?,
     };
-    let mount = Mount { here, there };
+    let mount = Mount { local, remote };
     let cluster = Cluster::new(args.scheduler, mount, args.partitions.max(1), snapshot.identity());
     let options = EngineOptions { backend: Some(Arc::new(cluster)), ..EngineOptions::default() };
     let renderer = Arc::new(|_: &[u8]| Err("a cluster has no compiler".to_owned()));

@@ -1,4 +1,4 @@
-//! Asks a lake on a Ballista cluster.
+//! Queries on a Ballista cluster.
 //!
 //! ```text
 //! steplake cluster sql ──plan, tables──> scheduler <──asks for work── executor ──reads──> Parquet of the lake
@@ -6,10 +6,10 @@
 //!          └──────────────────────────── rows ───────────────────────────┘
 //! ```
 //!
-//! SQL is read and planned by the same engine as in `steplake sql`, over the same views and
-//! functions. A plan goes out with all that it takes to run it: the paths of the files that the
-//! manifest lists, rows that are not sealed, small tables, and what functions have to know of the
-//! lake. So scheduler and executors know no lake, and serve many.
+//! The same engine as in `steplake sql` parses and plans the SQL, over the same views and functions.
+//! A plan contains everything needed to run it: the paths of the files that the manifest lists, the
+//! unsealed rows, small tables, and the lake's identity for functions that need it. Scheduler and
+//! executors therefore know no lake, and serve many.
 //!
 //! Architecture invariant: nothing here writes to a lake. Ballista itself runs any plan that it is
 //! sent, and a plan may write: docs/CLUSTER.md says how to guard a cluster.

@@ -131,14 +131,14 @@ impl Arguments {
                 // The user meant to set a token: without it, everybody could read the lake.
                 Err(VarError::NotUnicode(_)) => {
                     return Err(CommandError::usage(
-                        "STEPLAKE_TOKEN is no text: write one line of visible characters, or unset it",
+                        "STEPLAKE_TOKEN is not text: write one line of visible characters, or unset it",
                     ));
                 }
             },
         };
         Token::new(&text).map(Some).ok_or_else(|| {
             CommandError::usage(format!(
-                "{from} holds no token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
+                "{from} has no valid token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
             ))
         })
     }

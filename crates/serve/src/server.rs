@@ -95,7 +95,7 @@ async fn serve(
     let newest = Newest::open(lake, arguments.snapshot, resources, Handle::current());
     let newest = Arc::new(on(working, newest).await?);
     let idle = Arc::clone(&newest);
-    working.spawn(async move { idle.let_go_when_idle().await });
+    working.spawn(async move { idle.release_when_idle().await });
     let (stop, stopping) = watch::channel(false);
     let limits = Limits {
         time: arguments.query_timeout.0.map(|span| span.0),
@@ -105,7 +105,7 @@ async fn serve(
     };
     let queries = Queries::new(working.handle().clone(), planners, newest, limits, stopping);
     let signer =
-        TicketSigner::new().map_err(|error| failed("there are no random numbers", &error))?;
+        TicketSigner::new().map_err(|error| failed("the system has no random numbers", &error))?;
     let flight = Flight(FlightSqlServer::new(queries.clone(), signer));
     let flight = InterceptedService::new(FlightServiceServer::new(flight), Guard(token));
 
@@ -118,7 +118,7 @@ async fn serve(
         let tls = ServerTlsConfig::new().identity(identity);
         server = server.tls_config(tls).map_err(|error| {
             CommandError::usage(format!(
-                "{} and {} are no certificate and its key: {}",
+                "{} and {} are not a certificate and its key: {}",
                 certificate.display(),
                 key.display(),
                 line(&error)
@@ -180,8 +180,8 @@ fn ended(
 async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
         CommandError::usage(format!(
-            "{address} cannot be listened on: {error}; name another address with --listen or --health, port 0 \
-             for a free one"
+            "cannot listen on {address}: {error}; give another address with --listen or --health, port 0 for a \
+             free one"
         ))
     })
 }

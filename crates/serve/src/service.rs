@@ -163,7 +163,7 @@ impl FlightSqlService for FlightSqlServer {
         Status,
     > {
         Err(Status::unimplemented(
-            "there is no handshake with this server: send its token, if it wants one, with every request as the \
+            "there is no handshake with this server: send its token, if it requires one, with every request as the \
              header `authorization: Bearer <token>`",
         ))
     }
@@ -396,7 +396,7 @@ impl FlightSqlService for FlightSqlServer {
         let values = AssertUnwindSafe(values(request.into_inner())).catch_unwind().await;
         let values = values.unwrap_or_else(|_panic| {
             Err(Status::invalid_argument(
-                "these values cannot be read: they are no sound Arrow data",
+                "these values cannot be read: they are not valid Arrow data",
             ))
         })?;
         self.handles.bind(&handle, values)?;

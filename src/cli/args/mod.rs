@@ -12,7 +12,7 @@ use std::str::FromStr;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
 use self::bytes::Bytes;
-pub(super) use self::questions::{EngineArgs, QueryCommand, RoomArgs, SqlCommand};
+pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
@@ -36,8 +36,8 @@ A first look, in this order:
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
 cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` found something;
-5 what is wanted cannot be fetched (no network); 6 `fetch`: nothing is published there; 7 `publish`: what
-is published has something that the lake lacks; 130 interrupted (--resume goes on)."
+5 something cannot be fetched (no network); 6 `fetch`: nothing is published there; 7 `publish`: the
+published version has something that the lake lacks; 130 interrupted (--resume continues)."
 )]
 pub(super) struct Cli {
     #[command(flatten)]

@@ -25,7 +25,7 @@ fn scheduler(url: &str) -> Result<String, String> {
 
 /// The memory and disk space that an engine of this process may use.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub(in crate::cli) struct RoomArgs {
+pub(in crate::cli) struct LimitArgs {
     /// The memory for sorts, joins and groups, e.g. 512M or 2G; what does not fit goes to temporary
     /// files where it can. By default as much as there is.
     #[arg(long, conflicts_with = "engine", value_name = "BYTES")]
@@ -50,7 +50,7 @@ pub(in crate::cli) struct SqlCommand {
     pub(in crate::cli) asked: SqlArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) room: RoomArgs,
+    pub(in crate::cli) limits: LimitArgs,
 
     #[command(flatten)]
     pub(in crate::cli) engine: EngineArgs,
@@ -63,7 +63,7 @@ pub(in crate::cli) struct QueryCommand {
     pub(in crate::cli) asked: QueryArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) room: RoomArgs,
+    pub(in crate::cli) limits: LimitArgs,
 
     #[command(flatten)]
     pub(in crate::cli) engine: EngineArgs,

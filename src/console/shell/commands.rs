@@ -80,7 +80,7 @@ impl FromStr for Command {
         };
         if name == "\\query" {
             if arguments.is_empty() {
-                return Err(wrong("wants the name of a query (`\\l` lists them)"));
+                return Err(wrong("needs the name of a query (`\\l` lists them)"));
             }
             let query = arguments.remove(0);
             return Ok(Self::Query(query, values(arguments)?));
@@ -97,7 +97,7 @@ impl FromStr for Command {
             ("\\snapshot", None) => Self::Snapshot(None),
             ("\\snapshot", Some(number)) => match number.parse() {
                 Ok(number) => Self::Snapshot(Some(number)),
-                Err(_) => return Err(wrong(&format!("wants a number, and `{number}` is none"))),
+                Err(_) => return Err(wrong(&format!("needs a number, not `{number}`"))),
             },
             ("\\refresh", None) => Self::Refresh,
             ("\\timing", argument) => {
@@ -112,12 +112,12 @@ impl FromStr for Command {
             }
             ("\\o", path) => Self::Output(path.map(PathBuf::from)),
             ("\\i", Some(path)) => Self::Include(path.into()),
-            ("\\i", None) => return Err(wrong("wants a file")),
+            ("\\i", None) => return Err(wrong("needs a file")),
             ("\\q" | "\\quit", None) => Self::Quit,
             (known, Some(_)) if COMMANDS.iter().any(|command| command.name == known) => {
                 return Err(wrong("takes no argument"));
             }
-            _ => return Err(wrong("is no command")),
+            _ => return Err(wrong("is not a command")),
         };
         Ok(command)
     }
@@ -200,14 +200,14 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_command_is_said() {
         for (line, said) in [
-            ("\\nope", "`\\nope` is no command"),
+            ("\\nope", "`\\nope` is not a command"),
             ("\\refresh now", "takes no argument"),
             ("\\d a b", "takes one argument"),
-            ("\\i", "wants a file"),
+            ("\\i", "needs a file"),
             ("\\x maybe", "on or off"),
-            ("\\snapshot x", "wants a number"),
+            ("\\snapshot x", "needs a number"),
             ("\\format html", "is no format"),
-            ("\\query", "wants the name"),
+            ("\\query", "needs the name"),
             ("\\query unstable 3", "NAME=VALUE"),
             ("\\o 'a", "a quote is not closed"),
         ] {
@@ -221,7 +221,7 @@ mod tests {
         for command in &COMMANDS {
             let read = command.name.parse::<Command>();
             let bare = read.map_err(|error| error.to_string());
-            assert!(bare.as_ref().err().is_none_or(|said| said.contains("wants")), "{bare:?}");
+            assert!(bare.as_ref().err().is_none_or(|said| said.contains("needs")), "{bare:?}");
         }
     }
 }

@@ -23,8 +23,8 @@ use crate::assembly::failure::{Code, CommandError};
 /// Most entries in the history.
 const HISTORY_MAX: usize = 10_000;
 
-/// Reads and executes lines until the user leaves. Failures are printed, and the shell goes on.
-pub(super) fn converse(session: &mut Session<'_>) -> Result<(), CommandError> {
+/// Reads and executes lines until the user leaves. Errors are printed, and the shell continues.
+pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
     let mut lines = Lines::new()?;
     let mut statements = Statements::default();
     let mut entry = String::new();
@@ -33,8 +33,8 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), CommandError> {
         if statements.is_blank() {
             statements.clear();
             entry.clear();
-            if let Some(news) = session.news() {
-                say(&news);
+            if let Some(message) = session.new_snapshot() {
+                say(&message);
             }
         }
         let line = match lines.read(session, statements.waiting()) {

@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
             // From now on, Ctrl-C reaches those who wait for it, and does not end the process.
             runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;
         }
-        let (engine, names) = runtime.block_on(ask_for(source.open, snapshot))?;
+        let (engine, names) = runtime.block_on(open_engine(source.open, snapshot))?;
         Ok(Self {
             source: *source,
             lake,
@@ -157,17 +157,17 @@ impl<'a> Session<'a> {
         let line = piece.at.line;
         match piece.kind {
             PieceKind::Command => {
-                let done = piece.text.parse().and_then(|command| self.obey(command));
+                let done = piece.text.parse().and_then(|command| self.execute(command));
                 done.map_err(|failed| place(line).map_or(failed.clone(), |place| failed.at(&place)))
             }
             PieceKind::Statement => {
                 let asked = self.ask(Question::Sql(piece.text.clone()));
-                asked.map_err(|error| error.told(script, piece.at))
+                asked.map_err(|error| error.in_source(script, piece.at))
             }
         }
     }
 
-    fn obey(&mut self, command: Command) -> Result<Next, CommandError> {
+    fn execute(&mut self, command: Command) -> Result<Next, CommandError> {
         let width = self.screen.map(|screen| screen.columns);
         match command {
             Command::Quit => return Ok(Next::Leave),
@@ -184,16 +184,20 @@ impl<'a> Session<'a> {
             Command::Queries(None) => self.show(&describe::queries(width))?,
             Command::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
             Command::Query(name, values) => {
-                return self.ask(Question::Named(name, values)).map_err(AskError::told_alone);
+                return self
+                    .ask(Question::Named(name, values))
+                    .map_err(AskError::into_command_error);
             }
             Command::Snapshot(None) => {
                 self.show(&format!("{}\n", self.reading()))?;
                 let sql = "SELECT snapshot_id, kind, created_at, rows_added, detail FROM snapshots \
                            ORDER BY snapshot_id";
-                return self.ask(Question::Sql(sql.to_owned())).map_err(AskError::told_alone);
+                return self
+                    .ask(Question::Sql(sql.to_owned()))
+                    .map_err(AskError::into_command_error);
             }
-            Command::Snapshot(number) => self.turn_to(number)?,
-            Command::Refresh => self.turn_to(None)?,
+            Command::Snapshot(number) => self.switch_to(number)?,
+            Command::Refresh => self.switch_to(None)?,
             Command::Timing(on) => {
                 self.is_timed = on.unwrap_or(!self.is_timed);
                 self.confirm(&format!("timing is {}", on_off(self.is_timed)))?;
@@ -232,18 +236,18 @@ impl<'a> Session<'a> {
     }
 
     /// Switches to another snapshot; without a number, to everything that there is now.
-    fn turn_to(&mut self, number: Option<i64>) -> Result<(), CommandError> {
+    fn switch_to(&mut self, number: Option<i64>) -> Result<(), CommandError> {
         let asked = SnapshotArgs { snapshot: number };
         let snapshot = source::snapshot(&self.lake, asked)?;
         let reading = Reading::new(&snapshot, asked);
-        let opened = self.runtime()?.block_on(ask_for(self.source.open, snapshot))?;
+        let opened = self.runtime()?.block_on(open_engine(self.source.open, snapshot))?;
         let (engine, names) = opened;
         (self.engine, self.names, self.reading) = (engine, names, reading);
         self.confirm(&self.reading())
     }
 
     /// Returns a message about a newer snapshot, once for each.
-    pub(super) fn news(&mut self) -> Option<String> {
+    pub(super) fn new_snapshot(&mut self) -> Option<String> {
         // Ignores a lake that cannot be read now: the next question reports that.
         let newest = self.lake.newest().ok()?;
         if newest <= self.reading.announced {
@@ -252,7 +256,7 @@ impl<'a> Session<'a> {
         self.reading.announced = newest;
         let own = self.reading.snapshot;
         Some(format!(
-            "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads on"
+            "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads the newest"
         ))
     }
 
@@ -265,7 +269,7 @@ impl<'a> Session<'a> {
     fn show(&self, text: &str) -> Result<(), CommandError> {
         let mut sink = Sink::stdout(self.screen, Spinner::idle());
         let shown = io::Write::write_all(&mut sink, text.as_bytes()).and_then(|()| sink.finish());
-        unless_left(shown).map_err(CommandError::from)
+        ignore_closed_pipe(shown).map_err(CommandError::from)
     }
 
     /// Answers a question, and reports the time that it took. A script ends when its reader leaves.
@@ -339,7 +343,7 @@ impl Drop for Session<'_> {
 }
 
 /// Opens an engine over a snapshot, and collects its names.
-async fn ask_for(
+async fn open_engine(
     open: &OpenEngine,
     snapshot: Snapshot,
 ) -> Result<(Arc<Engine>, Arc<Names>), QueryError> {
@@ -368,14 +372,14 @@ async fn answer(
         Err(QueryError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
         written => {
             let written = written?;
-            unless_left(sink.finish())?;
+            ignore_closed_pipe(sink.finish())?;
             Ok(Some(written))
         }
     }
 }
 
-/// Ignores a closed pipe: the reader has seen enough.
-fn unless_left(result: io::Result<()>) -> io::Result<()> {
+/// Ignores a closed pipe: the reader wants no more.
+fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
@@ -389,10 +393,10 @@ enum AskError {
 }
 
 impl AskError {
-    /// Converts to a failure; in a script, adds the position of the statement, which begins at
-    /// `at`.
-    fn told(self, script: Option<&str>, at: Position) -> CommandError {
-        let Some(script) = script else { return self.told_alone() };
+    /// Converts to the error of a command; in a script, adds the position of the statement, which
+    /// begins at `at`.
+    fn in_source(self, script: Option<&str>, at: Position) -> CommandError {
+        let Some(script) = script else { return self.into_command_error() };
         match self {
             Self::Query(QueryError::Sql { message, position: Some(position) }) => {
                 let column = if position.line == 1 { at.column - 1 } else { 0 };
@@ -403,11 +407,11 @@ impl AskError {
                 let error = QueryError::Sql { message, position: Some(position) };
                 CommandError::from(error).at(script)
             }
-            other => other.told_alone().at(&format!("{script}, line {}", at.line)),
+            other => other.into_command_error().at(&format!("{script}, line {}", at.line)),
         }
     }
 
-    fn told_alone(self) -> CommandError {
+    fn into_command_error(self) -> CommandError {
         match self {
             Self::Query(error) => error.into(),
             Self::Command(failed) => failed,

@@ -193,7 +193,7 @@ fn the_shell_keeps_its_snapshot_until_it_is_told_of_another() {
     shell.type_in(count);
     shell.type_in("\r");
     shell.expect("| steps: 200 ");
-    shell.expect("this shell reads 3: `\\refresh` reads on");
+    shell.expect("this shell reads 3: `\\refresh` reads the newest");
     shell.enter("\\refresh");
     shell.expect("snapshot 4");
     shell.enter(count);
