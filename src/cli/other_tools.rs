@@ -1,4 +1,4 @@
-//! What `info` says to other tools: one line for each that reads the lake, and what they do not see.
+//! How other tools read the lake, and what they do not see: a part of `info`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use crate::assembly::failure::CommandError;
 use crate::assembly::output::counted;
 use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, SnapshotId, Table};
 
-/// What tools other than steplake read of a lake, and what they miss. See "What other tools read" in
+/// What other tools read of a lake, and what they miss. See "What other tools read" in
 /// docs/FORMAT.md.
 #[derive(Debug)]
 pub(super) struct OtherTools {

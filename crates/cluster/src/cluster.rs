@@ -68,7 +68,7 @@ impl Backend for Cluster {
         let config = state.config().clone().upgrade_for_ballista();
         let config = config
             .with_target_partitions(self.partitions)
-            // Ballista 55's adaptive planner never ends if one side of a join turns out to be empty.
+            // Ballista 55's adaptive planner never ends if one side of a join proves to be empty.
             .with_ballista_adaptive_query_planner(false)
             .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
             .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
@@ -186,8 +186,8 @@ async fn run_locally(state: SessionState, plan: LogicalPlan) -> Result<SendableR
     DataFrame::new(state, plan).execute_stream().await
 }
 
-/// Messages of executors about queries that Ballista 55 cannot cut into stages. The first is about a
-/// window whose partition key a filter has reduced to one value: the stage after the cut does not
+/// Messages of executors about queries that Ballista 55 cannot cut into stages. The first is about
+/// a window whose partition key a filter has reduced to one value: the stage after the cut does not
 /// know that. The second is about rows that are partitioned by a function of steplake: Ballista
 /// decodes the partitioning without our codec.
 const UNSUPPORTED: [&str; 2] =

@@ -6,8 +6,8 @@
 //!          └──────────────────────────── rows ───────────────────────────┘
 //! ```
 //!
-//! The same engine as in `steplake sql` parses and plans the SQL, over the same views and functions.
-//! A plan contains everything needed to run it: the paths of the files that the manifest lists, the
+//! The engine of `steplake sql` parses and plans the SQL, over the same views and functions. A plan
+//! contains everything needed to run it: the paths of the files that the manifest lists, the
 //! unsealed rows, small tables, and the lake's identity for functions that need it. Scheduler and
 //! executors therefore know no lake, and serve many.
 //!

@@ -13,8 +13,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-/// Fetches a whole answer into a temporary file, and returns it as a stream. The file is deleted when
-/// the stream is dropped.
+/// Fetches a whole answer into a temporary file, and returns it as a stream. The file is deleted
+/// when the stream is dropped.
 pub(crate) async fn fetched(
     mut answer: SendableRecordBatchStream,
     schema: &SchemaRef,

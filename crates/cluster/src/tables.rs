@@ -1,4 +1,4 @@
-//! Tables of a lake that can be serialised: the paths of Parquet files, and rows that are in no file.
+//! Tables of a lake that can be serialised: paths of Parquet files, and rows that are in no file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -76,8 +76,8 @@ impl File {
     }
 }
 
-/// A self-contained table: a scheduler plans a query over it without the lake, and an executor needs
-/// only the files.
+/// A self-contained table: a scheduler plans a query over it without the lake, and an executor
+/// needs only the files.
 #[derive(Debug, Clone)]
 pub(crate) struct ShippedTable {
     schema: SchemaRef,
@@ -196,8 +196,9 @@ impl ShippedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // With one partition, a limit would become part of the scan, and Ballista 55 loses it when it
-        // sends the scan to an executor. With two, the operator that merges them applies the limit.
+        // With one partition, a limit would become part of the scan, and Ballista 55 loses it when
+        // it sends the scan to an executor. With two partitions, the operator that merges them
+        // applies the limit.
         let partitions = [vec![self.rows.clone()], Vec::new()];
         let config = MemorySourceConfig::try_new(
             &partitions,
