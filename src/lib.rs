@@ -42,5 +42,11 @@ pub mod replay;
 // SQL over a lake: tables, views, functions of the field, named queries and their output.
 pub mod query;
 
-// The binary's commands.
+// What the programs open together: environments, benchmarks, workers, messages, errors.
+pub mod assembly;
+
+// Questions on the command line: arguments, answers, the shell.
+pub mod console;
+
+// The commands of the binary `steplake`; no other program uses them.
 pub mod cli;

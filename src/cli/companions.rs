@@ -6,8 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::args::{Cli, CompanionArgs};
-use super::failure::{Code, Failed};
+use super::args::CompanionArgs;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::{Code, CommandError};
 
 /// A program beside this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,63 +31,68 @@ impl Companion {
     }
 }
 
-/// Becomes the companion: it replaces this process, with its own arguments and the same streams.
+/// Replaces this process with the companion, which keeps the streams.
 ///
-/// The companion is searched for in the folder of this program, then on the `PATH`. It gets the
+/// The companion is searched for in the folder of this program, then on the `PATH`. It takes the
 /// lake from `STEPLAKE_LAKE`, as if the user had set that.
 ///
 /// # Errors
 ///
 /// Always: the function returns only if the companion cannot be started.
-pub(super) fn become_one(
-    cli: &Cli,
+pub(super) fn exec_companion(
+    global: &GlobalArgs,
     companion: Companion,
     command: Option<&str>,
     args: &[OsString],
-) -> Failed {
-    let error = process(cli, companion, command, args).exec();
+) -> CommandError {
+    let error = process(global, companion, command, args).exec();
     let name = companion.name();
     if error.kind() == ErrorKind::NotFound {
-        return Failed::new(
+        return CommandError::new(
             Code::Failed,
             format!(
-                "this command is a program of its own, `{name}`, and is neither beside `steplake` nor on the \
-                 PATH: build it with `cargo build --release -p {name}`"
+                "this command needs the program `{name}`, which is neither beside `steplake` nor on the PATH: \
+                 build it with `cargo build --release -p {name}`"
             ),
         );
     }
-    Failed::new(Code::Failed, format!("`{name}` cannot be started: {error}"))
+    CommandError::new(Code::Failed, format!("`{name}` cannot be started: {error}"))
 }
 
-fn process(cli: &Cli, companion: Companion, command: Option<&str>, args: &[OsString]) -> Command {
+fn process(
+    global: &GlobalArgs,
+    companion: Companion,
+    command: Option<&str>,
+    args: &[OsString],
+) -> Command {
     #[expect(
         clippy::disallowed_methods,
         reason = "a part of this program, with its limits and its surroundings"
     )]
-    let mut process = Command::new(place(companion));
+    let mut process = Command::new(path(companion));
     // Options precede the arguments: these may end with a word that looks like an option but is
     // none.
-    if cli.verbose > 0 {
-        process.arg(format!("-{}", "v".repeat(usize::from(cli.verbose))));
+    if global.verbose > 0 {
+        process.arg(format!("-{}", "v".repeat(usize::from(global.verbose))));
     }
-    if cli.quiet {
+    if global.quiet {
         process.arg("--quiet");
     }
-    process.args(command).args(args).env("STEPLAKE_LAKE", &cli.lake);
+    process.args(command).args(args).env("STEPLAKE_LAKE", &global.lake);
     process
 }
 
-/// Becomes the companion, for a command that exists only there.
+/// Runs a command that only the companion has.
 pub(super) fn run(
-    cli: &Cli,
+    global: &GlobalArgs,
     companion: Companion,
     command: Option<&str>,
     args: &CompanionArgs,
-) -> Result<(), Failed> {
-    Err(become_one(cli, companion, command, &args.arguments))
+) -> Result<(), CommandError> {
+    Err(exec_companion(global, companion, command, &args.arguments))
 }
 
-fn place(companion: Companion) -> PathBuf {
+fn path(companion: Companion) -> PathBuf {
     let beside = std::env::current_exe().ok().map(|own| own.with_file_name(companion.name()));
     match beside {
         Some(path) if path.is_file() => path,
@@ -99,13 +105,14 @@ mod tests {
     use clap::Parser as _;
 
     use super::*;
+    use crate::cli::args::Cli;
 
     #[test]
-    fn what_holds_for_all_commands_comes_before_what_is_asked() {
+    fn global_options_come_before_the_question() {
         let line = ["steplake", "sql", "-vv", "SELECT 1", "--quiet"];
         let cli = Cli::try_parse_from(line).unwrap();
         let asked = ["--scheduler", "host:1", "--", "-1"].map(OsString::from);
-        let process = process(&cli, Companion::Cluster, Some("sql"), &asked);
+        let process = process(&cli.global, Companion::Cluster, Some("sql"), &asked);
         let arguments: Vec<_> = process.get_args().collect();
         assert_eq!(arguments, ["-vv", "--quiet", "sql", "--scheduler", "host:1", "--", "-1"]);
     }

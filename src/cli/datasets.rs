@@ -4,18 +4,20 @@ use std::fmt::Write;
 
 use indicatif::HumanCount;
 
-use super::args::{Cli, DatasetsCommand};
-use super::failure::Failed;
-use super::{counted, print, progress};
+use super::args::DatasetsCommand;
+use super::progress;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::{counted, print};
 use crate::datasets::{Datasets, Settings};
 use crate::model::BenchmarkUri;
 
-pub(super) fn run(cli: &Cli, command: &DatasetsCommand) -> Result<(), Failed> {
+pub(super) fn run(global: &GlobalArgs, command: &DatasetsCommand) -> Result<(), CommandError> {
     let datasets = Datasets::new(&Settings::from_environment()?);
     match command {
         DatasetsCommand::List => print(&list(&datasets)),
         DatasetsCommand::Install { uris } => uris.iter().try_for_each(|uri| {
-            let bar = progress::bar(cli, 0, "{bar:24.cyan} {pos}/{len} {wide_msg}");
+            let bar = progress::bar(global, 0, "{bar:24.cyan} {pos}/{len} {wide_msg}");
             let count = datasets.install(uri, &mut |made, all| {
                 bar.set_length(all as u64);
                 bar.set_message(made.to_string());

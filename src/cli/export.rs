@@ -5,11 +5,15 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
 
-use super::args::{Cli, RoomArgs, SnapshotArgs};
-use super::counted;
-use super::failure::Failed;
-use super::rows;
-use super::whole_file::WholeFile;
+use super::args::LimitArgs;
+use super::local_engine;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::counted;
+use crate::console::arguments::SnapshotArgs;
+use crate::console::runtime::runtime;
+use crate::console::source;
+use crate::console::whole_file::WholeFile;
 use crate::lake::Lake;
 use crate::query::{QueryError, WrittenGraph, write_graphml};
 
@@ -45,12 +49,11 @@ enum GraphFormat {
     Graphml,
 }
 
-pub(super) fn run(cli: &Cli, args: &ExportArgs) -> Result<(), Failed> {
+pub(super) fn run(global: &GlobalArgs, args: &ExportArgs) -> Result<(), CommandError> {
     let GraphFormat::Graphml = args.format;
-    let snapshot = super::snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
-    let runtime = super::threads()?;
-    runtime.block_on(async {
-        let engine = rows::engine(snapshot, RoomArgs::default()).await?;
+    let snapshot = source::snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
+    runtime()?.block_on(async {
+        let engine = local_engine::engine(snapshot, LimitArgs::default()).await?;
         let pattern = args.benchmark.as_str();
         let WrittenGraph { nodes, edges } = if let Some(path) = &args.output {
             let mut file = WholeFile::create(path)?;

@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::args::{Cli, GenerateArgs};
-use super::benchmarks::{Catalogue, action_space, environment, worker_config};
-use super::failure::{Code, Failed};
+use super::args::GenerateArgs;
 use super::progress::RunBar;
-use super::{counted, print};
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::catalogue::Catalogue;
+use crate::assembly::environments::{action_space, environment, worker_config};
+use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::output::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
@@ -23,14 +25,14 @@ use crate::record::{self, Choice, Recording, RecordingOptions};
 /// The interval at which progress is shown.
 const SHOW_INTERVAL: Duration = Duration::from_millis(250);
 
-pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
+pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), CommandError> {
     let interrupt = interrupt()?;
     let here = environment(&args.env)?;
     let spec = here.spec().clone();
-    let lake_there = Lake::open(&cli.lake);
-    // The lake's own choices are the defaults, unless it has another environment; then it is
-    // refused below.
-    let there = lake_there.as_ref().ok().map(Lake::identity);
+    let existing = Lake::open(&global.lake);
+    // The choices of an existing lake are the defaults. A lake of another environment is refused
+    // below.
+    let there = existing.as_ref().ok().map(Lake::identity);
     let there = there.filter(|there| there.environment == spec.name);
     let wanted_space =
         args.action_space.as_deref().or(there.map(|there| there.action_space.name.as_str()));
@@ -43,17 +45,17 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     };
     let catalogue = Catalogue::new(&spec, &config)?;
     let plan = plan(args, &space, &catalogue)?;
-    match lake_there {
+    match existing {
         Ok(_) => {}
         Err(LakeError::NotFound { .. } | LakeError::NotALake { .. }) => {
-            try_out(&catalogue, args)?;
+            load_first_programs(&catalogue, args)?;
         }
         Err(error) => return Err(error.into()),
     }
-    let lake = Lake::open_or_create(&cli.lake, &identity)?;
+    let lake = Lake::open_or_create(&global.lake, &identity)?;
     let mut writer = lake.writer()?;
-    let Some((run, past)) = take_up(&mut writer, args, &plan)? else {
-        return print("the run of these arguments is complete: nothing is left to do\n");
+    let Some((run, past)) = begin_or_resume(&mut writer, args, &plan)? else {
+        return print("the run with these arguments is complete: nothing is left to do\n");
     };
     let episodes_before = past.episodes();
     let options = RecordingOptions {
@@ -66,7 +68,7 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
     let progress = Progress::default();
     let environment = live(&spec, config);
     let before = past.towards(plan.stop);
-    let result = show_while(cli, &plan, before, &progress, || {
+    let result = show_while(global, &plan, before, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
     });
     // First commit what was recorded, whatever the result.
@@ -81,11 +83,11 @@ pub(super) fn run(cli: &Cli, args: &GenerateArgs) -> Result<(), Failed> {
         Ending::Complete => {
             writer.discard_open(run)?;
             writer.finish_run(run)?;
-            print(&summary(&progress, episodes_before, cli))
+            print(&summary(&progress, episodes_before, global))
         }
-        Ending::Interrupted => Err(Failed::new(
+        Ending::Interrupted => Err(CommandError::new(
             Code::Interrupted,
-            "interrupted: all settled episodes stay; `generate` with the same arguments and --resume goes on",
+            "interrupted: all settled episodes are kept; the same arguments with --resume continue the run",
         )),
     }
 }
@@ -97,7 +99,7 @@ fn identity(
     space: &ActionSpace,
     args: &GenerateArgs,
     there: Option<&Identity>,
-) -> Result<Identity, Failed> {
+) -> Result<Identity, CommandError> {
     let choice = Choice { observations: args.observe.as_deref(), rewards: args.rewards.as_deref() };
     let mut identity = record::identity(spec, space, &choice)?;
     if let Some(there) = there {
@@ -111,19 +113,25 @@ fn identity(
     Ok(identity)
 }
 
-fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Result<Plan, Failed> {
+fn plan(
+    args: &GenerateArgs,
+    space: &ActionSpace,
+    catalogue: &Catalogue,
+) -> Result<Plan, CommandError> {
     let stop = match (args.steps, args.states, args.episodes) {
         (Some(steps), _, _) => Stop::Steps(steps),
         (_, Some(states), _) => Stop::States(states),
         (_, _, Some(episodes)) => Stop::Episodes(episodes),
         (None, None, None) => {
-            return Err(Failed::usage("say when to stop: --steps, --states or --episodes"));
+            return Err(CommandError::usage(
+                "give --steps, --states or --episodes to say when to stop",
+            ));
         }
     };
     if args.shard.is_some() && !matches!(stop, Stop::Episodes(_)) {
-        return Err(Failed::usage(
-            "with --shard, say when to stop by --episodes N, those of all shards together: where --steps or \
-             --states would end the run, no shard can tell without the others",
+        return Err(CommandError::usage(
+            "--shard requires --episodes N, the number for all shards together: no shard can tell without the \
+             others where --steps or --states would end the run",
         ));
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -139,7 +147,7 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
     };
     let (shard, benchmarks) = (plan.shard, plan.benchmarks.len() as u64);
     if plan.policy == Policy::Explore && u64::from(shard.count()) > benchmarks {
-        return Err(Failed::usage(format!(
+        return Err(CommandError::usage(format!(
             "`explore` looks at earlier episodes of the same benchmark, so its shards go by benchmark: there \
              {}, for {} shards; use fewer shards",
             if benchmarks == 1 { "is 1".to_owned() } else { format!("are {benchmarks}") },
@@ -150,7 +158,7 @@ fn plan(args: &GenerateArgs, space: &ActionSpace, catalogue: &Catalogue) -> Resu
 }
 
 /// Loads the first program of each pattern, so that a missing program does not leave an empty lake.
-fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
+fn load_first_programs(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), CommandError> {
     for pattern in &args.benchmarks {
         if let Some(first) = catalogue.expand(std::slice::from_ref(pattern))?.first() {
             catalogue.load(first)?;
@@ -159,7 +167,7 @@ fn try_out(catalogue: &Catalogue, args: &GenerateArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Returns what identifies a run: everything that decides what is recorded.
+/// Returns what identifies a run: every argument that affects what is recorded.
 fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
     let mut uris = blake3::Hasher::new();
     for uri in &plan.benchmarks {
@@ -189,31 +197,31 @@ fn arguments(args: &GenerateArgs, plan: &Plan) -> String {
             arguments[key] = json!(spaces);
         }
     }
-    // A whole run is written as before shards existed.
+    // A run without shards is written as before shards existed.
     if let Some(shard) = args.shard {
         arguments["shard"] = json!(shard.to_string());
     }
     arguments.to_string()
 }
 
-/// Returns the run to continue and how far it came, or a new run, or nothing if it is complete.
-fn take_up(
+/// Returns the run to resume and how far it got, or a new run; `None` if the run is complete.
+fn begin_or_resume(
     writer: &mut Writer,
     args: &GenerateArgs,
     plan: &Plan,
-) -> Result<Option<(RunId, Past)>, Failed> {
+) -> Result<Option<(RunId, Past)>, CommandError> {
     let arguments = arguments(args, plan);
     let runs = writer.runs()?;
     let mut same = runs.iter().filter(|run| run.arguments == arguments);
     if !args.resume {
         match same.next_back() {
             Some(run) if run.finished => tracing::warn!(
-                "this lake has a finished run of these arguments: the same episodes are recorded once \
-                 more; another --seed records others"
+                "this lake has a finished run with these arguments: the same episodes are recorded \
+                 again; another --seed records others"
             ),
             Some(_) => tracing::warn!(
-                "this lake has an unfinished run of these arguments: the same episodes are recorded once \
-                 more; --resume would go on with it"
+                "this lake has an unfinished run with these arguments: the same episodes are recorded \
+                 again; --resume would continue it"
             ),
             None => {}
         }
@@ -223,20 +231,20 @@ fn take_up(
         }
         return Ok(Some((run.id, Past::take_up(writer, run.id, plan)?)));
     } else if !runs.is_empty() {
-        tracing::warn!("no unfinished run of these arguments: a new one begins");
+        tracing::warn!("there is no unfinished run with these arguments: a new one begins");
     }
     Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default())))
 }
 
 fn now_ms() -> i64 {
-    #[expect(clippy::disallowed_methods, reason = "this is the edge: a run says when it began")]
+    #[expect(clippy::disallowed_methods, reason = "a run records when it began")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.ok().and_then(|since| i64::try_from(since.as_millis()).ok()).unwrap_or(0)
 }
 
 /// Returns a flag that Ctrl-C or a request to terminate sets; a second one ends the process at
 /// once.
-fn interrupt() -> Result<Arc<AtomicBool>, Failed> {
+fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
@@ -253,10 +261,10 @@ fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
     Box::new(WorkerEnvironment::new(spec.clone(), config))
 }
 
-/// Shows `progress` while `work` runs. Of the run's steps, states or episodes, `before` were there
-/// already.
+/// Shows `progress` while `work` runs. Earlier calls have recorded `before` of the run's steps,
+/// states or episodes.
 fn show_while<T: Send>(
-    cli: &Cli,
+    global: &GlobalArgs,
     plan: &Plan,
     before: u64,
     progress: &Progress,
@@ -266,7 +274,7 @@ fn show_while<T: Send>(
         Stop::Episodes(episodes) => Stop::Episodes(plan.own_episodes(episodes)),
         other => other,
     };
-    let bar = RunBar::new(cli, stop, before);
+    let bar = RunBar::new(global, stop, before);
     std::thread::scope(|scope| {
         let worker = scope.spawn(work);
         while !worker.is_finished() {
@@ -279,13 +287,13 @@ fn show_while<T: Send>(
 }
 
 /// Summarises what this process has recorded.
-fn summary(progress: &Progress, episodes_before: u32, cli: &Cli) -> String {
+fn summary(progress: &Progress, episodes_before: u32, global: &GlobalArgs) -> String {
     let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     format!(
         "recorded {} and {} in {}; {}, {} of the compiler\n",
         counted(read(&progress.steps), "step"),
         counted(read(&progress.states), "new state"),
-        cli.lake.display(),
+        global.lake.display(),
         counted(read(&progress.episodes) - u64::from(episodes_before), "episode"),
         counted(read(&progress.failures), "failure"),
     )

@@ -2,27 +2,31 @@
 
 use indicatif::HumanBytes;
 
-use super::args::{Cli, ExpireArgs, RoomArgs, SnapshotArgs, SnapshotsArgs};
-use super::failure::Failed;
-use super::{counted, here, print, rows};
+use super::args::{ExpireArgs, LimitArgs, SnapshotsArgs};
+use super::local_engine;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::{counted, print};
+use crate::console::arguments::SnapshotArgs;
+use crate::console::questions;
 use crate::lake::{Lake, Removed, SnapshotId};
 use crate::upkeep::Keep;
 
-pub(super) fn snapshots(cli: &Cli, args: &SnapshotsArgs) -> Result<(), Failed> {
+pub(super) fn snapshots(global: &GlobalArgs, args: &SnapshotsArgs) -> Result<(), CommandError> {
     let newest = SnapshotArgs { snapshot: None };
-    let open = rows::opening(RoomArgs::default());
-    rows::answer(&here(cli, &open), &args.output, newest, async |engine| {
+    let open = local_engine::opening(LimitArgs::default());
+    questions::answer(&local_engine::source(global, &open), &args.output, newest, async |engine| {
         engine.sql("SELECT * FROM snapshots ORDER BY snapshot_id").await
     })
 }
 
-pub(super) fn expire(cli: &Cli, args: &ExpireArgs) -> Result<(), Failed> {
+pub(super) fn expire(global: &GlobalArgs, args: &ExpireArgs) -> Result<(), CommandError> {
     let keep = match (args.keep.and_then(std::num::NonZeroU64::new), args.before) {
         (Some(count), _) => Keep::Newest(count),
         (None, Some(number)) => Keep::From(SnapshotId(number)),
-        (None, None) => return Err(Failed::usage("say which: --keep K or --before N")),
+        (None, None) => return Err(CommandError::usage("give --keep K or --before N")),
     };
-    let expired = Lake::open(&cli.lake)?.maintenance()?.expire(keep)?;
+    let expired = Lake::open(&global.lake)?.maintenance()?.expire(keep)?;
     let (oldest, newest) = (expired.oldest, expired.newest);
     let left = if oldest == newest {
         format!("{newest} is left")
@@ -37,11 +41,11 @@ pub(super) fn expire(cli: &Cli, args: &ExpireArgs) -> Result<(), Failed> {
     print(&(text + "\n"))
 }
 
-pub(super) fn gc(cli: &Cli) -> Result<(), Failed> {
-    let collected = Lake::open(&cli.lake)?.maintenance()?.collect()?;
+pub(super) fn gc(global: &GlobalArgs) -> Result<(), CommandError> {
+    let collected = Lake::open(&global.lake)?.maintenance()?.collect()?;
     if collected.writer_at_work {
         tracing::warn!(
-            "another process is recording: what a crash may have left of recorded tables stays for now"
+            "another process is recording: leftovers of crashes in recorded tables stay for now"
         );
     }
     print(&format!("deleted {}\n", described(collected.removed)))

@@ -5,13 +5,16 @@ use std::fmt::Write;
 use indicatif::{HumanBytes, HumanCount};
 use serde_json::json;
 
-use super::args::{Cli, InfoArgs, InfoFormat};
-use super::failure::Failed;
-use super::{counted, print, snapshot};
+use super::args::{InfoArgs, InfoFormat};
+use super::other_tools::OtherTools;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::{counted, print};
+use crate::console::source::snapshot;
 use crate::lake::{Lake, RetractionRow, RunRow, Snapshot, Table};
 
-pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
-    let lake = Lake::open(&cli.lake)?;
+pub(super) fn seal(global: &GlobalArgs) -> Result<(), CommandError> {
+    let lake = Lake::open(&global.lake)?;
     let report = lake.writer()?.seal()?;
     tracing::info!(?report, "sealed");
     let hot: u64 = {
@@ -29,11 +32,19 @@ pub(super) fn seal(cli: &Cli) -> Result<(), Failed> {
     print(&text)
 }
 
-pub(super) fn info(cli: &Cli, args: &InfoArgs) -> Result<(), Failed> {
-    let snapshot = snapshot(&Lake::open(&cli.lake)?, args.snapshot)?;
+pub(super) fn info(global: &GlobalArgs, args: &InfoArgs) -> Result<(), CommandError> {
+    let snapshot = snapshot(&Lake::open(&global.lake)?, args.snapshot)?;
+    let tools = OtherTools::of(&snapshot, hot_rows(&snapshot, Table::Steps))?;
     match args.format {
-        InfoFormat::Json => print(&format!("{:#}\n", info_json(&snapshot))),
-        InfoFormat::Text => print(&info_text(&snapshot)),
+        InfoFormat::Json => {
+            let mut info = info_json(&snapshot);
+            info["other_tools"] = tools.map_or(serde_json::Value::Null, |tools| tools.json());
+            print(&format!("{info:#}\n"))
+        }
+        InfoFormat::Text => {
+            let tools = tools.map_or(String::new(), |tools| tools.text());
+            print(&(info_text(&snapshot) + &tools))
+        }
     }
 }
 

@@ -5,10 +5,13 @@ use std::ops::ControlFlow;
 
 use serde_json::json;
 
-use super::args::{Cli, InfoFormat, ProbeArgs, ReplayArgs};
-use super::benchmarks::{Catalogue, action_space, environment, worker_config, workers};
-use super::failure::{Code, Failed};
-use super::{print, progress};
+use super::args::{InfoFormat, ProbeArgs, ReplayArgs};
+use super::progress;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::catalogue::Catalogue;
+use crate::assembly::environments::{action_space, environment, worker_config, workers};
+use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::output::print;
 use crate::datasets::did_you_mean;
 use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
@@ -18,7 +21,7 @@ use crate::model::{
     Scale, Value, ValueType,
 };
 
-pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
+pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let environment = environment(&args.env)?;
     let space = action_space(environment.spec(), args.action_space.as_deref())?;
     let actions =
@@ -58,7 +61,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
         return print(&text);
     }
     if let Some(failure) = failure {
-        return Err(Failed::new(Code::Failed, format!("there is no final state: {failure}")));
+        return Err(CommandError::new(Code::Failed, format!("there is no final state: {failure}")));
     }
     let text_space = environment.spec().observation_index("Ir");
     let value = session.observe(text_space.unwrap_or(environment.spec().state_index()))?;
@@ -70,14 +73,14 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), Failed> {
 }
 
 /// Returns an action by its name or its number.
-fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Failed> {
+fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, CommandError> {
     let numbered = text.parse().ok().map(ActionIndex).filter(|&index| space.get(index).is_some());
     let legacy = || space.index_of(&format!("-{text}"));
     space.index_of(text).or(numbered).or_else(legacy).ok_or_else(|| {
         let bare = |name: &'a str| name.trim_start_matches('-');
         let names = space.actions.iter().map(|action| bare(&action.name));
-        Failed::usage(format!(
-            "`{text}` is no action of {}{}: `steplake env describe` lists them, 0 to {}",
+        CommandError::usage(format!(
+            "`{text}` is not an action of {}{}: `steplake env describe` lists them, 0 to {}",
             space.name,
             did_you_mean(bare(text), names),
             space.actions.len() - 1
@@ -85,7 +88,7 @@ fn action<'a>(space: &'a ActionSpace, text: &'a str) -> Result<ActionIndex, Fail
     })
 }
 
-pub(super) fn describe(name: &str, format: InfoFormat) -> Result<(), Failed> {
+pub(super) fn describe(name: &str, format: InfoFormat) -> Result<(), CommandError> {
     let environment = environment(name)?;
     match format {
         InfoFormat::Text => print(&describe_text(environment.spec())),
@@ -190,10 +193,10 @@ fn describe_json(spec: &EnvironmentSpec) -> serde_json::Value {
     })
 }
 
-pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
+pub(super) fn probe(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), CommandError> {
     let catalogue = Catalogue::new(environment(llvm::NAME)?.spec(), &worker_config())?;
     let uris = catalogue.expand(&args.benchmarks)?;
-    let load = |uri| catalogue.load(uri).map_err(Failed::from);
+    let load = |uri| catalogue.load(uri).map_err(CommandError::from);
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let options = ProbeOptions {
         program: std::env::current_exe()?,
@@ -203,7 +206,7 @@ pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
         seed: args.seed,
         jobs: args.jobs.map_or(cores, usize::from),
     };
-    let bar = progress::bar(cli, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
+    let bar = progress::bar(global, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
     let report = llvm::probe::probe(&options, &|progress| {
         bar.set_length(progress.walks as u64);
         bar.set_position(progress.walks_done as u64);
@@ -216,6 +219,6 @@ pub(super) fn probe(cli: &Cli, args: &ProbeArgs) -> Result<(), Failed> {
     Ok(())
 }
 
-pub(super) fn probe_child() -> Result<(), Failed> {
+pub(super) fn probe_child() -> Result<(), CommandError> {
     Ok(llvm::probe::probe_child(&mut std::io::stdin().lock(), &mut std::io::stdout().lock())?)
 }

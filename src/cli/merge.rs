@@ -4,17 +4,19 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::args::{Cli, InfoFormat, MergeArgs};
+use super::args::{InfoFormat, MergeArgs};
 use super::dedup::derive;
-use super::failure::Failed;
-use super::{counted, print, progress};
+use super::progress;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::{counted, print};
 use crate::dedup;
 use crate::lake::{Disk, Lake, Table};
 use crate::transfer::{merge::Report, merge::Settings, merge::merge, merge::new_conflicts};
 
-pub(super) fn run(cli: &Cli, args: &MergeArgs) -> Result<(), Failed> {
+pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandError> {
     let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;
-    let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} rows read");
+    let bar = progress::bar(global, 0, "{bar:24.cyan} {human_pos}/{human_len} rows read");
     let settings = Settings::default();
     let (merged, report) =
         merge(Disk::default(), &lakes, &args.into, &settings, &mut |done, all| {
@@ -24,8 +26,8 @@ pub(super) fn run(cli: &Cli, args: &MergeArgs) -> Result<(), Failed> {
     bar.finish_and_clear();
     let derived = merged
         .maintenance()
-        .map_err(Failed::from)
-        .and_then(|mut maintenance| derive(cli, &mut maintenance, dedup::Settings::default()));
+        .map_err(CommandError::from)
+        .and_then(|mut maintenance| derive(global, &mut maintenance, dedup::Settings::default()));
     derived.map_err(|failed| {
         let path = args.into.display();
         failed.after(&format!("the lakes are merged into {path}, and its derived tables are empty"))

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::args::Cli;
+use crate::assembly::arguments::GlobalArgs;
 use crate::generate::{Progress, Stop};
 
 /// The interval at which a progress bar is redrawn.
@@ -13,9 +13,9 @@ const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Returns a bar of `length`, shown if standard error is a terminal and the user did not ask for
 /// quiet.
-pub(super) fn bar(cli: &Cli, length: u64, template: &str) -> ProgressBar {
+pub(super) fn bar(global: &GlobalArgs, length: u64, template: &str) -> ProgressBar {
     let target =
-        if cli.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        if global.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
     let style = ProgressStyle::with_template(template).expect("the templates are ours");
     let bar = ProgressBar::with_draw_target(Some(length), target);
     bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
@@ -33,7 +33,7 @@ pub(super) struct RunBar {
 }
 
 impl RunBar {
-    pub(super) fn new(cli: &Cli, stop: Stop, before: u64) -> Self {
+    pub(super) fn new(global: &GlobalArgs, stop: Stop, before: u64) -> Self {
         let (length, unit) = match stop {
             Stop::Steps(steps) => (steps, "steps"),
             Stop::States(states) => (states, "states"),
@@ -41,7 +41,7 @@ impl RunBar {
         };
         let template =
             format!("{{bar:24.cyan}} {{human_pos}}/{{human_len}} {unit}  {{msg}}  {{elapsed}}");
-        Self { bar: bar(cli, length, &template), stop, before }
+        Self { bar: bar(global, length, &template), stop, before }
     }
 
     /// Shows the progress of the run.
@@ -62,7 +62,7 @@ impl RunBar {
         let (states, failures) = (HumanCount(states), HumanCount(failures));
         let left = match left(position.saturating_sub(self.before), position, length, elapsed) {
             Some(left) => HumanDuration(left).to_string(),
-            None => "not known yet".to_owned(),
+            None => "unknown".to_owned(),
         };
         self.bar.set_message(format!(
             "{rate} steps/s  {states} new states  {failures} failures  left: {left} "
@@ -75,7 +75,7 @@ impl RunBar {
 }
 
 /// Estimates the time that the rest of a run takes, by what this call has done of it so far; `None`
-/// if that is nothing.
+/// if it has done nothing yet.
 fn left(done: u64, position: u64, length: u64, elapsed: Duration) -> Option<Duration> {
     if done == 0 {
         return None;
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_earlier_call_did_says_nothing_about_the_time_left() {
+    fn the_time_left_depends_on_this_call_alone() {
         let second = Duration::from_secs(1);
         assert_eq!(left(0, 900, 1000, second), None);
         assert_eq!(left(10, 910, 1000, second), Some(9 * second));

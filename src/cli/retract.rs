@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use indicatif::HumanCount;
 
-use super::args::{Cli, RetractArgs};
+use super::args::RetractArgs;
 use super::dedup::derive;
-use super::failure::Failed;
-use super::{counted, print};
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::{counted, print};
 use crate::datasets::{DatasetError, among};
 use crate::dedup;
 use crate::lake::Lake;
@@ -17,12 +18,12 @@ use crate::upkeep::Subject;
 /// Most retracted benchmarks that are listed.
 const LISTED_MAX: usize = 20;
 
-pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
+pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), CommandError> {
     let reason = args.reason.trim();
     if reason.is_empty() || reason.contains('\n') {
-        return Err(Failed::usage("say why in one line: --reason TEXT"));
+        return Err(CommandError::usage("give the reason in one line: --reason TEXT"));
     }
-    let lake = Lake::open(&cli.lake)?;
+    let lake = Lake::open(&global.lake)?;
     let subject = subject(&lake, args)?;
     let mut maintenance = lake.maintenance()?;
     let (snapshot, said) = match (&subject, &args.action) {
@@ -38,18 +39,18 @@ pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
             let snapshot = maintenance.retract_action(action, reason)?;
             (snapshot, format!("the transitions of action {action}"))
         }
-        (None, None) => return Err(Failed::usage("say what: --benchmark, --run or --action")),
+        (None, None) => {
+            return Err(CommandError::usage("give --benchmark, --run or --action"));
+        }
     };
-    print(&format!(
-        "retracted {said}, in snapshot {snapshot}; snapshots before it keep what they have\n"
-    ))?;
-    let derived = derive(cli, &mut maintenance, dedup::Settings::default());
+    print(&format!("retracted {said}, in snapshot {snapshot}; earlier snapshots are unchanged\n"))?;
+    let derived = derive(global, &mut maintenance, dedup::Settings::default());
     let stands = "the retraction stands, and the derived tables are empty";
     derived.map(drop).map_err(|failed| failed.after(stands))
 }
 
 /// Returns what to retract together with its rows; `None` for an action.
-fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, Failed> {
+fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, CommandError> {
     if args.benchmarks.is_empty() {
         return Ok(args.run.map(|run| Subject::Run(RunId(run))));
     }
@@ -58,7 +59,7 @@ fn subject(lake: &Lake, args: &RetractArgs) -> Result<Option<Subject>, Failed> {
     for pattern in &args.benchmarks {
         match (among(pattern, &known), pattern.parse::<BenchmarkUri>()) {
             (Ok(found), _) => uris.extend(found),
-            // The lake may have had it once: the store knows.
+            // An earlier retraction may have removed it: `retract` then says so.
             (Err(DatasetError::NoMatch { .. }), Ok(uri)) if !is_pattern(pattern) => {
                 uris.insert(uri);
             }

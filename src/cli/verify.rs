@@ -5,11 +5,14 @@ use std::fmt::Write;
 
 use indicatif::HumanBytes;
 
-use super::args::{Cli, VerifyArgs};
-use super::benchmarks::{environment, workers};
+use super::args::VerifyArgs;
 use super::dedup::derive;
-use super::failure::{Code, Failed};
-use super::{counted, print, progress, snapshot};
+use super::progress;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::environments::{environment, workers};
+use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::output::{counted, print};
+use crate::console::source::snapshot;
 use crate::dedup;
 use crate::env::worker::WorkerEnvironment;
 use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
@@ -21,15 +24,15 @@ use crate::upkeep::{Repaired, Restored, StoredState, VerifyReport};
 /// Number of programs whose baselines are recomputed.
 const BASELINES_SAMPLE: usize = 8;
 
-pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
-    let lake = Lake::open(&cli.lake)?;
+pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandError> {
+    let lake = Lake::open(&global.lake)?;
     if args.repair {
-        repair(cli, &lake)?;
+        repair(global, &lake)?;
     }
     // What is damaged may not be readable.
     let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
     let compiler = compiler(lake.identity(), &runs);
-    let (report, mut ids) = check(cli, &lake, args, compiler.as_ref().ok())?;
+    let (report, mut ids) = check(global, &lake, args, compiler.as_ref().ok())?;
     print(&findings(&report, &ids))?;
     let mut found = !report.is_sound() || !ids.findings.is_empty();
     match compiler.and_then(|workers| ids.unavailable.take().map_or(Ok(workers), Err)) {
@@ -41,10 +44,10 @@ pub(super) fn run(cli: &Cli, args: &VerifyArgs) -> Result<(), Failed> {
         }
     }
     if let Some(count) = args.replay {
-        found |= !replay_some(cli, &snapshot(&lake, args.snapshot)?, count, args.seed)?;
+        found |= !replay_some(global, &snapshot(&lake, args.snapshot)?, count, args.seed)?;
     }
     if found {
-        return Err(Failed::new(Code::Found, "verify found what is listed above"));
+        return Err(CommandError::new(Code::Found, "verify found what is listed above"));
     }
     Ok(())
 }
@@ -63,12 +66,12 @@ fn compiler(lake: &Identity, runs: &[RunRow]) -> Result<WorkerEnvironment, Strin
 
 /// Checks the bytes, and the ids if there is a compiler.
 fn check(
-    cli: &Cli,
+    global: &GlobalArgs,
     lake: &Lake,
     args: &VerifyArgs,
     compiler: Option<&WorkerEnvironment>,
-) -> Result<(VerifyReport, Ids), Failed> {
-    let bar = progress::bar(cli, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}");
+) -> Result<(VerifyReport, Ids), CommandError> {
+    let bar = progress::bar(global, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}");
     let mut show = |done, all| {
         bar.set_length(all);
         bar.set_position(done);
@@ -100,7 +103,7 @@ fn bytes_only(why: &str, compared: u64) -> String {
         0 => "ids and baselines are not recomputed".to_owned(),
         compared => format!("only {} and no baselines are recomputed", counted(compared, "id")),
     };
-    format!("verify: bytes only: {ids}, since the compiler cannot be had: {why}\n")
+    format!("verify: bytes only: {ids}, because the compiler is not available: {why}\n")
 }
 
 /// Recomputes the baselines of some programs; returns whether all agree.
@@ -108,7 +111,7 @@ fn compare_baselines(
     workers: &WorkerEnvironment,
     snapshot: &Snapshot,
     seed: i64,
-) -> Result<bool, Failed> {
+) -> Result<bool, CommandError> {
     let report = recompute::baselines(workers, snapshot, BASELINES_SAMPLE, seed, jobs())?;
     print(&described(&report))?;
     Ok(report.differing.is_empty())
@@ -135,7 +138,7 @@ fn described(report: &BaselineReport) -> String {
 }
 
 /// Drops what is damaged and reports it.
-fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
+fn repair(global: &GlobalArgs, lake: &Lake) -> Result<(), CommandError> {
     let repaired = lake.repair()?;
     print(&dropped(&repaired))?;
     let sealed = lake.sealed()?;
@@ -143,7 +146,7 @@ fn repair(cli: &Cli, lake: &Lake) -> Result<(), Failed> {
     let is_derived = sealed.rows(Table::Steps) == 0 || sealed.dedup_inputs().is_some();
     drop(sealed);
     if !repaired.is_nothing() || !is_derived {
-        derive(cli, &mut lake.maintenance()?, dedup::Settings::default())?;
+        derive(global, &mut lake.maintenance()?, dedup::Settings::default())?;
     }
     Ok(())
 }
@@ -228,7 +231,12 @@ fn findings(report: &VerifyReport, ids: &Ids) -> String {
 }
 
 /// Replays `count` transitions; returns whether all agree whose action is not flagged.
-fn replay_some(cli: &Cli, snapshot: &Snapshot, count: usize, seed: i64) -> Result<bool, Failed> {
+fn replay_some(
+    global: &GlobalArgs,
+    snapshot: &Snapshot,
+    count: usize,
+    seed: i64,
+) -> Result<bool, CommandError> {
     let environment = environment(&snapshot.identity().environment)?;
     let workers = workers(environment.as_ref(), snapshot.runs());
     let edges = draw(snapshot, count, seed)?;
@@ -236,7 +244,7 @@ fn replay_some(cli: &Cli, snapshot: &Snapshot, count: usize, seed: i64) -> Resul
         print("replay: there are no state transitions yet: run `steplake dedup` first\n")?;
         return Ok(true);
     }
-    let bar = progress::bar(cli, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
+    let bar = progress::bar(global, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
     let report = replay(&workers, snapshot, &edges, jobs(), &|| bar.inc(1))?;
     bar.finish_and_clear();
     let space = &snapshot.identity().action_space;
@@ -275,7 +283,7 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
         agrees &= !replayable;
         let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
         let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };
-        writeln!(text, "  {name}: {} came out otherwise{flag}", disagreements.len())
+        writeln!(text, "  {name}: {} had another result{flag}", disagreements.len())
             .expect("a string takes it");
         for disagreement in disagreements.iter().take(3) {
             let found = match &disagreement.found {

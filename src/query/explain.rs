@@ -100,12 +100,28 @@ fn other(error: &DataFusionError, known: &Known) -> QueryError {
     match (root, of_reading.then(damaged).flatten()) {
         (_, Some(damage)) => QueryError::Store(damage),
         (DataFusionError::ArrowError(error, _), None) => match error.as_ref() {
-            ArrowError::CastError(message)
-            | ArrowError::ComputeError(message)
-            | ArrowError::InvalidArgumentError(message) => QueryError::Failed(one_line(message)),
+            ArrowError::CastError(message) => QueryError::sql(cast(message), None),
+            ArrowError::ComputeError(message) | ArrowError::InvalidArgumentError(message) => {
+                QueryError::Failed(one_line(message))
+            }
             error => QueryError::Failed(one_line(&error.to_string())),
         },
         (root, None) => QueryError::Failed(one_line(&root.strip_backtrace())),
+    }
+}
+
+/// A value that has no equivalent in the type that the query wants.
+fn cast(message: &str) -> String {
+    let text = message.strip_prefix("Cannot cast string '");
+    let action = text.and_then(|text| text.strip_suffix("' to value of Int16 type"));
+    match action {
+        // No other column has this type.
+        Some(name) => {
+            format!(
+                "{message}: actions are numbers; compare a name by `action_name(action) = '{name}'`"
+            )
+        }
+        None => format!("{message}: TRY_CAST gives null instead"),
     }
 }
 

@@ -9,8 +9,6 @@ use crate::tree::{demand, demand_none, module_of, tree};
 /// How many files of a module may use one another in circles, with the reason. A module that is
 /// not listed has no circles. Lower a number when a knot becomes smaller.
 const KNOTS: &[(&str, usize, &str)] = &[
-    ("cli", 24, "commands print and count with `cli/mod.rs`, which runs them"),
-    ("crates/cluster", 4, "commands speak with `say` of `main.rs`, which runs them"),
     ("crates/remote", 4, "placing, sending and publishing share the settings of publishing"),
     (
         "dedup",

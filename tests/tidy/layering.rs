@@ -22,13 +22,21 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("replay", &["model", "env", "lake", "upkeep"]),
     ("query", &["model", "lake", "layers"]),
     (
+        "assembly",
+        &["model", "datasets", "env", "record", "generate", "lake", "transfer", "replay", "query"],
+    ),
+    ("console", &["datasets", "lake", "query", "assembly"]),
+    (
         "cli",
         &[
             "model", "datasets", "env", "record", "generate", "lake", "upkeep", "layers", "dedup",
-            "transfer", "replay", "query",
+            "transfer", "replay", "query", "assembly", "console",
         ],
     ),
 ];
+
+/// The module that only `src/main.rs` may use.
+const OF_THE_BINARY: &str = "cli";
 
 /// The files that hold no module of their own.
 const ROOTS: &[&str] = &["src/lib.rs", "src/main.rs"];
@@ -114,6 +122,28 @@ fn modules_use_only_what_stands_below_them() {
     demand_none(&problems);
 }
 
+/// Files outside of the library that use the binary's own module.
+fn uses_of_the_binary(code: &Code<'_>) -> Result<Vec<String>, Vec<String>> {
+    let is_of_binary = |file: usize| module_of(code.files[file]) == OF_THE_BINARY;
+    let uses = code.uses()?.into_keys();
+    let refused = uses.filter(|&(from, to)| {
+        let from = code.files[from];
+        is_of_binary(to) && !from.starts_with("src/")
+    });
+    let said = |(from, to): (usize, usize)| {
+        format!("{}: may not use {}: take it from `assembly`", code.files[from], code.files[to])
+    };
+    Ok(refused.map(said).collect())
+}
+
+#[test]
+fn only_the_binary_uses_its_commands() {
+    let files = tree();
+    let texts = by_path(&files);
+    let code = demand(Code::read(&texts, crates(&texts), false));
+    demand_none(&demand(uses_of_the_binary(&code)));
+}
+
 #[test]
 fn the_library_lists_its_modules_in_the_datas_order() {
     check(|_, text| module_list(text), |path| path == "src/lib.rs");
@@ -164,6 +194,24 @@ fn layering_refuses_every_way_around() {
     }
     assert_eq!(problems("src/env/mod.rs", "mod toy; use super::lake::Lake;").len(), 1);
     assert_eq!(problems("src/env/mod.rs", "mod toy; mod a { use super::lake; }"), [""; 0]);
+}
+
+#[test]
+fn commands_of_the_binary_are_refused_to_other_programs() {
+    let problems = |text: &'static str| {
+        let files = [
+            ("src/lib.rs", "pub mod assembly; pub mod cli;"),
+            ("src/assembly.rs", "pub fn print() {}"),
+            ("src/cli.rs", "use crate::assembly::print; pub fn main() { print() }"),
+            ("src/main.rs", "fn main() { steplake::cli::main() }"),
+            ("crates/serve/src/main.rs", text),
+        ];
+        uses_of_the_binary(&code(&files, false).unwrap()).unwrap()
+    };
+    assert_eq!(problems("use steplake::assembly::print; fn main() { print() }"), [""; 0]);
+    for bad in ["fn main() { steplake::cli::main() }", "use steplake::cli::main;"] {
+        assert_eq!(problems(bad).len(), 1, "{bad}");
+    }
 }
 
 #[test]

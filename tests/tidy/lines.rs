@@ -17,8 +17,6 @@ const LONGER: &[(&str, usize)] = &[
     ("fuzz/fuzz_targets/manifest.rs", 1),
     ("fuzz/fuzz_targets/parquet.rs", 1),
     ("fuzz/fuzz_targets/sql.rs", 1),
-    ("src/cli/args/mod.rs", 4),
-    ("src/cli/shell/completion.rs", 1),
     ("src/env/llvm/math.rs", 1),
     ("src/env/worker/limits.rs", 1),
     ("src/record/claims.rs", 1),

@@ -1,4 +1,4 @@
-//! Where a process of the cluster is reached.
+//! Addresses of the processes of a cluster.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use steplake::query::QueryError;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a scheduler may take to answer at all.
+/// The time that a scheduler has to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(20);
 
-/// A host and a port, with `ballista://` before it or without.
+/// A host and a port; `ballista://` before them may be omitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) host: String,
@@ -23,7 +23,8 @@ impl FromStr for Address {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wanted = || format!("`{text}` is no address: write HOST:PORT, e.g. 127.0.0.1:50050");
+        let wanted =
+            || format!("`{text}` is not an address: write HOST:PORT, e.g. 127.0.0.1:50050");
         let plain = text.strip_prefix("ballista://").unwrap_or(text);
         let (host, port) = plain.rsplit_once(':').ok_or_else(wanted)?;
         let port = port.parse().map_err(|_not_a_number| wanted())?;
@@ -41,7 +42,7 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Says so where nobody listens.
+    /// Fails if no scheduler accepts connections.
     pub(crate) async fn demand_reachable(&self) -> Result<()> {
         let what = match timeout(CONNECT_MAX, TcpStream::connect(self.to_string())).await {
             Ok(Ok(_connection)) => return Ok(()),
@@ -49,8 +50,8 @@ impl Address {
             Err(_elapsed) => "it does not answer".to_owned(),
         };
         let what = format!(
-            "no scheduler is reached at {self} ({what}): start one with `steplake cluster scheduler`, or \
-             name another address"
+            "there is no scheduler at {self} ({what}): start one with `steplake cluster scheduler`, or \
+             give another address"
         );
         Err(DataFusionError::External(Box::new(QueryError::Failed(what))))
     }

@@ -1,16 +1,19 @@
-//! The commands: parse, run, exit code. How questions are asked and answers written is `steplake`'s
-//! own.
+//! The commands: parse, run, exit code. `steplake::console` asks the questions and writes the
+//! answers.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use clap::{ArgAction, Args, Parser, Subcommand, ValueHint};
-use steplake::cli::failure::{Code, Failed};
-use steplake::cli::rows::{self, Asking};
-use steplake::cli::{QueryArgs, SQL_HELP, SqlArgs, messages};
+use clap::{Args, Parser, Subcommand, ValueHint};
+use steplake::assembly::arguments::GlobalArgs;
+use steplake::assembly::failure::{Code, CommandError};
+use steplake::assembly::messages;
+use steplake::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
+use steplake::console::questions;
+use steplake::console::runtime::runtime;
+use steplake::console::source::{EngineSource, Opening};
 use steplake::lake::Snapshot;
 use steplake::query::{Engine, EngineOptions, QueryError};
-use tokio::runtime::Runtime;
 
 use crate::address::Address;
 use crate::cluster::Cluster;
@@ -18,10 +21,7 @@ use crate::logging;
 use crate::processes::{self, ExecutorArgs, SchedulerArgs};
 use crate::tables::Mount;
 
-/// Stack of a thread: plans are walked by recursion.
-const STACK_BYTES: usize = 16 << 20;
-
-/// Ask a lake on a Ballista cluster.
+/// Answer queries on a Ballista cluster.
 #[derive(Debug, Parser)]
 #[command(
     name = "steplake cluster",
@@ -37,17 +37,8 @@ On one machine, each line in a terminal of its own:
 Exit codes are those of `steplake`. See docs/CLUSTER.md."
 )]
 struct Cli {
-    /// The folder of the lake.
-    #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
-    lake: PathBuf,
-
-    /// Say more on standard error: -v what is done, -vv every detail.
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    verbose: u8,
-
-    /// Show no progress.
-    #[arg(short, long, global = true)]
-    quiet: bool,
+    #[command(flatten)]
+    global: GlobalArgs,
 
     #[command(subcommand)]
     command: Command,
@@ -61,29 +52,28 @@ enum Command {
     Query(QueryCommand),
 }
 
-/// The cluster, and what it sees of the lake.
+/// The cluster, and where it finds the lake.
 #[derive(Debug, Clone, Args)]
 struct ClusterArgs {
     /// The scheduler.
     #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
     scheduler: Address,
 
-    /// Where executors have the folder of the lake, if not where it is here: the whole path, from
-    /// /.
-    #[arg(long, value_name = "FOLDER", value_parser = whole_path, value_hint = ValueHint::DirPath)]
+    /// The absolute path of the lake on the executors, if it differs from the path here.
+    #[arg(long, value_name = "FOLDER", value_parser = absolute, value_hint = ValueHint::DirPath)]
     executors_lake: Option<PathBuf>,
 
-    /// Into how many parts a stage of a query is cut at most.
+    /// The highest number of partitions of a stage of a query.
     #[arg(long, value_name = "N", default_value_t = 16)]
     partitions: usize,
 }
 
-fn whole_path(text: &str) -> Result<PathBuf, String> {
+fn absolute(text: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(text);
-    if path.is_absolute() { Ok(path) } else { Err("write the whole path, from /".to_owned()) }
+    if path.is_absolute() { Ok(path) } else { Err("write an absolute path".to_owned()) }
 }
 
-/// Ask the lake in SQL: one question, a file of them, or a shell. All is as in `steplake sql`.
+/// Ask the lake in SQL: one question, a file of them, or a shell, as with `steplake sql`.
 #[derive(Debug, Args)]
 #[command(after_help = SQL_HELP)]
 struct SqlCommand {
@@ -105,56 +95,50 @@ struct QueryCommand {
 }
 
 /// Runs the command line of this process.
-pub(crate) fn run() -> Result<(), Failed> {
-    let Cli { lake, verbose, quiet, command } = Cli::parse();
-    logging::begin(verbose);
-    messages::begin(verbose, Some("steplake_cluster"));
+pub(crate) fn run() -> Result<(), CommandError> {
+    let Cli { global, command } = Cli::parse();
+    logging::begin(global.verbose);
+    messages::begin(global.verbose, Some("steplake_cluster"));
     match command {
         Command::Scheduler(args) => serve(processes::scheduler(args)),
         Command::Executor(args) => serve(processes::executor(args)),
         Command::Sql(SqlCommand { asked, cluster }) => {
-            questions(&lake, quiet, &cluster, |asking| rows::sql(asking, &asked))
+            on_cluster(&global, &cluster, |source| questions::sql(source, &asked))
         }
         Command::Query(QueryCommand { asked, cluster }) => {
-            questions(&lake, quiet, &cluster, |asking| rows::query(asking, &asked))
+            on_cluster(&global, &cluster, |source| questions::query(source, &asked))
         }
     }
 }
 
-fn runtime() -> std::io::Result<Runtime> {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.enable_all().thread_stack_size(STACK_BYTES).build()
-}
-
-/// Is a part of the cluster until it is told to stop.
-fn serve(process: impl Future<Output = anyhow::Result<()>>) -> Result<(), Failed> {
+/// Runs a process of the cluster until a signal stops it.
+fn serve(process: impl Future<Output = anyhow::Result<()>>) -> Result<(), CommandError> {
     let ended = runtime()?.block_on(process);
-    ended.map_err(|error| Failed::new(Code::Failed, format!("{error:#}")))
+    ended.map_err(|error| CommandError::new(Code::Failed, format!("{error:#}")))
 }
 
-/// Puts questions to the cluster as `steplake` puts them to itself.
-fn questions(
-    lake: &Path,
-    is_quiet: bool,
+/// Answers with engines whose queries run on the cluster.
+fn on_cluster(
+    global: &GlobalArgs,
     cluster: &ClusterArgs,
-    ask: impl FnOnce(&Asking<'_>) -> Result<(), Failed>,
-) -> Result<(), Failed> {
+    answer: impl FnOnce(&EngineSource<'_>) -> Result<(), CommandError>,
+) -> Result<(), CommandError> {
     let cluster = cluster.clone();
-    let open = move |snapshot| -> rows::Opening { Box::pin(engine(snapshot, cluster.clone())) };
-    ask(&Asking { lake, is_quiet, open: &open })
+    let open = move |snapshot| -> Opening { Box::pin(engine(snapshot, cluster.clone())) };
+    answer(&EngineSource { lake: &global.lake, is_quiet: global.quiet, open: &open })
 }
 
-/// An engine whose queries run on the cluster.
+/// Opens an engine whose queries run on the cluster.
 async fn engine(snapshot: Snapshot, args: ClusterArgs) -> Result<Engine, QueryError> {
-    let here = snapshot.path().to_owned();
-    let there = match args.executors_lake {
-        Some(there) => there,
-        // Other processes work elsewhere: a relative path would be another one there.
-        None => here.canonicalize().map_err(|error| {
-            QueryError::Failed(format!("{} cannot be read: {error}", here.display()))
+    let local = snapshot.path().to_owned();
+    let remote = match args.executors_lake {
+        Some(path) => path,
+        // Other processes have other working directories.
+        None => local.canonicalize().map_err(|error| {
+            QueryError::Failed(format!("{} cannot be read: {error}", local.display()))
         })?,
     };
-    let mount = Mount { here, there };
+    let mount = Mount { local, remote };
     let cluster = Cluster::new(args.scheduler, mount, args.partitions.max(1), snapshot.identity());
     let options = EngineOptions { backend: Some(Arc::new(cluster)), ..EngineOptions::default() };
     let renderer = Arc::new(|_: &[u8]| Err("a cluster has no compiler".to_owned()));

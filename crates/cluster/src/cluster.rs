@@ -1,4 +1,4 @@
-//! The queries of an engine on a cluster.
+//! The backend that runs the queries of an engine on a cluster.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -24,12 +24,12 @@ use crate::codec::{LogicalCodec, MESSAGE_BYTES_MAX, PhysicalCodec};
 use crate::tables::{Mount, ShippedTable};
 use crate::{layers, spool};
 
-/// Bytes of the rows of one table that are sent along with a query, because they are not sealed.
+/// Most bytes of unsealed rows of one table that are sent with a query.
 const HOT_BYTES_MAX: usize = 8 << 20;
-/// How often a query is asked when executors are lost meanwhile.
+/// Most attempts at a query while executors are lost.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// A cluster, as one lake's queries use it.
+/// A cluster that answers queries about one lake.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     scheduler: Address,
@@ -54,7 +54,7 @@ impl Cluster {
         Self { scheduler, mount, partitions, functions }
     }
 
-    /// Asks once, and waits for all of the answer.
+    /// Runs the query once, and waits for the whole answer.
     async fn attempt(&self, query: DataFrame) -> Result<SendableRecordBatchStream> {
         let schema = Arc::clone(query.schema().inner());
         spool::fetched(query.execute_stream().await?, &schema).await
@@ -64,13 +64,11 @@ impl Cluster {
 #[async_trait::async_trait]
 impl Backend for Cluster {
     fn session(&self, state: SessionState) -> Result<SessionState> {
-        // Before anything else is set: Ballista's own defaults are put in when it is upgraded
-        // first.
+        // First of all, since the upgrade sets Ballista's own defaults.
         let config = state.config().clone().upgrade_for_ballista();
         let config = config
             .with_target_partitions(self.partitions)
-            // Ballista 55's adaptive planner never ends where a side of a join turns out to be
-            // empty.
+            // Ballista 55's adaptive planner never ends if one side of a join proves to be empty.
             .with_ballista_adaptive_query_planner(false)
             .with_ballista_grpc_client_max_message_size(MESSAGE_BYTES_MAX as usize)
             .with_ballista_logical_extension_codec(Arc::new(LogicalCodec::default()))
@@ -88,9 +86,9 @@ impl Backend for Cluster {
         let hot = snapshot.hot(table);
         let bytes: usize = hot.iter().map(RecordBatch::get_array_memory_size).sum();
         if bytes > HOT_BYTES_MAX {
-            return Err(said(format!(
-                "{} MiB of `{table}` are not sealed, and a cluster is sent at most {} MiB: run \
-                 `steplake seal` first, or read what is sealed with --snapshot {}",
+            return Err(DataFusionError::Plan(format!(
+                "{} MiB of `{table}` are not sealed, and at most {} MiB can be sent to a cluster: run \
+                 `steplake seal` first, or read the sealed rows with --snapshot {}",
                 bytes >> 20,
                 HOT_BYTES_MAX >> 20,
                 snapshot.id().0
@@ -140,8 +138,8 @@ impl Backend for Cluster {
         let (state, plan) = query.into_parts();
         let plan = state.optimize(&plan)?;
         if !reads_a_lake(&plan)? {
-            // Nothing to be spread out; and Ballista knows no plans that read nothing.
-            return here(state, plan).await;
+            // There is nothing to distribute, and Ballista has no plans that read nothing.
+            return run_locally(state, plan).await;
         }
         self.scheduler.demand_reachable().await?;
         let mut attempt = 1;
@@ -150,17 +148,17 @@ impl Backend for Cluster {
             match self.attempt(query).await {
                 Err(error) if attempt < ATTEMPTS_MAX && is_loss(&error) => {
                     tracing::warn!(
-                        "an executor or a file was lost ({}): asking again",
+                        "an executor or a file was lost ({}): the query runs again",
                         brief(&error)
                     );
                     attempt += 1;
                 }
-                Err(error) if is_fault(&error) => {
+                Err(error) if is_unsupported(&error) => {
                     tracing::warn!(
                         "Ballista cannot run this query ({}): it runs in this process",
                         brief(&error)
                     );
-                    return here(state, plan).await;
+                    return run_locally(state, plan).await;
                 }
                 Err(error) => return Err(explained(error, &self.scheduler)),
                 answer => return answer,
@@ -169,7 +167,7 @@ impl Backend for Cluster {
     }
 }
 
-/// Whether a plan has a table of the lake in it.
+/// Returns whether a plan reads a table of the lake.
 fn reads_a_lake(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
@@ -182,22 +180,22 @@ fn reads_a_lake(plan: &LogicalPlan) -> Result<bool> {
 }
 
 /// Runs a plan in this process.
-async fn here(state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
+async fn run_locally(state: SessionState, plan: LogicalPlan) -> Result<SendableRecordBatchStream> {
     let planner = Arc::new(LocalPlanner);
     let state = SessionStateBuilder::new_from_existing(state).with_query_planner(planner).build();
     DataFrame::new(state, plan).execute_stream().await
 }
 
-/// What executors say of queries that Ballista 55 cannot cut into stages: of a window over what a
-/// filter made one value, since the part behind the cut has forgotten that it is one; and of rows
-/// that are dealt out by a function of the lake, since how rows are dealt out is decoded without
-/// our codec.
-const FAULTS: [&str; 2] =
+/// Messages of executors about queries that Ballista 55 cannot cut into stages. The first is about
+/// a window whose partition key a filter has reduced to one value: the stage after the cut does not
+/// know that. The second is about rows that are partitioned by a function of steplake: Ballista
+/// decodes the partitioning without our codec.
+const UNSUPPORTED: [&str; 2] =
     ["Expects PARTITION BY expression to be ordered", "PhysicalExtensionCodec is not provided for"];
 
-fn is_fault(error: &DataFusionError) -> bool {
+fn is_unsupported(error: &DataFusionError) -> bool {
     let text = error.strip_backtrace();
-    FAULTS.iter().any(|fault| text.contains(fault))
+    UNSUPPORTED.iter().any(|message| text.contains(message))
 }
 
 /// Plans a query for this process.
@@ -220,13 +218,8 @@ impl QueryPlanner for LocalPlanner {
     }
 }
 
-/// An error with a message of ours.
-fn said(message: String) -> DataFusionError {
-    DataFusionError::Plan(message)
-}
-
-/// What Ballista says, in its own words, when an executor went away. Its errors reach a client as
-/// text: the names of what went wrong, around messages in quotes.
+/// Names in Ballista's errors that mean that an executor was lost. Its errors reach a client as
+/// text: names of error variants, around messages in quotes.
 const LOSSES: [&str; 8] = [
     "FetchFailed",
     " times, most recent failure reason",
@@ -237,21 +230,21 @@ const LOSSES: [&str; 8] = [
     "transport error",
     "ExecutorLost",
 ];
-/// How the message of an executor begins that cannot open a file.
-const UNOPENED: &str = "Failed to fetch metadata for file ";
+/// The beginning of an executor's message about a file that it cannot open.
+const UNOPENED: &str = "CommandError to fetch metadata for file ";
 
 fn is_loss(error: &DataFusionError) -> bool {
     let text = match error.find_root() {
         DataFusionError::Execution(text) | DataFusionError::Internal(text) => text.clone(),
         other => format!("{other:?}"),
     };
-    let is_moved = |cause: String| cause.starts_with(UNOPENED) && cause.contains(" not found: ");
+    let is_missing = |cause: String| cause.starts_with(UNOPENED) && cause.contains(" not found: ");
     let names = unquoted(&text);
-    LOSSES.iter().any(|loss| names.contains(loss)) || cause(&text).is_some_and(is_moved)
+    LOSSES.iter().any(|loss| names.contains(loss)) || cause(&text).is_some_and(is_missing)
 }
 
-/// A text without what stands in quotes, which may be anybody's: an error repeats the values that
-/// it is about.
+/// Removes quoted parts from a text: an error may quote values of a query that look like the names
+/// in [`LOSSES`].
 fn unquoted(text: &str) -> String {
     let mut is_quoted = false;
     let mut characters = text.chars();
@@ -259,7 +252,7 @@ fn unquoted(text: &str) -> String {
     while let Some(character) = characters.next() {
         match character {
             '"' => is_quoted = !is_quoted,
-            // What comes after it is no quote.
+            // The next character is escaped, so it does not end the quotes.
             '\\' => {
                 characters.next();
             }
@@ -270,7 +263,7 @@ fn unquoted(text: &str) -> String {
     rest
 }
 
-/// An error in one short line.
+/// Formats an error in one short line.
 fn brief(error: &DataFusionError) -> String {
     const CHARACTERS_MAX: usize = 200;
     let text = error.strip_backtrace();
@@ -284,8 +277,8 @@ fn brief(error: &DataFusionError) -> String {
 fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
     if is_loss(&error) {
         let what = format!(
-            "the cluster at {scheduler} lost what it was working on, {ATTEMPTS_MAX} times: {}; see the logs \
-             of its executors",
+            "the cluster at {scheduler} lost executors or files of the query {ATTEMPTS_MAX} times: {}; see the \
+             logs of its executors",
             brief(&error)
         );
         return DataFusionError::External(Box::new(QueryError::Failed(what)));
@@ -296,8 +289,8 @@ fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
     }
 }
 
-/// What went wrong in a task, out of the text that Ballista makes of it: the innermost message,
-/// which is the last thing in quotes.
+/// Finds the cause of a failed task in Ballista's text: the innermost message, which is the last
+/// quoted part.
 fn cause(text: &str) -> Option<String> {
     let (_, inner) = text.split_once("Task failed due to runtime execution error: ")?;
     let begin = inner.rfind("(\"")? + 2;
@@ -317,7 +310,7 @@ mod tests {
         let task = "Task failed due to runtime execution error: DataFusionError(";
         for lost in [
             "Stage 2 has failed 4 times, most recent failure reason: \"connection refused\"",
-            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"Failed to fetch \
+            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"CommandError to fetch \
              metadata for file steps/a: Object Store error: Object at location steps/a not found: No such file \
              or directory (os error 2)\")))",
         ] {

@@ -1,5 +1,5 @@
-//! What plans carry from process to process beyond DataFusion's and Ballista's own nodes: the
-//! tables of a lake, and the functions of the field.
+//! How plans are serialised, beyond the nodes of DataFusion and Ballista: the tables of a lake, and
+//! steplake's functions.
 
 use std::sync::Arc;
 
@@ -22,10 +22,10 @@ use steplake::query::{FieldFunctions, identity_of};
 
 use crate::tables::ShippedTable;
 
-/// Largest message between two processes: a plan with its tables, or a batch.
+/// The largest message between two processes: a plan with its tables, or a batch.
 pub(crate) const MESSAGE_BYTES_MAX: u32 = 256 << 20;
 
-/// What functions are made with that are the same for all lakes.
+/// A placeholder for functions that are the same for all lakes.
 fn any_lake() -> Arc<Identity> {
     Arc::new(Identity {
         format_version: FORMAT_VERSION,
@@ -39,7 +39,7 @@ fn any_lake() -> Arc<Identity> {
     })
 }
 
-/// The functions that need no lake: an executor knows them from its start.
+/// Returns the functions that need no lake: an executor registers them when it starts.
 pub(crate) fn registry() -> Result<BallistaFunctionRegistry> {
     let mut state: SessionState = SessionStateBuilder::new().with_default_features().build();
     let FieldFunctions { scalars, aggregates } = FieldFunctions::of(&any_lake());
@@ -52,7 +52,7 @@ pub(crate) fn registry() -> Result<BallistaFunctionRegistry> {
     Ok(BallistaFunctionRegistry::from(&state))
 }
 
-/// A function of a lake travels with what the lake is a lake of.
+/// Serialises a function that needs a lake: its bytes are the lake's identity.
 fn encode_function(function: &ScalarUDF, bytes: &mut Vec<u8>) {
     if let Some(identity) = identity_of(function) {
         bytes.extend_from_slice(identity.to_json().as_bytes());
@@ -70,20 +70,22 @@ fn decode_function(name: &str, bytes: &[u8]) -> Result<Arc<ScalarUDF>> {
     let found = scalars.into_iter().find(|function| function.name() == name);
     match found {
         Some(function) if bytes.is_empty() && identity_of(&function).is_some() => {
-            exec_err!("{name}() came without the lake that it is for")
+            exec_err!("{name}() was sent without the identity of its lake")
         }
         Some(function) => Ok(function),
-        None => exec_err!("{name}() is not known here: is this process an older steplake-cluster?"),
+        None => {
+            exec_err!("this process has no function {name}(): is it an older steplake-cluster?")
+        }
     }
 }
 
 fn decode_aggregate(name: &str) -> Result<Arc<AggregateUDF>> {
     let aggregates = FieldFunctions::of(&any_lake()).aggregates;
     let found = aggregates.into_iter().find(|function| function.name() == name);
-    found.ok_or_else(|| exec_datafusion_err!("{name}() is not known here"))
+    found.ok_or_else(|| exec_datafusion_err!("this process has no function {name}()"))
 }
 
-/// For what a client sends to the scheduler.
+/// Serialises what a client sends to the scheduler.
 #[derive(Debug, Default)]
 pub(crate) struct LogicalCodec(BallistaLogicalExtensionCodec);
 
@@ -153,7 +155,7 @@ impl LogicalExtensionCodec for LogicalCodec {
     }
 }
 
-/// For what the scheduler sends to executors.
+/// Serialises what the scheduler sends to executors.
 #[derive(Debug, Default)]
 pub(crate) struct PhysicalCodec(BallistaPhysicalExtensionCodec);
 

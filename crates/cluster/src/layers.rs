@@ -1,5 +1,4 @@
-//! Derived tables that lie in several layers, taken together in SQL: see "Layers" in
-//! docs/FORMAT.md.
+//! Derived tables of several layers, merged in SQL: see "Layers" in docs/FORMAT.md.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use steplake::lake::{Segment, Snapshot, Table};
 
 use crate::tables::{Mount, ShippedTable};
 
-/// A derived table over all layers of a snapshot.
+/// Returns a derived table as a view over all layers of a snapshot.
 pub(crate) async fn view(
     snapshot: &Snapshot,
     table: Table,
@@ -47,22 +46,22 @@ pub(crate) async fn view(
         .collect();
     let sql = match table {
         Table::Failures => failures(&layers, &columns),
-        Table::Conflicts => led(&layers, &columns, "edges > 1"),
-        _ => led(&layers, &columns, "place = 1"),
+        Table::Conflicts => successes(&layers, &columns, "edges > 1"),
+        _ => successes(&layers, &columns, "place = 1"),
     };
     let plan = context.state().create_logical_plan(&sql).await?;
     Ok(Arc::new(ViewTable::new(plan, Some(sql))))
 }
 
-/// The tables of a layer by their names: transitions or failures, and conflicts.
+/// The names of a layer's tables: transitions or failures, and conflicts.
 type Layer = (Option<String>, Option<String>);
 
-/// The least of the steps that rows of several layers are of.
+/// The order of steps: a merged row keeps the values of the first.
 const FIRST: &str = "first_episode_id, first_step_index";
 const EDGE: &str = "state_id, state_key, action, next_state_id, next_state_key";
 
-/// The edges that led to a state, and of those the wanted ones.
-fn led(layers: &[Layer], columns: &[String], wanted: &str) -> String {
+/// Returns the SQL for the edges that led to a state and satisfy the condition `wanted`.
+fn successes(layers: &[Layer], columns: &[String], wanted: &str) -> String {
     let list = columns.join(", ");
     let mut parts = Vec::new();
     for (transitions, conflicts) in layers {
@@ -98,7 +97,8 @@ fn failures(layers: &[Layer], columns: &[String]) -> String {
     format!("SELECT {list} FROM ({summed})")
 }
 
-/// Rows of equal keys become one: some columns add up, all others are those of the first step.
+/// Returns the SQL that merges rows of equal keys: the columns `added` add up, all others are those
+/// of the first step.
 fn merged(columns: &[String], parts: &[String], key: &str, added: &[&str]) -> String {
     let is_key = |column: &str| key.split(", ").any(|part| part == column.trim_matches('"'));
     let mut sums = String::new();

@@ -1,22 +1,22 @@
-//! What Ballista and DataFusion say of themselves, on standard error.
+//! The log of Ballista and DataFusion, on standard error.
 
 use std::io::Write as _;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-/// Lines of text on standard error.
-struct Lines;
+/// Writes each record as a line to standard error.
+struct StderrLog;
 
-impl Log for Lines {
+impl Log for StderrLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         let own = ["ballista", "datafusion"].iter().any(|name| metadata.target().starts_with(name));
-        // Of the network below them only what goes wrong.
+        // Of the network libraries, only warnings and errors.
         own || metadata.level() <= Level::Warn
     }
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            // Nobody may be left to read it.
+            // Standard error may be closed.
             let _ = writeln!(
                 std::io::stderr(),
                 "{} {}: {}",
@@ -30,8 +30,8 @@ impl Log for Lines {
     fn flush(&self) {}
 }
 
-/// Sends them, as loud as was asked for. Unasked only errors: a client says in its own words what
-/// went wrong.
+/// Starts the log at the level of `-v`. Without `-v` there is none: the commands report errors
+/// themselves.
 pub(crate) fn begin(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::Off,
@@ -39,7 +39,7 @@ pub(crate) fn begin(verbose: u8) {
         2 => LevelFilter::Debug,
         _ => LevelFilter::Trace,
     };
-    if log::set_logger(&Lines).is_ok() {
+    if log::set_logger(&StderrLog).is_ok() {
         log::set_max_level(level);
     }
 }

@@ -1,4 +1,4 @@
-//! Asks a lake on a Ballista cluster.
+//! Queries on a Ballista cluster.
 //!
 //! ```text
 //! steplake cluster sql ──plan, tables──> scheduler <──asks for work── executor ──reads──> Parquet of the lake
@@ -6,10 +6,10 @@
 //!          └──────────────────────────── rows ───────────────────────────┘
 //! ```
 //!
-//! SQL is read and planned by the same engine as in `steplake sql`, over the same views and
-//! functions. A plan goes out with all that it takes to run it: the paths of the files that the
-//! manifest lists, rows that are not sealed, small tables, and what functions have to know of the
-//! lake. So scheduler and executors know no lake, and serve many.
+//! The engine of `steplake sql` parses and plans the SQL, over the same views and functions. A plan
+//! contains everything needed to run it: the paths of the files that the manifest lists, the
+//! unsealed rows, small tables, and the lake's identity for functions that need it. Scheduler and
+//! executors therefore know no lake, and serve many.
 //!
 //! Architecture invariant: nothing here writes to a lake. Ballista itself runs any plan that it is
 //! sent, and a plan may write: docs/CLUSTER.md says how to guard a cluster.
@@ -24,21 +24,11 @@ mod processes;
 mod spool;
 mod tables;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match cli::run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failed) => failed.report(),
-    }
-}
-
-/// Writes a text to standard output. A reader that has seen enough and closed it is no failure.
-fn say(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        done => done,
+        Err(error) => error.report(),
     }
 }

@@ -1,4 +1,4 @@
-//! An answer that is whole before any of it is handed on.
+//! Complete answers in temporary files.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Seek as _};
@@ -13,14 +13,15 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 
-/// Fetches all of an answer into a temporary file, which is gone when its stream is dropped.
+/// Fetches a whole answer into a temporary file, and returns it as a stream. The file is deleted
+/// when the stream is dropped.
 pub(crate) async fn fetched(
     mut answer: SendableRecordBatchStream,
     schema: &SchemaRef,
 ) -> Result<SendableRecordBatchStream> {
     let mut writer = StreamWriter::try_new(BufWriter::new(tempfile::tempfile()?), schema)?;
     while let Some(batch) = answer.next().await {
-        writer.write(&adapted(&batch?, schema)?)?;
+        writer.write(&with_schema(&batch?, schema)?)?;
     }
     writer.finish()?;
     let mut file: File =
@@ -31,9 +32,9 @@ pub(crate) async fn fetched(
     Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), batches)))
 }
 
-/// The batch as the plan says it is: what comes over the network lacks the names of a table's
-/// columns, or that there are no nulls.
-fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+/// Restores the schema of the plan: batches from the network may lack the names of columns, or the
+/// information that a column has no nulls.
+fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     let columns = batch.columns().to_vec();
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)

@@ -1,4 +1,4 @@
-//! The tables of a lake as they travel: Parquet files by their paths, and rows that lie in none.
+//! Tables of a lake that can be serialised: paths of Parquet files, and rows that are in no file.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 use steplake::lake::Segment;
 
-/// Where the executors find the files of the lake.
+/// The path of the lake, here and on the executors.
 #[derive(Debug, Clone)]
 pub(crate) struct Mount {
-    /// The lake as this process sees it.
-    pub(crate) here: PathBuf,
-    /// The lake as executors see it.
-    pub(crate) there: PathBuf,
+    /// The path in this process.
+    pub(crate) local: PathBuf,
+    /// The path on executors.
+    pub(crate) remote: PathBuf,
 }
 
 impl Mount {
-    /// The path on an executor of a file of the lake.
-    fn place(&self, segment: &Segment) -> PathBuf {
-        let inner = segment.path.strip_prefix(&self.here).map(|inner| self.there.join(inner));
+    /// Returns the path of a file on an executor.
+    fn remote_path(&self, segment: &Segment) -> PathBuf {
+        let inner = segment.path.strip_prefix(&self.local).map(|inner| self.remote.join(inner));
         inner.unwrap_or_else(|_outside| segment.path.clone())
     }
 }
@@ -43,51 +43,51 @@ impl Mount {
 /// A file of a table.
 #[derive(Debug, Clone)]
 enum File {
-    /// Of the lake that this process has at hand.
-    Own(Segment, Mount),
-    /// As another process said.
-    Told { path: String, bytes: u64, rows: u64 },
+    /// A file of the lake that this process has opened.
+    Local(Segment, Mount),
+    /// A file that another process described.
+    Received { path: String, bytes: u64, rows: u64 },
 }
 
 impl File {
-    /// Path, bytes and rows, for an executor.
-    fn told(&self) -> Result<(String, u64, u64)> {
+    /// Returns path, bytes and rows for an executor.
+    fn on_executor(&self) -> Result<(String, u64, u64)> {
         match self {
-            Self::Own(segment, mount) => {
-                let path = mount.place(segment);
+            Self::Local(segment, mount) => {
+                let path = mount.remote_path(segment);
                 let text = path.to_str().map(str::to_owned);
                 let path = text.ok_or_else(|| {
-                    exec_datafusion_err!("{} is no path in UTF-8", path.display())
+                    exec_datafusion_err!("the path {} is not UTF-8", path.display())
                 })?;
                 Ok((path, segment.bytes, segment.rows))
             }
-            Self::Told { path, bytes, rows } => Ok((path.clone(), *bytes, *rows)),
+            Self::Received { path, bytes, rows } => Ok((path.clone(), *bytes, *rows)),
         }
     }
 
-    /// Path, bytes and rows, for whoever plans a scan: a lake that is at hand is scanned from here.
-    fn scanned(&self) -> Result<(PathBuf, u64, u64)> {
+    /// Returns path, bytes and rows for a scan in this process.
+    fn in_this_process(&self) -> Result<(PathBuf, u64, u64)> {
         match self {
-            Self::Own(segment, _) => {
+            Self::Local(segment, _) => {
                 Ok((segment.path.clone().canonicalize()?, segment.bytes, segment.rows))
             }
-            Self::Told { path, bytes, rows } => Ok((path.into(), *bytes, *rows)),
+            Self::Received { path, bytes, rows } => Ok((path.into(), *bytes, *rows)),
         }
     }
 }
 
-/// A table that says all that it takes to read it: whoever plans a query needs no lake, and whoever
-/// works on it needs its files.
+/// A self-contained table: a scheduler plans a query over it without the lake, and an executor
+/// needs only the files.
 #[derive(Debug, Clone)]
 pub(crate) struct ShippedTable {
     schema: SchemaRef,
     files: Vec<File>,
-    /// Rows that are in no file, all in one batch.
+    /// The rows that are in no file, in one batch.
     rows: RecordBatch,
 }
 
 impl ShippedTable {
-    /// Some files of the lake, and some rows besides.
+    /// Creates a table of files of the lake and of rows that are in no file.
     pub(crate) fn new(
         schema: &SchemaRef,
         segments: &[Segment],
@@ -100,23 +100,23 @@ impl ShippedTable {
         let columns = columns.map(|(column, field)| cast(column, field.data_type()));
         let columns = columns.collect::<Result<_, _>>()?;
         Ok(Self {
-            files: segments.iter().map(|own| File::Own(own.clone(), mount.clone())).collect(),
+            files: segments.iter().map(|own| File::Local(own.clone(), mount.clone())).collect(),
             rows: RecordBatch::try_new(Arc::clone(&plain), columns)?,
             schema: plain,
         })
     }
 
-    /// Rows alone.
+    /// Creates a table of rows alone.
     pub(crate) fn of(rows: RecordBatch) -> Self {
         Self { schema: rows.schema(), files: Vec::new(), rows }
     }
 
-    /// Two Arrow streams one after another: the files, and the rows.
+    /// Writes two Arrow streams: the files, then the rows.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) -> Result<()> {
         let (mut paths, mut sizes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         let whole = |number: u64| i64::try_from(number).map_err(|e| exec_datafusion_err!("{e}"));
         for file in &self.files {
-            let (path, size, rows) = file.told()?;
+            let (path, size, rows) = file.on_executor()?;
             paths.push(path);
             sizes.push(whole(size)?);
             counts.push(whole(rows)?);
@@ -148,7 +148,7 @@ impl ShippedTable {
         };
         let file = |row| {
             let path = paths.value(row).to_owned();
-            Ok(File::Told { path, bytes: number("bytes", row)?, rows: number("rows", row)? })
+            Ok(File::Received { path, bytes: number("bytes", row)?, rows: number("rows", row)? })
         };
         let files = (0..paths.len()).map(file).collect::<Result<_>>()?;
         Ok(Self { schema: rows.schema(), files, rows })
@@ -166,7 +166,7 @@ impl ShippedTable {
         };
         let source =
             ParquetSource::new(Arc::clone(&self.schema)).with_table_parquet_options(options);
-        let mut files = self.files.iter().map(File::scanned).collect::<Result<Vec<_>>>()?;
+        let mut files = self.files.iter().map(File::in_this_process).collect::<Result<Vec<_>>>()?;
         let (bytes, rows) =
             files.iter().fold((0, 0), |(bytes, rows), (_, more, some)| (bytes + more, rows + some));
         files.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
@@ -178,9 +178,9 @@ impl ShippedTable {
             groups[index % partitions].push(file);
         }
         let mut statistics = Statistics::new_unknown(&self.schema);
-        let known = |number: u64| usize::try_from(number).ok();
-        statistics.num_rows = known(rows).map_or(Precision::Absent, Precision::Exact);
-        statistics.total_byte_size = known(bytes).map_or(Precision::Absent, Precision::Inexact);
+        let count = |number: u64| usize::try_from(number).ok();
+        statistics.num_rows = count(rows).map_or(Precision::Absent, Precision::Exact);
+        statistics.total_byte_size = count(bytes).map_or(Precision::Absent, Precision::Inexact);
         let config =
             FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
                 .with_file_groups(groups.into_iter().map(FileGroup::new).collect())
@@ -196,9 +196,9 @@ impl ShippedTable {
         projection: Option<&Vec<usize>>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        // In one partition a limit would become part of the scan, and Ballista 55 loses it there on
-        // the way to an executor: of two partitions, whoever takes them together cuts what is too
-        // much.
+        // With one partition, a limit would become part of the scan, and Ballista 55 loses it when
+        // it sends the scan to an executor. With two partitions, the operator that merges them
+        // applies the limit.
         let partitions = [vec![self.rows.clone()], Vec::new()];
         let config = MemorySourceConfig::try_new(
             &partitions,
@@ -238,8 +238,8 @@ impl TableProvider for ShippedTable {
     }
 }
 
-/// Values instead of dictionaries: some of the ways from executor to executor lose them, and a
-/// column has to be the same whichever way it came.
+/// Replaces dictionaries by plain values: some channels between executors lose dictionaries, and a
+/// column must have the same type on every channel.
 fn plain(schema: &Schema) -> SchemaRef {
     let plain = |field: &FieldRef| match field.data_type() {
         DataType::Dictionary(_, value) => {
@@ -258,7 +258,7 @@ fn files_schema() -> SchemaRef {
     ]))
 }
 
-/// The next stream's batch.
+/// Reads the batch of the next stream.
 fn only_batch(bytes: &mut &[u8]) -> Result<RecordBatch> {
     let mut reader = StreamReader::try_new(&mut *bytes, None)?;
     let batch = reader.next().ok_or_else(|| exec_datafusion_err!("a table without a batch"))??;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use steplake::cli::messages;
+use steplake::assembly::messages;
 use steplake::lake::{Disk, Lake, Table};
 
 use crate::RemoteError;

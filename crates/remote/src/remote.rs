@@ -14,7 +14,7 @@ use object_store::{
     BackoffConfig, ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
     PutPayload, RetryConfig,
 };
-use steplake::cli::messages::line;
+use steplake::assembly::messages::line;
 use steplake::transfer::Inventory;
 use url::Url;
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::{Parser, ValueHint};
 
-use crate::failure::Failed;
 use crate::token::Token;
+use steplake::assembly::failure::CommandError;
 
 /// Serve the lake to Arrow clients over Flight SQL, read-only.
 ///
@@ -114,11 +114,11 @@ impl Arguments {
     /// # Errors
     ///
     /// If it cannot be read, or is invalid.
-    pub(crate) fn token(&self) -> Result<Option<Token>, Failed> {
+    pub(crate) fn token(&self) -> Result<Option<Token>, CommandError> {
         let (text, from) = match &self.token_file {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| {
-                    Failed::usage(format!(
+                    CommandError::usage(format!(
                         "the token cannot be read from {}: {error}",
                         path.display()
                     ))
@@ -130,15 +130,15 @@ impl Arguments {
                 Err(VarError::NotPresent) => return Ok(None),
                 // The user meant to set a token: without it, everybody could read the lake.
                 Err(VarError::NotUnicode(_)) => {
-                    return Err(Failed::usage(
-                        "STEPLAKE_TOKEN is no text: write one line of visible characters, or unset it",
+                    return Err(CommandError::usage(
+                        "STEPLAKE_TOKEN is not text: write one line of visible characters, or unset it",
                     ));
                 }
             },
         };
         Token::new(&text).map(Some).ok_or_else(|| {
-            Failed::usage(format!(
-                "{from} holds no token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
+            CommandError::usage(format!(
+                "{from} has no valid token: write one line of visible characters, e.g. from `openssl rand -hex 32`"
             ))
         })
     }
@@ -148,7 +148,7 @@ impl Arguments {
     /// # Errors
     ///
     /// If other machines can reach the address, and a token or TLS is missing.
-    pub(crate) fn demand_safety(&self, has_token: bool) -> Result<(), Failed> {
+    pub(crate) fn demand_safety(&self, has_token: bool) -> Result<(), CommandError> {
         if self.listen.ip().is_loopback() || self.insecure {
             return Ok(());
         }
@@ -158,7 +158,7 @@ impl Arguments {
             (false, true) => "a token (--token-file)",
             (false, false) => "a token (--token-file) and TLS (--tls-cert and --tls-key)",
         };
-        Err(Failed::usage(format!(
+        Err(CommandError::usage(format!(
             "{} can be reached from other machines, and this server lacks {lacks}: add that, listen on \
              127.0.0.1, or say --insecure",
             self.listen

@@ -7,21 +7,21 @@ use arrow_flight::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::service::Lakeside;
+use crate::service::FlightSqlServer;
 
 /// Flight SQL with the methods of Flight that its trait omits.
 #[derive(Debug, Clone)]
-pub(crate) struct Flight(pub(crate) Lakeside);
+pub(crate) struct Flight(pub(crate) FlightSqlServer);
 
 #[tonic::async_trait]
 impl FlightService for Flight {
-    type HandshakeStream = <Lakeside as FlightService>::HandshakeStream;
-    type ListFlightsStream = <Lakeside as FlightService>::ListFlightsStream;
-    type DoGetStream = <Lakeside as FlightService>::DoGetStream;
-    type DoPutStream = <Lakeside as FlightService>::DoPutStream;
-    type DoActionStream = <Lakeside as FlightService>::DoActionStream;
-    type ListActionsStream = <Lakeside as FlightService>::ListActionsStream;
-    type DoExchangeStream = <Lakeside as FlightService>::DoExchangeStream;
+    type HandshakeStream = <FlightSqlServer as FlightService>::HandshakeStream;
+    type ListFlightsStream = <FlightSqlServer as FlightService>::ListFlightsStream;
+    type DoGetStream = <FlightSqlServer as FlightService>::DoGetStream;
+    type DoPutStream = <FlightSqlServer as FlightService>::DoPutStream;
+    type DoActionStream = <FlightSqlServer as FlightService>::DoActionStream;
+    type ListActionsStream = <FlightSqlServer as FlightService>::ListActionsStream;
+    type DoExchangeStream = <FlightSqlServer as FlightService>::DoExchangeStream;
 
     async fn handshake(
         &self,

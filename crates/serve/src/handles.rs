@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tonic::Status;
 
-use crate::tickets::Asked;
+use crate::tickets::BoundStatement;
 
 /// Most handles that are kept; beyond this, the least recently used one is dropped.
 const HANDLES_MAX: usize = 4096;
@@ -21,18 +21,18 @@ pub(crate) struct Handles(Mutex<HashMap<Vec<u8>, Prepared>>);
 
 #[derive(Debug)]
 struct Prepared {
-    asked: Asked,
+    bound: BoundStatement,
     used_at: Instant,
 }
 
 impl Prepared {
     fn bytes(&self) -> usize {
-        size(&self.asked)
+        size(&self.bound)
     }
 }
 
-fn size(asked: &Asked) -> usize {
-    asked.text.len() + asked.values.len()
+fn size(bound: &BoundStatement) -> usize {
+    bound.text.len() + bound.values.len()
 }
 
 impl Handles {
@@ -41,12 +41,12 @@ impl Handles {
     /// # Errors
     ///
     /// If the statement is too large.
-    pub(crate) fn add(&self, asked: Asked) -> Result<Vec<u8>, Status> {
-        demand_small(&asked)?;
+    pub(crate) fn add(&self, bound: BoundStatement) -> Result<Vec<u8>, Status> {
+        demand_small(&bound)?;
         let mut handle = vec![0; 16];
         getrandom::fill(&mut handle).map_err(|error| Status::internal(error.to_string()))?;
         let mut kept = self.lock();
-        kept.insert(handle.clone(), Prepared { asked, used_at: Instant::now() });
+        kept.insert(handle.clone(), Prepared { bound, used_at: Instant::now() });
         make_room(&mut kept);
         Ok(handle)
     }
@@ -56,11 +56,11 @@ impl Handles {
     /// # Errors
     ///
     /// If there is none.
-    pub(crate) fn get(&self, handle: &[u8]) -> Result<Asked, Status> {
+    pub(crate) fn get(&self, handle: &[u8]) -> Result<BoundStatement, Status> {
         let mut kept = self.lock();
         let prepared = kept.get_mut(handle).ok_or_else(unknown)?;
         prepared.used_at = Instant::now();
-        Ok(prepared.asked.clone())
+        Ok(prepared.bound.clone())
     }
 
     /// Sets the values of a statement, replacing earlier ones.
@@ -71,9 +71,9 @@ impl Handles {
     pub(crate) fn bind(&self, handle: &[u8], values: Vec<u8>) -> Result<(), Status> {
         let mut kept = self.lock();
         let prepared = kept.get_mut(handle).ok_or_else(unknown)?;
-        let asked = Asked { text: prepared.asked.text.clone(), values };
-        demand_small(&asked)?;
-        *prepared = Prepared { asked, used_at: Instant::now() };
+        let bound = BoundStatement { text: prepared.bound.text.clone(), values };
+        demand_small(&bound)?;
+        *prepared = Prepared { bound, used_at: Instant::now() };
         make_room(&mut kept);
         Ok(())
     }
@@ -96,8 +96,8 @@ fn unknown() -> Status {
     ))
 }
 
-fn demand_small(asked: &Asked) -> Result<(), Status> {
-    if size(asked) <= STATEMENT_BYTES_MAX {
+fn demand_small(bound: &BoundStatement) -> Result<(), Status> {
+    if size(bound) <= STATEMENT_BYTES_MAX {
         return Ok(());
     }
     Err(Status::invalid_argument(format!(
@@ -120,18 +120,18 @@ fn make_room(kept: &mut HashMap<Vec<u8>, Prepared>) {
 mod tests {
     use super::*;
 
-    fn asked(text: &str) -> Asked {
-        Asked { text: text.to_owned(), values: Vec::new() }
+    fn bound(text: &str) -> BoundStatement {
+        BoundStatement { text: text.to_owned(), values: Vec::new() }
     }
 
     #[test]
     fn a_handle_is_good_until_it_is_removed() {
         let handles = Handles::default();
-        let handle = handles.add(asked("SELECT 1")).unwrap();
+        let handle = handles.add(bound("SELECT 1")).unwrap();
         handles.bind(&handle, vec![7]).unwrap();
         assert_eq!(
             handles.get(&handle).unwrap(),
-            Asked { text: "SELECT 1".into(), values: vec![7] }
+            BoundStatement { text: "SELECT 1".into(), values: vec![7] }
         );
         handles.remove(&handle);
         assert_eq!(handles.get(&handle).unwrap_err().code(), tonic::Code::NotFound);
@@ -140,11 +140,11 @@ mod tests {
     #[test]
     fn the_oldest_goes_where_there_are_too_many() {
         let handles = Handles::default();
-        let first = handles.add(asked("first")).unwrap();
-        let second = handles.add(asked("second")).unwrap();
+        let first = handles.add(bound("first")).unwrap();
+        let second = handles.add(bound("second")).unwrap();
         handles.get(&first).unwrap();
         for _ in 0..HANDLES_MAX - 1 {
-            handles.add(asked("more")).unwrap();
+            handles.add(bound("more")).unwrap();
         }
         assert!(handles.get(&first).is_ok());
         let gone = handles.get(&second).unwrap_err();
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_statement_has_a_largest_size() {
         let handles = Handles::default();
-        let large = handles.add(asked(&"x".repeat(STATEMENT_BYTES_MAX + 1)));
+        let large = handles.add(bound(&"x".repeat(STATEMENT_BYTES_MAX + 1)));
         assert_eq!(large.unwrap_err().code(), tonic::Code::InvalidArgument);
     }
 }

@@ -8,22 +8,22 @@ use futures::Stream;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::lingering::Lingering;
+use crate::drain_on_close::DrainOnClose;
 
 /// Most concurrent connections. Another one waits until one is closed.
 const CONNECTIONS_MAX: usize = 1024;
 
-/// The pause if the system has no resources for a connection. It stays ready to be accepted, so
-/// retrying at once would spin.
+/// The pause if the system has no resources for a connection. The listener stays ready, so retrying
+/// at once would spin.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Returns the stream of clients' connections. It does not end, and does not fail.
-pub(crate) fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<Lingering>> {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    futures::stream::unfold((listener, places), async |(listener, places)| {
-        let place = Arc::clone(&places).acquire_owned().await.ok()?;
+pub(crate) fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<DrainOnClose>> {
+    let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    futures::stream::unfold((listener, permits), async |(listener, permits)| {
+        let permit = Arc::clone(&permits).acquire_owned().await.ok()?;
         let stream = accept(&listener).await;
-        Some((Ok(Lingering::new(stream, place)), (listener, places)))
+        Some((Ok(DrainOnClose::new(stream, permit)), (listener, permits)))
     })
 }
 
@@ -37,7 +37,9 @@ async fn accept(listener: &TcpListener) -> TcpStream {
             }
             Err(error) if is_of_client(&error) => {}
             Err(error) => {
-                tracing::warn!("no connection can be taken, and it is tried again: {error}");
+                tracing::warn!(
+                    "a connection cannot be accepted, and the server tries again: {error}"
+                );
                 tokio::time::sleep(PAUSE).await;
             }
         }

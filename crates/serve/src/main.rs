@@ -4,12 +4,11 @@
 
 // Parse, run, exit code.
 mod arguments;
-mod failure;
 
 // Connections and access.
 mod server;
 mod incoming;
-mod lingering;
+mod drain_on_close;
 mod token;
 mod health;
 
@@ -22,7 +21,7 @@ mod handles;
 
 // Answers.
 mod queries;
-mod outbox;
+mod response_channel;
 mod newest;
 mod wire;
 mod status;
@@ -33,13 +32,13 @@ use clap::Parser as _;
 
 fn main() -> ExitCode {
     // The IR of states that are not stored is rebuilt in processes of this program, executed again.
-    if let Some(code) = steplake::cli::ir::be_a_worker() {
+    if let Some(code) = steplake::assembly::worker::serve_if_worker() {
         return code;
     }
     let arguments = arguments::Arguments::parse();
     let verbose = if arguments.quiet { 0 } else { arguments.verbose };
-    steplake::cli::messages::begin(verbose, Some("steplake_serve"));
-    steplake::cli::files::raise_limit();
+    steplake::assembly::messages::begin(verbose, Some("steplake_serve"));
+    steplake::assembly::open_files::raise_limit();
     match server::run(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failed) => failed.report(),

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
 use datafusion::execution::memory_pool::GreedyMemoryPool;
-use steplake::cli::ir;
-use steplake::cli::messages::line;
+use steplake::assembly::ir;
+use steplake::assembly::messages::line;
 use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
 use steplake::query::{
     Engine, EngineOptions, Graphs, IrRebuilder, IrRenderer, QueryError, SpillSpace,
@@ -56,7 +56,7 @@ struct Current {
     /// The state of the files before they were read.
     stamp: Stamp,
     /// Whether the stamp would reveal any later change.
-    settled: bool,
+    is_stable: bool,
     read_at: Instant,
 }
 
@@ -67,17 +67,17 @@ pub(crate) struct Newest {
     lake: Lake,
     pinned: Option<Arc<Served>>,
     current: Mutex<Option<Current>>,
-    asked_at: std::sync::Mutex<Instant>,
+    used_at: std::sync::Mutex<Instant>,
     last: std::sync::Mutex<Result<SnapshotId, &'static str>>,
-    opening: Opening,
+    engines: EngineFactory,
     /// The runtime that reads the catalog. Its threads are not those of queries that wait for
     /// files, which may be many.
-    beside: Handle,
+    catalog_threads: Handle,
 }
 
 impl Newest {
     /// Opens the lake, which must exist, and the snapshot if the server is fixed to one. The
-    /// catalog is read on the blocking threads of `beside`.
+    /// catalog is read on the blocking threads of `catalog_threads`.
     ///
     /// # Errors
     ///
@@ -86,19 +86,19 @@ impl Newest {
         lake: Lake,
         snapshot: Option<i64>,
         resources: Resources,
-        beside: Handle,
+        catalog_threads: Handle,
     ) -> Result<Self, QueryError> {
-        let opening = Opening::new(&lake, resources);
+        let engines = EngineFactory::new(&lake, resources);
         let pinned = match snapshot {
             Some(number) => {
                 let snapshot = lake.snapshot_at(SnapshotId(number))?;
-                Some(Arc::new(opening.serve(snapshot).await?))
+                Some(Arc::new(engines.serve(snapshot).await?))
             }
             None => None,
         };
-        let (current, asked_at) = (Mutex::default(), std::sync::Mutex::new(Instant::now()));
+        let (current, used_at) = (Mutex::default(), std::sync::Mutex::new(Instant::now()));
         let last = std::sync::Mutex::new(Err("the lake was not read yet"));
-        let newest = Self { lake, pinned, current, asked_at, last, opening, beside };
+        let newest = Self { lake, pinned, current, used_at, last, engines, catalog_threads };
         newest.get().await?;
         Ok(newest)
     }
@@ -109,7 +109,7 @@ impl Newest {
     ///
     /// If the lake cannot be read.
     pub(crate) async fn get(&self) -> Result<Arc<Served>, QueryError> {
-        let served = self.look().await;
+        let served = self.refresh().await;
         let known = served.as_ref().map(|served| served.snapshot).map_err(|error| {
             tracing::warn!("the lake cannot be read: {}", line(error));
             "the lake cannot be read"
@@ -128,50 +128,50 @@ impl Newest {
     pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         let place = self.lake.path();
         fs::metadata(place.join(CATALOG_FILES[0])).map_err(|error| {
-            tracing::warn!("the lake at {} is not there: {error}", place.display());
-            "the lake is not there"
+            tracing::warn!("the lake at {} is missing: {error}", place.display());
+            "the lake is missing"
         })?;
         *self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn look(&self) -> Result<Arc<Served>, QueryError> {
-        *self.asked_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    async fn refresh(&self) -> Result<Arc<Served>, QueryError> {
+        *self.used_at.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
         if let Some(pinned) = &self.pinned {
             return Ok(Arc::clone(pinned));
         }
         let mut current = self.current.lock().await;
         let stamp = self.stamp();
         if let Some(current) = current.as_ref()
-            && current.settled
+            && current.is_stable
             && current.stamp == stamp
         {
             return Ok(Arc::clone(&current.served));
         }
         // A change in the same tick as the stamp would not change the stamp, so such a stamp is not
         // trusted.
-        let settled = current.as_ref().is_some_and(|current| {
+        let is_stable = current.as_ref().is_some_and(|current| {
             current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
         });
         let (lake, read_at) = (self.lake.clone(), Instant::now());
-        let snapshot = self.beside.spawn_blocking(move || lake.snapshot()).await;
+        let snapshot = self.catalog_threads.spawn_blocking(move || lake.snapshot()).await;
         let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
         // It lives until there is a new one, which takes over its graph.
         let before = current.take();
         let served = match &before {
             Some(before) if before.served.is(&snapshot) => Arc::clone(&before.served),
-            _ => Arc::new(self.opening.serve(snapshot).await?),
+            _ => Arc::new(self.engines.serve(snapshot).await?),
         };
-        *current = Some(Current { served: Arc::clone(&served), stamp, settled, read_at });
+        *current = Some(Current { served: Arc::clone(&served), stamp, is_stable, read_at });
         Ok(served)
     }
 
     /// Drops the newest engine, and with it its files, when there was no query for a while.
-    pub(crate) async fn let_go_when_idle(&self) {
+    pub(crate) async fn release_when_idle(&self) {
         loop {
             tokio::time::sleep(IDLE_MAX / 4).await;
-            let asked_at = *self.asked_at.lock().unwrap_or_else(PoisonError::into_inner);
-            if asked_at.elapsed() > IDLE_MAX && self.current.lock().await.take().is_some() {
-                tracing::debug!("nobody asks: the lake's files are let go");
+            let used_at = *self.used_at.lock().unwrap_or_else(PoisonError::into_inner);
+            if used_at.elapsed() > IDLE_MAX && self.current.lock().await.take().is_some() {
+                tracing::debug!("no query for a while: the lake's files are closed");
             }
         }
     }
@@ -195,14 +195,14 @@ pub(crate) struct Resources {
 }
 
 /// The parts of an engine.
-struct Opening {
+struct EngineFactory {
     renderer: IrRenderer,
     rebuilder: Arc<dyn IrRebuilder>,
     graphs: Graphs,
     spill: SpillSpace,
 }
 
-impl Opening {
+impl EngineFactory {
     fn new(lake: &Lake, resources: Resources) -> Self {
         let environment = &lake.identity().environment;
         let rebuilder = ir::rebuilder(environment);
@@ -227,8 +227,8 @@ impl Opening {
     }
 }
 
-impl fmt::Debug for Opening {
+impl fmt::Debug for EngineFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opening").field("rebuilder", &self.rebuilder).finish_non_exhaustive()
+        f.debug_struct("EngineFactory").field("rebuilder", &self.rebuilder).finish_non_exhaustive()
     }
 }

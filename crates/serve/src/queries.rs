@@ -18,15 +18,15 @@ use tokio::task::{JoinError, JoinSet};
 use tonic::Status;
 
 use crate::newest::{Newest, Served};
-use crate::outbox::{Reading, outbox};
-use crate::tickets::Asked;
+use crate::response_channel::{ResponseStream, response_channel};
+use crate::tickets::BoundStatement;
 use crate::{status, wire};
 
 /// Messages of about 2 MB that may wait for the reader of a stream. A slow reader stops the query.
 const MESSAGES_WAITING_MAX: usize = 4;
 
-/// How long a query waits for a free place. Work that was ended may take a moment to stop.
-const PLACE_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long a query waits for a free slot. Aborted work may take a moment to stop.
+const SLOT_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Limits of one query.
 #[derive(Debug, Clone, Copy)]
@@ -55,11 +55,11 @@ pub(crate) struct Queries {
     threads: Handle,
     newest: Arc<Newest>,
     limits: Limits,
-    /// One place for each query, from its start until its answer is read and all its work has
+    /// One permit for each query, from its start until its answer is read and all its work has
     /// stopped.
-    places: Arc<Semaphore>,
-    /// One place for each statement being planned: planning does not yield its thread before it is
-    /// done.
+    slots: Arc<Semaphore>,
+    /// One permit for each statement being planned: planning does not yield its thread before it
+    /// is done.
     planners: Arc<Semaphore>,
     counters: Arc<Counters>,
     stop: watch::Receiver<bool>,
@@ -74,9 +74,9 @@ impl Queries {
         limits: Limits,
         stop: watch::Receiver<bool>,
     ) -> Self {
-        let places = Arc::new(Semaphore::new(limits.queries.get()));
+        let slots = Arc::new(Semaphore::new(limits.queries.get()));
         let planners = Arc::new(Semaphore::new(planners));
-        Self { threads, newest, limits, places, planners, counters: Arc::default(), stop }
+        Self { threads, newest, limits, slots, planners, counters: Arc::default(), stop }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -85,7 +85,7 @@ impl Queries {
 
     /// Returns how many queries are running.
     pub(crate) fn running(&self) -> usize {
-        self.limits.queries.get() - self.places.available_permits()
+        self.limits.queries.get() - self.slots.available_permits()
     }
 
     /// Returns whether the lake can be read, as far as is known, with the number of its newest
@@ -105,7 +105,7 @@ impl Queries {
     /// If it cannot be read.
     pub(crate) async fn newest(&self) -> Result<Arc<Served>, Status> {
         let newest = Arc::clone(&self.newest);
-        self.apart(async move { newest.get().await }).await
+        self.on_query_threads(async move { newest.get().await }).await
     }
 
     /// Returns the parameters and the columns of a statement.
@@ -113,26 +113,30 @@ impl Queries {
     /// # Errors
     ///
     /// If it is invalid.
-    pub(crate) async fn describe(&self, asked: &Asked) -> Result<Described, Status> {
-        let statement = self.statement(asked)?;
+    pub(crate) async fn describe(&self, bound: &BoundStatement) -> Result<Described, Status> {
+        let statement = self.statement(bound)?;
         let newest = Arc::clone(&self.newest);
-        self.apart(async move { newest.get().await?.engine.describe(&statement).await }).await
+        self.on_query_threads(async move { newest.get().await?.engine.describe(&statement).await })
+            .await
     }
 
-    /// Begins to answer a statement. The answer is computed as fast as it is read, and ends when it
+    /// Starts to answer a statement. The answer is computed as fast as it is read, and ends when it
     /// is dropped.
     ///
     /// # Errors
     ///
     /// If too many queries run. Any other error ends the stream.
-    pub(crate) async fn answer(&self, asked: &Asked) -> Result<Reading<FlightData>, Status> {
-        let mut statement = self.statement(asked)?;
-        // All work on the statement holds the place, even work that continues after the answer has
+    pub(crate) async fn answer(
+        &self,
+        bound: &BoundStatement,
+    ) -> Result<ResponseStream<FlightData>, Status> {
+        let mut statement = self.statement(bound)?;
+        // All work on the statement holds the permit, even work that continues after the answer has
         // ended.
-        statement.kept = Some(self.place().await?);
+        statement.kept = Some(self.slot().await?);
         tracing::info!(sql = statement.text, "query");
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
-        let (sender, ending, reading) = outbox(MESSAGES_WAITING_MAX);
+        let (sender, ending, reading) = response_channel(MESSAGES_WAITING_MAX);
         let (queries, kept_open) = (self.clone(), sender.clone());
         let work = self.clone().send(statement, sender);
         // The queries' own threads may be busy when the time is up, so this runs elsewhere.
@@ -154,26 +158,26 @@ impl Queries {
         Ok(reading)
     }
 
-    async fn place(&self) -> Result<Arc<OwnedSemaphorePermit>, Status> {
-        let place = Arc::clone(&self.places).acquire_owned();
-        match tokio::time::timeout(PLACE_WAIT_MAX, place).await {
-            Ok(Ok(place)) => Ok(Arc::new(place)),
+    async fn slot(&self) -> Result<Arc<OwnedSemaphorePermit>, Status> {
+        let slot = Arc::clone(&self.slots).acquire_owned();
+        match tokio::time::timeout(SLOT_WAIT_MAX, slot).await {
+            Ok(Ok(slot)) => Ok(Arc::new(slot)),
             Ok(Err(_)) | Err(_) => Err(Status::resource_exhausted(format!(
-                "{} queries run at the moment, and no more may: ask again later",
+                "{} queries are running, which is as many as this server allows: ask again later",
                 self.limits.queries
             ))),
         }
     }
 
-    fn statement(&self, asked: &Asked) -> Result<Statement, Status> {
-        let values = wire::values(asked)?;
+    fn statement(&self, bound: &BoundStatement) -> Result<Statement, Status> {
+        let values = wire::values(bound)?;
         let memory_bytes_max = self.limits.memory_bytes;
-        Ok(Statement { text: asked.text.clone(), values, memory_bytes_max, kept: None })
+        Ok(Statement { text: bound.text.clone(), values, memory_bytes_max, kept: None })
     }
 
     /// Plans something on the queries' threads, within the time limit of a query. The work may
     /// continue after that: it is not interrupted in the middle of a step.
-    async fn apart<T: Send + 'static>(
+    async fn on_query_threads<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, QueryError>> + Send + 'static,
     ) -> Result<T, Status> {
@@ -189,7 +193,7 @@ impl Queries {
             done = task.join_next() => match done {
                 Some(Ok(done)) => done,
                 Some(Err(died)) => Err(dead(&died)),
-                None => Err(Status::internal("the query was not begun")),
+                None => Err(Status::internal("the query was not started")),
             },
             () = passed(limit) => Err(out_of_time(limit)),
         }
@@ -264,7 +268,7 @@ async fn within(
 }
 
 fn dead(died: &JoinError) -> Status {
-    Status::internal(format!("the query failed, and the rows before this are not all: {died}"))
+    Status::internal(format!("the query failed, so the rows sent so far are not all: {died}"))
 }
 
 fn plain(batch: &RecordBatch, schema: &arrow::datatypes::SchemaRef) -> Result<RecordBatch, Status> {
@@ -276,8 +280,7 @@ fn plain(batch: &RecordBatch, schema: &arrow::datatypes::SchemaRef) -> Result<Re
 fn demand_few(rows: u64, limit: Option<NonZeroU64>) -> Result<(), Status> {
     match limit {
         Some(limit) if rows > limit.get() => Err(Status::resource_exhausted(format!(
-            "the answer has more than {limit} rows, which is as many as this server gives: ask for less, or with \
-             LIMIT"
+            "the answer has more than {limit} rows, the most that this server sends: ask for less, or use LIMIT"
         ))),
         _ => Ok(()),
     }
@@ -294,8 +297,8 @@ async fn passed(limit: Option<Duration>) {
 fn out_of_time(limit: Option<Duration>) -> Status {
     let limit = limit.unwrap_or_default();
     Status::deadline_exceeded(format!(
-        "the query took longer than {limit:?}, which is as long as this server lets one take until its last row \
-         is read: ask for less"
+        "the query took longer than {limit:?}, the most that this server allows until the last row is read: ask \
+         for less"
     ))
 }
 
@@ -304,7 +307,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn work_that_dies_is_no_answer_that_is_whole() {
+    async fn work_that_dies_gives_no_complete_answer() {
         let (sender, _receiver) = mpsc::channel::<()>(1);
         let (_stop, stopping) = watch::channel(false);
         let dying = async { panic!("a defect") };
@@ -316,7 +319,7 @@ mod tests {
     /// Planning, for example, is one step: nobody can interrupt it, and its caller still gets an
     /// answer in time.
     #[test]
-    fn work_that_does_not_let_go_of_its_thread_is_not_waited_for() {
+    fn work_that_keeps_its_thread_is_not_waited_for() {
         let threads =
             tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let waiting = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

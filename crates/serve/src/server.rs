@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
-use steplake::cli::messages::line;
+use steplake::assembly::messages::line;
 use steplake::lake::Lake;
 use steplake::query::STACK_BYTES;
 use tokio::net::TcpListener;
@@ -20,15 +20,15 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
 use crate::arguments::Arguments;
-use crate::failure::{Code, Failed};
 use crate::flight::Flight;
 use crate::health;
 use crate::incoming::incoming;
 use crate::newest::{Newest, Resources};
 use crate::queries::{Limits, Queries};
-use crate::service::Lakeside;
-use crate::tickets::Office;
+use crate::service::FlightSqlServer;
+use crate::tickets::TicketSigner;
 use crate::token::{Guard, Token};
+use steplake::assembly::failure::{Code, CommandError};
 
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
@@ -53,7 +53,7 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 /// # Errors
 ///
 /// If it cannot start, or a listener fails.
-pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
+pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let token = arguments.token()?;
     arguments.demand_safety(token.is_some())?;
     let lake = Lake::open(&arguments.lake)?;
@@ -72,7 +72,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failed> {
     served
 }
 
-fn runtime(name: &str, builder: &mut Builder) -> Result<Runtime, Failed> {
+fn runtime(name: &str, builder: &mut Builder) -> Result<Runtime, CommandError> {
     let runtime = builder.thread_name(name).enable_all().build();
     runtime.map_err(|error| failed("threads cannot be started", &error))
 }
@@ -83,7 +83,7 @@ async fn serve(
     lake: Lake,
     working: &Runtime,
     planners: usize,
-) -> Result<(), Failed> {
+) -> Result<(), CommandError> {
     let listener = listen(arguments.listen).await?;
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Listen for signals before the server announces itself, so that no signal of a reader is lost.
@@ -95,7 +95,7 @@ async fn serve(
     let newest = Newest::open(lake, arguments.snapshot, resources, Handle::current());
     let newest = Arc::new(on(working, newest).await?);
     let idle = Arc::clone(&newest);
-    working.spawn(async move { idle.let_go_when_idle().await });
+    working.spawn(async move { idle.release_when_idle().await });
     let (stop, stopping) = watch::channel(false);
     let limits = Limits {
         time: arguments.query_timeout.0.map(|span| span.0),
@@ -104,8 +104,9 @@ async fn serve(
         queries: arguments.queries,
     };
     let queries = Queries::new(working.handle().clone(), planners, newest, limits, stopping);
-    let office = Office::open().map_err(|error| failed("there are no random numbers", &error))?;
-    let flight = Flight(Lakeside::new(queries.clone(), office));
+    let signer =
+        TicketSigner::new().map_err(|error| failed("the system has no random numbers", &error))?;
+    let flight = Flight(FlightSqlServer::new(queries.clone(), signer));
     let flight = InterceptedService::new(FlightServiceServer::new(flight), Guard(token));
 
     let mut server = Server::builder()
@@ -116,8 +117,8 @@ async fn serve(
         let identity = Identity::from_pem(read(certificate)?, read(key)?);
         let tls = ServerTlsConfig::new().identity(identity);
         server = server.tls_config(tls).map_err(|error| {
-            Failed::usage(format!(
-                "{} and {} are no certificate and its key: {}",
+            CommandError::usage(format!(
+                "{} and {} are not a certificate and its key: {}",
                 certificate.display(),
                 key.display(),
                 line(&error)
@@ -157,10 +158,10 @@ async fn serve(
 async fn on<T, E>(
     threads: &Runtime,
     work: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> Result<T, Failed>
+) -> Result<T, CommandError>
 where
     T: Send + 'static,
-    E: Into<Failed> + Send + 'static,
+    E: Into<CommandError> + Send + 'static,
 {
     let done = threads.spawn(work).await;
     done.map_err(|error| failed("the lake cannot be opened", &error))?.map_err(Into::into)
@@ -168,7 +169,7 @@ where
 
 fn ended(
     served: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
-) -> Result<(), Failed> {
+) -> Result<(), CommandError> {
     match served {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(failed("the server stopped", &error)),
@@ -176,18 +177,18 @@ fn ended(
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failed> {
+async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
     TcpListener::bind(address).await.map_err(|error| {
-        Failed::usage(format!(
-            "{address} cannot be listened on: {error}; name another address with --listen or --health, port 0 \
-             for a free one"
+        CommandError::usage(format!(
+            "cannot listen on {address}: {error}; give another address with --listen or --health, port 0 for a \
+             free one"
         ))
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failed> {
+fn read(path: &Path) -> Result<Vec<u8>, CommandError> {
     fs::read(path)
-        .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))
+        .map_err(|error| CommandError::usage(format!("{} cannot be read: {error}", path.display())))
 }
 
 /// Announces the server's addresses, now that it answers there.
@@ -195,7 +196,7 @@ fn announce(
     arguments: &Arguments,
     listener: &TcpListener,
     health: Option<&TcpListener>,
-) -> Result<(), Failed> {
+) -> Result<(), CommandError> {
     let address = |listener: &TcpListener| {
         listener.local_addr().map_err(|error| failed("the address is not known", &error))
     };
@@ -211,8 +212,8 @@ fn announce(
     Ok(())
 }
 
-fn failed(what: &str, error: &dyn std::error::Error) -> Failed {
-    Failed::new(Code::Failed, format!("{what}: {}", line(error)))
+fn failed(what: &str, error: &dyn std::error::Error) -> CommandError {
+    CommandError::new(Code::Failed, format!("{what}: {}", line(error)))
 }
 
 /// SIGINT and SIGTERM.
@@ -222,7 +223,7 @@ struct Stopped {
 }
 
 impl Stopped {
-    fn new() -> Result<Self, Failed> {
+    fn new() -> Result<Self, CommandError> {
         let listen =
             |kind| signal(kind).map_err(|error| failed("signals cannot be waited for", &error));
         Ok(Self {

@@ -33,7 +33,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::handles::Handles;
 use crate::queries::Queries;
-use crate::tickets::{Asked, Office};
+use crate::tickets::{BoundStatement, TicketSigner};
 use crate::{metadata, wire};
 
 /// The messages of an answer on their way to a client.
@@ -41,38 +41,38 @@ pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>>
 
 /// A lake that speaks Flight SQL. Clones share everything.
 #[derive(Debug, Clone)]
-pub(crate) struct Lakeside {
+pub(crate) struct FlightSqlServer {
     queries: Queries,
     handles: Arc<Handles>,
-    office: Arc<Office>,
+    signer: Arc<TicketSigner>,
 }
 
-impl Lakeside {
-    pub(crate) fn new(queries: Queries, office: Office) -> Self {
-        Self { queries, handles: Arc::default(), office: Arc::new(office) }
+impl FlightSqlServer {
+    pub(crate) fn new(queries: Queries, signer: TicketSigner) -> Self {
+        Self { queries, handles: Arc::default(), signer: Arc::new(signer) }
     }
 
     /// Describes how to fetch the answer of a statement.
-    async fn sell(
+    async fn statement_info(
         &self,
-        asked: &Asked,
+        bound: &BoundStatement,
         descriptor: FlightDescriptor,
     ) -> Result<Response<FlightInfo>, Status> {
-        let described = self.queries.describe(asked).await?;
-        let ticket = TicketStatementQuery { statement_handle: self.office.sell(asked).into() };
+        let described = self.queries.describe(bound).await?;
+        let ticket = TicketStatementQuery { statement_handle: self.signer.sign(bound).into() };
         let columns = wire::answer(&described.columns, described.uncounted);
         info(&columns, &ticket.as_any(), descriptor)
     }
 
     /// Fetches the answer of a statement.
-    async fn fetch(&self, asked: &Asked) -> Result<Response<Messages>, Status> {
-        Ok(Response::new(Box::pin(self.queries.answer(asked).await?)))
+    async fn fetch(&self, bound: &BoundStatement) -> Result<Response<Messages>, Status> {
+        Ok(Response::new(Box::pin(self.queries.answer(bound).await?)))
     }
 
     /// Returns why a statement that should change something is refused.
     async fn refuse(&self, text: String) -> Status {
-        let asked = Asked { text, values: Vec::new() };
-        match self.queries.describe(&asked).await {
+        let bound = BoundStatement { text, values: Vec::new() };
+        match self.queries.describe(&bound).await {
             Err(status) => status,
             Ok(_reads) => Status::invalid_argument(
                 "this statement reads, and was sent as one that changes something: send it as a query",
@@ -148,11 +148,11 @@ async fn values(sent: PeekableFlightDataStream) -> Result<Vec<u8>, Status> {
     Ok(values)
 }
 
-type Info = Result<Response<FlightInfo>, Status>;
-type Rows = Result<Response<Messages>, Status>;
+type InfoResult = Result<Response<FlightInfo>, Status>;
+type FlightResult = Result<Response<Messages>, Status>;
 
 #[tonic::async_trait]
-impl FlightSqlService for Lakeside {
+impl FlightSqlService for FlightSqlServer {
     type FlightService = Self;
 
     async fn do_handshake(
@@ -163,7 +163,7 @@ impl FlightSqlService for Lakeside {
         Status,
     > {
         Err(Status::unimplemented(
-            "there is no handshake with this server: send its token, if it wants one, with every request as the \
+            "there is no handshake with this server: send its token, if it requires one, with every request as the \
              header `authorization: Bearer <token>`",
         ))
     }
@@ -172,25 +172,25 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
-    ) -> Info {
-        let asked = Asked { text: query.query, values: Vec::new() };
-        self.sell(&asked, request.into_inner()).await
+    ) -> InfoResult {
+        let bound = BoundStatement { text: query.query, values: Vec::new() };
+        self.statement_info(&bound, request.into_inner()).await
     }
 
     async fn get_flight_info_prepared_statement(
         &self,
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
-    ) -> Info {
-        let asked = self.handles.get(&query.prepared_statement_handle)?;
-        self.sell(&asked, request.into_inner()).await
+    ) -> InfoResult {
+        let bound = self.handles.get(&query.prepared_statement_handle)?;
+        self.statement_info(&bound, request.into_inner()).await
     }
 
     async fn get_flight_info_catalogs(
         &self,
         query: CommandGetCatalogs,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         let columns = metadata::catalogs(&*self.queries.newest().await?, query)?.schema();
         info(&columns, &query.as_any(), request.into_inner())
     }
@@ -199,7 +199,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetDbSchemas,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         let columns = query.clone().into_builder().schema();
         info(&columns, &query.as_any(), request.into_inner())
     }
@@ -208,7 +208,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetTables,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         let columns = query.clone().into_builder().schema();
         info(&columns, &query.as_any(), request.into_inner())
     }
@@ -217,7 +217,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetTableTypes,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         let columns = query.into_builder().schema();
         info(&columns, &query.as_any(), request.into_inner())
     }
@@ -226,7 +226,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetSqlInfo,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         let columns = metadata::sql_info(query.clone())?.schema();
         info(&columns, &query.as_any(), request.into_inner())
     }
@@ -235,7 +235,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetPrimaryKeys,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         info(&metadata::primary_keys().schema(), &query.as_any(), request.into_inner())
     }
 
@@ -243,7 +243,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetExportedKeys,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
     }
 
@@ -251,7 +251,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetImportedKeys,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
     }
 
@@ -259,7 +259,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetCrossReference,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
     }
 
@@ -267,52 +267,72 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetXdbcTypeInfo,
         request: Request<FlightDescriptor>,
-    ) -> Info {
+    ) -> InfoResult {
         let columns = metadata::type_info(query)?.schema();
         info(&columns, &query.as_any(), request.into_inner())
     }
 
-    async fn do_get_statement(&self, ticket: TicketStatementQuery, _: Request<Ticket>) -> Rows {
-        self.fetch(&self.office.take(&ticket.statement_handle)?).await
+    async fn do_get_statement(
+        &self,
+        ticket: TicketStatementQuery,
+        _: Request<Ticket>,
+    ) -> FlightResult {
+        self.fetch(&self.signer.verify(&ticket.statement_handle)?).await
     }
 
     async fn do_get_prepared_statement(
         &self,
         query: CommandPreparedStatementQuery,
         _: Request<Ticket>,
-    ) -> Rows {
+    ) -> FlightResult {
         self.fetch(&self.handles.get(&query.prepared_statement_handle)?).await
     }
 
-    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<Ticket>) -> Rows {
+    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<Ticket>) -> FlightResult {
         Ok(sent(&metadata::catalogs(&*self.queries.newest().await?, query)?))
     }
 
-    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<Ticket>) -> Rows {
+    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<Ticket>) -> FlightResult {
         Ok(sent(&metadata::schemas(&*self.queries.newest().await?, query)?))
     }
 
-    async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> Rows {
+    async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> FlightResult {
         Ok(sent(&metadata::tables(&*self.queries.newest().await?, query).await?))
     }
 
-    async fn do_get_table_types(&self, query: CommandGetTableTypes, _: Request<Ticket>) -> Rows {
+    async fn do_get_table_types(
+        &self,
+        query: CommandGetTableTypes,
+        _: Request<Ticket>,
+    ) -> FlightResult {
         Ok(sent(&metadata::table_types(query)?))
     }
 
-    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _: Request<Ticket>) -> Rows {
+    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _: Request<Ticket>) -> FlightResult {
         Ok(sent(&metadata::sql_info(query)?))
     }
 
-    async fn do_get_primary_keys(&self, _: CommandGetPrimaryKeys, _: Request<Ticket>) -> Rows {
+    async fn do_get_primary_keys(
+        &self,
+        _: CommandGetPrimaryKeys,
+        _: Request<Ticket>,
+    ) -> FlightResult {
         Ok(sent(&metadata::primary_keys()))
     }
 
-    async fn do_get_exported_keys(&self, _: CommandGetExportedKeys, _: Request<Ticket>) -> Rows {
+    async fn do_get_exported_keys(
+        &self,
+        _: CommandGetExportedKeys,
+        _: Request<Ticket>,
+    ) -> FlightResult {
         Ok(sent(&metadata::foreign_keys()))
     }
 
-    async fn do_get_imported_keys(&self, _: CommandGetImportedKeys, _: Request<Ticket>) -> Rows {
+    async fn do_get_imported_keys(
+        &self,
+        _: CommandGetImportedKeys,
+        _: Request<Ticket>,
+    ) -> FlightResult {
         Ok(sent(&metadata::foreign_keys()))
     }
 
@@ -320,7 +340,7 @@ impl FlightSqlService for Lakeside {
         &self,
         _: CommandGetCrossReference,
         _: Request<Ticket>,
-    ) -> Rows {
+    ) -> FlightResult {
         Ok(sent(&metadata::foreign_keys()))
     }
 
@@ -328,7 +348,7 @@ impl FlightSqlService for Lakeside {
         &self,
         query: CommandGetXdbcTypeInfo,
         _: Request<Ticket>,
-    ) -> Rows {
+    ) -> FlightResult {
         Ok(sent(&metadata::type_info(query)?))
     }
 
@@ -337,10 +357,10 @@ impl FlightSqlService for Lakeside {
         query: ActionCreatePreparedStatementRequest,
         _: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        let asked = Asked { text: query.query, values: Vec::new() };
-        let described = self.queries.describe(&asked).await?;
+        let bound = BoundStatement { text: query.query, values: Vec::new() };
+        let described = self.queries.describe(&bound).await?;
         Ok(ActionCreatePreparedStatementResult {
-            prepared_statement_handle: self.handles.add(asked)?.into(),
+            prepared_statement_handle: self.handles.add(bound)?.into(),
             dataset_schema: schema_message(&wire::answer(&described.columns, described.uncounted))?,
             parameter_schema: schema_message(&parameter_schema(&described))?,
         })
@@ -376,7 +396,7 @@ impl FlightSqlService for Lakeside {
         let values = AssertUnwindSafe(values(request.into_inner())).catch_unwind().await;
         let values = values.unwrap_or_else(|_panic| {
             Err(Status::invalid_argument(
-                "these values cannot be read: they are no sound Arrow data",
+                "these values cannot be read: they are not valid Arrow data",
             ))
         })?;
         self.handles.bind(&handle, values)?;

@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 
-use steplake::cli::messages::line;
+use steplake::assembly::messages::line;
 use steplake::lake::LakeError;
 use steplake::query::QueryError;
 use tonic::{Code, Status};

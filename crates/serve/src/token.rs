@@ -43,7 +43,7 @@ impl tonic::service::Interceptor for Guard {
     fn call(&mut self, request: Request<()>) -> Result<Request<()>, Status> {
         match &self.0 {
             Some(token) if !token.is_in(request.metadata()) => Err(Status::unauthenticated(
-                "this server wants a token: send it as the header `authorization: Bearer <token>`",
+                "this server requires a token: send it as the header `authorization: Bearer <token>`",
             )),
             _ => Ok(request),
         }

@@ -12,7 +12,7 @@ use datafusion::common::ScalarValue;
 use steplake::query::Uncounted;
 use tonic::Status;
 
-use crate::tickets::Asked;
+use crate::tickets::BoundStatement;
 
 /// The key in the metadata of an answer's schema under which stands how many steps the derived
 /// tables that it reads do not count.
@@ -93,12 +93,12 @@ pub(crate) fn keep_values(row: &RecordBatch) -> Result<Vec<u8>, ArrowError> {
 /// # Errors
 ///
 /// If they were not encoded by [`keep_values`].
-pub(crate) fn values(asked: &Asked) -> Result<Vec<(String, ScalarValue)>, Status> {
-    if asked.values.is_empty() {
+pub(crate) fn values(bound: &BoundStatement) -> Result<Vec<(String, ScalarValue)>, Status> {
+    if bound.values.is_empty() {
         return Ok(Vec::new());
     }
     let read = || {
-        let mut reader = StreamReader::try_new(asked.values.as_slice(), None)?;
+        let mut reader = StreamReader::try_new(bound.values.as_slice(), None)?;
         let Some(row) = reader.next().transpose()? else { return Ok(Vec::new()) };
         let schema = row.schema();
         let columns = schema.fields().iter().zip(row.columns());
@@ -155,10 +155,10 @@ mod tests {
             ("b", Arc::new(StringViewArray::from(vec!["text"])) as ArrayRef),
         ])
         .unwrap();
-        let asked = Asked { text: String::new(), values: keep_values(&row).unwrap() };
-        let found = values(&asked).unwrap();
+        let bound = BoundStatement { text: String::new(), values: keep_values(&row).unwrap() };
+        let found = values(&bound).unwrap();
         assert_eq!(found[0], ("a".to_owned(), ScalarValue::Int32(Some(7))));
         assert_eq!(found[1].1.try_as_str(), Some(Some("text")));
-        assert!(values(&Asked { values: vec![1], ..Asked::default() }).is_err());
+        assert!(values(&BoundStatement { values: vec![1], ..BoundStatement::default() }).is_err());
     }
 }

@@ -1,5 +1,6 @@
 //! The command line, as clap parses it.
 
+mod bytes;
 mod questions;
 
 use std::ffi::OsString;
@@ -10,16 +11,15 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 
-pub use self::questions::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
-pub(super) use self::questions::{QueryCommand, RoomArgs, SqlCommand};
+use self::bytes::Bytes;
+pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
+use super::export::ExportArgs;
+use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
+use crate::assembly::worker::WorkerArgs;
+use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};
 use crate::replay::TRAIL_STEPS_MAX;
-
-/// The highest limit on the CPU time of a step, in seconds: twelve days.
-pub(super) const STEP_CPU_SECONDS_MAX: u64 = 1 << 20;
-
-/// The highest limit on the address space of a worker, in MiB: 16 TiB.
-pub(super) const WORKER_MEMORY_MIB_MAX: u64 = 1 << 24;
 
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
@@ -36,21 +36,12 @@ A first look, in this order:
 
 Exit codes: 0 done; 1 it failed; 2 the command line, a benchmark or a query is wrong; 3 the lake
 cannot be used (another format or compiler, busy, damaged, no space); 4 `verify` found something;
-5 what is wanted cannot be fetched (no network); 6 `fetch`: nothing is published there; 7 `publish`: what
-is published has something that the lake lacks; 130 interrupted (--resume goes on)."
+5 something cannot be fetched (no network); 6 `fetch`: nothing is published there; 7 `publish`: the
+published version has something that the lake lacks; 130 interrupted (--resume continues)."
 )]
 pub(super) struct Cli {
-    /// The folder of the lake.
-    #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
-    pub(super) lake: PathBuf,
-
-    /// Log more to standard error: -v what is done, -vv every detail.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub(super) verbose: u8,
-
-    /// Show no progress.
-    #[arg(short, long, global = true)]
-    pub(super) quiet: bool,
+    #[command(flatten)]
+    pub(super) global: GlobalArgs,
 
     #[command(subcommand)]
     pub(super) command: Command,
@@ -80,7 +71,7 @@ pub(super) enum Command {
     Info(InfoArgs),
     Sql(SqlCommand),
     Query(QueryCommand),
-    Export(super::export::ExportArgs),
+    Export(ExportArgs),
     /// Apply actions to a benchmark and show every step, without recording.
     Replay(ReplayArgs),
     /// Describe an environment, or probe its actions.
@@ -108,12 +99,7 @@ pub(super) enum Command {
     },
     /// Serve sessions to the process that started this one.
     #[command(hide = true)]
-    Worker {
-        environment: String,
-        flight: PathBuf,
-        step_cpu_max_ms: u64,
-        memory_bytes_max: u64,
-    },
+    Worker(WorkerArgs),
     /// Answer the probe that started this process.
     #[command(hide = true)]
     ProbeChild,
@@ -152,19 +138,39 @@ pub(super) struct GenerateArgs {
     pub(super) policy: Policy,
 
     /// Stop after N steps.
-    #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        group = "stop",
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
     pub(super) steps: Option<u64>,
 
     /// Stop after the episode in which the run reaches N distinct states.
-    #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        group = "stop",
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
     pub(super) states: Option<u64>,
 
     /// Stop after N episodes, counting those of all shards.
-    #[arg(long, group = "stop", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        group = "stop",
+        value_name = "N",
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
     pub(super) episodes: Option<u64>,
 
     /// The number of steps of an episode.
-    #[arg(long, default_value_t = 50, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(
+        long,
+        default_value_t = 50,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+    )]
     pub(super) episode_length: u32,
 
     /// The seed of every choice.
@@ -202,11 +208,21 @@ pub(super) struct GenerateArgs {
     /// The CPU seconds that a step may take before it counts as a failure. Its verification may
     /// take as long again, and the start of a program five times as long. A step that sleeps may
     /// take six times as many seconds of wall time, and at least ten.
-    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX))]
+    #[arg(
+        long,
+        default_value_t = 20,
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
+    )]
     pub(super) step_cpu_seconds: u64,
 
     /// The address space of a worker, in MiB.
-    #[arg(long, default_value_t = 4096, value_name = "MIB", value_parser = clap::value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX))]
+    #[arg(
+        long,
+        default_value_t = 4096,
+        value_name = "MIB",
+        value_parser = clap::value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
+    )]
     pub(super) worker_memory_mib: u64,
 }
 
@@ -260,11 +276,21 @@ pub(super) struct SnapshotsArgs {
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct ExpireArgs {
     /// Keep the K newest snapshots.
-    #[arg(long, group = "which", value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        group = "which",
+        value_name = "K",
+        value_parser = clap::value_parser!(u64).range(1..),
+    )]
     pub(super) keep: Option<u64>,
 
     /// Forget snapshots with numbers below N.
-    #[arg(long, group = "which", value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    #[arg(
+        long,
+        group = "which",
+        value_name = "N",
+        value_parser = clap::value_parser!(i64).range(1..),
+    )]
     pub(super) before: Option<i64>,
 }
 
@@ -280,7 +306,7 @@ pub(super) struct DedupArgs {
 
     /// The memory to use, e.g. 512M or 2G; what does not fit goes to temporary files in the lake.
     #[arg(long, default_value = "1G", value_name = "BYTES")]
-    pub(super) memory: super::dedup::Bytes,
+    pub(super) memory: Bytes,
 }
 
 /// Merge lakes into a new one.
@@ -418,7 +444,12 @@ pub(super) struct ProbeArgs {
     pub(super) output: Option<PathBuf>,
 
     /// How often to run every action on every benchmark, each time in another order.
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long,
+        default_value_t = 1,
+        value_name = "N",
+        value_parser = clap::value_parser!(u32).range(1..),
+    )]
     pub(super) rounds: u32,
 
     /// The seed of the orders.

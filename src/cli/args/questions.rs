@@ -1,58 +1,31 @@
-//! The arguments of `sql` and `query`, and those shared by other commands that print rows. The
-//! public ones are also parsed by a program that answers elsewhere.
+//! The arguments of `sql` and `query` that only this program takes.
 
-use std::path::PathBuf;
+use clap::Args;
 
-use clap::{Args, ValueEnum, ValueHint};
+use super::bytes::Bytes;
+use crate::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
 
-use crate::cli::dedup::Bytes;
-use crate::cli::elsewhere::EngineArgs;
+const SCHEME: &str = "ballista://";
 
-/// The snapshot that a command reads.
-#[derive(Debug, Clone, Copy, Args)]
-pub struct SnapshotArgs {
-    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). By default, read
-    /// everything that is there now, including unsealed rows.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
-    pub snapshot: Option<i64>,
-}
-
-/// Output formats for rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RowFormat {
-    /// A table for people.
-    Table,
-    /// One line for each value, uncut, for people.
-    Expanded,
-    /// Comma-separated values with a header.
-    Csv,
-    /// One array of objects; binary values as hexadecimal digits.
-    Json,
-    /// An Arrow IPC file.
-    Arrow,
-    /// A Parquet file.
-    Parquet,
-}
-
-/// Format and destination of rows.
+/// The engine that answers.
 #[derive(Debug, Args)]
-pub struct OutputArgs {
-    /// How to print the rows.
-    #[arg(long, value_enum, default_value_t = RowFormat::Table)]
-    pub format: RowFormat,
-
-    /// The number of rows that a table shows; by default 1,000, or all with --output.
-    #[arg(long, value_name = "N")]
-    pub rows: Option<usize>,
-
-    /// The file to write, instead of standard output.
-    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub output: Option<PathBuf>,
+pub(in crate::cli) struct EngineArgs {
+    /// Answer on a Ballista cluster instead of in this process (see docs/CLUSTER.md).
+    #[arg(long, value_name = "ballista://HOST:PORT", value_parser = scheduler)]
+    pub(in crate::cli) engine: Option<String>,
 }
 
-/// What questions may use in this process.
+/// Returns the address of the scheduler.
+fn scheduler(url: &str) -> Result<String, String> {
+    match url.strip_prefix(SCHEME) {
+        Some(address) if address.contains(':') => Ok(address.to_owned()),
+        _ => Err(format!("write {SCHEME}HOST:PORT, the address of a scheduler")),
+    }
+}
+
+/// The memory and disk space that an engine of this process may use.
 #[derive(Debug, Clone, Copy, Default, Args)]
-pub(in crate::cli) struct RoomArgs {
+pub(in crate::cli) struct LimitArgs {
     /// The memory for sorts, joins and groups, e.g. 512M or 2G; what does not fit goes to temporary
     /// files where it can. By default as much as there is.
     #[arg(long, conflicts_with = "engine", value_name = "BYTES")]
@@ -62,43 +35,6 @@ pub(in crate::cli) struct RoomArgs {
     /// is free there, at most 64G.
     #[arg(long, conflicts_with = "engine", value_name = "BYTES")]
     pub(in crate::cli) spill: Option<Bytes>,
-}
-
-/// The end of the help of `sql`.
-pub const SQL_HELP: &str = "\
-In the shell a statement ends with a semicolon; commands begin with a backslash:
-  SELECT action_name(action), count(*) FROM steps
-    GROUP BY 1 ORDER BY 2 DESC LIMIT 5;
-  \\d steps                    the columns of a table and what they mean
-  \\df state                   functions
-  \\query noop_rate tries=5    a named query (\\l lists them)
-  \\x                          one line for each value
-  \\o best.csv                 answers go to a file
-  \\?                          all commands
-
-Statements from a file or a pipe:
-  steplake sql -f questions.sql
-  echo 'SELECT count(*) FROM steps; SELECT count(*) FROM ir;' | steplake sql --format csv
-
-The history is in $XDG_STATE_HOME/steplake/history (~/.local/state without it); $PAGER shows long answers.";
-
-/// The arguments of `sql`, wherever it is answered.
-#[derive(Debug, Args)]
-pub struct SqlArgs {
-    /// The question, e.g. "SELECT count(*) FROM steps".
-    pub sql: Option<String>,
-
-    /// Answer the statements of a file, up to the first that fails.
-    #[arg(long, short, conflicts_with = "sql", value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: Option<PathBuf>,
-
-    /// The snapshot to read.
-    #[command(flatten)]
-    pub snapshot: SnapshotArgs,
-
-    /// The format and destination of the answer.
-    #[command(flatten)]
-    pub output: OutputArgs,
 }
 
 /// Ask the lake in SQL: one question, a file of them, or a shell.
@@ -114,34 +50,10 @@ pub(in crate::cli) struct SqlCommand {
     pub(in crate::cli) asked: SqlArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) room: RoomArgs,
+    pub(in crate::cli) limits: LimitArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) elsewhere: EngineArgs,
-}
-
-/// The arguments of `query`, wherever it is answered.
-#[derive(Debug, Args)]
-pub struct QueryArgs {
-    /// The query's name.
-    #[arg(required_unless_present = "list")]
-    pub name: Option<String>,
-
-    /// A value for a parameter of the query.
-    #[arg(long = "param", short, value_name = "NAME=VALUE")]
-    pub params: Vec<String>,
-
-    /// List the queries and their parameters.
-    #[arg(long)]
-    pub list: bool,
-
-    /// The snapshot to read.
-    #[command(flatten)]
-    pub snapshot: SnapshotArgs,
-
-    /// The format and destination of the answer.
-    #[command(flatten)]
-    pub output: OutputArgs,
+    pub(in crate::cli) engine: EngineArgs,
 }
 
 /// Ask one of the named queries.
@@ -151,8 +63,21 @@ pub(in crate::cli) struct QueryCommand {
     pub(in crate::cli) asked: QueryArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) room: RoomArgs,
+    pub(in crate::cli) limits: LimitArgs,
 
     #[command(flatten)]
-    pub(in crate::cli) elsewhere: EngineArgs,
+    pub(in crate::cli) engine: EngineArgs,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::scheduler;
+
+    #[test]
+    fn an_engine_is_a_url() {
+        assert_eq!(scheduler("ballista://host:1"), Ok("host:1".to_owned()));
+        for url in ["", "host:1", "http://host:1", "ballista://host"] {
+            assert!(scheduler(url).unwrap_err().contains("ballista://"), "{url}");
+        }
+    }
 }

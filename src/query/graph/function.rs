@@ -22,6 +22,7 @@ use super::cancellation::CancellationToken;
 use super::question::{Asked, Question};
 use super::{GraphSource, algebra, frontier, paths, returns, value_queries};
 use crate::lake::Table;
+use crate::query::QueryError;
 use crate::query::keys::key_filters;
 use crate::query::pulled::{blocking, not_joined, pulled};
 
@@ -222,8 +223,9 @@ impl PartitionStream for Work {
 
 /// A question about a state that is not in the graph.
 pub(super) fn unknown_state(state: &crate::model::StateId) -> DataFusionError {
-    datafusion::common::exec_datafusion_err!(
+    let message = format!(
         "state {state} is not in the transition graph: no transition that dedup counted leads to it or from it; \
          the rarer results of a conflict are none, nor is what a retracted action did"
-    )
+    );
+    DataFusionError::External(Box::new(QueryError::sql(message, None)))
 }

@@ -2,6 +2,7 @@
 //! input.
 
 mod demo;
+mod info;
 mod output;
 mod questions;
 mod shell;
@@ -86,9 +87,10 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
         assert!(output.status.success(), "{}", err(&output));
         err(&output)
     };
-    let again = "steplake: warning: this lake has a finished run of these arguments: the same \
-                 episodes are recorded once more; another --seed records others";
-    let anew = "steplake: warning: no unfinished run of these arguments: a new one begins";
+    let again = "steplake: warning: this lake has a finished run with these arguments: the same \
+                 episodes are recorded again; another --seed records others";
+    let anew =
+        "steplake: warning: there is no unfinished run with these arguments: a new one begins";
     assert_eq!(said(&["--episodes", "4", "--resume"]), "", "the first run can only be new");
     assert_eq!(said(&["--episodes", "4", "--resume"]), "");
     assert_eq!(said(&["--episodes", "4"]), again);
@@ -96,8 +98,8 @@ fn a_run_that_is_begun_anew_is_said_to_be() {
     let arguments = writer.runs().unwrap()[0].arguments.clone();
     writer.begin_run(&arguments, 0).unwrap();
     drop(writer);
-    let beside = "steplake: warning: this lake has an unfinished run of these arguments: the same \
-                  episodes are recorded once more; --resume would go on with it";
+    let beside = "steplake: warning: this lake has an unfinished run with these arguments: the same \
+                  episodes are recorded again; --resume would continue it";
     assert_eq!(said(&["--episodes", "4"]), beside);
     assert_eq!(said(&["--episodes", "4", "--seed", "1"]), "");
     assert_eq!(said(&["--episodes", "4", "--seed", "2", "--resume"]), anew);
@@ -136,17 +138,17 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         (
             &["generate", "--env", "nope", "-b", "generator://toy-v0/0", "--steps", "1"],
             2,
-            "is no environment",
+            "there is no environment `nope`",
         ),
         (
             &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/x", "--steps", "1"],
             2,
-            "is no benchmark of toy-v0",
+            "toy-v0 has no benchmark `",
         ),
         (
             &["generate", "--env", "toy-v0", "-b", "generator://toy-v0/9..1", "--steps", "1"],
             2,
-            "is no benchmark of toy-v0",
+            "toy-v0 has no benchmark `",
         ),
         (
             &[
@@ -188,7 +190,7 @@ fn what_the_user_got_wrong_is_said_in_one_line() {
         (&["sql", "DROP TABLE steps"], 2, "steplake: "),
         (&["query", "nope"], 2, "`best_episode`,"),
         (&["query", "best_episode", "--param", "reward"], 2, "has no value"),
-        (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is no action"),
+        (&["replay", "--env", "toy-v0", "generator://toy-v0/0", "nope"], 2, "is not an action"),
     ];
     for (arguments, code, says) in cases {
         let (found, text) = fail(&lake, arguments);

@@ -137,6 +137,10 @@ fn a_statement_that_asks_wrongly_is_a_mistake_of_its_author() {
         ("SELECT action_name(99)", "there is no action 99"),
         ("SELECT avg(InstCount) FROM observations", "feature(InstCount, 'TotalInsts')"),
         ("SELECT best_cost('IrInstructionCount')", "SELECT * FROM best_cost('OBSERVATION SPACE')"),
+        ("SELECT * FROM steps WHERE action = 'dce'", "`action_name(action) = 'dce'`"),
+        ("SELECT * FROM steps WHERE action IN ('dce', 'gvn')", "`action_name(action) = 'dce'`"),
+        ("SELECT policy::INT FROM episodes", "TRY_CAST gives null instead"),
+        (&format!("SELECT * FROM reachable('{}')", "0".repeat(40)), "not in the transition graph"),
         ("SELECT * FROM transitions", "did you mean `state_transitions`, `transitions_taken`?"),
     ] {
         let (code, text) = fail(&lake, &["sql", sql]);

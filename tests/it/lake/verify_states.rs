@@ -177,7 +177,7 @@ fn a_lake_of_another_compiler_is_checked_by_its_bytes_only() {
     let (_folder, lake) = record(&other);
     let said = run(lake.path(), &["verify"]);
     assert!(said.starts_with("verify: sound; ") && said.contains(" by SHA-1 alone"), "{said}");
-    let why = "verify: bytes only: ids and baselines are not recomputed, since the compiler cannot be had: \
+    let why = "verify: bytes only: ids and baselines are not recomputed, because the compiler is not available: \
                the lake was recorded with toy-v0 (toy 0.9), and what is here is toy-v0 (toy 1)\n";
     assert!(said.ends_with(why), "{said}");
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 import deltalake
 import duckdb
 import duckdb_extension_delta
+import pandas
 import polars
 import pyarrow.dataset
 
@@ -33,6 +34,7 @@ def steplake(*arguments, lake):
     command = [os.environ["STEPLAKE"], "--quiet", "--lake", str(lake), *arguments]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, f"{command} exited with {done.returncode}:\n{done.stderr}"
+    return done.stdout
 
 
 class Snapshots:
@@ -105,6 +107,18 @@ class Outside(unittest.TestCase):
             self.addCleanup(spark.stop)
             readers["pyspark glob"] = lambda table: len(spark.read.parquet(f"{lake}/current/{table}").collect())
         return readers
+
+    def test_info_prints_lines_that_read_the_lake(self):
+        folder = tempfile.TemporaryDirectory(prefix="steplake outside's-")
+        self.addCleanup(folder.cleanup)
+        lake = Path(folder.name) / "lake"
+        steplake("generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..9", "--episodes", "6", lake=lake)
+        steplake("dedup", lake=lake)
+        info = json.loads(steplake("info", "--format", "json", lake=lake))
+        lines, steps = info["other_tools"]["read_with"], info["tables"]["steps"]["rows"]
+        self.assertEqual(len(duckdb.sql(lines["duckdb"]).fetchall()), steps)
+        self.assertEqual(eval(lines["polars"], {"pl": polars}).collect().height, steps)
+        self.assertEqual(len(eval(lines["pandas"], {"pd": pandas})), steps)
 
     def test_every_read_gives_one_snapshot(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")

@@ -173,7 +173,7 @@ fn what_cannot_be_had_is_said() {
     let gone = cluster.address().to_owned();
     drop(cluster);
     let said = nobody(lake.path(), &gone).unwrap_err().0;
-    assert!(said.contains("no scheduler is reached at"), "{said}");
+    assert!(said.contains("there is no scheduler at"), "{said}");
     assert!(said.contains("steplake cluster scheduler"), "{said}");
 }
 

@@ -105,8 +105,8 @@ fn what_is_never_found_is_asked_for_three_times() {
     let said = rows(command.args(["--", QUESTION]).output().unwrap()).unwrap_err();
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines.len(), 3, "{said}");
-    assert!(lines[..2].iter().all(|line| line.ends_with(": asking again")), "{said}");
-    assert!(lines[2].contains("lost what it was working on, 3 times"), "{said}");
+    assert!(lines[..2].iter().all(|line| line.ends_with(": the query runs again")), "{said}");
+    assert!(lines[2].contains("lost executors or files of the query 3 times"), "{said}");
 }
 
 #[test]

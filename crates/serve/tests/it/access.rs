@@ -77,14 +77,14 @@ fn what_cannot_be_served_is_said_at_the_start() {
     assert!(code == 2 && said.contains("no snapshot 99"), "{code} {said}");
     let server = Server::start(&lake, &[]);
     let (code, said) = fail(&lake, &["--listen", &server.address.to_string()]);
-    assert!(code == 2 && said.contains("cannot be listened on"), "{code} {said}");
+    assert!(code == 2 && said.contains("cannot listen on"), "{code} {said}");
     let empty = folder.path().join("empty");
     std::fs::write(&empty, "\n").unwrap();
     let (code, said) = fail(&lake, &["--token-file", empty.to_str().unwrap()]);
-    assert!(code == 2 && said.contains("holds no token"), "{code} {said}");
+    assert!(code == 2 && said.contains("has no valid token"), "{code} {said}");
     let empty = empty.to_str().unwrap();
     let (code, said) = fail(&lake, &["--tls-cert", empty, "--tls-key", empty]);
-    assert!(code == 2 && said.contains("are no certificate and its key"), "{code} {said}");
+    assert!(code == 2 && said.contains("are not a certificate and its key"), "{code} {said}");
     let (code, _) = fail(&lake, &["--tls-cert", empty]);
     assert_eq!(code, 2);
 }
@@ -142,7 +142,7 @@ fn a_token_that_is_no_text_is_not_no_token() {
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("STEPLAKE_TOKEN is no text"), "{said}");
+    assert!(said.contains("STEPLAKE_TOKEN is not text"), "{said}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ async fn health_says_when_the_lake_is_gone() {
     let (line, body) = server.get("/health");
     assert!(line.contains("503"), "{line}");
     // The message does not say where the lake was: everybody may ask.
-    assert_eq!(body, "{\"status\":\"failing\",\"why\":\"the lake is not there\"}\n");
+    assert_eq!(body, "{\"status\":\"failing\",\"why\":\"the lake is missing\"}\n");
     std::fs::rename(folder.path().join("moved"), &lake).unwrap();
     assert!(server.get("/health").0.contains("200 OK"));
 }

@@ -243,7 +243,7 @@ pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<String> {
 pub(crate) async fn embedded(lake: &Path, sql: &str) -> Vec<String> {
     let snapshot = Lake::open(lake).unwrap().snapshot().unwrap();
     let environment = snapshot.identity().environment.clone();
-    let renderer = steplake::cli::ir::renderer(&environment);
+    let renderer = steplake::assembly::ir::renderer(&environment);
     let engine = Engine::new(snapshot, renderer, &EngineOptions::default()).await.unwrap();
     let batches: Vec<RecordBatch> = engine.sql(sql).await.unwrap().try_collect().await.unwrap();
     rows(&batches)

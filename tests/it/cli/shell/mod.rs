@@ -142,7 +142,7 @@ fn the_shell_tells_what_there_is() {
     shell.expect("─[ row 1 ]");
     shell.expect("second │ 2");
     shell.enter("\\nope");
-    shell.expect("`\\nope` is no command");
+    shell.expect("`\\nope` is not a command");
     shell.enter("\\q");
     assert!(shell.end().success());
 }
@@ -193,7 +193,7 @@ fn the_shell_keeps_its_snapshot_until_it_is_told_of_another() {
     shell.type_in(count);
     shell.type_in("\r");
     shell.expect("| steps: 200 ");
-    shell.expect("this shell reads 3: `\\refresh` reads on");
+    shell.expect("this shell reads 3: `\\refresh` reads the newest");
     shell.enter("\\refresh");
     shell.expect("snapshot 4");
     shell.enter(count);
@@ -288,7 +288,7 @@ fn a_script_is_answered_up_to_the_first_mistake() {
             2,
             "standard input: line 1, column 19: there is no column",
         ),
-        ("SELECT 1;\n\\nope\nSELECT 3;", 2, "standard input, line 2: `\\nope` is no command"),
+        ("SELECT 1;\n\\nope\nSELECT 3;", 2, "standard input, line 2: `\\nope` is not a command"),
         ("SELECT 1;\nDROP TABLE steps;\nSELECT 3;", 2, "standard input, line 2: DROP is refused"),
         ("SELECT 1;\nSELECT 'open", 2, "standard input: line 2, column 8: "),
     ] {

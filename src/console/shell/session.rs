@@ -10,27 +10,28 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::commands::{Command, help};
 use super::completion::Names;
+use super::describe;
 use super::interrupt::ended;
 use super::pager::{Pager, Screen};
 use super::sink::{OutputFile, Sink};
 use super::statements::{Piece, PieceKind};
-use super::{describe, script};
-use crate::cli::args::{OutputArgs, SnapshotArgs, SqlArgs};
-use crate::cli::failure::{Code, Failed};
-use crate::cli::rows::{Asking, OpenEngine, limits};
-use crate::cli::watch::Watch;
+use crate::assembly::failure::{Code, CommandError};
+use crate::console::arguments::{OutputArgs, SnapshotArgs, SqlArgs};
+use crate::console::progress::Spinner;
+use crate::console::runtime::runtime;
+use crate::console::source::{self, EngineSource, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
 use crate::query::{Answer, Engine, Format, Position, QueryError, TableLimits, Written, write};
 
 /// How long the shell waits for the work on a cancelled question to stop.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-/// Most nested scripts; deeper nesting means that a script includes itself.
-const NESTING_MAX: usize = 16;
 
-/// What to do after a statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Flow {
-    On,
+/// What to do after a piece.
+#[derive(Debug)]
+pub(super) enum Next {
+    Continue,
+    /// Answer the statements of a file, then continue.
+    Include(PathBuf),
     Leave,
 }
 
@@ -64,7 +65,7 @@ impl Reading {
 
 /// The state of a shell or a script.
 pub(super) struct Session<'a> {
-    asking: Asking<'a>,
+    source: EngineSource<'a>,
     lake: Lake,
     runtime: Option<Runtime>,
     engine: Arc<Engine>,
@@ -78,29 +79,28 @@ pub(super) struct Session<'a> {
     /// The screen to which answers are fitted, in a shell.
     screen: Option<Screen>,
     is_shell: bool,
-    nesting: usize,
 }
 
 impl<'a> Session<'a> {
     /// Opens the lake. Only a shell survives Ctrl-C.
     pub(super) fn open(
-        asking: &Asking<'a>,
+        source: &EngineSource<'a>,
         args: &SqlArgs,
         is_shell: bool,
-    ) -> Result<Self, Failed> {
+    ) -> Result<Self, CommandError> {
         let OutputArgs { format, rows, output } = &args.output;
-        limits(&args.output)?;
-        let lake = Lake::open(asking.lake)?;
-        let snapshot = crate::cli::snapshot(&lake, args.snapshot)?;
+        args.output.limits()?;
+        let lake = Lake::open(source.lake)?;
+        let snapshot = source::snapshot(&lake, args.snapshot)?;
         let reading = Reading::new(&snapshot, args.snapshot);
-        let runtime = crate::cli::threads()?;
+        let runtime = runtime()?;
         if is_shell {
             // From now on, Ctrl-C reaches those who wait for it, and does not end the process.
             runtime.block_on(async { signal(SignalKind::interrupt()).map(drop) })?;
         }
-        let (engine, names) = runtime.block_on(ask_for(asking.open, snapshot))?;
+        let (engine, names) = runtime.block_on(open_engine(source.open, snapshot))?;
         Ok(Self {
-            asking: *asking,
+            source: *source,
             lake,
             runtime: Some(runtime),
             engine,
@@ -113,7 +113,6 @@ impl<'a> Session<'a> {
             output: output.clone().map(OutputFile::create).transpose()?,
             screen: None,
             is_shell,
-            nesting: 0,
         })
     }
 
@@ -149,25 +148,29 @@ impl<'a> Session<'a> {
     }
 
     /// Executes a piece. `script` is the name of its source, used in errors.
-    pub(super) fn perform(&mut self, piece: &Piece, script: Option<&str>) -> Result<Flow, Failed> {
+    pub(super) fn perform(
+        &mut self,
+        piece: &Piece,
+        script: Option<&str>,
+    ) -> Result<Next, CommandError> {
         let place = |line| script.map(|script| format!("{script}, line {line}"));
         let line = piece.at.line;
         match piece.kind {
             PieceKind::Command => {
-                let done = piece.text.parse().and_then(|command| self.obey(command));
+                let done = piece.text.parse().and_then(|command| self.execute(command));
                 done.map_err(|failed| place(line).map_or(failed.clone(), |place| failed.at(&place)))
             }
             PieceKind::Statement => {
                 let asked = self.ask(Question::Sql(piece.text.clone()));
-                asked.map_err(|error| error.told(script, piece.at))
+                asked.map_err(|error| error.in_source(script, piece.at))
             }
         }
     }
 
-    fn obey(&mut self, command: Command) -> Result<Flow, Failed> {
+    fn execute(&mut self, command: Command) -> Result<Next, CommandError> {
         let width = self.screen.map(|screen| screen.columns);
         match command {
-            Command::Quit => return Ok(Flow::Leave),
+            Command::Quit => return Ok(Next::Leave),
             Command::Help => self.show(&help())?,
             Command::Describe(None) => {
                 self.show(&describe::relations(&self.names.relations, width))?;
@@ -181,16 +184,20 @@ impl<'a> Session<'a> {
             Command::Queries(None) => self.show(&describe::queries(width))?,
             Command::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
             Command::Query(name, values) => {
-                return self.ask(Question::Named(name, values)).map_err(AskError::told_alone);
+                return self
+                    .ask(Question::Named(name, values))
+                    .map_err(AskError::into_command_error);
             }
             Command::Snapshot(None) => {
                 self.show(&format!("{}\n", self.reading()))?;
                 let sql = "SELECT snapshot_id, kind, created_at, rows_added, detail FROM snapshots \
                            ORDER BY snapshot_id";
-                return self.ask(Question::Sql(sql.to_owned())).map_err(AskError::told_alone);
+                return self
+                    .ask(Question::Sql(sql.to_owned()))
+                    .map_err(AskError::into_command_error);
             }
-            Command::Snapshot(number) => self.turn_to(number)?,
-            Command::Refresh => self.turn_to(None)?,
+            Command::Snapshot(number) => self.switch_to(number)?,
+            Command::Refresh => self.switch_to(None)?,
             Command::Timing(on) => {
                 self.is_timed = on.unwrap_or(!self.is_timed);
                 self.confirm(&format!("timing is {}", on_off(self.is_timed)))?;
@@ -205,17 +212,9 @@ impl<'a> Session<'a> {
                 self.confirm(&format!("answers come as {format}"))?;
             }
             Command::Output(path) => self.send_to(path)?,
-            Command::Include(path) => {
-                if self.nesting == NESTING_MAX {
-                    return Err(Failed::usage("`\\i`: files include one another without end"));
-                }
-                self.nesting += 1;
-                let flow = script::file(self, &path);
-                self.nesting -= 1;
-                return flow;
-            }
+            Command::Include(path) => return Ok(Next::Include(path)),
         }
-        Ok(Flow::On)
+        Ok(Next::Continue)
     }
 
     /// Returns the format of the next answer.
@@ -227,7 +226,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn send_to(&mut self, path: Option<PathBuf>) -> Result<(), Failed> {
+    fn send_to(&mut self, path: Option<PathBuf>) -> Result<(), CommandError> {
         let said = match &path {
             Some(path) => format!("answers go to {}", path.display()),
             None => "answers go to the screen".to_owned(),
@@ -237,18 +236,18 @@ impl<'a> Session<'a> {
     }
 
     /// Switches to another snapshot; without a number, to everything that there is now.
-    fn turn_to(&mut self, number: Option<i64>) -> Result<(), Failed> {
+    fn switch_to(&mut self, number: Option<i64>) -> Result<(), CommandError> {
         let asked = SnapshotArgs { snapshot: number };
-        let snapshot = crate::cli::snapshot(&self.lake, asked)?;
+        let snapshot = source::snapshot(&self.lake, asked)?;
         let reading = Reading::new(&snapshot, asked);
-        let opened = self.runtime()?.block_on(ask_for(self.asking.open, snapshot))?;
+        let opened = self.runtime()?.block_on(open_engine(self.source.open, snapshot))?;
         let (engine, names) = opened;
         (self.engine, self.names, self.reading) = (engine, names, reading);
         self.confirm(&self.reading())
     }
 
     /// Returns a message about a newer snapshot, once for each.
-    pub(super) fn news(&mut self) -> Option<String> {
+    pub(super) fn new_snapshot(&mut self) -> Option<String> {
         // Ignores a lake that cannot be read now: the next question reports that.
         let newest = self.lake.newest().ok()?;
         if newest <= self.reading.announced {
@@ -257,24 +256,24 @@ impl<'a> Session<'a> {
         self.reading.announced = newest;
         let own = self.reading.snapshot;
         Some(format!(
-            "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads on"
+            "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads the newest"
         ))
     }
 
     /// Confirms the effect of a command, in a shell.
-    fn confirm(&self, text: &str) -> Result<(), Failed> {
+    fn confirm(&self, text: &str) -> Result<(), CommandError> {
         if self.is_shell { self.show(&format!("{text}\n")) } else { Ok(()) }
     }
 
     /// Shows a text that is not an answer.
-    fn show(&self, text: &str) -> Result<(), Failed> {
-        let mut sink = Sink::stdout(self.screen, Watch::idle());
+    fn show(&self, text: &str) -> Result<(), CommandError> {
+        let mut sink = Sink::stdout(self.screen, Spinner::idle());
         let shown = io::Write::write_all(&mut sink, text.as_bytes()).and_then(|()| sink.finish());
-        unless_left(shown).map_err(Failed::from)
+        ignore_closed_pipe(shown).map_err(CommandError::from)
     }
 
     /// Answers a question, and reports the time that it took. A script ends when its reader leaves.
-    fn ask(&mut self, question: Question) -> Result<Flow, AskError> {
+    fn ask(&mut self, question: Question) -> Result<Next, AskError> {
         let format = self.format();
         let limits = match &self.output {
             Some(_) => TableLimits { rows_max: self.rows_max, ..TableLimits::NONE },
@@ -284,20 +283,20 @@ impl<'a> Session<'a> {
             },
         };
         let started = Instant::now();
-        let (watch, sink) = {
+        let (spinner, sink) = {
             let _runtime = self.runtime()?.enter();
-            let watch = Watch::begin(self.asking.is_quiet);
+            let spinner = Spinner::start(self.source.is_quiet);
             let sink = match &self.output {
                 Some(file) => file.next(format)?,
-                None => Sink::stdout(self.screen, watch.clone()),
+                None => Sink::stdout(self.screen, spinner.clone()),
             };
-            (watch, sink)
+            (spinner, sink)
         };
         let pager = sink.pager();
         let engine = Arc::clone(&self.engine);
-        let work = answer(engine, question, format, limits, sink, watch.clone());
+        let work = answer(engine, question, format, limits, sink, spinner.clone());
         let outcome = self.until_interrupted(work);
-        watch.end();
+        spinner.end();
         let ended = pager.as_ref().and_then(Pager::begun).unwrap_or_else(Instant::now);
         if let Some(pager) = pager {
             pager.wait();
@@ -306,10 +305,11 @@ impl<'a> Session<'a> {
         let written = outcome?;
         if self.is_timed {
             let rows = written.filter(|_| !format.is_for_people() || self.output.is_some());
-            let rows = rows.map(|written| crate::cli::counted(written.rows, "row") + ", ");
+            let rows =
+                rows.map(|written| crate::assembly::output::counted(written.rows, "row") + ", ");
             say(&format!("{}{}", rows.unwrap_or_default(), duration(took)));
         }
-        Ok(if written.is_none() && !self.is_shell { Flow::Leave } else { Flow::On })
+        Ok(if written.is_none() && !self.is_shell { Next::Leave } else { Next::Continue })
     }
 
     /// Runs `work` to its end or, in a shell, until the user presses Ctrl-C.
@@ -320,16 +320,16 @@ impl<'a> Session<'a> {
         let task = self.runtime()?.spawn(work);
         match ended(task, self.is_shell, STOP_WAIT)? {
             Some(Ok(outcome)) => outcome,
-            Some(Err(crash)) => Err(AskError::Failed(Failed::new(
+            Some(Err(crash)) => Err(AskError::Command(CommandError::new(
                 Code::Failed,
                 format!("the question was not answered: {crash}"),
             ))),
-            None => Err(AskError::Failed(Failed::new(Code::Interrupted, "cancelled"))),
+            None => Err(AskError::Command(CommandError::new(Code::Interrupted, "cancelled"))),
         }
     }
 
-    fn runtime(&self) -> Result<&Runtime, Failed> {
-        self.runtime.as_ref().ok_or_else(|| Failed::new(Code::Failed, "the shell is closed"))
+    fn runtime(&self) -> Result<&Runtime, CommandError> {
+        self.runtime.as_ref().ok_or_else(|| CommandError::new(Code::Failed, "the shell is closed"))
     }
 }
 
@@ -343,7 +343,7 @@ impl Drop for Session<'_> {
 }
 
 /// Opens an engine over a snapshot, and collects its names.
-async fn ask_for(
+async fn open_engine(
     open: &OpenEngine,
     snapshot: Snapshot,
 ) -> Result<(Arc<Engine>, Arc<Names>), QueryError> {
@@ -359,27 +359,27 @@ async fn answer(
     format: Format,
     limits: TableLimits,
     mut sink: Sink,
-    watch: Watch,
+    spinner: Spinner,
 ) -> Result<Option<Written>, AskError> {
     let answer: Answer = match &question {
         Question::Sql(sql) => engine.sql(sql).await?,
         Question::Named(name, values) => engine.named(name, values).await?,
     };
-    watch.of(answer.progress());
+    spinner.follow(answer.progress());
     format.check(&answer.schema())?;
     let written = write(answer, format, limits, &mut sink).await;
     match written {
         Err(QueryError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
         written => {
             let written = written?;
-            unless_left(sink.finish())?;
+            ignore_closed_pipe(sink.finish())?;
             Ok(Some(written))
         }
     }
 }
 
-/// Ignores a closed pipe: the reader has seen enough.
-fn unless_left(result: io::Result<()>) -> io::Result<()> {
+/// Ignores a closed pipe: the reader wants no more.
+fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
         _ => Ok(()),
@@ -389,14 +389,14 @@ fn unless_left(result: io::Result<()>) -> io::Result<()> {
 /// Why a question has no answer.
 enum AskError {
     Query(QueryError),
-    Failed(Failed),
+    Command(CommandError),
 }
 
 impl AskError {
-    /// Converts to a failure; in a script, adds the position of the statement, which begins at
-    /// `at`.
-    fn told(self, script: Option<&str>, at: Position) -> Failed {
-        let Some(script) = script else { return self.told_alone() };
+    /// Converts to the error of a command; in a script, adds the position of the statement, which
+    /// begins at `at`.
+    fn in_source(self, script: Option<&str>, at: Position) -> CommandError {
+        let Some(script) = script else { return self.into_command_error() };
         match self {
             Self::Query(QueryError::Sql { message, position: Some(position) }) => {
                 let column = if position.line == 1 { at.column - 1 } else { 0 };
@@ -405,16 +405,16 @@ impl AskError {
                     column: position.column + column,
                 };
                 let error = QueryError::Sql { message, position: Some(position) };
-                Failed::from(error).at(script)
+                CommandError::from(error).at(script)
             }
-            other => other.told_alone().at(&format!("{script}, line {}", at.line)),
+            other => other.into_command_error().at(&format!("{script}, line {}", at.line)),
         }
     }
 
-    fn told_alone(self) -> Failed {
+    fn into_command_error(self) -> CommandError {
         match self {
             Self::Query(error) => error.into(),
-            Self::Failed(failed) => failed,
+            Self::Command(failed) => failed,
         }
     }
 }
@@ -425,15 +425,15 @@ impl From<QueryError> for AskError {
     }
 }
 
-impl From<Failed> for AskError {
-    fn from(failed: Failed) -> Self {
-        Self::Failed(failed)
+impl From<CommandError> for AskError {
+    fn from(failed: CommandError) -> Self {
+        Self::Command(failed)
     }
 }
 
 impl From<io::Error> for AskError {
     fn from(error: io::Error) -> Self {
-        Self::Failed(error.into())
+        Self::Command(error.into())
     }
 }
 

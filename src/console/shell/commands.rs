@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::cli::failure::Failed;
+use crate::assembly::failure::CommandError;
 use crate::query::Format;
 
 /// A parsed command.
@@ -67,19 +67,20 @@ pub(super) fn help() -> String {
 }
 
 impl FromStr for Command {
-    type Err = Failed;
+    type Err = CommandError;
 
-    fn from_str(line: &str) -> Result<Self, Failed> {
+    fn from_str(line: &str) -> Result<Self, CommandError> {
         // A semicolon at the end is a harmless habit.
         let line = line.trim().trim_end_matches(';');
         let name = line.split_whitespace().next().unwrap_or_default();
         let mut arguments = split(line[name.len()..].trim())
-            .map_err(|problem| Failed::usage(format!("`{name}`: {problem}")))?;
-        let wrong =
-            |problem: &str| Failed::usage(format!("`{name}` {problem}: `\\?` lists the commands"));
+            .map_err(|problem| CommandError::usage(format!("`{name}`: {problem}")))?;
+        let wrong = |problem: &str| {
+            CommandError::usage(format!("`{name}` {problem}: `\\?` lists the commands"))
+        };
         if name == "\\query" {
             if arguments.is_empty() {
-                return Err(wrong("wants the name of a query (`\\l` lists them)"));
+                return Err(wrong("needs the name of a query (`\\l` lists them)"));
             }
             let query = arguments.remove(0);
             return Ok(Self::Query(query, values(arguments)?));
@@ -96,7 +97,7 @@ impl FromStr for Command {
             ("\\snapshot", None) => Self::Snapshot(None),
             ("\\snapshot", Some(number)) => match number.parse() {
                 Ok(number) => Self::Snapshot(Some(number)),
-                Err(_) => return Err(wrong(&format!("wants a number, and `{number}` is none"))),
+                Err(_) => return Err(wrong(&format!("needs a number, not `{number}`"))),
             },
             ("\\refresh", None) => Self::Refresh,
             ("\\timing", argument) => {
@@ -107,16 +108,16 @@ impl FromStr for Command {
             }
             ("\\format", None) => Self::Format(None),
             ("\\format", Some(format)) => {
-                Self::Format(Some(format.parse().map_err(Failed::usage)?))
+                Self::Format(Some(format.parse().map_err(CommandError::usage)?))
             }
             ("\\o", path) => Self::Output(path.map(PathBuf::from)),
             ("\\i", Some(path)) => Self::Include(path.into()),
-            ("\\i", None) => return Err(wrong("wants a file")),
+            ("\\i", None) => return Err(wrong("needs a file")),
             ("\\q" | "\\quit", None) => Self::Quit,
             (known, Some(_)) if COMMANDS.iter().any(|command| command.name == known) => {
                 return Err(wrong("takes no argument"));
             }
-            _ => return Err(wrong("is no command")),
+            _ => return Err(wrong("is not a command")),
         };
         Ok(command)
     }
@@ -133,10 +134,10 @@ fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
 }
 
 /// Parses the values of a named query's parameters.
-fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, Failed> {
+fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, CommandError> {
     let value = |text: String| match text.split_once('=') {
         Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(Failed::usage(format!("`{text}` has no value: write NAME=VALUE"))),
+        None => Err(CommandError::usage(format!("`{text}` has no value: write NAME=VALUE"))),
     };
     arguments.into_iter().map(value).collect()
 }
@@ -199,14 +200,14 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_command_is_said() {
         for (line, said) in [
-            ("\\nope", "`\\nope` is no command"),
+            ("\\nope", "`\\nope` is not a command"),
             ("\\refresh now", "takes no argument"),
             ("\\d a b", "takes one argument"),
-            ("\\i", "wants a file"),
+            ("\\i", "needs a file"),
             ("\\x maybe", "on or off"),
-            ("\\snapshot x", "wants a number"),
+            ("\\snapshot x", "needs a number"),
             ("\\format html", "is no format"),
-            ("\\query", "wants the name"),
+            ("\\query", "needs the name"),
             ("\\query unstable 3", "NAME=VALUE"),
             ("\\o 'a", "a quote is not closed"),
         ] {
@@ -220,7 +221,7 @@ mod tests {
         for command in &COMMANDS {
             let read = command.name.parse::<Command>();
             let bare = read.map_err(|error| error.to_string());
-            assert!(bare.as_ref().err().is_none_or(|said| said.contains("wants")), "{bare:?}");
+            assert!(bare.as_ref().err().is_none_or(|said| said.contains("needs")), "{bare:?}");
         }
     }
 }

@@ -224,7 +224,10 @@ fn aliased<'a>(names: &'a Names, tokens: &[TokenWithSpan], alias: &str) -> Optio
         Token::Word(word) => Some(word.value.clone()),
         _ => None,
     };
-    let is_as = |token: &TokenWithSpan| matches!(&token.token, Token::Word(word) if word.keyword == Keyword::AS);
+    let is_as = |token: &TokenWithSpan| match &token.token {
+        Token::Word(word) => word.keyword == Keyword::AS,
+        _ => false,
+    };
     (1..tokens.len()).filter(|&at| text(&tokens[at]).as_deref() == Some(alias)).find_map(|at| {
         let owner = if is_as(&tokens[at - 1]) { at.checked_sub(2)? } else { at - 1 };
         named(names, &text(&tokens[owner])?)

@@ -5,7 +5,7 @@
 //!   backslash.
 //! - `session` executes both, and holds the snapshot and the settings between them; `interrupt`
 //!   ends a question early.
-//! - `editor` reads lines with a history and completion, `script` reads them from elsewhere.
+//! - `editor` reads lines with a history and completion, `script` reads them from files.
 
 mod commands;
 mod completion;
@@ -21,21 +21,21 @@ mod statements;
 use std::io::{BufReader, IsTerminal};
 
 use self::session::Session;
-use super::args::SqlArgs;
-use super::failure::Failed;
-use super::rows::Asking;
+use super::arguments::SqlArgs;
+use super::source::EngineSource;
+use crate::assembly::failure::CommandError;
 
 /// Answers statements until there are no more, or the user leaves. A script ends at the first
-/// failure, a shell goes on.
-pub(super) fn run(asking: &Asking<'_>, args: &SqlArgs) -> Result<(), Failed> {
+/// error, a shell continues.
+pub(super) fn run(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), CommandError> {
     if let Some(path) = &args.file
         && path.as_os_str() != "-"
     {
-        return script::file(&mut Session::open(asking, args, false)?, path).map(drop);
+        return script::file(&mut Session::open(source, args, false)?, path).map(drop);
     }
     if args.file.is_none() && std::io::stdin().is_terminal() {
-        return editor::converse(&mut Session::open(asking, args, true)?);
+        return editor::run(&mut Session::open(source, args, true)?);
     }
     let input = BufReader::new(std::io::stdin());
-    script::run(&mut Session::open(asking, args, false)?, input, "standard input").map(drop)
+    script::run(&mut Session::open(source, args, false)?, input, "standard input").map(drop)
 }

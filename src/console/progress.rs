@@ -1,4 +1,4 @@
-//! Shows that work on a question continues, if it takes long.
+//! Shows the progress of a question that takes long.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,14 +12,14 @@ use indicatif::{
 use crate::query::QueryProgress;
 
 /// The time before the line appears: most questions are answered by then.
-const PATIENCE: Duration = Duration::from_secs(1);
+const DELAY: Duration = Duration::from_secs(1);
 /// The interval at which the line is redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A progress line on standard error, if that is a terminal and the user did not ask for quiet. It
-/// is shown from a second after the start until the watch ends or is dropped.
+/// is shown from a second after the start until it ends or is dropped.
 #[derive(Debug, Clone)]
-pub(super) struct Watch {
+pub(in crate::console) struct Spinner {
     shown: Arc<Mutex<Shown>>,
 }
 
@@ -38,35 +38,35 @@ impl Drop for Shown {
     }
 }
 
-impl Watch {
-    /// Starts the wait; requires a runtime.
-    pub(super) fn begin(is_quiet: bool) -> Self {
-        let watch = Self { shown: Arc::default() };
+impl Spinner {
+    /// Starts the wait for the line to appear; requires a runtime.
+    pub(in crate::console) fn start(is_quiet: bool) -> Self {
+        let spinner = Self { shown: Arc::default() };
         let target = ProgressDrawTarget::stderr();
         if !is_quiet && !target.is_hidden() {
-            let shown = Arc::downgrade(&watch.shown);
+            let shown = Arc::downgrade(&spinner.shown);
             tokio::spawn(async move {
-                tokio::time::sleep(PATIENCE).await;
+                tokio::time::sleep(DELAY).await;
                 if let Some(shown) = shown.upgrade() {
                     Self { shown }.draw(target);
                 }
             });
         }
-        watch
+        spinner
     }
 
-    /// Returns a watch that shows nothing.
-    pub(super) fn idle() -> Self {
+    /// Returns a spinner that shows nothing.
+    pub(in crate::console) fn idle() -> Self {
         Self { shown: Arc::default() }
     }
 
     /// Sets the progress to show.
-    pub(super) fn of(&self, progress: QueryProgress) {
+    pub(in crate::console) fn follow(&self, progress: QueryProgress) {
         self.lock().progress = Some(progress);
     }
 
-    /// Ends the watch and clears its line.
-    pub(super) fn end(&self) {
+    /// Ends the progress and clears its line.
+    pub(in crate::console) fn end(&self) {
         let bar = {
             let mut shown = self.lock();
             shown.ended = true;
@@ -81,19 +81,18 @@ impl Watch {
 
     fn draw(self, target: ProgressDrawTarget) {
         let read = Arc::downgrade(&self.shown);
-        let told = move |_: &ProgressState, out: &mut dyn fmt::Write| {
+        let counts = move |_: &ProgressState, out: &mut dyn fmt::Write| {
             let shown = read.upgrade();
             let progress = shown.and_then(|shown| lock(&shown).progress.clone());
             if let Some(progress) = progress {
                 let (rows, bytes) = (HumanCount(progress.rows()), HumanBytes(progress.bytes()));
-                // A progress line that cannot be written is not missed.
+                // A progress line that cannot be written matters to nobody.
                 let _ = write!(out, "{rows} rows, {bytes} read");
             }
         };
-        let style = ProgressStyle::with_template("{spinner} {elapsed} {told}  (Ctrl-C stops it)");
-        let style = style.expect("the template is ours").with_key("told", told);
-        let bar =
-            ProgressBar::with_draw_target(None, target).with_elapsed(PATIENCE).with_style(style);
+        let style = ProgressStyle::with_template("{spinner} {elapsed} {counts}  (Ctrl-C stops it)");
+        let style = style.expect("the template is ours").with_key("counts", counts);
+        let bar = ProgressBar::with_draw_target(None, target).with_elapsed(DELAY).with_style(style);
         {
             let mut shown = self.lock();
             if shown.ended {
@@ -113,17 +112,16 @@ fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
     shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A writer whose output appears on the same terminal as the progress line: its first byte ends the
-/// watch.
+/// A writer to the terminal that shows the progress line: its first byte ends that line.
 #[derive(Debug)]
-pub(super) struct Watched<W> {
-    pub(super) out: W,
-    pub(super) watch: Watch,
+pub(in crate::console) struct AfterSpinner<W> {
+    pub(in crate::console) out: W,
+    pub(in crate::console) spinner: Spinner,
 }
 
-impl<W: Write> Write for Watched<W> {
+impl<W: Write> Write for AfterSpinner<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.watch.end();
+        self.spinner.end();
         self.out.write(bytes)
     }
 

@@ -1,4 +1,4 @@
-//! Connections that end without cutting off data under way, and that do not wait for ever.
+//! Connections that do not cut off data when they close, and do not wait forever.
 
 use std::io;
 use std::pin::Pin;
@@ -12,39 +12,39 @@ use tokio::time::{Instant, Sleep};
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
 /// The time that a client has to close its side.
-const LINGER_MAX: Duration = Duration::from_secs(1);
+const DRAIN_MAX: Duration = Duration::from_secs(1);
 
-/// The time that a client has to send its greeting, the preface of HTTP/2.
-const GREETING_MAX: Duration = Duration::from_secs(10);
-const GREETING_BYTES: usize = 24;
+/// The time that a client has to send the preface of HTTP/2.
+const PREFACE_MAX: Duration = Duration::from_secs(10);
+const PREFACE_BYTES: usize = 24;
 
-/// The longest silence of a client. A client that is there answers keepalive requests, which are
-/// more frequent than this.
+/// The longest silence of a client. A live client answers keepalive requests, which are more
+/// frequent than this.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 
 /// A connection that is closed only after the client has closed its side. If a socket is closed
 /// with unread data, even a window update, the connection is reset, and the client loses what it
 /// has not received yet.
-pub(crate) struct Lingering {
+pub(crate) struct DrainOnClose {
     stream: TcpStream,
-    /// The place among the allowed connections.
-    _place: OwnedSemaphorePermit,
-    /// Bytes of the greeting that have not arrived yet.
-    greeting_bytes: usize,
+    /// The permit for one of the allowed connections.
+    _permit: OwnedSemaphorePermit,
+    /// Bytes of the preface that have not arrived yet.
+    preface_bytes: usize,
     /// Expires when the client has been silent for too long.
     silence: Pin<Box<Sleep>>,
     /// The time left to the client, once our side is closed.
     end: Option<Pin<Box<Sleep>>>,
 }
 
-impl Lingering {
-    pub(crate) fn new(stream: TcpStream, place: OwnedSemaphorePermit) -> Self {
-        let silence = Box::pin(tokio::time::sleep(GREETING_MAX));
-        Self { stream, _place: place, greeting_bytes: GREETING_BYTES, silence, end: None }
+impl DrainOnClose {
+    pub(crate) fn new(stream: TcpStream, permit: OwnedSemaphorePermit) -> Self {
+        let silence = Box::pin(tokio::time::sleep(PREFACE_MAX));
+        Self { stream, _permit: permit, preface_bytes: PREFACE_BYTES, silence, end: None }
     }
 }
 
-impl Connected for Lingering {
+impl Connected for DrainOnClose {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
@@ -52,7 +52,7 @@ impl Connected for Lingering {
     }
 }
 
-impl AsyncRead for Lingering {
+impl AsyncRead for DrainOnClose {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -61,19 +61,19 @@ impl AsyncRead for Lingering {
         let before = into.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(context, into);
         let bytes = into.filled().len() - before;
-        self.greeting_bytes = self.greeting_bytes.saturating_sub(bytes);
-        if bytes > 0 && self.greeting_bytes == 0 {
+        self.preface_bytes = self.preface_bytes.saturating_sub(bytes);
+        if bytes > 0 && self.preface_bytes == 0 {
             self.silence.as_mut().reset(Instant::now() + SILENCE_MAX);
         }
         if read.is_ready() {
             return read;
         }
         ready!(self.silence.as_mut().poll(context));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client says nothing")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client is silent")))
     }
 }
 
-impl AsyncWrite for Lingering {
+impl AsyncWrite for DrainOnClose {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -103,7 +103,7 @@ impl AsyncWrite for Lingering {
         if this.end.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(context))?;
         }
-        let end = this.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(LINGER_MAX)));
+        let end = this.end.get_or_insert_with(|| Box::pin(tokio::time::sleep(DRAIN_MAX)));
         loop {
             let mut bytes = [0; 4096];
             let mut unread = ReadBuf::new(&mut bytes);

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pager::{Paged, Pager, Screen};
-use crate::cli::failure::Failed;
-use crate::cli::watch::{Watch, Watched};
-use crate::cli::whole_file::unwritable;
+use crate::assembly::failure::CommandError;
+use crate::console::progress::{AfterSpinner, Spinner};
+use crate::console::whole_file::unwritable;
 use crate::query::Format;
 
 /// The output file, which takes one answer after another.
@@ -23,16 +23,16 @@ pub(super) struct OutputFile {
 
 impl OutputFile {
     /// Creates the file, or truncates it.
-    pub(super) fn create(path: PathBuf) -> Result<Self, Failed> {
+    pub(super) fn create(path: PathBuf) -> Result<Self, CommandError> {
         let file = File::create(&path).map_err(|error| unwritable(&path, &error))?;
         Ok(Self { path, file, is_used: Arc::default() })
     }
 
     /// Returns a sink that appends the next answer.
-    pub(super) fn next(&self, format: Format) -> Result<Sink, Failed> {
+    pub(super) fn next(&self, format: Format) -> Result<Sink, CommandError> {
         let is_used = self.is_used.load(Ordering::Relaxed);
         if is_used && matches!(format, Format::Arrow | Format::Parquet) {
-            return Err(Failed::usage(format!(
+            return Err(CommandError::usage(format!(
                 "{} has an answer already, and a file of {format} has one: give another with `\\o FILE`",
                 self.path.display()
             )));
@@ -64,19 +64,19 @@ impl Write for End {
 #[derive(Debug)]
 pub(super) enum Sink {
     /// The screen, or a pager.
-    Screen(Watched<Paged>),
+    Screen(AfterSpinner<Paged>),
     /// The reader of standard output.
-    Stream(BufWriter<Watched<io::Stdout>>),
+    Stream(BufWriter<AfterSpinner<io::Stdout>>),
     /// A file.
     File(BufWriter<End>),
 }
 
 impl Sink {
     /// Returns a sink for standard output: for a screen, if there is one.
-    pub(super) fn stdout(screen: Option<Screen>, watch: Watch) -> Self {
+    pub(super) fn stdout(screen: Option<Screen>, spinner: Spinner) -> Self {
         match screen {
-            Some(screen) => Self::Screen(Watched { out: Paged::new(screen), watch }),
-            None => Self::Stream(BufWriter::new(Watched { out: io::stdout(), watch })),
+            Some(screen) => Self::Screen(AfterSpinner { out: Paged::new(screen), spinner }),
+            None => Self::Stream(BufWriter::new(AfterSpinner { out: io::stdout(), spinner })),
         }
     }
 

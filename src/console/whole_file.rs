@@ -7,40 +7,40 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use super::failure::Failed;
+use crate::assembly::failure::CommandError;
 
-/// A file that appears complete or not at all. It is written beside its place under another name,
-/// and takes its place in [`finish`](Self::finish). If it is dropped earlier, the old file stays;
-/// if the process is killed, a hidden file stays beside it too. A place that is not a regular file,
-/// such as a pipe, cannot be replaced and is written directly.
+/// A file that appears complete or not at all. It is written beside its target under another name,
+/// and replaces the target in [`finish`](Self::finish). If it is dropped earlier, the old file
+/// stays; if the process is killed, a hidden file stays beside it too. A target that is not a
+/// regular file, such as a pipe, cannot be replaced and is written directly.
 #[derive(Debug)]
-pub(super) struct WholeFile {
+pub(crate) struct WholeFile {
     path: PathBuf,
     out: BufWriter<Out>,
 }
 
 #[derive(Debug)]
 enum Out {
-    Beside { file: NamedTempFile, place: PathBuf },
-    Itself(File),
+    Temporary { file: NamedTempFile, target: PathBuf },
+    Direct(File),
 }
 
 impl WholeFile {
     /// # Errors
     ///
-    /// If the place cannot be written.
-    pub(super) fn create(path: &Path) -> Result<Self, Failed> {
+    /// If the target cannot be written.
+    pub(crate) fn create(path: &Path) -> Result<Self, CommandError> {
         let out = Out::create(path).map_err(|error| unwritable(path, &error))?;
         Ok(Self { path: path.to_owned(), out: BufWriter::new(out) })
     }
 
-    /// Puts the file in its place and on the disk: every reader sees the old content or all of the
+    /// Replaces the target and syncs it: every reader sees the old content or all of the
     /// new, even after a power cut.
     ///
     /// # Errors
     ///
     /// Disk errors. The old content is then still there.
-    pub(super) fn finish(self) -> Result<(), Failed> {
+    pub(crate) fn finish(self) -> Result<(), CommandError> {
         let Self { path, out } = self;
         let out = out.into_inner().map_err(io::IntoInnerError::into_error);
         out.and_then(Out::finish).map_err(|error| unwritable(&path, &error))
@@ -50,18 +50,18 @@ impl WholeFile {
 impl Out {
     fn create(path: &Path) -> io::Result<Self> {
         // Links are followed, so that they stay links.
-        let place = path.canonicalize().unwrap_or_else(|_not_there| path.to_owned());
-        let there = fs::metadata(&place).ok();
+        let target = path.canonicalize().unwrap_or_else(|_not_there| path.to_owned());
+        let there = fs::metadata(&target).ok();
         let permissions = match there {
-            Some(other) if !other.is_file() => return File::create(place).map(Self::Itself),
+            Some(other) if !other.is_file() => return File::create(target).map(Self::Direct),
             Some(file) => {
                 // Only a user who may write to the file may replace it.
-                OpenOptions::new().write(true).open(&place)?;
+                OpenOptions::new().write(true).open(&target)?;
                 Some(file.permissions())
             }
             None => None,
         };
-        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty());
         let mut named = tempfile::Builder::new();
         // Like any new file, subject to the umask.
         let file =
@@ -70,13 +70,13 @@ impl Out {
         if let Some(permissions) = permissions {
             file.as_file().set_permissions(permissions)?;
         }
-        Ok(Self::Beside { file, place })
+        Ok(Self::Temporary { file, target })
     }
 
     fn finish(self) -> io::Result<()> {
-        let Self::Beside { file, place } = self else { return Ok(()) };
+        let Self::Temporary { file, target } = self else { return Ok(()) };
         file.as_file().sync_all()?;
-        file.persist(place)?;
+        file.persist(target)?;
         Ok(())
     }
 }
@@ -84,8 +84,8 @@ impl Out {
 impl Write for Out {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Beside { file, .. } => file.as_file_mut().write(bytes),
-            Self::Itself(file) => file.write(bytes),
+            Self::Temporary { file, .. } => file.as_file_mut().write(bytes),
+            Self::Direct(file) => file.write(bytes),
         }
     }
 
@@ -105,11 +105,11 @@ impl Write for WholeFile {
 }
 
 /// Returns the failure for a file that cannot be written.
-pub(super) fn unwritable(path: &Path, error: &io::Error) -> Failed {
+pub(crate) fn unwritable(path: &Path, error: &io::Error) -> CommandError {
     let text = error.to_string();
     // Cut the temporary name from the system's message.
     let cause = text.split_once(" at path ").map_or(text.as_str(), |(cause, _)| cause);
-    Failed::usage(format!("{} cannot be written: {cause}", path.display()))
+    CommandError::usage(format!("{} cannot be written: {cause}", path.display()))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Failures of commands: one line on standard error and an exit code.
+//! Errors of commands: one line on standard error and an exit code.
 
 use std::fmt;
 use std::io::Write;
@@ -33,31 +33,31 @@ pub enum Code {
     Interrupted = 130,
 }
 
-/// A command that failed.
+/// The error of a command.
 #[derive(Debug, Clone)]
-pub struct Failed {
+pub struct CommandError {
     code: Code,
     message: String,
 }
 
-impl Failed {
-    /// Creates a failure with a message of one line.
+impl CommandError {
+    /// Creates an error with a message of one line.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
 
-    /// Rewords a failure to make the derived tables: `done` says what succeeded before.
-    pub(super) fn after(self, done: &str) -> Self {
+    /// Adds what succeeded before the derived tables could not be made.
+    pub fn after(self, done: &str) -> Self {
         let message = format!("{done} ({}): run `steplake dedup` on it", self.message);
         Self { message, ..self }
     }
 
     /// Prefixes the message with the place of the failed text.
-    pub(super) fn at(self, place: &str) -> Self {
+    pub fn at(self, place: &str) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }
 
-    /// Creates a failure for a wrong command line, benchmark or query.
+    /// Creates an error for a wrong command line, benchmark or query.
     pub fn usage(message: impl Into<String>) -> Self {
         Self::new(Code::Usage, message)
     }
@@ -76,13 +76,13 @@ impl Failed {
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl From<LakeError> for Failed {
+impl From<LakeError> for CommandError {
     fn from(error: LakeError) -> Self {
         let code = match error {
             LakeError::NoSnapshot { .. } | LakeError::NothingToRetract { .. } => Code::Usage,
@@ -92,7 +92,7 @@ impl From<LakeError> for Failed {
     }
 }
 
-impl From<MergeError> for Failed {
+impl From<MergeError> for CommandError {
     fn from(error: MergeError) -> Self {
         match error {
             MergeError::Store(error) => error.into(),
@@ -101,7 +101,7 @@ impl From<MergeError> for Failed {
     }
 }
 
-impl From<SessionError> for Failed {
+impl From<SessionError> for CommandError {
     fn from(error: SessionError) -> Self {
         let code = match error {
             SessionError::InvalidAction { .. }
@@ -114,7 +114,7 @@ impl From<SessionError> for Failed {
     }
 }
 
-impl From<DatasetError> for Failed {
+impl From<DatasetError> for CommandError {
     fn from(error: DatasetError) -> Self {
         let code = match error {
             _ if error.is_offline() => Code::Offline,
@@ -133,10 +133,11 @@ impl From<DatasetError> for Failed {
     }
 }
 
-impl From<QueryError> for Failed {
+impl From<QueryError> for CommandError {
     fn from(error: QueryError) -> Self {
         let code = match error {
-            QueryError::Store(_) | QueryError::NotRebuilt(_) => Code::Lake,
+            QueryError::Store(error) => return error.into(),
+            QueryError::NotRebuilt(_) => Code::Lake,
             QueryError::Memory(_)
             | QueryError::Spill(_)
             | QueryError::TooLarge(_)
@@ -148,7 +149,7 @@ impl From<QueryError> for Failed {
     }
 }
 
-impl From<RecordError> for Failed {
+impl From<RecordError> for CommandError {
     fn from(error: RecordError) -> Self {
         match error {
             RecordError::Store(error) => error.into(),
@@ -157,13 +158,13 @@ impl From<RecordError> for Failed {
     }
 }
 
-impl From<ChoiceError> for Failed {
+impl From<ChoiceError> for CommandError {
     fn from(error: ChoiceError) -> Self {
         Self::of(Code::Usage, &error)
     }
 }
 
-impl From<GenerateError> for Failed {
+impl From<GenerateError> for CommandError {
     fn from(error: GenerateError) -> Self {
         match error {
             GenerateError::Session(error) => error.into(),
@@ -173,7 +174,7 @@ impl From<GenerateError> for Failed {
     }
 }
 
-impl From<ProgramError> for Failed {
+impl From<ProgramError> for CommandError {
     fn from(error: ProgramError) -> Self {
         match error.downcast::<DatasetError>() {
             Ok(error) => (*error).into(),
@@ -182,7 +183,7 @@ impl From<ProgramError> for Failed {
     }
 }
 
-impl From<ReplayError> for Failed {
+impl From<ReplayError> for CommandError {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::Store(error) => error.into(),
@@ -192,7 +193,7 @@ impl From<ReplayError> for Failed {
     }
 }
 
-impl From<RebuildError> for Failed {
+impl From<RebuildError> for CommandError {
     fn from(error: RebuildError) -> Self {
         match error {
             RebuildError::Store(error) => error.into(),
@@ -201,7 +202,7 @@ impl From<RebuildError> for Failed {
     }
 }
 
-impl From<std::io::Error> for Failed {
+impl From<std::io::Error> for CommandError {
     fn from(error: std::io::Error) -> Self {
         Self::of(Code::Failed, &error)
     }
@@ -215,9 +216,26 @@ mod tests {
     fn what_cannot_be_fetched_is_told_from_what_does_not_exist() {
         let (what, uri) = ("zlib".to_owned(), "benchmark://debian-v0/zlob".to_owned());
         let offline = DatasetError::Offline { what, detail: "no answer".into() };
-        assert_eq!(Failed::from(offline).code, Code::Offline);
+        assert_eq!(CommandError::from(offline).code, Code::Offline);
         let unknown = DatasetError::UnknownBenchmark { uri, hint: "there is zlib".into() };
-        assert_eq!(Failed::from(unknown).code, Code::Usage);
+        assert_eq!(CommandError::from(unknown).code, Code::Usage);
+    }
+
+    #[test]
+    fn a_shared_file_system_is_a_place_where_no_lake_can_be_used() {
+        let shared = || LakeError::SharedFileSystem { path: "/nfs/lake".into(), kind: "NFS" };
+        let causes = [
+            CommandError::from(shared()),
+            CommandError::from(RecordError::Store(shared())),
+            CommandError::from(MergeError::Store(shared())),
+            CommandError::from(QueryError::Store(shared())),
+            CommandError::from(ReplayError::Store(shared())),
+        ];
+        for error in causes {
+            assert_eq!(error.code, Code::Lake);
+            let told = "/nfs/lake lies on NFS, a file system that several machines share: ";
+            assert!(error.message.starts_with(told) && !error.message.contains('\n'), "{error}");
+        }
     }
 
     #[test]
@@ -238,7 +256,7 @@ mod tests {
         ];
         for (cause, code) in causes {
             let said = cause.to_string();
-            let failed = Failed::from(GenerateError::Program(cause));
+            let failed = CommandError::from(GenerateError::Program(cause));
             assert_eq!((failed.code, failed.message), (code, said));
         }
     }

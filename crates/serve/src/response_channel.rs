@@ -1,4 +1,4 @@
-//! Messages that wait for the reader of an answer, and the end of an answer.
+//! The channel for the messages of an answer, which can be ended early.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,16 +8,18 @@ use futures::Stream;
 use tokio::sync::mpsc;
 use tonic::Status;
 
-/// Creates a channel for messages: what is sent into the first part comes out of the last in order,
-/// and the second can end it early. Senders wait while `waiting_max` messages wait.
-pub(crate) fn outbox<T>(waiting_max: usize) -> (mpsc::Sender<T>, Ending<T>, Reading<T>) {
+/// Creates a channel: a sender, a handle that ends the channel early, and the stream of messages.
+/// Senders wait while `waiting_max` messages are unread.
+pub(crate) fn response_channel<T>(
+    waiting_max: usize,
+) -> (mpsc::Sender<T>, EarlyEnd<T>, ResponseStream<T>) {
     let (sender, receiver) = mpsc::channel(waiting_max);
-    let waiting = Waiting { messages: Some(receiver), why: None, reader: None };
-    let waiting = Arc::new(Mutex::new(waiting));
-    (sender, Ending(Arc::clone(&waiting)), Reading(waiting))
+    let shared = Shared { messages: Some(receiver), why: None, reader: None };
+    let shared = Arc::new(Mutex::new(shared));
+    (sender, EarlyEnd(Arc::clone(&shared)), ResponseStream(shared))
 }
 
-struct Waiting<T> {
+struct Shared<T> {
     /// `None` once the answer has ended early.
     messages: Option<mpsc::Receiver<T>>,
     /// The reason for an early end.
@@ -25,43 +27,43 @@ struct Waiting<T> {
     reader: Option<Waker>,
 }
 
-fn lock<T>(waiting: &Mutex<Waiting<T>>) -> MutexGuard<'_, Waiting<T>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<Shared<T>>) -> MutexGuard<'_, Shared<T>> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Ends an answer early.
-pub(crate) struct Ending<T>(Arc<Mutex<Waiting<T>>>);
+pub(crate) struct EarlyEnd<T>(Arc<Mutex<Shared<T>>>);
 
-impl<T> Ending<T> {
-    /// Drops waiting messages at once, whether or not anybody reads them, prevents further ones,
+impl<T> EarlyEnd<T> {
+    /// Drops unread messages at once, whether or not anybody reads them, prevents further ones,
     /// and tells the reader why.
     pub(crate) fn end(self, why: Status) {
-        let mut waiting = lock(&self.0);
-        waiting.messages = None;
-        waiting.why = Some(why);
-        if let Some(reader) = waiting.reader.take() {
+        let mut shared = lock(&self.0);
+        shared.messages = None;
+        shared.why = Some(why);
+        if let Some(reader) = shared.reader.take() {
             reader.wake();
         }
     }
 }
 
 /// The reader's side. When it is dropped, the senders notice.
-pub(crate) struct Reading<T>(Arc<Mutex<Waiting<T>>>);
+pub(crate) struct ResponseStream<T>(Arc<Mutex<Shared<T>>>);
 
-impl<T> Stream for Reading<T> {
+impl<T> Stream for ResponseStream<T> {
     type Item = Result<T, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let mut waiting = lock(&self.0);
-        waiting.reader = Some(context.waker().clone());
-        match &mut waiting.messages {
+        let mut shared = lock(&self.0);
+        shared.reader = Some(context.waker().clone());
+        match &mut shared.messages {
             Some(messages) => messages.poll_recv(context).map(|message| message.map(Ok)),
-            None => Poll::Ready(waiting.why.take().map(Err)),
+            None => Poll::Ready(shared.why.take().map(Err)),
         }
     }
 }
 
-impl<T> Drop for Reading<T> {
+impl<T> Drop for ResponseStream<T> {
     fn drop(&mut self) {
         lock(&self.0).messages = None;
     }
@@ -76,7 +78,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_come_in_their_order_and_then_the_end() {
-        let (sender, ending, reading) = outbox(2);
+        let (sender, ending, reading) = response_channel(2);
         let sending = async move {
             for number in 0..5 {
                 sender.send(number).await.unwrap();
@@ -88,8 +90,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_end_lets_go_of_what_waits() {
-        let (sender, ending, mut reading) = outbox(2);
+    async fn an_early_end_drops_unread_messages() {
+        let (sender, ending, mut reading) = response_channel(2);
         let message = Arc::new(());
         sender.send(Arc::clone(&message)).await.unwrap();
         sender.send(Arc::clone(&message)).await.unwrap();
@@ -102,8 +104,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reader_that_waits_is_told_of_the_end() {
-        let (_sender, ending, mut reading) = outbox::<()>(1);
+    async fn a_waiting_reader_gets_the_reason_of_the_end() {
+        let (_sender, ending, mut reading) = response_channel::<()>(1);
         let next = tokio::spawn(async move { reading.next().await });
         tokio::task::yield_now().await;
         ending.end(Status::unavailable("stopping"));
@@ -113,7 +115,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_leaves_is_noticed() {
-        let (sender, _ending, reading) = outbox::<()>(1);
+        let (sender, _ending, reading) = response_channel::<()>(1);
         drop(reading);
         sender.closed().await;
     }

@@ -1,6 +1,7 @@
 //! The shell on a terminal: line editing with a history and completion.
 
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,15 +15,16 @@ use rustyline::{Behavior, CompletionType, Config, Context, Editor, Helper};
 
 use super::completion::{Names, complete};
 use super::pager::Screen;
-use super::session::{Flow, Session, say};
+use super::script;
+use super::session::{Session, say};
 use super::statements::Statements;
-use crate::cli::failure::{Code, Failed};
+use crate::assembly::failure::{Code, CommandError};
 
 /// Most entries in the history.
 const HISTORY_MAX: usize = 10_000;
 
-/// Reads and executes lines until the user leaves. Failures are printed, and the shell goes on.
-pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
+/// Reads and executes lines until the user leaves. Errors are printed, and the shell continues.
+pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
     let mut lines = Lines::new()?;
     let mut statements = Statements::default();
     let mut entry = String::new();
@@ -31,8 +33,8 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
         if statements.is_blank() {
             statements.clear();
             entry.clear();
-            if let Some(news) = session.news() {
-                say(&news);
+            if let Some(message) = session.new_snapshot() {
+                say(&message);
             }
         }
         let line = match lines.read(session, statements.waiting()) {
@@ -44,7 +46,7 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
             Err(ReadlineError::Eof) => return Ok(()),
             // The terminal has changed its size.
             Err(ReadlineError::Signal(_)) => continue,
-            Err(error) => return Err(Failed::new(Code::Failed, error.to_string())),
+            Err(error) => return Err(CommandError::new(Code::Failed, error.to_string())),
         };
         entry.push_str(&line);
         match line.trim() {
@@ -63,11 +65,11 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
         }
         session.set_screen(lines.screen());
         for piece in pieces {
-            match session.perform(&piece, None) {
-                Ok(Flow::On) => {}
-                Ok(Flow::Leave) => return Ok(()),
-                Err(failed) => {
-                    failed.report();
+            match script::perform(session, &piece, None) {
+                Ok(ControlFlow::Continue(())) => {}
+                Ok(ControlFlow::Break(())) => return Ok(()),
+                Err(error) => {
+                    error.report();
                 }
             }
         }
@@ -78,13 +80,13 @@ pub(super) fn converse(session: &mut Session<'_>) -> Result<(), Failed> {
 struct Lines {
     editor: Editor<Completion, FileHistory>,
     history: Option<PathBuf>,
-    has_told: bool,
+    has_warned: bool,
     to_terminal: bool,
 }
 
 impl Lines {
-    fn new() -> Result<Self, Failed> {
-        let failed = |error: ReadlineError| Failed::new(Code::Failed, error.to_string());
+    fn new() -> Result<Self, CommandError> {
+        let failed = |error: ReadlineError| CommandError::new(Code::Failed, error.to_string());
         // Even if answers go elsewhere, lines are read from the terminal.
         let to_terminal = std::io::stdout().is_terminal();
         let behavior = if to_terminal { Behavior::Stdio } else { Behavior::PreferTerm };
@@ -102,7 +104,7 @@ impl Lines {
             // The first time, there is no history.
             let _ = editor.load_history(path);
         }
-        Ok(Self { editor, history, has_told: false, to_terminal })
+        Ok(Self { editor, history, has_warned: false, to_terminal })
     }
 
     /// Reads a line; `waiting` holds the earlier lines of the same statement.
@@ -122,9 +124,9 @@ impl Lines {
         let is_new = self.editor.add_history_entry(entry.trim_end()).unwrap_or(false);
         let Some(path) = self.history.as_deref().filter(|_| is_new) else { return };
         if let Err(error) = append(&mut self.editor, path)
-            && !self.has_told
+            && !self.has_warned
         {
-            self.has_told = true;
+            self.has_warned = true;
             say(&format!("the history cannot be kept in {}: {error}", path.display()));
         }
     }

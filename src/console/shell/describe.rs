@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use indicatif::HumanCount;
 
-use crate::cli::failure::Failed;
+use crate::assembly::failure::CommandError;
 use crate::datasets::did_you_mean;
 use crate::query::{Function, Query, Relation};
 
@@ -87,14 +87,14 @@ pub(super) fn relation(
     relations: &[Relation],
     name: &str,
     width: Option<usize>,
-) -> Result<String, Failed> {
+) -> Result<String, CommandError> {
     let Some(relation) = relations.iter().find(|relation| relation.name == name) else {
         let names: Vec<&str> = relations.iter().map(|relation| relation.name.as_str()).collect();
         let hint = match did_you_mean(name, names.iter().copied()) {
             none if none.is_empty() => format!(": there are {}", names.join(", ")),
             hint => hint,
         };
-        return Err(Failed::usage(format!("there is no table `{name}`{hint}")));
+        return Err(CommandError::usage(format!("there is no table `{name}`{hint}")));
     };
     let mut lines = vec![["column".to_owned(), "type".to_owned(), "meaning".to_owned()]];
     lines.extend(
@@ -104,7 +104,7 @@ pub(super) fn relation(
             .map(|column| [column.name.clone(), column.kind.clone(), column.description.clone()]),
     );
     let rows = match relation.rows {
-        Some(rows) => crate::cli::counted(rows, "row"),
+        Some(rows) => crate::assembly::output::counted(rows, "row"),
         None => "a view".to_owned(),
     };
     Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines, width)))
@@ -115,14 +115,14 @@ pub(super) fn functions(
     functions: &[Function],
     pattern: Option<&str>,
     width: Option<usize>,
-) -> Result<String, Failed> {
+) -> Result<String, CommandError> {
     let wanted = pattern.unwrap_or_default().to_lowercase();
     let found: Vec<&Function> = functions
         .iter()
         .filter(|function| function.name.to_lowercase().contains(&wanted))
         .collect();
     if found.is_empty() {
-        return Err(Failed::usage(format!("no function has `{wanted}` in its name")));
+        return Err(CommandError::usage(format!("no function has `{wanted}` in its name")));
     }
     let listed = |of_the_field: bool| {
         let functions = found.iter().filter(|function| function.is_of_the_field == of_the_field);
@@ -154,7 +154,7 @@ pub(super) fn queries(width: Option<usize>) -> String {
 }
 
 /// `\l NAME`: returns one query with its parameters and its text.
-pub(super) fn query(name: &str) -> Result<String, Failed> {
+pub(super) fn query(name: &str) -> Result<String, CommandError> {
     Ok(Query::get(name)?.sql().trim_end().to_owned() + "\n")
 }
 

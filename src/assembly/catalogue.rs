@@ -1,0 +1,118 @@
+//! The benchmarks that an environment can play, and their baselines.
+
+use super::failure::CommandError;
+use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
+use crate::env::toy;
+use crate::env::worker::WorkerConfig;
+use crate::generate::{ProgramError, Programs};
+use crate::model::{Baselines, Benchmark, BenchmarkUri, EnvironmentSpec};
+
+/// The benchmarks of an environment.
+#[derive(Debug)]
+pub enum Catalogue {
+    /// Programs of the toy environment: `generator://toy-v0/<seed>`.
+    Toy,
+    /// Programs for LLVM, and their cached baselines.
+    Datasets(Datasets, KnownBaselines),
+}
+
+impl Catalogue {
+    /// Opens the catalogue of an environment. `config` is that of the workers that compute missing
+    /// baselines.
+    ///
+    /// # Errors
+    ///
+    /// If the program cache cannot be used.
+    pub fn new(spec: &EnvironmentSpec, config: &WorkerConfig) -> Result<Self, CommandError> {
+        if spec.name == toy::NAME {
+            return Ok(Self::Toy);
+        }
+        let settings = Settings::from_environment()?;
+        let baselines = KnownBaselines::new(Cache::new(&settings.cache), spec, &config.limits());
+        Ok(Self::Datasets(Datasets::new(&settings), baselines))
+    }
+
+    /// Returns the canonical URIs of what `patterns` name, each once.
+    ///
+    /// # Errors
+    ///
+    /// If a pattern names nothing, or nothing that can be had.
+    pub fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, CommandError> {
+        match self {
+            Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
+            Self::Toy => {
+                let mut seeds = Vec::new();
+                for pattern in patterns {
+                    seeds.extend(
+                        toy_seeds(pattern)?
+                            .filter(|seed| !seeds.contains(seed))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+                Ok(seeds.into_iter().map(|seed| toy::benchmark(seed).uri).collect())
+            }
+        }
+    }
+
+    /// Returns the canonical URI of one benchmark.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such benchmark.
+    pub fn one(&self, uri: &str) -> Result<BenchmarkUri, CommandError> {
+        let uri: BenchmarkUri =
+            uri.parse().map_err(|error| CommandError::usage(format!("{error}")))?;
+        match self {
+            Self::Datasets(datasets, _) => Ok(datasets.resolve(&uri)?),
+            Self::Toy => toy_seeds(uri.as_str()).map(|_| uri),
+        }
+    }
+}
+
+/// Most seeds that a range may name.
+const TOY_SEEDS_MAX: u32 = 10_000;
+
+/// Parses the seeds of `generator://toy-v0/<seed>` or `generator://toy-v0/<first>..<last>`.
+fn toy_seeds(pattern: &str) -> Result<std::ops::RangeInclusive<u32>, CommandError> {
+    let range = || {
+        let seeds = pattern.strip_prefix("generator://toy-v0/")?;
+        let (first, last) = seeds.split_once("..").unwrap_or((seeds, seeds));
+        let (first, last) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last && last - first < TOY_SEEDS_MAX).then_some(first..=last)
+    };
+    range().ok_or_else(|| {
+        CommandError::usage(format!(
+            "toy-v0 has no benchmark `{pattern}`: write generator://toy-v0/<seed> or generator://toy-v0/<first>..<last>"
+        ))
+    })
+}
+
+impl Programs for Catalogue {
+    fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
+        match self {
+            Self::Datasets(datasets, _) => Ok(datasets.benchmark(uri)?),
+            Self::Toy => {
+                let seed = uri.path().parse().map_err(|error| format!("{uri}: {error}"))?;
+                Ok(toy::benchmark(seed))
+            }
+        }
+    }
+
+    fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
+        match self {
+            Self::Datasets(_, known) => known.read(&benchmark.program),
+            Self::Toy => None,
+        }
+    }
+
+    fn keep_baselines(&self, benchmark: &Benchmark, baselines: &Baselines) {
+        if let Self::Datasets(_, known) = self
+            && let Err(error) = known.write(&benchmark.program, baselines)
+        {
+            tracing::warn!(
+                "the baselines of {} cannot be cached and will be computed again: {error}",
+                benchmark.uri
+            );
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Environments and action spaces by name, and the limits of worker processes.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::failure::CommandError;
+use crate::env::worker::{WorkerConfig, WorkerEnvironment};
+use crate::env::{self, Environment};
+use crate::lake::RunRow;
+use crate::model::{ActionSpace, EnvironmentSpec};
+
+/// The highest limit on the CPU time of a step, in seconds: twelve days.
+pub const STEP_CPU_SECONDS_MAX: u64 = 1 << 20;
+
+/// The highest limit on the address space of a worker, in MiB: 16 TiB.
+pub const WORKER_MEMORY_MIB_MAX: u64 = 1 << 24;
+
+/// Returns the environment called `name`.
+///
+/// # Errors
+///
+/// If there is none.
+pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
+    env::open(name).ok_or_else(|| {
+        CommandError::usage(format!(
+            "there is no environment `{name}`: write {}",
+            env::NAMES.join(" or ")
+        ))
+    })
+}
+
+/// Returns the default limits for worker processes of this program.
+///
+/// Workers run the same file as this process, even after a build or an upgrade has replaced it: a
+/// newer program may have other actions and other state ids.
+pub fn worker_config() -> WorkerConfig {
+    WorkerConfig::new(PathBuf::from("/proc/self/exe"))
+}
+
+/// Returns the same environment with its sessions in worker processes, for replaying what `runs`
+/// recorded.
+pub fn workers(environment: &dyn Environment, runs: &[RunRow]) -> WorkerEnvironment {
+    WorkerEnvironment::new(environment.spec().clone(), widest_config(runs))
+}
+
+/// Returns the widest of the limits of `runs`, so that nothing fails that succeeded then.
+fn widest_config(runs: &[RunRow]) -> WorkerConfig {
+    let mut config = worker_config();
+    for run in runs {
+        let arguments = serde_json::from_str::<serde_json::Value>(&run.arguments);
+        let number = |name: &str| arguments.as_ref().ok()?.get(name)?.as_u64();
+        // Somebody else may have written the lake.
+        let seconds = number("step_cpu_seconds").unwrap_or(0).min(STEP_CPU_SECONDS_MAX);
+        let mib = number("worker_memory_mib").unwrap_or(0).min(WORKER_MEMORY_MIB_MAX);
+        config.step_cpu_max = config.step_cpu_max.max(Duration::from_secs(seconds));
+        config.memory_bytes_max = config.memory_bytes_max.max(mib << 20);
+    }
+    config
+}
+
+/// Returns the action space called `name`, or the environment's first one.
+///
+/// # Errors
+///
+/// If the environment has no such action space.
+pub fn action_space(
+    spec: &EnvironmentSpec,
+    name: Option<&str>,
+) -> Result<ActionSpace, CommandError> {
+    let found = match name {
+        Some(name) => spec.action_space(name),
+        None => spec.action_spaces.first(),
+    };
+    found.cloned().ok_or_else(|| {
+        let known: Vec<&str> = spec.action_spaces.iter().map(|space| space.name.as_str()).collect();
+        CommandError::usage(format!(
+            "{} has no action space `{}`: write {}",
+            spec.name,
+            name.unwrap_or_default(),
+            known.join(" or ")
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::RunId;
+
+    #[test]
+    fn what_runs_recorded_is_played_under_the_widest_of_their_limits() {
+        let run = |arguments: &str| RunRow {
+            id: RunId(1),
+            uid: String::new(),
+            arguments: arguments.to_owned(),
+            started_at_ms: 0,
+            finished: true,
+            repeated_windows: 0,
+        };
+        let limits = |runs: &[RunRow]| widest_config(runs).limits();
+        let usual = worker_config().limits();
+        assert_eq!(limits(&[]), usual);
+        assert_eq!(limits(&[run("{}"), run("not json")]), usual);
+        let less = run(r#"{"step_cpu_seconds": 1, "worker_memory_mib": 256}"#);
+        assert_eq!(limits(std::slice::from_ref(&less)), usual);
+        let slow = run(r#"{"step_cpu_seconds": 100, "worker_memory_mib": 4096}"#);
+        let large = run(r#"{"step_cpu_seconds": 20, "worker_memory_mib": 8192}"#);
+        assert_eq!(
+            limits(&[slow, less, large]),
+            format!("100000 ms of CPU time, {} bytes", 8_u64 << 30)
+        );
+        let huge = run(r#"{"step_cpu_seconds": 18446744073709551615}"#);
+        assert!(widest_config(&[huge]).start_wall_max() > Duration::from_hours(24));
+    }
+}

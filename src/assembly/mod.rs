@@ -1,0 +1,12 @@
+//! What the programs of the project need beside the lake itself: environments and benchmarks by
+//! name, workers, functions for engines, messages and errors.
+
+pub mod arguments;
+pub mod catalogue;
+pub mod environments;
+pub mod failure;
+pub mod ir;
+pub mod messages;
+pub mod open_files;
+pub mod output;
+pub mod worker;

@@ -1,0 +1,164 @@
+//! How other tools read the lake, and what they do not see: a part of `info`.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use arrow::array::{AsArray as _, RecordBatch};
+use arrow::datatypes::{Int16Type, Int64Type};
+use serde_json::{Value, json};
+
+use crate::assembly::failure::CommandError;
+use crate::assembly::output::counted;
+use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, SnapshotId, Table};
+
+/// What other tools read of a lake, and what they miss. See "What other tools read" in
+/// docs/FORMAT.md.
+#[derive(Debug)]
+pub(super) struct OtherTools {
+    /// The snapshot that they see.
+    shown: SnapshotId,
+    /// The number of newer snapshots.
+    snapshots_behind: usize,
+    /// Rows of `steps` that are not sealed.
+    hot_steps: u64,
+    /// Steps in newer layers of the derived tables: other tools see the oldest layer alone.
+    layered_steps: u64,
+    /// Rows of `steps` that no layer counts.
+    uncounted_steps: u64,
+    /// By tool: what to write there.
+    lines: [(&'static str, String); 4],
+}
+
+impl OtherTools {
+    /// Returns `None` for a snapshot that is not the newest, and for a lake without sealed steps:
+    /// there is nothing to read by these lines.
+    pub(super) fn of(snapshot: &Snapshot, hot_steps: u64) -> Result<Option<Self>, CommandError> {
+        let is_newest = snapshot.history().last().is_none_or(|row| row.id == snapshot.id());
+        if !is_newest || snapshot.segments(Table::Steps).is_empty() {
+            return Ok(None);
+        }
+        let lake = snapshot.path().canonicalize()?;
+        let shown = shown(&lake).unwrap_or(snapshot.id());
+        let newer = snapshot.history().iter().filter(|row| row.id > shown);
+        Ok(Some(Self {
+            shown,
+            snapshots_behind: newer.count(),
+            hot_steps,
+            layered_steps: layered_steps(snapshot)?,
+            uncounted_steps: snapshot.uncounted_steps(),
+            lines: lines(&lake),
+        }))
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let lines = self.lines.iter().map(|(tool, line)| ((*tool).to_owned(), json!(line)));
+        json!({
+            "snapshot": self.shown.0,
+            "snapshots_behind": self.snapshots_behind,
+            "steps_in_newer_layers": self.layered_steps,
+            "read_with": lines.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = format!("\nother tools see snapshot {}", self.shown);
+        let mut missing = Vec::new();
+        if self.snapshots_behind > 0 {
+            let behind = counted(self.snapshots_behind as u64, "newer snapshot");
+            missing.push(format!("{behind} (`seal` shows them)"));
+        }
+        if self.hot_steps > 0 {
+            missing.push(format!("{} of steps (`seal`)", counted(self.hot_steps, "hot row")));
+        }
+        if self.layered_steps > 0 {
+            let steps = counted(self.layered_steps, "step");
+            missing.push(format!("in derived tables {steps} of newer layers (`dedup --full`)"));
+        }
+        if self.uncounted_steps > 0 {
+            let rows = counted(self.uncounted_steps, "row");
+            missing.push(format!("in derived tables {rows} of steps not counted (`dedup`)"));
+        }
+        if !missing.is_empty() {
+            write!(text, ", without {}", missing.join("; ")).expect("a string takes it");
+        }
+        for (tool, line) in &self.lines {
+            write!(text, "\n  {tool:<8}{line}").expect("a string takes it");
+        }
+        text + "\n"
+    }
+}
+
+/// Returns the snapshot that the link `current` leads to.
+fn shown(lake: &Path) -> Option<SnapshotId> {
+    let target = std::fs::read_link(lake.join("current")).ok()?;
+    target.file_name()?.to_str()?.parse().ok().map(SnapshotId)
+}
+
+/// Returns what to write in each tool to read `steps`. Tools that open files long after they have
+/// listed them get the Delta table, whose files stay.
+fn lines(lake: &Path) -> [(&'static str, String); 4] {
+    let quoted = |path: &str| json!(lake.join(path).to_string_lossy()).to_string();
+    let sql = lake.join("current/steps/*.parquet").to_string_lossy().replace('\'', "''");
+    let url = json!(format!("file://{}", lake.join("current/steps").to_string_lossy()));
+    [
+        ("duckdb", format!("SELECT * FROM '{sql}'")),
+        ("polars", format!("pl.scan_delta({})", quoted("data/steps"))),
+        ("pandas", format!("pd.read_parquet({})", quoted("current/steps"))),
+        ("spark", format!("spark.read.parquet({url})")),
+    ]
+}
+
+/// Counts the steps of all layers but the oldest.
+fn layered_steps(snapshot: &Snapshot) -> Result<u64, LakeError> {
+    let mut steps = 0;
+    for segments in snapshot.layers().into_values().skip(1) {
+        let mut conflicts = Conflicts::default();
+        for segment in segments {
+            steps += match segment.table {
+                Table::Conflicts => conflicts.count(snapshot, segment)?,
+                _ => sum(snapshot, segment)?,
+            };
+        }
+        steps -= conflicts.most_frequent.values().sum::<i64>();
+    }
+    Ok(u64::try_from(steps).unwrap_or(0))
+}
+
+/// Adds up the column `count` of a segment.
+fn sum(snapshot: &Snapshot, segment: &Segment) -> Result<i64, LakeError> {
+    let counts = |batch: &RecordBatch| counts(batch).iter().sum::<i64>();
+    snapshot
+        .scan_segment(segment, ScanColumns::Named(&["count"]))
+        .map(|batch| Ok(counts(&batch?)))
+        .sum()
+}
+
+fn counts(batch: &RecordBatch) -> &[i64] {
+    batch["count"].as_primitive::<Int64Type>().values()
+}
+
+/// The conflicts of a layer. The most frequent result of each is a row of `state_transitions` too.
+#[derive(Default)]
+struct Conflicts {
+    most_frequent: HashMap<(Vec<u8>, i16), i64>,
+}
+
+impl Conflicts {
+    fn count(&mut self, snapshot: &Snapshot, segment: &Segment) -> Result<i64, LakeError> {
+        let mut steps = 0;
+        let columns = ScanColumns::Named(&["state_id", "action", "count"]);
+        for batch in snapshot.scan_segment(segment, columns) {
+            let batch = batch?;
+            let states = batch["state_id"].as_fixed_size_binary();
+            let actions = batch["action"].as_primitive::<Int16Type>();
+            for (row, &count) in counts(&batch).iter().enumerate() {
+                let key = (states.value(row).to_vec(), actions.value(row));
+                let most = self.most_frequent.entry(key).or_default();
+                *most = count.max(*most);
+                steps += count;
+            }
+        }
+        Ok(steps)
+    }
+}

@@ -1,0 +1,142 @@
+//! The arguments of `sql` and `query`, and those that other commands share with them.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::assembly::failure::CommandError;
+use crate::query::{Format, TableLimits};
+
+/// The snapshot that a command reads.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct SnapshotArgs {
+    /// Read what was sealed in snapshot N (`steplake snapshots` lists them). By default, read
+    /// everything that is there now, including unsealed rows.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
+    pub snapshot: Option<i64>,
+}
+
+/// Output formats for rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum RowFormat {
+    /// A table for people.
+    Table,
+    /// One line for each value, uncut, for people.
+    Expanded,
+    /// Comma-separated values with a header.
+    Csv,
+    /// One array of objects; binary values as hexadecimal digits.
+    Json,
+    /// An Arrow IPC file.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
+}
+
+impl From<RowFormat> for Format {
+    fn from(format: RowFormat) -> Self {
+        match format {
+            RowFormat::Table => Self::Table,
+            RowFormat::Expanded => Self::Expanded,
+            RowFormat::Csv => Self::Csv,
+            RowFormat::Json => Self::Json,
+            RowFormat::Arrow => Self::Arrow,
+            RowFormat::Parquet => Self::Parquet,
+        }
+    }
+}
+
+/// Format and destination of rows.
+#[derive(Debug, Args)]
+pub struct OutputArgs {
+    /// How to print the rows.
+    #[arg(long, value_enum, default_value_t = RowFormat::Table)]
+    pub format: RowFormat,
+
+    /// The number of rows that a table shows; by default 1,000, or all with --output.
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+
+    /// The file to write, instead of standard output.
+    #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub output: Option<PathBuf>,
+}
+
+impl OutputArgs {
+    /// Returns the limits of a table: on a screen what a person can look through, in a file none.
+    ///
+    /// # Errors
+    ///
+    /// If `--rows` is given with a format other than a table.
+    pub fn limits(&self) -> Result<TableLimits, CommandError> {
+        if self.rows.is_some() && !Format::from(self.format).is_for_people() {
+            return Err(CommandError::usage(
+                "--rows is for tables: the other formats hold all rows",
+            ));
+        }
+        let limits = if self.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };
+        Ok(TableLimits { rows_max: self.rows.or(limits.rows_max), ..limits })
+    }
+}
+
+/// The end of the help of `sql`.
+pub const SQL_HELP: &str = "\
+In the shell a statement ends with a semicolon; commands begin with a backslash:
+  SELECT action_name(action), count(*) FROM steps
+    GROUP BY 1 ORDER BY 2 DESC LIMIT 5;
+  \\d steps                    the columns of a table and what they mean
+  \\df state                   functions
+  \\query noop_rate tries=5    a named query (\\l lists them)
+  \\x                          one line for each value
+  \\o best.csv                 answers go to a file
+  \\?                          all commands
+
+Statements from a file or a pipe:
+  steplake sql -f questions.sql
+  echo 'SELECT count(*) FROM steps; SELECT count(*) FROM ir;' | steplake sql --format csv
+
+The history is in $XDG_STATE_HOME/steplake/history (~/.local/state without it); $PAGER shows long
+answers.";
+
+/// The arguments of `sql` on every engine.
+#[derive(Debug, Args)]
+pub struct SqlArgs {
+    /// The question, e.g. "SELECT count(*) FROM steps".
+    pub sql: Option<String>,
+
+    /// Answer the statements of a file, up to the first that fails.
+    #[arg(long, short, conflicts_with = "sql", value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: Option<PathBuf>,
+
+    /// The snapshot to read.
+    #[command(flatten)]
+    pub snapshot: SnapshotArgs,
+
+    /// The format and destination of the answer.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// The arguments of `query` on every engine.
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    /// The query's name.
+    #[arg(required_unless_present = "list")]
+    pub name: Option<String>,
+
+    /// A value for a parameter of the query.
+    #[arg(long = "param", short, value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+
+    /// List the queries and their parameters.
+    #[arg(long)]
+    pub list: bool,
+
+    /// The snapshot to read.
+    #[command(flatten)]
+    pub snapshot: SnapshotArgs,
+
+    /// The format and destination of the answer.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
