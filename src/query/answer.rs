@@ -7,8 +7,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::Stream;
 
-use super::QueryError;
 use super::counted::Uncounted;
+use super::error::QueryError;
 use super::explain::{Known, explain};
 use super::progress::QueryProgress;
 

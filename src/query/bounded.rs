@@ -6,13 +6,13 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::QueryError;
+use super::error::QueryError;
 
 /// Bytes that one call may make: the values of one batch of rows.
 const BYTES_MAX: u128 = 64 << 20;
@@ -103,7 +103,7 @@ impl ScalarUDFImpl for Bounded {
                  rows at a time",
                 self.name()
             ));
-            return Err(DataFusionError::External(Box::new(error)));
+            return Err(error.into());
         }
         self.inner.invoke_with_args(args)
     }
@@ -310,7 +310,7 @@ fn stride(column: &ArrayRef, row: usize) -> Result<i128> {
             "a step whose months, days and hours go to both sides may lead nowhere: give it one direction"
                 .to_owned(),
         );
-        return Err(DataFusionError::External(Box::new(error)));
+        return Err(error.into());
     }
     // The shortest month, and the day on which clocks go forward.
     Ok((parts[0] * 28 + parts[1]) * (NANOS_A_DAY / 24 * 23) + parts[2])

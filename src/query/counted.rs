@@ -8,14 +8,14 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, TableProviderFilterPushDown, TableScan, TableType,
 };
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::graph;
+use super::graph::TableFunction;
 use crate::lake::{Snapshot, Table};
 
 /// What a derived table does not count, or a function that walks the graph: for a warning.
@@ -64,9 +64,7 @@ impl Counted {
     /// Refuses a derived table where no dedup has counted the steps of the snapshot, in place of a
     /// table without rows; where dedup has counted some of them, a warning says so, once.
     pub(super) fn demand(&self, table: Table) -> Result<()> {
-        self.snapshot
-            .demand_derived(table)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        self.snapshot.demand_derived(table)?;
         if let Some(uncounted) = self.missing_in(table)
             && !self.is_told.swap(true, Ordering::Relaxed)
         {
@@ -103,7 +101,7 @@ fn derived(scan: &TableScan) -> Result<Option<Table>> {
     }
     // A scan of a table function is called after it, as no table is. `returns` reads steps.
     let name = scan.table_name.table().trim_end_matches("()");
-    let walks = name != "returns" && graph::described(name).is_some();
+    let walks = TableFunction::from_name(name).is_some_and(|f| f != TableFunction::Returns);
     Ok(walks.then_some(Table::StateTransitions))
 }
 

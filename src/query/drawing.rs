@@ -7,30 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatch
 use arrow::array::{Float64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use arrow::error::ArrowError;
-use arrow::util::display::FormatOptions;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_options;
 use futures::StreamExt;
 
-use super::output::{Written, failed, texts};
-use super::{Answer, QueryError};
-
-/// How much of an answer a table shows. It has to be held in memory, since its columns are as wide
-/// as their widest values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableLimits {
-    /// Rows; `None`: all.
-    pub rows_max: Option<usize>,
-    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all.
-    /// A plan that `EXPLAIN` answers with is never cut.
-    pub cell_chars_max: Option<usize>,
-}
-
-impl TableLimits {
-    /// What somebody can look through on a screen.
-    pub const SCREEN: Self = Self { rows_max: Some(1000), cell_chars_max: Some(60) };
-    /// All that there is.
-    pub const NONE: Self = Self { rows_max: None, cell_chars_max: None };
-}
+use super::answer::Answer;
+use super::error::QueryError;
+use super::format::{TableLimits, Written};
 
 pub(super) async fn draw(
     mut answer: Answer,
@@ -47,7 +30,7 @@ pub(super) async fn draw(
         let fits = batch.num_rows().min(left);
         cut = fits < batch.num_rows();
         rows += fits;
-        batches.push(shown(&batch.slice(0, fits), cell_chars_max).map_err(failed)?);
+        batches.push(shown(&batch.slice(0, fits), cell_chars_max).map_err(QueryError::failed)?);
         if cut {
             break;
         }
@@ -56,7 +39,8 @@ pub(super) async fn draw(
         batches.push(RecordBatch::new_empty(schema));
     }
     let options = FormatOptions::default().with_null("");
-    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
+    let drawn =
+        pretty_format_batches_with_options(&batches, &options).map_err(QueryError::failed)?;
     writeln!(out, "{drawn}")?;
     writeln!(out, "{}", footer(rows, cut))?;
     Ok(Written { rows: rows as u64, cut })
@@ -96,6 +80,15 @@ pub(super) fn shown(
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(schema, columns, &options)
+}
+
+/// Every value as a text.
+pub(super) fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    let options = FormatOptions::default().with_null("");
+    let formatter = ArrayFormatter::try_new(column, &options)?;
+    let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
+    let texts = (0..column.len()).map(text).collect::<Result<Vec<_>, _>>()?;
+    Ok(Arc::new(StringArray::from(texts)))
 }
 
 /// A text of at most `chars_max` characters.

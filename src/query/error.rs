@@ -1,6 +1,8 @@
 use std::fmt;
 
-use super::Format;
+use datafusion::common::DataFusionError;
+
+use super::format::Format;
 use crate::lake::LakeError;
 
 /// A place in the text of a query, both counted from 1.
@@ -107,6 +109,24 @@ impl QueryError {
     /// An error in the text of a query.
     pub(super) fn sql(message: impl Into<String>, position: Option<Position>) -> Self {
         Self::Sql { message: one_line(&message.into()), position }
+    }
+
+    /// An error of something that the query uses.
+    pub(super) fn failed(error: impl fmt::Display) -> Self {
+        Self::Failed(one_line(&error.to_string()))
+    }
+}
+
+/// Our errors travel through DataFusion in a box, and `explain` takes them out again.
+impl From<QueryError> for DataFusionError {
+    fn from(error: QueryError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<LakeError> for DataFusionError {
+    fn from(error: LakeError) -> Self {
+        Self::External(Box::new(error))
     }
 }
 

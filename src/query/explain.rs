@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
 use super::error::{Position, QueryError, one_line};
-use super::near::near;
-use super::{graph, signatures};
+use super::graph::TableFunction;
+use super::near::{list, meant, near};
+use super::signatures;
 use crate::lake::{Identity, LakeError, Segment};
 
 /// The setting that DataFusion names when temporary files have taken their space.
@@ -202,15 +203,15 @@ fn plan(message: &str, known: &Known) -> String {
 /// A function that there is not, or not where values stand. DataFusion suggests one, however
 /// different it is.
 fn function(name: &str, suggestion: &str) -> String {
-    if let Some((usage, _)) = graph::described(name) {
+    if let Some(function) = TableFunction::from_name(name) {
         return format!(
-            "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {usage}`"
+            "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {}`",
+            function.usage()
         );
     }
     let suggested = suggestion.split_once("Did you mean '").and_then(|(_, s)| s.split_once('\''));
-    let mut names: Vec<&str> = graph::usages().map(name_of).collect();
-    names.extend(suggested.map(|(suggested, _)| suggested));
-    let near = near(name, names);
+    let suggested = suggested.map(|(suggested, _)| suggested);
+    let near = near(name, TableFunction::ALL.map(TableFunction::name).into_iter().chain(suggested));
     if near.is_empty() {
         return format!("there is no function `{name}`");
     }
@@ -219,35 +220,15 @@ fn function(name: &str, suggestion: &str) -> String {
 
 /// A table function that there is not.
 fn table_function(name: &str) -> String {
-    let known: Vec<&str> = graph::usages().collect();
-    let names: Vec<&str> = known.iter().copied().map(name_of).collect();
-    let near = near(name, names.iter().copied());
-    let meant = known.iter().copied().filter(|usage| near.contains(&name_of(usage)));
-    let meant: Vec<&str> = meant.collect();
-    let hint = if meant.is_empty() {
+    let names = TableFunction::ALL.map(TableFunction::name);
+    let near = near(name, names);
+    let usages = near.into_iter().filter_map(TableFunction::from_name).map(TableFunction::usage);
+    let mut usages: Vec<&str> = usages.collect();
+    usages.sort_unstable();
+    let hint = if usages.is_empty() {
         format!("there are {}", list(&names))
     } else {
-        format!("did you mean {}?", list(&meant))
+        format!("did you mean {}?", list(&usages))
     };
     format!("there is no table function `{name}`: {hint}")
-}
-
-/// The name in how a function is called.
-fn name_of(usage: &str) -> &str {
-    usage.split('(').next().unwrap_or_default()
-}
-
-/// What a name may have meant: the nearest of those that there are, or else all of them.
-pub(super) fn meant(name: &str, names: &[&str]) -> String {
-    let near = near(name, names.iter().copied());
-    if near.is_empty() {
-        return format!("there are {}", list(names));
-    }
-    format!("did you mean {}?", list(&near))
-}
-
-/// Names for a message: `a`, `b`, `c`.
-pub(super) fn list(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }

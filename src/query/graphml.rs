@@ -7,9 +7,11 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::StreamExt as _;
 
+use super::answer::Answer;
+use super::engine::Engine;
+use super::error::QueryError;
 use super::named::quoted_text;
 use super::views::quoted;
-use super::{Answer, Engine, QueryError};
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +137,7 @@ fn write_batch(
     let options = FormatOptions::default();
     let formatters = batch.columns().iter().map(|column| {
         let formatter = ArrayFormatter::try_new(column.as_ref(), &options);
-        formatter.map_err(|error| QueryError::Failed(error.to_string()))
+        formatter.map_err(QueryError::failed)
     });
     let formatters = formatters.collect::<Result<Vec<_>, _>>()?;
     let schema = batch.schema();

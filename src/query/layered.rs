@@ -8,8 +8,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
@@ -258,12 +258,11 @@ impl Iterator for Share {
 
 impl Share {
     fn read(&mut self, slice: &Slice) -> Result<()> {
-        let failed = |error| DataFusionError::External(Box::new(error));
-        let mut rows = self.snapshot.scan_layers_in(self.table, slice).map_err(failed)?;
+        let mut rows = self.snapshot.scan_layers_in(self.table, slice)?;
         while self.left > 0
             && let Some(batch) = rows.next()
         {
-            let mut batch = batch.map_err(failed)?;
+            let mut batch = batch?;
             if let Some(columns) = &self.projection {
                 batch = batch.project(columns)?;
             }

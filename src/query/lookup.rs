@@ -7,11 +7,12 @@ use arrow::array::{Array as _, AsArray as _, BooleanArray, StringArray};
 use arrow::compute::like;
 use futures::TryStreamExt as _;
 
-use super::explain::list;
+use super::answer::Answer;
+use super::engine::Engine;
+use super::error::QueryError;
 use super::named::{Prepared, Query, quoted_text};
-use super::near::near_as;
+use super::near::{list, near_as};
 use super::parameters::ParameterKind;
-use super::{Engine, QueryError};
 
 /// Names that a message lists at most.
 const LISTED_MAX: usize = 20;
@@ -26,8 +27,22 @@ const EVERYTHING: &str = "%";
 type Found = Result<String, String>;
 
 impl Engine {
+    /// Begins to answer a named query. What `values` does not name takes the query's own default.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::UnknownQuery`], [`QueryError::Parameter`].
+    pub async fn named(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<Answer, QueryError> {
+        let prepared = self.prepare(Query::get(name)?, values).await?;
+        self.answer(&prepared.sql, prepared.values).await
+    }
+
     /// Puts `values` into a query, after looking up what they name.
-    pub(super) async fn prepare(
+    async fn prepare(
         &self,
         query: &Query,
         values: &[(String, String)],

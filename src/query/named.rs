@@ -21,8 +21,8 @@ use std::sync::LazyLock;
 
 use datafusion::common::ScalarValue;
 
-use super::QueryError;
-use super::explain::meant;
+use super::error::QueryError;
+use super::near::meant;
 use super::parameters::{Parameter, ParameterKind};
 use super::views::reward_column;
 

@@ -33,6 +33,21 @@ pub(super) fn near_as<'a>(
     ranked.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
 }
 
+/// What a name may have meant: the nearest of those that there are, or else all of them.
+pub(super) fn meant(name: &str, names: &[&str]) -> String {
+    let near = near(name, names.iter().copied());
+    if near.is_empty() {
+        return format!("there are {}", list(names));
+    }
+    format!("did you mean {}?", list(&near))
+}
+
+/// Names for a message: `a`, `b`, `c`.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}
+
 /// Levenshtein's distance, in characters.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();

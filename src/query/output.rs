@@ -1,66 +1,25 @@
 //! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::io::{self, Write};
-use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::{Stream, StreamExt};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::drawing::draw;
-use super::error::one_line;
+use super::answer::Answer;
+use super::drawing::{draw, texts};
+use super::error::QueryError;
 use super::expanded::expand;
-use super::{Answer, QueryError, TableLimits};
-
-/// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// For people: rows drawn as a table, as many and as wide as [`TableLimits`] allow.
-    Table,
-    /// For people: a line for each value, which is whole; as many rows as [`TableLimits`] allow.
-    Expanded,
-    /// With a header line.
-    Csv,
-    /// One array of objects.
-    Json,
-    /// Arrow's IPC file format.
-    Arrow,
-    /// One Parquet file, zstd-compressed.
-    Parquet,
-}
+use super::format::{Format, TableLimits, Written};
 
 impl Format {
-    /// Every format.
-    pub const ALL: [Self; 6] =
-        [Self::Table, Self::Expanded, Self::Csv, Self::Json, Self::Arrow, Self::Parquet];
-
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Expanded => "expanded",
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Arrow => "arrow",
-            Self::Parquet => "parquet",
-        }
-    }
-
-    /// Whether it is read by people, within [`TableLimits`], and not by programs.
-    pub fn is_for_people(self) -> bool {
-        matches!(self, Self::Table | Self::Expanded)
-    }
-
     /// Whether an answer with these columns can be written in the format. [`write()`] checks it
     /// too, but where it writes to is made before it is called.
     ///
@@ -77,31 +36,6 @@ impl Format {
             None => Ok(()),
         }
     }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|format| format.as_str() == text).ok_or_else(|| {
-            format!("`{text}` is no format: table, expanded, csv, json, arrow, parquet")
-        })
-    }
-}
-
-/// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// Rows written.
-    pub rows: u64,
-    /// True when a table left out the rows past its limit.
-    pub cut: bool,
 }
 
 /// Writes `answer` to `out`. Batches go as they come; only a table is held in memory. What is for
@@ -142,16 +76,19 @@ async fn write_as(
             let schema = mapped(&schema, text_in_csv);
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
             // A header even where no batch comes.
-            writer.write(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(failed)?;
-            each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?
+            writer
+                .write(&RecordBatch::new_empty(Arc::clone(&schema)))
+                .map_err(QueryError::failed)?;
+            each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed)).await?
         }
         Format::Json => json(answer, &schema, out).await?,
         Format::Arrow => {
             let schema = mapped(&schema, plain);
-            let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(failed)?;
+            let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(QueryError::failed)?;
             let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
-            writer.finish().map_err(failed)?;
+                each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed))
+                    .await?;
+            writer.finish().map_err(QueryError::failed)?;
             written
         }
         Format::Parquet => {
@@ -160,10 +97,11 @@ async fn write_as(
                 .set_compression(Compression::ZSTD(ZstdLevel::default()))
                 .build();
             let mut writer = ArrowWriter::try_new(&mut *out, Arc::clone(&schema), Some(properties))
-                .map_err(failed)?;
+                .map_err(QueryError::failed)?;
             let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
-            writer.close().map_err(failed)?;
+                each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed))
+                    .await?;
+            writer.close().map_err(QueryError::failed)?;
             written
         }
     };
@@ -224,8 +162,9 @@ async fn json(
     let mut writer = arrow::json::WriterBuilder::new()
         .with_explicit_nulls(true)
         .build::<_, arrow::json::writer::JsonArray>(&mut *out);
-    let written = each(answer, schema, |batch| writer.write(batch).map_err(failed)).await?;
-    writer.finish().map_err(failed)?;
+    let written =
+        each(answer, schema, |batch| writer.write(batch).map_err(QueryError::failed)).await?;
+    writer.finish().map_err(QueryError::failed)?;
     drop(writer);
     writeln!(out)?;
     Ok(written)
@@ -268,21 +207,8 @@ fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Query
         }
     };
     let columns = batch.columns().iter().zip(schema.fields()).map(column);
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(QueryError::failed)?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(failed)
-}
-
-/// Every value as a text.
-pub(super) fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
-    let options = FormatOptions::default().with_null("");
-    let formatter = ArrayFormatter::try_new(column, &options)?;
-    let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
-    let texts = (0..column.len()).map(text).collect::<Result<Vec<_>, _>>()?;
-    Ok(Arc::new(StringArray::from(texts)))
-}
-
-/// An error of one of the formats themselves.
-pub(super) fn failed(error: impl fmt::Display) -> QueryError {
-    QueryError::Failed(one_line(&error.to_string()))
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(QueryError::failed)
 }

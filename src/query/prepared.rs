@@ -15,12 +15,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::QueryError;
 use super::answer::Answer;
 use super::counted::Uncounted;
-use super::engine::{Engine, give, pool};
+use super::engine::Engine;
+use super::error::QueryError;
 use super::explain::explain;
 use super::literals::{STATE_TYPE, state_scalar};
+use super::session::{give, pool};
 use crate::model::StateId;
 
 /// A question, with what it is asked with.

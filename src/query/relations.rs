@@ -2,8 +2,9 @@
 
 use arrow::datatypes::{DataType, Field};
 
-use super::functions;
-use super::{Engine, Function, QueryError};
+use super::engine::Engine;
+use super::error::QueryError;
+use super::functions::{self, Function};
 use crate::lake::{Column, Table};
 
 /// A table or a view.
@@ -41,7 +42,7 @@ impl Engine {
         let mut relations = Vec::new();
         for name in self.tables() {
             let provider = self.context().table_provider(name.as_str()).await;
-            let provider = provider.map_err(super::output::failed)?;
+            let provider = provider.map_err(QueryError::failed)?;
             let schema = provider.schema();
             relations.push(Relation {
                 name: name.clone(),

@@ -11,8 +11,7 @@ use datafusion::logical_expr::{
 
 use super::arguments::apply;
 use crate::lake::{Identity, RecordedObservation};
-use crate::query::explain::list;
-use crate::query::near::near;
+use crate::query::near::{list, near};
 use crate::query::signatures;
 
 /// `feature(vector, 'name')`.

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 use super::feature::spaces;
 use super::memory::{memory_of, reserve_built};
 use crate::lake::{Identity, RecordedObservation};
-use crate::query::explain::list;
+use crate::query::near::list;
 use crate::query::signatures;
 
 /// Bytes of a number that differs, beside its name.

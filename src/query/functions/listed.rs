@@ -4,7 +4,7 @@ use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::Documentation;
 
-use crate::query::graph;
+use crate::query::graph::TableFunction;
 
 /// What a function takes and gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,7 +111,8 @@ fn described(
 ) -> Function {
     let own =
         FIELD.iter().find(|(own, ..)| *own == name).map(|&(_, syntax, about)| (syntax, about));
-    let own = own.or_else(|| graph::described(name)).filter(|_| !known);
+    let walk = || TableFunction::from_name(name).map(|walk| (walk.usage(), walk.description()));
+    let own = own.or_else(walk).filter(|_| !known);
     let (syntax, description) = match (own, documentation) {
         (Some((syntax, about)), _) => (syntax.to_owned(), about.to_owned()),
         (None, Some(text)) => (line(&text.syntax_example), first_sentence(&text.description)),

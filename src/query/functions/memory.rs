@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringBuilder};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
-use datafusion::common::{DataFusionError, Result, config_err};
+use datafusion::common::{Result, config_err};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
 
-use crate::query::QueryError;
+use crate::query::error::QueryError;
 
 /// Bytes of text in one column of a batch; Arrow's string columns end at 2 GiB.
 pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
@@ -100,7 +100,7 @@ pub(super) fn demand_fit(function: &str, bytes: usize) -> Result<()> {
     let error = QueryError::TooLarge(format!(
         "{function}() would make more than {TEXT_BYTES_MAX} bytes at once: ask for fewer rows, e.g. with LIMIT"
     ));
-    Err(DataFusionError::External(Box::new(error)))
+    Err(error.into())
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use datafusion::logical_expr::Expr;
 
 use crate::lake::Identity;
 use crate::model::StateId;
-use crate::query::explain::list;
-use crate::query::near::near;
+use crate::query::near::{list, near};
 
 /// The arguments of one call.
 pub(super) struct Arguments<'a> {

@@ -13,7 +13,7 @@ use super::index::{Node, StateIndex, place};
 use super::read::{each_sealed, in_shares};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
-use crate::query::QueryError;
+use crate::query::error::QueryError;
 
 /// Edges, or states, at most: they are counted in 32 bits.
 const COUNT_MAX: usize = u32::MAX as usize;
@@ -305,15 +305,15 @@ pub(super) fn observations(
 ///
 /// # Errors
 ///
-/// Those of `take`; [`QueryError::Store`]; [`Cancelled`].
+/// Those of `take` and of the store; [`Cancelled`].
 pub(super) fn more_observations(
     snapshot: &Snapshot,
     graph: &Graph,
     sealed: &[Option<i64>],
     space: &str,
     token: &CancellationToken,
-    take: &mut dyn FnMut(Node, i64) -> Result<(), QueryError>,
-) -> Result<(), QueryError> {
+    take: &mut dyn FnMut(Node, i64) -> datafusion::common::Result<()>,
+) -> datafusion::common::Result<()> {
     let mut missing: HashSet<usize> = (sealed.len()..graph.nodes()).collect();
     for batch in snapshot.hot(Table::Observations) {
         token.check()?;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::{DataFusionError, exec_datafusion_err};
 
-use crate::query::QueryError;
+use crate::query::error::QueryError;
 
 /// Tells the work on an answer that nobody waits for it any more. A blocking thread cannot be
 /// stopped from outside, so every loop that may be long checks this, node by node or batch by

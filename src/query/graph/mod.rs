@@ -49,9 +49,11 @@ mod question;
 mod read;
 mod returns;
 mod source;
+mod table_functions;
 mod value_queries;
 mod walk;
 
-pub(super) use self::function::{described, register, usages};
+pub(super) use self::function::register;
 pub use self::kept::Graphs;
 pub(super) use self::source::GraphSource;
+pub(super) use self::table_functions::TableFunction;

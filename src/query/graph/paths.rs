@@ -13,10 +13,10 @@ use super::columns::{
     state_columns, states, texts,
 };
 use super::csr::Graph;
-use super::function::unknown_state;
 use super::index::Node;
 use super::question::{
     Asked, BATCH_ROWS, Given, LIST_ITEMS_MAX, Needs, Question, in_batches, in_batches_of_lists,
+    unknown_state,
 };
 use super::walk::{NONE, SPREAD_NODE_BYTES, Search, descend, distances_to};
 use crate::model::StateId;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
@@ -17,6 +17,7 @@ use super::csr::Graph;
 use super::index::Node;
 use super::observations::Observations;
 use crate::lake::{Identity, Snapshot};
+use crate::model::StateId;
 use crate::query::pulled::Batches;
 
 /// Rows of a batch.
@@ -226,4 +227,12 @@ pub(super) fn node_by_node<T: Send + 'static>(
         }
         (!rows.is_empty()).then(|| asked.batch(rows.len(), |name| column(&rows, name)))
     }))
+}
+
+/// A question about a state that is not in the graph.
+pub(super) fn unknown_state(state: &StateId) -> DataFusionError {
+    exec_datafusion_err!(
+        "state {state} is not in the transition graph: no transition that dedup counted leads to it or from it; \
+         the rarer results of a conflict are none, nor is what a retracted action did"
+    )
 }

@@ -10,7 +10,6 @@ use datafusion::common::Result;
 use super::arguments::Arguments;
 use super::columns::{integers, numbers, schema};
 use super::question::{Asked, BATCH_ROWS, Given, Needs, Question, make_room};
-use super::source::failed;
 use crate::lake::{LakeError, Segment, Snapshot, Table};
 use crate::query::pulled::Batches;
 use crate::query::views::reward_column_name;
@@ -141,14 +140,13 @@ impl Returned {
 
 /// The sealed steps. A segment has its episodes whole, and one after another.
 fn sealed(snapshot: &Arc<Snapshot>, names: [String; 4]) -> Source {
-    let broken = |error: LakeError| failed(error.into());
     let open = {
         let snapshot = Arc::clone(snapshot);
         move |segment: &Segment| {
             let names = names.each_ref().map(String::as_str);
             let parts = Snapshot::parts(segment, u64::MAX)?;
             let scans = parts.iter().map(|part| snapshot.scan_part(part, &names));
-            scans.collect::<Result<Vec<_>, _>>()
+            scans.collect::<Result<Vec<_>, LakeError>>()
         }
     };
     let segments = snapshot.segments(Table::Steps).to_vec().into_iter();
@@ -156,9 +154,9 @@ fn sealed(snapshot: &Arc<Snapshot>, names: [String; 4]) -> Source {
         match open(&segment) {
             Ok(scans) => {
                 let batches = scans.into_iter().flatten();
-                Box::new(batches.map(move |batch| Ok(steps(&batch.map_err(broken)?).collect())))
+                Box::new(batches.map(|batch| Ok(steps(&batch?).collect())))
             }
-            Err(error) => Box::new(iter::once(Err(broken(error)))),
+            Err(error) => Box::new(iter::once(Err(error.into()))),
         }
     }))
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::build;
@@ -15,10 +15,8 @@ use super::observations::Observations;
 use super::question::{Asked, Given, Needs, make_room};
 use crate::lake::{Identity, Snapshot, Table};
 use crate::model::StateId;
-use crate::query::QueryError;
 use crate::query::counted::Counted;
-use crate::query::engine::EngineOptions;
-use crate::query::explain::{Known, explain};
+use crate::query::options::EngineOptions;
 use crate::query::pulled::blocking;
 use crate::query::views::reward_column_name;
 
@@ -114,7 +112,7 @@ impl GraphSource {
         let bytes = bytes.saturating_add(states.saturating_mul(BUILD_STATE_BYTES));
         let what = "the transition graph, while it is made,";
         let memory = self.graphs.reserve(kept, what, bytes)?;
-        let graph = build::build(&self.snapshot, self.threads, &asked.token).map_err(failed)?;
+        let graph = build::build(&self.snapshot, self.threads, &asked.token)?;
         let bytes = graph.bytes();
         memory
             .try_resize(bytes)
@@ -146,8 +144,7 @@ impl GraphSource {
         let what = format!("the rewards `{space}`");
         let memory = self.graphs.reserve(kept, &what, graph.edges() * size_of::<f64>())?;
         let column = reward_column_name(space);
-        let rewards = build::rewards(&self.snapshot, &column, self.threads, &asked.token);
-        let rewards = rewards.map_err(failed)?;
+        let rewards = build::rewards(&self.snapshot, &column, self.threads, &asked.token)?;
         assert_eq!(rewards.len(), graph.edges(), "one reward an edge");
         let held = Held::new(rewards, memory);
         Ok(kept.rewards.entry(space.to_owned()).insert_entry(held).get().item())
@@ -168,7 +165,7 @@ impl GraphSource {
         let bytes = graph.nodes() * size_of::<Option<i64>>();
         let memory = self.graphs.reserve(kept, &what, bytes)?;
         let values = build::observations(&self.snapshot, graph, space, &asked.token);
-        let held = Held::new(values.map_err(failed)?, memory);
+        let held = Held::new(values?, memory);
         Ok(kept.observations.entry(space.to_owned()).insert_entry(held).get().item())
     }
 
@@ -194,21 +191,14 @@ impl GraphSource {
     ) -> Result<Observations> {
         let mut more = Vec::new();
         let mut take = |node: Node, value: i64| {
-            make_room(&mut more, 1, &asked.memory)
-                .map_err(|refused| explain(refused, &Known::default()))?;
+            make_room(&mut more, 1, &asked.memory)?;
             more.push((node, value));
             Ok(())
         };
         let (snapshot, token) = (&self.snapshot, &asked.token);
-        build::more_observations(snapshot, graph, &sealed, space, token, &mut take)
-            .map_err(failed)?;
+        build::more_observations(snapshot, graph, &sealed, space, token, &mut take)?;
         Ok(Observations::new(sealed, more))
     }
-}
-
-/// Our error on its way through DataFusion.
-pub(super) fn failed(error: QueryError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 impl fmt::Debug for GraphSource {
