@@ -15,6 +15,7 @@ mod generate;
 mod history;
 pub mod ir;
 mod lake;
+mod lakes;
 mod live;
 mod merge;
 pub mod messages;
@@ -66,6 +67,14 @@ fn run(cli: &Cli) -> Result<(), Failed> {
         Command::Retract(args) => retract::run(cli, args),
         Command::Info(args) => lake::info(cli, args),
         Command::Sql(command) => {
+            let snapshot = command.asked.snapshot.snapshot;
+            let cluster = command.elsewhere.engine.as_deref();
+            let named = lakes::named(&command.lakes, cluster, snapshot)?;
+            if let Some((_, first)) = named.first().cloned() {
+                let open = lakes::opening(named, rows::opening(command.room));
+                let asking = Asking { lake: &first, is_quiet: cli.quiet, open: &open };
+                return rows::sql(&asking, &command.asked);
+            }
             elsewhere::sql(cli, command)?;
             rows::sql(&here(cli, &rows::opening(command.room)), &command.asked)
         }

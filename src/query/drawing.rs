@@ -46,7 +46,7 @@ pub(super) async fn draw(
     Ok(Written { rows: rows as u64, cut })
 }
 
-/// What stands below the rows.
+/// The line below the rows.
 pub(super) fn footer(rows: usize, cut: bool) -> String {
     let noun = if rows == 1 { "row" } else { "rows" };
     if cut {
@@ -56,12 +56,12 @@ pub(super) fn footer(rows: usize, cut: bool) -> String {
     }
 }
 
-/// True for the answer to `EXPLAIN`, which is one long text by its nature.
+/// True for the answer to `EXPLAIN`, which is one long text.
 fn is_plan(schema: &Schema) -> bool {
     schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
 }
 
-/// The batch as it is shown: every value a text.
+/// The batch with every value as the text that is shown.
 pub(super) fn shown(
     batch: &RecordBatch,
     cell_chars_max: Option<usize>,
@@ -99,7 +99,7 @@ fn shortened(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// The column with its numbers rounded, also those in lists.
+/// The column with its numbers rounded, including those in lists.
 fn rounded(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
         DataType::Float64 => {
@@ -116,10 +116,10 @@ fn rounded(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// From here on, rounding to six digits would change the whole part.
+/// From this number on, rounding to six digits would change the integer part.
 const WHOLE_MIN: f64 = 1e6;
 
-/// The number with six significant digits, or its whole part where that has more.
+/// The number with six significant digits, or its integer part if that has more.
 fn round(number: f64) -> f64 {
     if number.abs() >= WHOLE_MIN {
         return number.round();

@@ -3,7 +3,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::catalog::{
+    CatalogProvider, MemTable, MemorySchemaProvider, SchemaProvider, TableProvider,
+};
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, ParamValues, Result as PlanResult, ScalarValue};
 use datafusion::dataframe::DataFrame;
@@ -18,7 +20,7 @@ use super::answer::Answer;
 use super::backend::Backend;
 use super::counted::{Counted, CountedTable};
 use super::error::QueryError;
-use super::explain::{Known, explain};
+use super::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_lake};
 use super::functions::IrSource;
 use super::graph::{GraphSource, TableFunction};
 use super::layered::LayeredLakeTable;
@@ -29,13 +31,15 @@ use super::views::views;
 use super::{bounded, catalog, functions, graph, nesting, session, statements};
 use crate::lake::{Identity, Segment, Snapshot, Table};
 
-/// Rows of a batch in a query that asks for IR.
+/// Rows of a batch in a query that calls `ir()`.
 const IR_BATCH_ROWS: usize = 64;
 
-/// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
-/// that are recorded later are in a later snapshot.
+/// Answers SQL about one snapshot of a lake, or of each of several lakes. It only reads, and its
+/// answers never change: rows that are recorded later are in a later snapshot.
 pub struct Engine {
     pub(super) context: SessionContext,
+    /// The names of several lakes; empty for one lake.
+    lakes: Vec<String>,
     identity: Arc<Identity>,
     tables: Vec<String>,
     rows: HashMap<String, u64>,
@@ -59,7 +63,8 @@ impl Engine {
         let identity = Arc::new(snapshot.identity().clone());
         let mut engine = Self {
             context: session::context(options)
-                .map_err(|error| explain(error, &Known::default()))?,
+                .map_err(|error| explain(error, &ErrorContext::default()))?,
+            lakes: Vec::new(),
             identity: Arc::clone(&identity),
             tables: Vec::new(),
             rows: HashMap::new(),
@@ -90,6 +95,78 @@ impl Engine {
             engine.register(view.name, Arc::new(ViewTable::new(plan, Some(view.sql))))?;
         }
         Ok(engine)
+    }
+
+    /// Joins engines to one that answers about all their lakes. Each lake is a schema of its name,
+    /// with its tables and views. The graph functions, `ir()` and named queries are refused, and so
+    /// is a function whose meaning differs between the lakes. An engine that is alone keeps
+    /// everything that it has, and its lake is a schema as well.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Sql`] if there is no engine.
+    pub fn over(engines: Vec<(String, Self)>) -> Result<Self, QueryError> {
+        let mut engines = engines.into_iter();
+        let Some((first, mut all)) = engines.next() else {
+            return Err(QueryError::sql("there is no lake to ask", None));
+        };
+        let (catalog, schema) = all.catalog();
+        catalog.register_schema(&first, schema).map_err(failed)?;
+        if engines.len() == 0 {
+            return Ok(all);
+        }
+        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new())).map_err(failed)?;
+        let (tables, rows) = (std::mem::take(&mut all.tables), std::mem::take(&mut all.rows));
+        all.add_lake(&first, tables, rows);
+        all.counted.name_schema(&first);
+        let mut removed: Vec<&str> = functions::OF_ONE_LAKE.to_vec();
+        for (name, other) in engines {
+            catalog.register_schema(&name, other.catalog().1).map_err(failed)?;
+            removed.extend(functions::that_differ(&all.identity, &other.identity));
+            for (table, segments) in other.segments {
+                all.segments.entry(table).or_default().extend(segments);
+            }
+            other.counted.name_schema(&name);
+            all.add_lake(&name, other.tables, other.rows);
+        }
+        for name in removed {
+            all.context.deregister_udf(name);
+        }
+        for function in TableFunction::ALL {
+            all.context.deregister_udtf(function.name());
+        }
+        Ok(all)
+    }
+
+    /// The catalog, and its schema with the tables of the lake.
+    fn catalog(&self) -> (Arc<dyn CatalogProvider>, Arc<dyn SchemaProvider>) {
+        let catalog = self.context.catalog(CATALOG).expect("a session has a catalog");
+        let schema = catalog.schema(SCHEMA).expect("a catalog has a schema");
+        (catalog, schema)
+    }
+
+    fn add_lake(&mut self, name: &str, tables: Vec<String>, rows: HashMap<String, u64>) {
+        let qualified = |table: String| format!("{name}.{table}");
+        self.tables.extend(tables.into_iter().map(qualified));
+        self.rows.extend(rows.into_iter().map(|(table, rows)| (qualified(table), rows)));
+        self.lakes.push(name.to_owned());
+    }
+
+    /// The names of the lakes, if there are several.
+    pub fn lakes(&self) -> &[String] {
+        &self.lakes
+    }
+
+    /// The identity of the lake.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Sql`] if there are several lakes, of which `what` needs one.
+    pub(super) fn one_identity(&self, what: &str) -> Result<&Identity, QueryError> {
+        if self.lakes.is_empty() {
+            return Ok(&self.identity);
+        }
+        Err(QueryError::sql(needs_one_lake(what, &self.lakes), None))
     }
 
     async fn table(
@@ -139,14 +216,9 @@ impl Engine {
         &self.tables
     }
 
-    /// How many rows a table has; a view is counted only when it is asked.
+    /// The number of rows of a table; none for a view.
     pub(super) fn rows_of(&self, table: &str) -> Option<u64> {
         self.rows.get(table).copied()
-    }
-
-    /// What the lake is a lake of.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
     }
 
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
@@ -155,7 +227,7 @@ impl Engine {
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views
-    /// and functions; it does not keep its user from statements that write.
+    /// and functions; it does not refuse statements that write.
     pub fn context(&self) -> &SessionContext {
         &self.context
     }
@@ -165,25 +237,26 @@ impl Engine {
         text: &str,
         values: Vec<(String, ScalarValue)>,
     ) -> Result<Answer, QueryError> {
-        let known = self.known();
+        let context = self.error_context();
         let frame = self.plan(text, values).await;
-        let frame = frame.map_err(|error| explain(error, &known))?;
-        self.run(frame, known).await
+        let frame = frame.map_err(|error| explain(error, &context))?;
+        self.run(frame, context).await
     }
 
-    /// What errors may be about, before there is a plan.
-    pub(super) fn known(&self) -> Known {
-        let identity = Some(Arc::clone(&self.identity));
-        Known { tables: self.tables.clone(), identity, segments: Vec::new() }
+    /// The context of errors before there is a plan.
+    pub(super) fn error_context(&self) -> ErrorContext {
+        let identity = self.lakes.is_empty().then(|| Arc::clone(&self.identity));
+        let (tables, lakes) = (self.tables.clone(), self.lakes.clone());
+        ErrorContext { tables, lakes, identity, segments: Vec::new() }
     }
 
     /// Begins to run a plan.
     pub(super) async fn run(
         &self,
         frame: DataFrame,
-        mut known: Known,
+        mut context: ErrorContext,
     ) -> Result<Answer, QueryError> {
-        known.segments = self.segments_of(frame.logical_plan());
+        context.segments = self.segments_of(frame.logical_plan());
         let uncounted = self.counted.uncounted(frame.logical_plan());
         let answer = match &self.backend {
             Some(backend) => {
@@ -193,8 +266,8 @@ impl Engine {
             None => begin(frame).await,
         };
         match answer {
-            Ok((stream, progress)) => Ok(Answer::new(stream, known, progress, uncounted)),
-            Err(error) => Err(explain(error, &known)),
+            Ok((stream, progress)) => Ok(Answer::new(stream, context, progress, uncounted)),
+            Err(error) => Err(explain(error, &context)),
         }
     }
 
@@ -208,7 +281,7 @@ impl Engine {
         }
     }
 
-    /// The plan of a statement that only reads, with the session that it is to run in.
+    /// The plan of a statement that only reads, with the session to run it in.
     pub(super) async fn read(&self, text: &str) -> PlanResult<(SessionState, LogicalPlan)> {
         nesting::demand_shallow(text)?;
         let mut state = self.context.state();
@@ -218,8 +291,9 @@ impl Engine {
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
-            // Its tables are its own, so they are looked at here. Those in layers are views there,
-            // which leave nothing but their name; and a name may be anybody's.
+            // The backend has tables of its own, so the plan is checked here. Its tables in layers
+            // are views, which appear in a plan by their name alone, and an alias may have the same
+            // name.
             let in_layers = self.counted.in_layers();
             for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
                 if reads_table(&plan, table, in_layers)? {
@@ -231,7 +305,7 @@ impl Engine {
             // The IR of thousands of states at once would not fit.
             *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
         }
-        // The statement was looked at above; this looks at what became of it.
+        // The statement was checked above; this checks the plan.
         let reads = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
@@ -285,7 +359,7 @@ async fn begin(frame: DataFrame) -> PlanResult<(SendableRecordBatchStream, Query
     Ok((stream, QueryProgress::new(plan)))
 }
 
-/// An error while the engine is set up, when no text of a user is in play.
+/// An error while the engine is set up, which is not about a user's text.
 fn failed(error: DataFusionError) -> QueryError {
-    explain(error, &Known::default())
+    explain(error, &ErrorContext::default())
 }

@@ -37,7 +37,7 @@ impl Format {
         }
     }
 
-    /// Whether it is read by people, within [`TableLimits`], and not by programs.
+    /// Whether it is for people, within [`TableLimits`], and not for programs.
     pub fn is_for_people(self) -> bool {
         matches!(self, Self::Table | Self::Expanded)
     }
@@ -68,20 +68,20 @@ pub struct Written {
     pub cut: bool,
 }
 
-/// How much of an answer a table shows. It has to be held in memory, since its columns are as wide
-/// as their widest values.
+/// How much of an answer a table shows. A table is held in memory, since its columns are as wide as
+/// their widest values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableLimits {
     /// Rows; `None`: all.
     pub rows_max: Option<usize>,
-    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all.
-    /// A plan that `EXPLAIN` answers with is never cut.
+    /// Characters of a value in a table; a longer value ends with `…`. `None`: all. The answer to
+    /// `EXPLAIN` is never cut.
     pub cell_chars_max: Option<usize>,
 }
 
 impl TableLimits {
-    /// What somebody can look through on a screen.
+    /// The limits for a screen.
     pub const SCREEN: Self = Self { rows_max: Some(1000), cell_chars_max: Some(60) };
-    /// All that there is.
+    /// No limits.
     pub const NONE: Self = Self { rows_max: None, cell_chars_max: None };
 }

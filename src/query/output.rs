@@ -1,4 +1,4 @@
-//! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
+//! Writes an answer in a format, for a terminal, a spreadsheet, a script or another reader.
 
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -20,8 +20,8 @@ use super::expanded::expand;
 use super::format::{Format, TableLimits, Written};
 
 impl Format {
-    /// Whether an answer with these columns can be written in the format. [`write()`] checks it
-    /// too, but where it writes to is made before it is called.
+    /// Whether an answer with these columns can be written in the format. [`write()`] checks this
+    /// too, but its caller opens the output first.
     ///
     /// # Errors
     ///
@@ -38,13 +38,13 @@ impl Format {
     }
 }
 
-/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory. What is for
-/// people is cut by `limits`, which the other formats take no notice of.
+/// Writes `answer` to `out`. Batches are written as they arrive; only a table is held in memory.
+/// `limits` cut the formats for people; the other formats ignore them.
 ///
 /// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded
 /// to six significant digits. In JSON, 64-bit integers are numbers, lists are arrays, nulls are
-/// written, and what is no finite number is null. In Arrow and Parquet, dictionaries come as plain
-/// values.
+/// written, and numbers that are not finite are null. In Arrow and Parquet, dictionaries become
+/// plain values.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub async fn write(
 ) -> Result<Written, QueryError> {
     let mut out = Watched { out, failure: None };
     let result = write_as(answer, format, limits, &mut out).await;
-    // The formats' own errors hide what the system said.
+    // The errors of the formats hide the error of the system.
     out.failure.map_or(result, |failure| Err(QueryError::Write(failure)))
 }
 
@@ -75,7 +75,7 @@ async fn write_as(
         Format::Csv => {
             let schema = mapped(&schema, text_in_csv);
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
-            // A header even where no batch comes.
+            // This writes a header even if there is no batch.
             writer
                 .write(&RecordBatch::new_empty(Arc::clone(&schema)))
                 .map_err(QueryError::failed)?;
@@ -109,7 +109,7 @@ async fn write_as(
     Ok(written)
 }
 
-/// Keeps the first error of what is written to.
+/// A writer that keeps its first error.
 struct Watched<W> {
     out: W,
     failure: Option<io::Error>,
@@ -139,7 +139,7 @@ impl<W: Write> Write for Watched<W> {
     }
 }
 
-/// Hands every batch, with its columns as `schema` says, to `take`.
+/// Passes every batch to `take`, with its columns in the types of `schema`.
 async fn each(
     mut answer: impl Stream<Item = Result<RecordBatch, QueryError>> + Unpin,
     schema: &SchemaRef,
@@ -175,8 +175,8 @@ fn mapped(schema: &SchemaRef, of: fn(&FieldRef) -> FieldRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(of).collect::<Vec<_>>()))
 }
 
-/// A dictionary's values themselves: an Arrow file may hold one dictionary a column, and the
-/// batches of an answer bring one each.
+/// The values of a dictionary: an Arrow file may hold one dictionary for a column, and each batch
+/// of an answer has its own.
 fn plain(field: &FieldRef) -> FieldRef {
     match field.data_type() {
         DataType::Dictionary(_, value) => {
@@ -186,7 +186,7 @@ fn plain(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// CSV has no lists: they are written as text, `[1, 2]`.
+/// CSV has no lists, so they are written as text, `[1, 2]`.
 fn text_in_csv(field: &FieldRef) -> FieldRef {
     if field.data_type().is_nested() {
         Arc::new(Field::new(field.name(), DataType::Utf8, true))

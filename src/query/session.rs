@@ -1,4 +1,4 @@
-//! The session of an engine: its settings, its memory, and its own rules of planning.
+//! The session of an engine: its settings, its memory and its planning rules.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -26,17 +26,18 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     // Observation spaces and rewards have capitals in their names: take names as they are written.
     settings.sql_parser.enable_ident_normalization = false;
     settings.sql_parser.collect_spans = true;
-    // Plain types come out: readers of Arrow files know no views.
+    // Answers have plain types: some readers of Arrow files do not know view types.
     settings.sql_parser.map_string_types_to_utf8view = false;
     settings.execution.parquet.schema_force_view_types = false;
-    // Rows of one key are in one partition of a scan: those of one key and anything else are, too.
+    // The rows of one key are in one partition of a scan; so are the rows of that key and any other
+    // column.
     settings.optimizer.subset_repartition_threshold = 1;
-    // Decode the filtered columns first: vectors and bitcode are wide, and few rows are asked for.
+    // Decode the filtered columns first: vectors and bitcode are wide, and few rows match.
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
-    // Over partitions by range a row's partition is found by comparing boxed values: the filters
-    // that joins hand to their scans cost more than they save (`benches/queries`: `advantage` takes
-    // twice as long).
+    // Joins would push filters into their scans. With range partitions, each row is compared with
+    // boxed values, which costs more than it saves (`benches/queries`: `advantage` takes twice as
+    // long).
     settings.optimizer.enable_join_dynamic_filter_pushdown = false;
 
     let mut runtime = RuntimeEnvBuilder::new();
@@ -65,14 +66,14 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     Ok(context)
 }
 
-/// Memory of this size, which says who had most of it when it is used up.
+/// A memory pool of this size. Its errors name the largest consumers.
 pub(super) fn pool(bytes: NonZeroUsize) -> Arc<dyn MemoryPool> {
     let consumers_shown = NonZeroUsize::MIN.saturating_add(2);
     Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown))
 }
 
-/// Fits the settings of a session to its memory: functions find it there, and what a sort holds
-/// back for its last merge must leave room for the sort itself.
+/// Fits the settings of a session to its memory. Functions find the pool there, and the memory that
+/// a sort reserves for its last merge must leave room for the sort itself.
 pub(super) fn give(config: &mut SessionConfig, pool: &Arc<dyn MemoryPool>, bytes: NonZeroUsize) {
     let options = config.options_mut();
     options.extensions.insert(FunctionMemory(Arc::clone(pool)));

@@ -1,4 +1,4 @@
-//! Which statements are answered. A lake is written by its recorder alone.
+//! Refuses statements that write. Only a recorder writes to a lake.
 
 use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 
 use super::error::QueryError;
 
-/// Refuses every statement but those that only read.
+/// Refuses every statement that does not only read.
 pub(super) fn refuse_writes(statement: &Statement) -> Result<()> {
     let reads = match statement {
         Statement::Statement(statement) => reads(statement),

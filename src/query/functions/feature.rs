@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
 
 use super::arguments::apply;
 use crate::lake::{Identity, RecordedObservation};
-use crate::query::near::{list, near};
 use crate::query::signatures;
+use crate::query::suggestions::{list, near};
 
 /// `feature(vector, 'name')`.
 #[derive(Debug)]
@@ -30,8 +30,9 @@ impl Feature {
         &self.identity
     }
 
-    /// The place of the number called `name` in a vector of type `kind` in a column `column`. The
-    /// column's own space is asked first; a column of another name is known by its length.
+    /// The index of the number `name` in a vector of type `kind` in a column `column`. The
+    /// observation space with the column's name comes first; otherwise the length of the vector
+    /// decides.
     fn place(&self, column: &str, kind: &DataType, name: &str) -> Result<usize> {
         let DataType::FixedSizeList(_, width) = kind else {
             return plan_err!(
@@ -55,8 +56,8 @@ impl Feature {
     }
 }
 
-/// The observation spaces that vectors of this length may be of: those that columns are called
-/// after, or else all of this length.
+/// The possible observation spaces of vectors of this length: those with the names of the columns,
+/// or else all of this length.
 pub(super) fn spaces<'a>(
     identity: &'a Identity,
     width: i32,
@@ -71,7 +72,7 @@ pub(super) fn spaces<'a>(
     if own.is_empty() { all } else { own }
 }
 
-/// The error for a name that no vector has, with near ones.
+/// The error about a name that no vector has, with the nearest names.
 fn unknown(name: &str, candidates: &[&RecordedObservation]) -> Result<usize> {
     let spaces: Vec<&str> = candidates.iter().map(|space| space.name.as_str()).collect();
     if spaces.is_empty() {
@@ -106,7 +107,8 @@ impl ScalarUDFImpl for Feature {
         Ok(DataType::Int64)
     }
 
-    /// A name that is known while planning is checked then: the error comes before any work.
+    /// A name that is known while planning is checked then, so that the error comes before any
+    /// work.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         if let Some(name) = args.scalar_arguments[1].and_then(text) {
             let vector = &args.arg_fields[0];

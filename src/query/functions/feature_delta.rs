@@ -16,10 +16,10 @@ use datafusion::logical_expr::{
 use super::feature::spaces;
 use super::memory::{memory_of, reserve_built};
 use crate::lake::{Identity, RecordedObservation};
-use crate::query::near::list;
 use crate::query::signatures;
+use crate::query::suggestions::list;
 
-/// Bytes of a number that differs, beside its name.
+/// The bytes of a number that differs, in addition to its name.
 const CHANGE_BYTES: usize = 2 * size_of::<i64>() + size_of::<i32>();
 
 /// `feature_delta(before, after)`.
@@ -34,12 +34,12 @@ impl FeatureDelta {
         Self { signature: Signature::any(2, Volatility::Immutable), identity }
     }
 
-    /// What lakes it is for.
+    /// The identity of the lakes that it is for.
     pub(super) fn identity(&self) -> &Arc<Identity> {
         &self.identity
     }
 
-    /// The observation space of both vectors: that of a column's name, or else the only one of
+    /// The observation space of both vectors: the one with a column's name, or else the only one of
     /// their length.
     fn space(&self, vectors: &[FieldRef]) -> Result<&RecordedObservation> {
         let [before, after] = vectors else {
@@ -87,7 +87,7 @@ fn numbers(vectors: &FixedSizeListArray, row: usize) -> Result<Int64Array> {
     Ok(cast(&vector, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-/// What differs in each row.
+/// The numbers that differ in each row.
 fn changes(
     before: &ArrayRef,
     after: &ArrayRef,

@@ -17,12 +17,12 @@ use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::options::{IrRebuilder, IrRenderer};
 
-/// What the function is called.
+/// The name of the function.
 pub(super) const NAME: &str = "ir";
-/// States whose bitcode is held at once.
+/// The most states whose bitcode is held at once.
 const LOOKUP_STATES_MAX: usize = 64;
 
-/// Where the IR of states comes from.
+/// The source of the IR of states.
 pub(in crate::query) struct IrSource {
     pub(in crate::query) snapshot: Arc<Snapshot>,
     pub(in crate::query) rebuilder: Option<Arc<dyn IrRebuilder>>,
@@ -30,7 +30,7 @@ pub(in crate::query) struct IrSource {
 }
 
 impl IrSource {
-    /// The bitcode of each state, stored or rebuilt, in order; none where none is kept.
+    /// The bitcode of each state, stored or rebuilt, in order; none if there is none.
     fn bitcode(&self, states: &[StateId]) -> Result<Vec<Option<Vec<u8>>>> {
         let mut found = self.snapshot.ir(states)?;
         let missing: Vec<usize> = (0..states.len()).filter(|&at| found[at].is_none()).collect();
@@ -54,7 +54,8 @@ pub(super) struct Ir {
 
 impl Ir {
     pub(super) fn new(source: Arc<IrSource>) -> Self {
-        // Not immutable: an answer in the plan would be computed before any limit is known.
+        // Not immutable: DataFusion would compute the value of a constant while planning, before
+        // any limit applies.
         Self { signature: Signature::any(1, Volatility::Stable), source }
     }
 

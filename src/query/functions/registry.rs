@@ -11,7 +11,7 @@ use super::ir::IrSource;
 use super::{action_list, actions, feature, feature_delta, ir, ir_diff, states};
 use crate::lake::Identity;
 
-/// Makes the functions known to `registry`.
+/// Registers the functions.
 pub(in crate::query) fn register(
     registry: &mut dyn FunctionRegistry,
     identity: &Arc<Identity>,
@@ -31,18 +31,18 @@ pub(in crate::query) fn register(
     Ok(())
 }
 
-/// The functions of the field that ask for no lake: only for what it is a lake of, or not even
-/// that. They work in any process.
+/// The functions of the field that need no lake, but at most its identity. They work in any
+/// process.
 #[derive(Debug)]
 pub struct FieldFunctions {
-    /// Those of values.
+    /// The scalar functions.
     pub scalars: Vec<Arc<ScalarUDF>>,
-    /// Those of groups of rows.
+    /// The aggregate functions.
     pub aggregates: Vec<Arc<AggregateUDF>>,
 }
 
 impl FieldFunctions {
-    /// Those for lakes of this identity.
+    /// The functions for lakes of this identity.
     pub fn of(identity: &Arc<Identity>) -> Self {
         let scalars = [
             ScalarUDF::from(states::State::new()),
@@ -58,7 +58,7 @@ impl FieldFunctions {
     }
 }
 
-/// What the lakes are that a function is for; none where it is for all.
+/// The identity of the lakes that a function is for; none if it is for all lakes.
 pub fn identity_of(function: &ScalarUDF) -> Option<&Arc<Identity>> {
     let function = function.inner();
     function
@@ -67,6 +67,21 @@ pub fn identity_of(function: &ScalarUDF) -> Option<&Arc<Identity>> {
         .or_else(|| Some(function.downcast_ref::<feature_delta::FeatureDelta>()?.identity()))
         .or_else(|| Some(function.downcast_ref::<actions::ActionName>()?.identity()))
         .or_else(|| Some(function.downcast_ref::<actions::CommandLine>()?.identity()))
+}
+
+/// The functions that read a lake.
+pub(in crate::query) const OF_ONE_LAKE: [&str; 2] = [ir::NAME, ir_diff::NAME];
+
+/// The functions whose meaning differs between two lakes.
+pub(in crate::query) fn that_differ(one: &Identity, other: &Identity) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    if (&one.environment, &one.action_space) != (&other.environment, &other.action_space) {
+        names.extend(["action_name", "commandline"]);
+    }
+    if one.observations != other.observations {
+        names.extend(["feature", "feature_delta"]);
+    }
+    names
 }
 
 /// Whether a query calls `ir()` or `ir_diff()`, whose values are large.

@@ -1,4 +1,4 @@
-//! How a question to the graph becomes a table function.
+//! Table functions that ask questions about the graph.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -46,7 +46,7 @@ fn question_of(function: TableFunction) -> MakeQuestion {
     }
 }
 
-/// Makes the table functions known.
+/// Registers the table functions.
 pub(in crate::query) fn register(context: &SessionContext, source: &Arc<GraphSource>) {
     for function in TableFunction::ALL {
         let implementation = GraphFunction { function, source: Arc::clone(source) };
@@ -74,7 +74,7 @@ impl TableFunctionImpl for GraphFunction {
     }
 }
 
-/// The answer to one question. Every scan works it out anew.
+/// The answer to one question. Every scan computes it again.
 #[derive(Debug)]
 struct GraphTable {
     question: Arc<dyn Question>,
@@ -125,7 +125,7 @@ impl TableProvider for GraphTable {
     }
 }
 
-/// The work on an answer, of which these columns are wanted.
+/// The work on the wanted columns of an answer.
 #[derive(Debug)]
 struct Work {
     schema: SchemaRef,
@@ -144,7 +144,7 @@ impl PartitionStream for Work {
         let guard = token.clone().drop_guard();
         let asked = Asked::new(Arc::clone(&self.schema), token, self.keys.clone(), context);
         let (question, source) = (Arc::clone(&self.question), Arc::clone(&self.source));
-        // At once, so that the questions of a statement are worked on side by side.
+        // This starts at once, so that the questions of a statement run in parallel.
         let begun = SpawnedTask::spawn(async move {
             let asked = Arc::new(asked);
             let given = source.prepare(question.needs(), &asked).await?;
@@ -152,7 +152,7 @@ impl PartitionStream for Work {
         });
         let begun = async move { begun.join_unwind().await.map_err(not_joined)? };
         let batches = pulled(Arc::clone(&self.schema), begun).inspect(move |_| {
-            // The stream owns the guard: dropped, it cancels the work.
+            // The stream owns the guard, which cancels the work when it is dropped.
             let _ = &guard;
         });
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches))

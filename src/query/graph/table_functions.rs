@@ -1,4 +1,4 @@
-//! The table functions that walk the graph: their names, how they are called, what they give.
+//! The table functions that walk the graph: their names, usages and descriptions.
 
 /// A table function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
