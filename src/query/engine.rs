@@ -120,10 +120,11 @@ impl Engine {
         all.add_lake(&first, tables, rows);
         all.counted.name_schema(&first);
         let mut removed: Vec<&str> = functions::OF_ONE_LAKE.to_vec();
-        for (name, other) in engines {
+        for (name, mut other) in engines {
             catalog.register_schema(&name, other.catalog().1).map_err(failed)?;
             removed.extend(functions::that_differ(&all.identity, &other.identity));
-            for (table, segments) in other.segments {
+            for table in Table::ALL.map(Table::name) {
+                let segments = other.segments.remove(table).unwrap_or_default();
                 all.segments.entry(table).or_default().extend(segments);
             }
             other.counted.name_schema(&name);

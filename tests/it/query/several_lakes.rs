@@ -6,6 +6,13 @@ use std::path::{Path, PathBuf};
 use crate::fixtures::small_lake::{self, Kept};
 use crate::fixtures::support::{err, fail, run, steplake, toy_lake};
 
+fn arguments<'a>(lakes: &'a [String; 2], more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["sql", "--format", "csv"];
+    arguments.extend(lakes.iter().map(String::as_str));
+    arguments.extend(more);
+    arguments
+}
+
 /// The small lake as `a`; in `b`, its later episodes are neither sealed nor counted.
 struct Lakes {
     folder: tempfile::TempDir,
@@ -27,21 +34,14 @@ impl Lakes {
         format!("--lake={name}={}", self.path(folder).display())
     }
 
-    fn arguments<'a>(&self, lakes: &'a [String; 2], more: &[&'a str]) -> Vec<&'a str> {
-        let mut arguments = vec!["sql", "--format", "csv"];
-        arguments.extend(lakes.iter().map(String::as_str));
-        arguments.extend(more);
-        arguments
-    }
-
     /// Answers a statement over both.
     fn ask(&self, more: &[&str]) -> String {
-        run(Path::new("unused"), &self.arguments(&self.both(), more))
+        run(Path::new("unused"), &arguments(&self.both(), more))
     }
 
     /// Refuses a statement over both, as a mistake in it or on the command line.
     fn refuse(&self, more: &[&str]) -> String {
-        let (code, said) = fail(Path::new("unused"), &self.arguments(&self.both(), more));
+        let (code, said) = fail(Path::new("unused"), &arguments(&self.both(), more));
         assert_eq!((code, said.lines().count()), (2, 1), "{more:?}: {said}");
         said
     }
@@ -87,7 +87,7 @@ fn a_warning_names_the_lake_whose_steps_are_not_counted() {
     let lakes = Lakes::new();
     let sql = "SELECT count(*) FROM a.state_transitions, b.state_transitions";
     let (both, unused) = (lakes.both(), Path::new("unused"));
-    let done = steplake(unused).args(lakes.arguments(&both, &[sql])).output().unwrap();
+    let done = steplake(unused).args(arguments(&both, &[sql])).output().unwrap();
     let said = err(&done);
     assert!(said.contains("b.state_transitions does not count all steps"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
