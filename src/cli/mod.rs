@@ -10,6 +10,7 @@ mod export;
 mod generate;
 mod history;
 mod lake;
+mod lakes;
 mod live;
 mod local_engine;
 mod merge;
@@ -29,6 +30,7 @@ use crate::assembly::failure::CommandError;
 use crate::assembly::output::print;
 use crate::assembly::{messages, worker};
 use crate::console::questions;
+use crate::console::source::EngineSource;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -54,6 +56,16 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Retract(args) => retract::run(global, args),
         Command::Info(args) => lake::info(global, args),
         Command::Sql(command) => {
+            let named = lakes::named(
+                &command.lakes,
+                command.engine.engine.as_deref(),
+                command.asked.snapshot.snapshot,
+            )?;
+            if let Some((_, first)) = named.first().cloned() {
+                let open = lakes::opening(named, local_engine::opening(command.limits));
+                let source = EngineSource { lake: &first, is_quiet: global.quiet, open: &open };
+                return questions::sql(&source, &command.asked);
+            }
             remote_engine::sql(global, command)?;
             let open = local_engine::opening(command.limits);
             questions::sql(&local_engine::source(global, &open), &command.asked)

@@ -11,7 +11,7 @@ use crate::lake::encode::Schemas;
 use crate::lake::{LakeError, Segment, Snapshot, Table};
 
 /// Edges in their order, each once.
-pub(crate) trait EdgeSource {
+pub(crate) trait EdgeSource: Send {
     /// The present edge; none at the end.
     fn row(&self) -> Option<&[u64]>;
 

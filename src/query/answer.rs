@@ -7,15 +7,15 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::Stream;
 
-use super::QueryError;
 use super::counted::Uncounted;
-use super::explain::{Known, explain};
+use super::error::QueryError;
+use super::explain::{ErrorContext, explain};
 use super::progress::QueryProgress;
 
 /// The rows of an answer, batch by batch, as they are found. Dropping it ends the query.
 pub struct Answer {
     stream: SendableRecordBatchStream,
-    known: Known,
+    error_context: ErrorContext,
     progress: QueryProgress,
     uncounted: Option<Uncounted>,
 }
@@ -23,11 +23,11 @@ pub struct Answer {
 impl Answer {
     pub(super) fn new(
         stream: SendableRecordBatchStream,
-        known: Known,
+        error_context: ErrorContext,
         progress: QueryProgress,
         uncounted: Option<Uncounted>,
     ) -> Self {
-        Self { stream, known, progress, uncounted }
+        Self { stream, error_context, progress, uncounted }
     }
 
     /// The columns.
@@ -35,13 +35,13 @@ impl Answer {
         self.stream.schema()
     }
 
-    /// What the derived tables that it reads do not count; `None` if it reads none, or if they
-    /// count all.
+    /// The steps that the derived tables it reads do not count. `None` if it reads no derived
+    /// table, or if they count all steps.
     pub fn uncounted(&self) -> Option<Uncounted> {
         self.uncounted
     }
 
-    /// How far the work on it has come; to be kept apart and read while the rows are taken.
+    /// The progress of the query. It can be kept and read while the rows are taken.
     pub fn progress(&self) -> QueryProgress {
         self.progress.clone()
     }
@@ -52,10 +52,9 @@ impl Stream for Answer {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let this = &mut *self;
-        this.stream
-            .as_mut()
-            .poll_next(cx)
-            .map(|item| item.map(|batch| batch.map_err(|error| explain(error, &this.known))))
+        this.stream.as_mut().poll_next(cx).map(|item| {
+            item.map(|batch| batch.map_err(|error| explain(error, &this.error_context)))
+        })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where the queries of an engine run, when not in this process.
+//! Backends, which run the queries of an engine outside this process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,46 +13,46 @@ use datafusion::logical_expr::LogicalPlan;
 
 use crate::lake::{Snapshot, Table};
 
-/// Runs the queries of an [`Engine`](super::Engine) elsewhere. SQL is still read and planned here,
-/// over the same tables, views and functions; what they are made of, and where the plan goes, is
-/// said by this.
+/// Runs the queries of an [`Engine`](super::Engine) elsewhere. SQL is still parsed and planned
+/// here, over the same tables, views and functions. The backend provides the tables and runs the
+/// plan.
 ///
-/// Its errors are explained as DataFusion's own are: a `QueryError` or `LakeError` in
-/// `DataFusionError::External` comes out as it is.
+/// Its errors are explained like those of DataFusion: a `QueryError` or `LakeError` in
+/// `DataFusionError::External` comes out unchanged.
 #[async_trait]
 pub trait Backend: fmt::Debug + Send + Sync {
-    /// Sets up a session, which has this crate's settings and nothing in it yet.
+    /// Sets up a session that has this crate's settings and no tables yet.
     ///
     /// # Errors
     ///
-    /// When there can be none.
+    /// If there can be none.
     fn session(&self, state: SessionState) -> Result<SessionState>;
 
-    /// A table of `snapshot`, with its sealed rows and its hot ones.
+    /// A table of `snapshot`, with its sealed and its hot rows.
     ///
     /// # Errors
     ///
-    /// When it cannot be read from there.
+    /// If the backend cannot read it.
     async fn table(&self, snapshot: &Snapshot, table: Table) -> Result<Arc<dyn TableProvider>>;
 
-    /// A small table that is at hand.
+    /// A small table of these rows.
     ///
     /// # Errors
     ///
-    /// When it cannot be had there.
+    /// If the backend cannot have it.
     fn rows(&self, batch: RecordBatch) -> Result<Arc<dyn TableProvider>>;
 
-    /// Refuses a plan that asks for what cannot be had there.
+    /// Refuses a plan that needs something that the backend cannot do.
     ///
     /// # Errors
     ///
-    /// One line that says what that is, and what to do.
+    /// One line that says what it cannot do, and what the user can do.
     fn check(&self, plan: &LogicalPlan) -> Result<()>;
 
-    /// Begins to answer.
+    /// Starts to run a query.
     ///
     /// # Errors
     ///
-    /// What happens there.
+    /// Any error of the backend.
     async fn execute(&self, query: DataFrame) -> Result<SendableRecordBatchStream>;
 }

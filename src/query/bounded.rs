@@ -1,29 +1,30 @@
-//! Functions whose value may be far larger than what they are given: the values are made in one
-//! piece, beside all memory that is counted, so each is looked at before it is made.
+//! Bounds for DataFusion's functions whose result may be far larger than their arguments.
+//! DataFusion makes the result of a call in one piece and counts it in no memory pool, so its size
+//! is estimated before the call.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, IntervalMonthDayNanoType, TimeUnit};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
 };
 
-use super::QueryError;
+use super::error::QueryError;
 
-/// Bytes that one call may make: the values of one batch of rows.
+/// The bytes that one call, for one batch of rows, may make.
 const BYTES_MAX: u128 = 64 << 20;
 
-/// Those where what is known beforehand is far more than what is made, as a rule.
+/// The same, where the estimate is usually far above the size of the result.
 const BYTES_GUESSED_MAX: u128 = 1 << 30;
 
-/// Bytes of a list's item, at the least.
+/// The least bytes of an item of a list.
 const ITEM_BYTES: u128 = 16;
 
-/// What is known of how much a function makes.
+/// How the size of a function's result depends on its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Growth {
     /// `repeat(text, times)`.
@@ -54,11 +55,11 @@ const FUNCTIONS: [(&str, Growth); 9] = [
     ("array_resize", Growth::ResizedList),
 ];
 
-/// Puts the functions with a bound in the place of those without.
+/// Replaces the functions by bounded ones.
 ///
 /// # Errors
 ///
-/// When `registry` does not know one of them, or takes no function.
+/// If `registry` does not have one of them, or takes no function.
 pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for (name, growth) in FUNCTIONS {
         let inner = registry.udf(name)?;
@@ -67,7 +68,7 @@ pub(super) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     Ok(())
 }
 
-/// A function that makes no more than so many bytes at once. What it makes is what it made before.
+/// A function that refuses a call whose result would be too large. Other results are unchanged.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
@@ -99,11 +100,11 @@ impl ScalarUDFImpl for Bounded {
         let bytes = self.growth.bytes(&Arguments::new(&args)?)?;
         if bytes > max {
             let error = QueryError::TooLarge(format!(
-                "{}() would make {bytes} bytes at once, and {max} are the most: ask for shorter values, or for fewer \
+                "{}() would make {bytes} bytes at once, and the limit is {max}: ask for shorter values, or for fewer \
                  rows at a time",
                 self.name()
             ));
-            return Err(DataFusionError::External(Box::new(error)));
+            return Err(error.into());
         }
         self.inner.invoke_with_args(args)
     }
@@ -113,7 +114,7 @@ impl ScalarUDFImpl for Bounded {
     }
 }
 
-/// What a function is called with, row by row.
+/// The arguments of a function, row by row.
 struct Arguments {
     columns: Vec<ArrayRef>,
     rows: usize,
@@ -130,7 +131,7 @@ impl Arguments {
         Ok(Self { columns, rows: if constant { 1 } else { args.number_rows } })
     }
 
-    /// The column of an argument, and the place of a row in it; none where the value is null.
+    /// The column of an argument and the index of a row in it; none if the value is null.
     fn at(&self, argument: usize, row: usize) -> Option<(&ArrayRef, usize)> {
         let column = self.columns.get(argument)?;
         // A constant has one row.
@@ -165,7 +166,7 @@ impl Arguments {
 }
 
 impl Growth {
-    /// Bytes that a call makes, at the most.
+    /// An upper bound of the bytes that a call makes.
     fn bytes(self, args: &Arguments) -> Result<u128> {
         let bytes = match self {
             Self::RepeatedText => {
@@ -174,7 +175,7 @@ impl Growth {
             Self::PaddedText => args.sum(|row| {
                 let fill = args.text(2, row).unwrap_or(" ");
                 let character_bytes = fill.chars().map(char::len_utf8).max().unwrap_or(1);
-                // What is there is cut to so many characters, or filled up to them.
+                // The text is cut or filled to so many characters.
                 let filled = args.count(1, row).saturating_mul(character_bytes as u128);
                 args.text_bytes(0, row).saturating_add(filled)
             }),
@@ -182,7 +183,7 @@ impl Growth {
             Self::MatchedText => args.sum(|row| {
                 let text = args.text_bytes(0, row);
                 let is_once = !args.text(3, row).is_some_and(|flags| flags.contains('g'));
-                // Groups of the pattern may stand in the replacement many times.
+                // The replacement may refer to groups of the pattern many times.
                 let to = args.text(2, row).unwrap_or_default();
                 let groups = to.matches(['\\', '$']).count() as u128;
                 let places = if is_once { 1 } else { text + 1 };
@@ -200,7 +201,7 @@ impl Growth {
     }
 }
 
-/// The places are counted only where there could be too many.
+/// The matches are counted only if there could be too many.
 fn replaced(args: &Arguments) -> u128 {
     let put = |row, places: u128| {
         args.text_bytes(0, row).saturating_add(places.saturating_mul(args.text_bytes(2, row)))
@@ -215,10 +216,10 @@ fn replaced(args: &Arguments) -> u128 {
     })
 }
 
-/// Bytes of as many items as are asked for, where `argument` becomes one, many times.
+/// The bytes of lists that repeat the item in `argument`.
 fn items(args: &Arguments, argument: usize) -> u128 {
     let column = args.columns.get(argument);
-    // A list that grows has items of a type, also where none is given to fill it with.
+    // A list that grows without a given item is filled with nulls of its item type.
     let kind = column.map_or_else(
         || match args.columns[0].data_type() {
             DataType::List(item) | DataType::LargeList(item) => item.data_type(),
@@ -239,7 +240,7 @@ fn items(args: &Arguments, argument: usize) -> u128 {
     })
 }
 
-/// Bytes of a value, where all values of the type have as many: those of a null are there too.
+/// The bytes of a value of a type with a fixed width; a null takes as many.
 fn width(kind: &DataType) -> u128 {
     match kind {
         DataType::FixedSizeBinary(bytes) => u128::try_from(*bytes).unwrap_or_default(),
@@ -253,7 +254,7 @@ fn width(kind: &DataType) -> u128 {
 
 const NANOS_A_DAY: i128 = 86_400_000_000_000;
 
-/// A column of numbers, dates or times as whole numbers of its unit, and that unit in nanoseconds.
+/// A column of numbers, dates or times as integers, and their unit in nanoseconds.
 fn whole(column: &ArrayRef) -> Result<(Arguments, i128)> {
     let unit = match column.data_type() {
         DataType::Date32 => NANOS_A_DAY,
@@ -266,7 +267,7 @@ fn whole(column: &ArrayRef) -> Result<(Arguments, i128)> {
     Ok((Arguments { rows: column.len(), columns: vec![column] }, unit))
 }
 
-/// Numbers, dates and times alike: how often the step goes between the ends.
+/// The bytes of series of numbers, dates or times: the number of steps between the ends.
 fn series(args: &Arguments) -> Result<u128> {
     let (start, stop, step) = match args.columns.as_slice() {
         [start, stop, step, ..] => (Some(whole(start)?), whole(stop)?, Some(step)),
@@ -291,14 +292,14 @@ fn series(args: &Arguments) -> Result<u128> {
             Some(None) => continue,
             Some(Some((column, row))) => stride(column, row)?,
         };
-        // A step of 0 is refused where the series is made.
+        // The function itself refuses a step of 0.
         let steps = (stop - start).checked_div(stride).unwrap_or_default();
         items = items.saturating_add(u128::try_from(steps + 1).unwrap_or_default());
     }
     Ok(items.saturating_mul(8))
 }
 
-/// A step in units of its series, no longer than it is.
+/// A lower bound of a step, in units of its series.
 fn stride(column: &ArrayRef, row: usize) -> Result<i128> {
     let Some(intervals) = column.as_primitive_opt::<IntervalMonthDayNanoType>() else {
         return Ok(column.as_primitive::<Int64Type>().value(row).into());
@@ -307,12 +308,12 @@ fn stride(column: &ArrayRef, row: usize) -> Result<i128> {
     let parts = [i128::from(months), i128::from(days), i128::from(nanos)];
     if parts.iter().any(|part| *part < 0) && parts.iter().any(|part| *part > 0) {
         let error = QueryError::TooLarge(
-            "a step whose months, days and hours go to both sides may lead nowhere: give it one direction"
+            "a step with positive and negative parts may not advance: give all its parts one sign"
                 .to_owned(),
         );
-        return Err(DataFusionError::External(Box::new(error)));
+        return Err(error.into());
     }
-    // The shortest month, and the day on which clocks go forward.
+    // The shortest month has 28 days; the day on which clocks go forward has 23 hours.
     Ok((parts[0] * 28 + parts[1]) * (NANOS_A_DAY / 24 * 23) + parts[2])
 }
 
@@ -322,7 +323,8 @@ mod tests {
 
     use super::*;
 
-    /// What an expression gives, of a session with the functions, and of one as it comes.
+    /// The result of an expression in a session with the bounded functions and in a default
+    /// session.
     async fn both(sql: &str) -> [Result<Vec<String>, String>; 2] {
         let bounded = SessionContext::new();
         register(&mut *bounded.state_ref().write()).unwrap();
@@ -386,7 +388,7 @@ mod tests {
             let said = rows.unwrap_err().strip_backtrace();
             assert!(said.contains(&format!("{function}() would make ")), "{said}");
             assert!(
-                said.contains("67108864 are the most") || said.contains("1073741824 are"),
+                said.contains("limit is 67108864") || said.contains("limit is 1073741824"),
                 "{said}"
             );
         }
@@ -399,6 +401,6 @@ mod tests {
         register(&mut *context.state_ref().write()).unwrap();
         let rows = async { context.sql(sql).await?.collect().await }.await;
         let said = rows.unwrap_err().strip_backtrace();
-        assert!(said.contains("one direction"), "{said}");
+        assert!(said.contains("one sign"), "{said}");
     }
 }

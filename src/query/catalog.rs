@@ -1,4 +1,4 @@
-//! The tables that say what the numbers of the others mean and who wrote them.
+//! The small tables about the lake: its actions, runs, segments, snapshots, retractions and losses.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(DataFusionError::from)
 }
 
-/// The lake, and how far its derived tables have come: one row.
+/// The lake and the state of its derived tables: one row.
 fn lake(identity: &Identity, snapshot: &Snapshot) -> Result<RecordBatch> {
     let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
     batch(vec![
@@ -51,7 +51,7 @@ fn lake(identity: &Identity, snapshot: &Snapshot) -> Result<RecordBatch> {
     ])
 }
 
-/// Who recorded, and with which arguments.
+/// The runs, with their arguments.
 fn runs(runs: &[RunRow]) -> Result<RecordBatch> {
     let started = runs.iter().map(|run| Some(run.started_at_ms));
     batch(vec![
@@ -92,8 +92,8 @@ fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
     ])
 }
 
-/// The versions of the sealed part of the lake that have not expired, be they newer than the one
-/// that is read.
+/// The versions of the sealed part of the lake that have not expired, including versions newer than
+/// the one that is read.
 fn snapshots(rows: &[SnapshotRow]) -> Result<RecordBatch> {
     let text = |of: fn(&SnapshotRow) -> &str| -> ArrayRef {
         Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
@@ -109,7 +109,7 @@ fn snapshots(rows: &[SnapshotRow]) -> Result<RecordBatch> {
     ])
 }
 
-/// What was taken back, and why.
+/// The retractions, with their reasons.
 fn retractions(rows: &[RetractionRow]) -> Result<RecordBatch> {
     let text = |of: fn(&RetractionRow) -> &str| -> ArrayRef {
         Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
@@ -126,7 +126,7 @@ fn retractions(rows: &[RetractionRow]) -> Result<RecordBatch> {
     ])
 }
 
-/// What repairs had to drop.
+/// The rows that repairs had to drop.
 fn losses(rows: &[LossRow]) -> Result<RecordBatch> {
     let text = |of: fn(&LossRow) -> &str| -> ArrayRef {
         Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())

@@ -1,24 +1,24 @@
-//! What a derived table does not count is said, not left out in silence.
+//! Warnings and errors about steps that the derived tables do not count.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::common::{Result, Statistics};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, TableProviderFilterPushDown, TableScan, TableType,
 };
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::graph;
+use super::graph::TableFunction;
 use crate::lake::{Snapshot, Table};
 
-/// What a derived table does not count, or a function that walks the graph: for a warning.
+/// The steps that a derived table or a function over the graph does not count, for a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Uncounted {
     /// The table.
@@ -39,19 +39,26 @@ impl fmt::Display for Uncounted {
     }
 }
 
-/// What dedup has counted of the steps of a snapshot. Clones share whether the warning was given.
+/// The part of a snapshot's steps that dedup has counted. Clones give one warning together.
 #[derive(Debug, Clone)]
 pub(super) struct Counted {
     snapshot: Arc<Snapshot>,
+    /// The schema of the tables, if there are several.
+    schema: Arc<OnceLock<String>>,
     is_told: Arc<AtomicBool>,
 }
 
 impl Counted {
     pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
-        Self { snapshot, is_told: Arc::default() }
+        Self { snapshot, schema: Arc::default(), is_told: Arc::default() }
     }
 
-    /// What it is about.
+    /// Sets the schema that warnings name.
+    pub(super) fn name_schema(&self, name: &str) {
+        self.schema.get_or_init(|| name.to_owned());
+    }
+
+    /// The snapshot.
     pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
@@ -61,16 +68,15 @@ impl Counted {
         self.snapshot.layers().len() > 1
     }
 
-    /// Refuses a derived table where no dedup has counted the steps of the snapshot, in place of a
-    /// table without rows; where dedup has counted some of them, a warning says so, once.
+    /// Refuses a derived table if no dedup has counted steps of the snapshot: it would have no
+    /// rows. If dedup has counted only some, it logs one warning.
     pub(super) fn demand(&self, table: Table) -> Result<()> {
-        self.snapshot
-            .demand_derived(table)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        self.snapshot.demand_derived(table)?;
         if let Some(uncounted) = self.missing_in(table)
             && !self.is_told.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!("{uncounted}");
+            let schema = self.schema.get().map(|schema| format!("{schema}."));
+            tracing::warn!("{}{uncounted}", schema.unwrap_or_default());
         }
         Ok(())
     }
@@ -80,34 +86,33 @@ impl Counted {
         (steps > 0).then_some(Uncounted { table, steps })
     }
 
-    /// What the first derived table that a plan reads, itself or through a function that walks the
-    /// graph, does not count.
+    /// The steps that the first derived table of a plan, or the first function over the graph, does
+    /// not count.
     pub(super) fn uncounted(&self, plan: &LogicalPlan) -> Option<Uncounted> {
         let mut found = None;
         let visited = plan.apply_with_subqueries(|node| {
             if let LogicalPlan::TableScan(scan) = node {
-                found = derived(scan)?;
+                found = self.missing_in_scan(scan)?;
             }
             Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         });
         visited.ok()?;
-        self.missing_in(found?)
+        found
+    }
+
+    fn missing_in_scan(&self, scan: &TableScan) -> Result<Option<Uncounted>> {
+        let provider = source_as_provider(&scan.source)?;
+        if let Some(CountedTable { table, counted, .. }) = provider.downcast_ref() {
+            return Ok(counted.missing_in(*table));
+        }
+        // A scan of a table function has its name, which no table has. `returns` reads steps.
+        let name = scan.table_name.table().trim_end_matches("()");
+        let walks = TableFunction::from_name(name).is_some_and(|f| f != TableFunction::Returns);
+        Ok(walks.then(|| self.missing_in(Table::StateTransitions)).flatten())
     }
 }
 
-/// The derived table that a scan reads.
-fn derived(scan: &TableScan) -> Result<Option<Table>> {
-    let provider = source_as_provider(&scan.source)?;
-    if let Some(counted) = provider.downcast_ref::<CountedTable>() {
-        return Ok(Some(counted.table));
-    }
-    // A scan of a table function is called after it, as no table is. `returns` reads steps.
-    let name = scan.table_name.table().trim_end_matches("()");
-    let walks = name != "returns" && graph::described(name).is_some();
-    Ok(walks.then_some(Table::StateTransitions))
-}
-
-/// A derived table, for who may have it.
+/// A derived table that checks on each scan that dedup has counted steps.
 #[derive(Debug)]
 pub(super) struct CountedTable {
     pub(super) table: Table,

@@ -1,4 +1,4 @@
-//! How segments are dealt out to the partitions of a scan, and what follows from it.
+//! Distributes segments over the partitions of a scan, with the order that follows from it.
 
 use std::sync::Arc;
 
@@ -14,22 +14,23 @@ use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalSortExpr, Ran
 
 use crate::lake::Segment;
 
-/// Bytes of the largest partition at most, in tenths of an equal share. A scan waits for its last
+/// The most bytes of a partition, in tenths of an equal share. A scan waits for its slowest
 /// partition.
 const SHARE_TENTHS_MAX: u64 = 14;
 
 /// The segments of a scan by partition.
 pub(super) struct Dealt {
     pub(super) groups: Vec<FileGroup>,
-    /// The order of the rows of each partition, where they have one.
+    /// The order of the rows of each partition, if they have one.
     pub(super) ordering: Vec<LexOrdering>,
-    /// The leading keys of each partition, where those of no two meet.
+    /// The leading keys of each partition, if no two partitions overlap.
     pub(super) partitioning: Option<Partitioning>,
 }
 
-/// Deals segments out to partitions. Where they follow one another by their leading keys, as those
-/// of one run or one layer do, so do the partitions if these are about equal then. Else the largest
-/// come first, and nothing is known of their order.
+/// Distributes segments over partitions. If the ranges of their leading keys do not overlap, as
+/// within one run or one layer, each partition gets consecutive segments, provided that the
+/// partitions are then about equal. Otherwise the largest segments come first, and the order is
+/// unknown.
 pub(super) fn deal(segments: &[&Segment], schema: &SchemaRef, partitions: usize) -> Result<Dealt> {
     if let Some(key) = leading_key(segments, schema)
         && let Some(ranges) = in_order(segments)
@@ -64,7 +65,7 @@ fn file(segment: &Segment) -> Result<PartitionedFile> {
     Ok(file)
 }
 
-/// A segment with the least and the greatest of its leading keys.
+/// A segment with its least and its greatest leading key.
 #[derive(Clone, Copy)]
 struct Ranged<'a> {
     segment: &'a Segment,
@@ -72,7 +73,7 @@ struct Ranged<'a> {
     greatest: i64,
 }
 
-/// The segments one after another, if the keys of no two meet.
+/// The segments in order, if no two overlap in their leading keys.
 fn in_order<'a>(segments: &[&'a Segment]) -> Option<Vec<Ranged<'a>>> {
     let ranged = |segment: &&'a Segment| {
         let (least, greatest) = segment.key_range?;
@@ -83,14 +84,14 @@ fn in_order<'a>(segments: &[&'a Segment]) -> Option<Vec<Ranged<'a>>> {
     ranges.windows(2).all(|pair| pair[0].greatest < pair[1].least).then_some(ranges)
 }
 
-/// Cuts the segments into so many parts of about the same size, if that can be.
+/// Cuts the segments into parts of about the same size, if possible.
 fn shares<'a>(ranges: &[Ranged<'a>], partitions: usize) -> Option<Vec<Vec<Ranged<'a>>>> {
     let count = partitions as u64;
     let all = ranges.iter().map(|range| range.segment.bytes).sum::<u64>();
     let mut shares = vec![Vec::new(); partitions];
     let mut before = 0;
     for range in ranges {
-        // Where the middle of the segment lies.
+        // The partition of the segment's middle.
         let place = (before + range.segment.bytes / 2) * count / all.max(1);
         shares[usize::try_from(place.min(count - 1)).unwrap_or(0)].push(*range);
         before += range.segment.bytes;
@@ -102,12 +103,12 @@ fn shares<'a>(ranges: &[Ranged<'a>], partitions: usize) -> Option<Vec<Vec<Ranged
     (partitions > 1 && is_even && shares.iter().all(|share| !share.is_empty())).then_some(shares)
 }
 
-/// The columns that a table is sorted by, as far as numbers tell the order.
+/// The leading columns that a table is sorted by, as far as they are numbers.
 struct Key {
     columns: Vec<usize>,
 }
 
-/// The leading key of a table, and the number that follows it.
+/// The leading key of a table, and the integer column after it.
 fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Key> {
     let mut columns = Vec::new();
     for name in segments.first()?.table.key() {
@@ -131,7 +132,7 @@ impl Key {
         LexOrdering::new(self.columns.iter().map(column)).expect("a key has a column")
     }
 
-    /// The ranges of keys that the partitions have: each begins with its least one.
+    /// The ranges of keys of the partitions, each from its least key on.
     fn partitioning(&self, shares: &[Vec<Ranged<'_>>], schema: &SchemaRef) -> Partitioning {
         let least = |share: &Vec<Ranged<'_>>| share.first().map(|range| range.least);
         let points = shares
@@ -142,8 +143,7 @@ impl Key {
         Partitioning::Range(RangePartitioning::new(leading.ordering(schema), points.collect()))
     }
 
-    /// A file with what is known of its keys: DataFusion proves by it that files follow one
-    /// another.
+    /// A file with the range of its keys, by which DataFusion proves that files do not overlap.
     fn file(&self, ranged: &Ranged<'_>, schema: &SchemaRef) -> Result<PartitionedFile> {
         let mut known = Statistics::new_unknown(schema);
         let bounds =
@@ -158,7 +158,7 @@ impl Key {
     }
 }
 
-/// What is known without opening a file: the number of rows.
+/// The statistics that are known without opening a file: rows and bytes.
 pub(super) fn statistics(schema: &SchemaRef, segments: &[&Segment]) -> Statistics {
     let sum = |of: fn(&Segment) -> u64| {
         usize::try_from(segments.iter().map(|segment| of(segment)).sum::<u64>()).ok()

@@ -7,30 +7,13 @@ use arrow::array::{Array, ArrayRef, AsArray, ListArray, RecordBatch, RecordBatch
 use arrow::array::{Float64Array, StringArray};
 use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use arrow::error::ArrowError;
-use arrow::util::display::FormatOptions;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use arrow::util::pretty::pretty_format_batches_with_options;
 use futures::StreamExt;
 
-use super::output::{Written, failed, texts};
-use super::{Answer, QueryError};
-
-/// How much of an answer a table shows. It has to be held in memory, since its columns are as wide
-/// as their widest values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TableLimits {
-    /// Rows; `None`: all.
-    pub rows_max: Option<usize>,
-    /// Characters of a value in a table, the last of which is `…` where it was longer; `None`: all.
-    /// A plan that `EXPLAIN` answers with is never cut.
-    pub cell_chars_max: Option<usize>,
-}
-
-impl TableLimits {
-    /// What somebody can look through on a screen.
-    pub const SCREEN: Self = Self { rows_max: Some(1000), cell_chars_max: Some(60) };
-    /// All that there is.
-    pub const NONE: Self = Self { rows_max: None, cell_chars_max: None };
-}
+use super::answer::Answer;
+use super::error::QueryError;
+use super::format::{TableLimits, Written};
 
 pub(super) async fn draw(
     mut answer: Answer,
@@ -47,7 +30,7 @@ pub(super) async fn draw(
         let fits = batch.num_rows().min(left);
         cut = fits < batch.num_rows();
         rows += fits;
-        batches.push(shown(&batch.slice(0, fits), cell_chars_max).map_err(failed)?);
+        batches.push(shown(&batch.slice(0, fits), cell_chars_max).map_err(QueryError::failed)?);
         if cut {
             break;
         }
@@ -56,13 +39,14 @@ pub(super) async fn draw(
         batches.push(RecordBatch::new_empty(schema));
     }
     let options = FormatOptions::default().with_null("");
-    let drawn = pretty_format_batches_with_options(&batches, &options).map_err(failed)?;
+    let drawn =
+        pretty_format_batches_with_options(&batches, &options).map_err(QueryError::failed)?;
     writeln!(out, "{drawn}")?;
     writeln!(out, "{}", footer(rows, cut))?;
     Ok(Written { rows: rows as u64, cut })
 }
 
-/// What stands below the rows.
+/// The line below the rows.
 pub(super) fn footer(rows: usize, cut: bool) -> String {
     let noun = if rows == 1 { "row" } else { "rows" };
     if cut {
@@ -72,12 +56,12 @@ pub(super) fn footer(rows: usize, cut: bool) -> String {
     }
 }
 
-/// True for the answer to `EXPLAIN`, which is one long text by its nature.
+/// True for the answer to `EXPLAIN`, which is one long text.
 fn is_plan(schema: &Schema) -> bool {
     schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
 }
 
-/// The batch as it is shown: every value a text.
+/// The batch with every value as the text that is shown.
 pub(super) fn shown(
     batch: &RecordBatch,
     cell_chars_max: Option<usize>,
@@ -98,6 +82,15 @@ pub(super) fn shown(
     RecordBatch::try_new_with_options(schema, columns, &options)
 }
 
+/// Every value as a text.
+pub(super) fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
+    let options = FormatOptions::default().with_null("");
+    let formatter = ArrayFormatter::try_new(column, &options)?;
+    let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
+    let texts = (0..column.len()).map(text).collect::<Result<Vec<_>, _>>()?;
+    Ok(Arc::new(StringArray::from(texts)))
+}
+
 /// A text of at most `chars_max` characters.
 fn shortened(text: &str, chars_max: usize) -> String {
     if text.chars().nth(chars_max).is_none() {
@@ -106,7 +99,7 @@ fn shortened(text: &str, chars_max: usize) -> String {
     text.chars().take(chars_max.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// The column with its numbers rounded, also those in lists.
+/// The column with its numbers rounded, including those in lists.
 fn rounded(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match column.data_type() {
         DataType::Float64 => {
@@ -123,10 +116,10 @@ fn rounded(column: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     }
 }
 
-/// From here on, rounding to six digits would change the whole part.
+/// From this number on, rounding to six digits would change the integer part.
 const WHOLE_MIN: f64 = 1e6;
 
-/// The number with six significant digits, or its whole part where that has more.
+/// The number with six significant digits, or its integer part if that has more.
 fn round(number: f64) -> f64 {
     if number.abs() >= WHOLE_MIN {
         return number.round();

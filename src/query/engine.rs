@@ -1,90 +1,45 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::catalog::{
+    CatalogProvider, MemTable, MemorySchemaProvider, SchemaProvider, TableProvider,
+};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::{DataFusionError, ParamValues, Result as PlanResult, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool, TrackConsumersPool};
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::execute_stream;
-use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{SQLOptions, SessionContext};
 
 use super::answer::Answer;
 use super::backend::Backend;
 use super::counted::{Counted, CountedTable};
-use super::explain::{Known, explain};
-use super::functions::FunctionMemory;
-use super::graph::{GraphSource, Graphs};
+use super::error::QueryError;
+use super::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_lake};
+use super::functions::IrSource;
+use super::graph::{GraphSource, TableFunction};
 use super::layered::LayeredLakeTable;
-use super::literals::{StateComparisons, StateLists};
-use super::named::Query;
+use super::options::{EngineOptions, IrRenderer};
 use super::progress::QueryProgress;
-use super::spill::SpillSpace;
 use super::tables::LakeTable;
 use super::views::views;
-use super::yielding::YieldInJoins;
-use super::{QueryError, bounded, catalog, functions, graph, nesting, statements};
+use super::{bounded, catalog, functions, graph, nesting, session, statements};
 use crate::lake::{Identity, Segment, Snapshot, Table};
-use crate::model::StateId;
 
-/// Shows bitcode as text. Given by the caller, since the query layer knows no compiler; an `Err` is
-/// one line that says why this bitcode cannot be shown.
-pub type IrRenderer = Arc<dyn Fn(&[u8]) -> Result<String, String> + Send + Sync>;
-
-/// Makes the IR of states again that the lake does not store. Given by the caller, since the query
-/// layer knows no compiler.
-pub trait IrRebuilder: Send + Sync + fmt::Debug {
-    /// The bitcode of each of these states, in order; none where the lake was never to hold it. It
-    /// is called from the threads that work on a query, a few dozen states at a time, and may take
-    /// long.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError::Store`] where the lake is damaged, else [`QueryError::NotRebuilt`]: one line
-    /// that says which state cannot be had, why, and what to do.
-    fn rebuild(
-        &self,
-        snapshot: &Snapshot,
-        states: &[StateId],
-    ) -> Result<Vec<Option<Vec<u8>>>, QueryError>;
-}
-
-/// Rows of a batch in a query that asks for IR.
+/// Rows of a batch in a query that calls `ir()`.
 const IR_BATCH_ROWS: usize = 64;
 
-/// What an engine may use.
-#[derive(Debug, Clone, Default)]
-pub struct EngineOptions {
-    /// Bytes of memory for sorts, joins and groups together; past it they spill to temporary files
-    /// where they can, and fail where they cannot. `None`: as much as there is.
-    pub memory_bytes_max: Option<NonZeroUsize>,
-    /// The disk space for what spills. Engines may share it; clones do.
-    pub spill: SpillSpace,
-    /// What is kept of transition graphs from one question to the next, and the memory for it.
-    /// Engines may share it; clones do.
-    pub graphs: Graphs,
-    /// Parts that a query is worked on in at once. `None`: as many as there are cores.
-    pub threads: Option<NonZeroUsize>,
-    /// Where the IR of states comes from that the lake does not store. `None`: such states have
-    /// none.
-    pub rebuilder: Option<Arc<dyn IrRebuilder>>,
-    /// Where queries run. `None`: in this process.
-    pub backend: Option<Arc<dyn Backend>>,
-}
-
-/// Answers SQL about one snapshot of a lake. It only reads, and what it says never changes: rows
-/// that are recorded later are in a later snapshot.
+/// Answers SQL about one snapshot of a lake, or of each of several lakes. It only reads, and its
+/// answers never change: rows that are recorded later are in a later snapshot.
 pub struct Engine {
     pub(super) context: SessionContext,
+    /// The names of several lakes; empty for one lake.
+    lakes: Vec<String>,
     identity: Arc<Identity>,
     tables: Vec<String>,
     rows: HashMap<String, u64>,
@@ -107,7 +62,9 @@ impl Engine {
         let snapshot = Arc::new(snapshot);
         let identity = Arc::new(snapshot.identity().clone());
         let mut engine = Self {
-            context: context(options).map_err(|error| explain(error, &Known::default()))?,
+            context: session::context(options)
+                .map_err(|error| explain(error, &ErrorContext::default()))?,
+            lakes: Vec::new(),
             identity: Arc::clone(&identity),
             tables: Vec::new(),
             rows: HashMap::new(),
@@ -130,8 +87,7 @@ impl Engine {
         let walked = GraphSource::new(engine.counted.clone(), options);
         graph::register(&engine.context, &Arc::new(walked));
         let state = engine.context.state_ref();
-        let source =
-            functions::IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
+        let source = IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
         functions::register(&mut *state.write(), &identity, source).map_err(failed)?;
         bounded::register(&mut *state.write()).map_err(failed)?;
         for view in views(&identity) {
@@ -142,11 +98,84 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Joins engines to one that answers about all their lakes. Each lake is a schema of its name,
+    /// with its tables and views. The graph functions, `ir()` and named queries are refused, and so
+    /// is a function whose meaning differs between the lakes. An engine that is alone keeps
+    /// everything that it has, and its lake is a schema as well.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Sql`] if there is no engine.
+    pub fn over(engines: Vec<(String, Self)>) -> Result<Self, QueryError> {
+        let mut engines = engines.into_iter();
+        let Some((first, mut all)) = engines.next() else {
+            return Err(QueryError::sql("there is no lake to ask", None));
+        };
+        let (catalog, schema) = all.catalog();
+        catalog.register_schema(&first, schema).map_err(failed)?;
+        if engines.len() == 0 {
+            return Ok(all);
+        }
+        catalog.register_schema(SCHEMA, Arc::new(MemorySchemaProvider::new())).map_err(failed)?;
+        let (tables, rows) = (std::mem::take(&mut all.tables), std::mem::take(&mut all.rows));
+        all.add_lake(&first, tables, rows);
+        all.counted.name_schema(&first);
+        let mut removed: Vec<&str> = functions::OF_ONE_LAKE.to_vec();
+        for (name, mut other) in engines {
+            catalog.register_schema(&name, other.catalog().1).map_err(failed)?;
+            removed.extend(functions::that_differ(&all.identity, &other.identity));
+            for table in Table::ALL.map(Table::name) {
+                let segments = other.segments.remove(table).unwrap_or_default();
+                all.segments.entry(table).or_default().extend(segments);
+            }
+            other.counted.name_schema(&name);
+            all.add_lake(&name, other.tables, other.rows);
+        }
+        for name in removed {
+            all.context.deregister_udf(name);
+        }
+        for function in TableFunction::ALL {
+            all.context.deregister_udtf(function.name());
+        }
+        Ok(all)
+    }
+
+    /// The catalog, and its schema with the tables of the lake.
+    fn catalog(&self) -> (Arc<dyn CatalogProvider>, Arc<dyn SchemaProvider>) {
+        let catalog = self.context.catalog(CATALOG).expect("a session has a catalog");
+        let schema = catalog.schema(SCHEMA).expect("a catalog has a schema");
+        (catalog, schema)
+    }
+
+    fn add_lake(&mut self, name: &str, tables: Vec<String>, rows: HashMap<String, u64>) {
+        let qualified = |table: String| format!("{name}.{table}");
+        self.tables.extend(tables.into_iter().map(qualified));
+        self.rows.extend(rows.into_iter().map(|(table, rows)| (qualified(table), rows)));
+        self.lakes.push(name.to_owned());
+    }
+
+    /// The names of the lakes, if there are several.
+    pub fn lakes(&self) -> &[String] {
+        &self.lakes
+    }
+
+    /// The identity of the lake.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::Sql`] if there are several lakes, of which `what` needs one.
+    pub(super) fn one_identity(&self, what: &str) -> Result<&Identity, QueryError> {
+        if self.lakes.is_empty() {
+            return Ok(&self.identity);
+        }
+        Err(QueryError::sql(needs_one_lake(what, &self.lakes), None))
+    }
+
     async fn table(
         &self,
         snapshot: &Arc<Snapshot>,
         table: Table,
-    ) -> datafusion::common::Result<Arc<dyn TableProvider>> {
+    ) -> PlanResult<Arc<dyn TableProvider>> {
         if let Some(backend) = &self.backend {
             return backend.table(snapshot, table).await;
         }
@@ -161,7 +190,7 @@ impl Engine {
         Ok(Arc::new(CountedTable { table, inner, counted: self.counted.clone() }))
     }
 
-    fn at_hand(&self, batch: RecordBatch) -> datafusion::common::Result<Arc<dyn TableProvider>> {
+    fn at_hand(&self, batch: RecordBatch) -> PlanResult<Arc<dyn TableProvider>> {
         match &self.backend {
             Some(backend) => backend.rows(batch),
             None => Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)),
@@ -184,70 +213,52 @@ impl Engine {
         self.answer(text, Vec::new()).await
     }
 
-    /// Begins to answer a named query. What `values` does not name takes the query's own default.
-    ///
-    /// # Errors
-    ///
-    /// [`QueryError::UnknownQuery`], [`QueryError::Parameter`].
-    pub async fn named(
-        &self,
-        name: &str,
-        values: &[(String, String)],
-    ) -> Result<Answer, QueryError> {
-        let prepared = self.prepare(Query::get(name)?, values).await?;
-        self.answer(&prepared.sql, prepared.values).await
-    }
-
     /// The names of all tables and views.
     pub fn tables(&self) -> &[String] {
         &self.tables
     }
 
-    /// How many rows a table has; a view is counted only when it is asked.
+    /// The number of rows of a table; none for a view.
     pub(super) fn rows_of(&self, table: &str) -> Option<u64> {
         self.rows.get(table).copied()
     }
 
-    /// What the lake is a lake of.
-    pub fn identity(&self) -> &Identity {
-        &self.identity
-    }
-
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
     pub fn table_functions() -> impl Iterator<Item = &'static str> {
-        graph::usages()
+        TableFunction::ALL.into_iter().map(TableFunction::usage)
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views
-    /// and functions; it does not keep its user from statements that write.
+    /// and functions; it does not refuse statements that write.
     pub fn context(&self) -> &SessionContext {
         &self.context
     }
 
-    async fn answer(
+    pub(super) async fn answer(
         &self,
         text: &str,
         values: Vec<(String, ScalarValue)>,
     ) -> Result<Answer, QueryError> {
-        let known = self.known();
+        let context = self.error_context();
         let frame = self.plan(text, values).await;
-        let frame = frame.map_err(|error| explain(error, &known))?;
-        self.run(frame, known).await
+        let frame = frame.map_err(|error| explain(error, &context))?;
+        self.run(frame, context).await
     }
 
-    /// What errors may be about, before there is a plan.
-    pub(super) fn known(&self) -> Known {
-        let identity = Some(Arc::clone(&self.identity));
-        Known { tables: self.tables.clone(), identity, segments: Vec::new() }
+    /// The context of errors before there is a plan.
+    pub(super) fn error_context(&self) -> ErrorContext {
+        let identity = self.lakes.is_empty().then(|| Arc::clone(&self.identity));
+        let (tables, lakes) = (self.tables.clone(), self.lakes.clone());
+        ErrorContext { tables, lakes, identity, segments: Vec::new() }
     }
 
     /// Begins to run a plan.
     pub(super) async fn run(
         &self,
         frame: DataFrame,
-        mut known: Known,
+        mut context: ErrorContext,
     ) -> Result<Answer, QueryError> {
-        known.segments = self.segments_of(frame.logical_plan());
+        context.segments = self.segments_of(frame.logical_plan());
         let uncounted = self.counted.uncounted(frame.logical_plan());
         let answer = match &self.backend {
             Some(backend) => {
@@ -257,16 +268,12 @@ impl Engine {
             None => begin(frame).await,
         };
         match answer {
-            Ok((stream, progress)) => Ok(Answer::new(stream, known, progress, uncounted)),
-            Err(error) => Err(explain(error, &known)),
+            Ok((stream, progress)) => Ok(Answer::new(stream, context, progress, uncounted)),
+            Err(error) => Err(explain(error, &context)),
         }
     }
 
-    async fn plan(
-        &self,
-        text: &str,
-        values: Vec<(String, ScalarValue)>,
-    ) -> datafusion::common::Result<DataFrame> {
+    async fn plan(&self, text: &str, values: Vec<(String, ScalarValue)>) -> PlanResult<DataFrame> {
         let (state, plan) = self.read(text).await?;
         let frame = DataFrame::new(state, plan);
         if values.is_empty() {
@@ -276,11 +283,8 @@ impl Engine {
         }
     }
 
-    /// The plan of a statement that only reads, with the session that it is to run in.
-    pub(super) async fn read(
-        &self,
-        text: &str,
-    ) -> datafusion::common::Result<(SessionState, LogicalPlan)> {
+    /// The plan of a statement that only reads, with the session to run it in.
+    pub(super) async fn read(&self, text: &str) -> PlanResult<(SessionState, LogicalPlan)> {
         nesting::demand_shallow(text)?;
         let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
@@ -289,8 +293,9 @@ impl Engine {
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
-            // Its tables are its own, so they are looked at here. Those in layers are views there,
-            // which leave nothing but their name; and a name may be anybody's.
+            // The backend has tables of its own, so the plan is checked here. Its tables in layers
+            // are views, which appear in a plan by their name alone, and an alias may have the same
+            // name.
             let in_layers = self.counted.in_layers();
             for table in Table::ALL.into_iter().filter(|table| table.is_derived()) {
                 if reads_table(&plan, table, in_layers)? {
@@ -302,7 +307,7 @@ impl Engine {
             // The IR of thousands of states at once would not fit.
             *state.config_mut() = state.config().clone().with_batch_size(IR_BATCH_ROWS);
         }
-        // The statement was looked at above; this looks at what became of it.
+        // The statement was checked above; this checks the plan.
         let reads = SQLOptions::new()
             .with_allow_ddl(false)
             .with_allow_dml(false)
@@ -334,11 +339,7 @@ impl fmt::Debug for Engine {
 }
 
 /// Whether a plan reads a table, which may be a view, itself or in a subquery.
-fn reads_table(
-    plan: &LogicalPlan,
-    table: Table,
-    is_view: bool,
-) -> datafusion::common::Result<bool> {
+fn reads_table(plan: &LogicalPlan, table: Table, is_view: bool) -> PlanResult<bool> {
     let mut reads = false;
     plan.apply_with_subqueries(|node| {
         let name = match node {
@@ -353,83 +354,14 @@ fn reads_table(
 }
 
 /// Begins to run a query in this process.
-async fn begin(
-    frame: DataFrame,
-) -> datafusion::common::Result<(SendableRecordBatchStream, QueryProgress)> {
+async fn begin(frame: DataFrame) -> PlanResult<(SendableRecordBatchStream, QueryProgress)> {
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;
     let stream = execute_stream(Arc::clone(&plan), task)?;
     Ok((stream, QueryProgress::new(plan)))
 }
 
-/// An error while the engine is set up, when no text of a user is in play.
-fn failed(error: datafusion::common::DataFusionError) -> QueryError {
-    explain(error, &Known::default())
-}
-
-/// Memory of this size, which says who had most of it when it is used up.
-pub(super) fn pool(bytes: NonZeroUsize) -> Arc<dyn MemoryPool> {
-    let consumers_shown = NonZeroUsize::MIN.saturating_add(2);
-    Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes.get()), consumers_shown))
-}
-
-/// Fits the settings of a session to its memory: functions find it there, and what a sort holds
-/// back for its last merge must leave room for the sort itself.
-pub(super) fn give(config: &mut SessionConfig, pool: &Arc<dyn MemoryPool>, bytes: NonZeroUsize) {
-    let options = config.options_mut();
-    options.extensions.insert(FunctionMemory(Arc::clone(pool)));
-    let reserved = &mut options.execution.sort_spill_reservation_bytes;
-    *reserved = (*reserved).min(bytes.get() / 8);
-}
-
-/// An empty session with our settings.
-fn context(options: &EngineOptions) -> datafusion::common::Result<SessionContext> {
-    let mut config = SessionConfig::new().with_information_schema(true);
-    if let Some(threads) = options.threads {
-        config = config.with_target_partitions(threads.get());
-    }
-    let settings = config.options_mut();
-    // Observation spaces and rewards have capitals in their names: take names as they are written.
-    settings.sql_parser.enable_ident_normalization = false;
-    settings.sql_parser.collect_spans = true;
-    // Plain types come out: readers of Arrow files know no views.
-    settings.sql_parser.map_string_types_to_utf8view = false;
-    settings.execution.parquet.schema_force_view_types = false;
-    // Rows of one key are in one partition of a scan: those of one key and anything else are, too.
-    settings.optimizer.subset_repartition_threshold = 1;
-    // Decode the filtered columns first: vectors and bitcode are wide, and few rows are asked for.
-    settings.execution.parquet.pushdown_filters = true;
-    settings.execution.parquet.reorder_filters = true;
-    // Over partitions by range a row's partition is found by comparing boxed values: the filters
-    // that joins hand to their scans cost more than they save (`benches/queries`: `advantage` takes
-    // twice as long).
-    settings.optimizer.enable_join_dynamic_filter_pushdown = false;
-
-    let mut runtime = RuntimeEnvBuilder::new();
-    runtime.disk_manager = Some(Arc::clone(options.spill.files()));
-    if let Some(bytes) = options.memory_bytes_max {
-        let pool = pool(bytes);
-        give(&mut config, &pool, bytes);
-        runtime = runtime.with_memory_pool(pool);
-    }
-    let mut analyzer = Analyzer::new().rules;
-    analyzer.insert(0, Arc::new(StateLists));
-    let mut state = SessionStateBuilder::new()
-        .with_config(config)
-        .with_runtime_env(runtime.build_arc()?)
-        .with_default_features()
-        .with_analyzer_rules(analyzer)
-        .with_physical_optimizer_rule(Arc::new(YieldInJoins))
-        .build();
-    if let Some(backend) = &options.backend {
-        state = backend.session(state)?;
-    }
-    let context = SessionContext::new_with_state(state);
-    let planned = context.state_ref();
-    datafusion::execution::FunctionRegistry::register_expr_planner(
-        &mut *planned.write(),
-        Arc::new(StateComparisons),
-    )?;
-    drop(planned);
-    Ok(context)
+/// An error while the engine is set up, which is not about a user's text.
+fn failed(error: DataFusionError) -> QueryError {
+    explain(error, &ErrorContext::default())
 }

@@ -1,9 +1,11 @@
 use std::fmt;
 
-use super::Format;
+use datafusion::common::DataFusionError;
+
+use super::format::Format;
 use crate::lake::LakeError;
 
-/// A place in the text of a query, both counted from 1.
+/// A position in the text of a query. Line and column count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
     /// The line.
@@ -27,12 +29,12 @@ fn place(position: Option<Position>) -> String {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
-    /// The text is no query, or asks for what is not there.
+    /// The text is not a query, or names something that does not exist.
     #[error("{}{message}", place(*.position))]
     Sql {
-        /// What is wrong, with a hint where there is one.
+        /// What is wrong, perhaps with a hint.
         message: String,
-        /// Where in the text, as far as it is known.
+        /// The position in the text, if known.
         position: Option<Position>,
     },
     /// The statement would change something.
@@ -41,12 +43,12 @@ pub enum QueryError {
     /// There is no such named query.
     #[error("there is no query called `{name}`: {hint}")]
     UnknownQuery {
-        /// What was asked for.
+        /// The name that was given.
         name: String,
-        /// The names that may have been meant, or those of all queries.
+        /// The nearest names, or the names of all queries.
         hint: String,
     },
-    /// A named query was given a parameter that it has not, or a value that does not fit.
+    /// A named query was given a parameter that it does not have, or a value that does not fit.
     #[error("query `{query}`: {problem}; {parameters}")]
     Parameter {
         /// The query.
@@ -63,12 +65,12 @@ pub enum QueryError {
         query: String,
         /// The parameter.
         parameter: String,
-        /// What is not there, and what is.
+        /// What the lake does not have, and what it has.
         problem: String,
     },
-    /// Two columns of the answer have one name, by which the format is to know them.
+    /// Two columns of the answer have the same name, and the format identifies columns by name.
     #[error(
-        "two columns are called `{name}`, and {format} knows columns by their names: name one apart with \
+        "two columns are called `{name}`, and {format} identifies columns by name: rename one with \
          AS, or leave it out of a table, as in `SELECT a.*, b.* EXCLUDE ({name})`"
     )]
     SameName {
@@ -80,13 +82,13 @@ pub enum QueryError {
     /// The answer did not fit into the memory that was allowed.
     #[error("the query needs more memory than it may have: {0}; raise the limit or ask for less")]
     Memory(String),
-    /// The temporary files of queries took the space that they may have, or all that there is.
+    /// The temporary files of queries reached their limit, or filled the disk.
     #[error(
         "the query needs more disk space for temporary files than there is: {0}; give queries more of it \
          (--spill), give this one more memory, or ask for less"
     )]
     Spill(String),
-    /// A value would be far larger than what it is made of.
+    /// A value would be too large.
     #[error("{0}")]
     TooLarge(String),
     /// Something failed while the query ran.
@@ -95,7 +97,7 @@ pub enum QueryError {
     /// The IR of a state is not stored and could not be rebuilt.
     #[error("{0}")]
     NotRebuilt(String),
-    /// The lake could not be read; a damaged file is named.
+    /// The lake could not be read. The error names a damaged file.
     #[error(transparent)]
     Store(#[from] LakeError),
     /// The answer could not be written.
@@ -107,6 +109,24 @@ impl QueryError {
     /// An error in the text of a query.
     pub(super) fn sql(message: impl Into<String>, position: Option<Position>) -> Self {
         Self::Sql { message: one_line(&message.into()), position }
+    }
+
+    /// An error of a library that the query uses.
+    pub(super) fn failed(error: impl fmt::Display) -> Self {
+        Self::Failed(one_line(&error.to_string()))
+    }
+}
+
+/// Our errors travel through DataFusion in a box; `explain` takes them out again.
+impl From<QueryError> for DataFusionError {
+    fn from(error: QueryError) -> Self {
+        Self::External(Box::new(error))
+    }
+}
+
+impl From<LakeError> for DataFusionError {
+    fn from(error: LakeError) -> Self {
+        Self::External(Box::new(error))
     }
 }
 

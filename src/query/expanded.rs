@@ -6,9 +6,10 @@ use std::io::Write;
 use arrow::array::{Array, AsArray};
 use futures::StreamExt;
 
+use super::answer::Answer;
 use super::drawing::{footer, shown};
-use super::output::{Written, failed};
-use super::{Answer, QueryError, TableLimits};
+use super::error::QueryError;
+use super::format::{TableLimits, Written};
 
 pub(super) async fn expand(
     mut answer: Answer,
@@ -24,7 +25,7 @@ pub(super) async fn expand(
         let left = limits.rows_max.map_or(usize::MAX, |rows_max| rows_max - rows);
         cut = left < batch.num_rows();
         let batch = shown(&batch.slice(0, left.min(batch.num_rows())), None);
-        let batch = batch.map_err(failed)?;
+        let batch = batch.map_err(QueryError::failed)?;
         for row in 0..batch.num_rows() {
             rows += 1;
             let head = format!("─[ row {rows} ]");

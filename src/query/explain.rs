@@ -1,4 +1,4 @@
-//! Says in one line what DataFusion's errors mean for the text of a query and for the lake.
+//! Turns DataFusion's errors into errors of one line about the text of a query or about the lake.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -9,45 +9,56 @@ use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
 use super::error::{Position, QueryError, one_line};
-use super::near::near;
-use super::{graph, signatures};
+use super::graph::TableFunction;
+use super::suggestions::{list, meant, near};
+use super::{functions, signatures};
 use crate::lake::{Identity, LakeError, Segment};
 
-/// The setting that DataFusion names when temporary files have taken their space.
+/// The setting that DataFusion names when temporary files have used up their space.
 const SPILL_SETTING: &str = "datafusion.runtime.max_temp_directory_size";
 
-/// What an error may be about.
+/// The catalog and the schema in which DataFusion looks up the name of a table.
+pub(super) const CATALOG: &str = "datafusion";
+pub(super) const SCHEMA: &str = "public";
+
+/// The context in which errors are explained.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ErrorContext {
     /// The names of all tables and views.
     pub(super) tables: Vec<String>,
-    /// What the lake is a lake of, if the error may be about its columns.
+    /// The names of the lakes, if there are several.
+    pub(super) lakes: Vec<String>,
+    /// The identity of the lake, if the error may be about its columns.
     pub(super) identity: Option<Arc<Identity>>,
-    /// The segments that the query reads, once that is known.
+    /// The segments that the query reads, once there is a plan.
     pub(super) segments: Vec<Segment>,
 }
 
-/// Turns DataFusion's error into ours.
-pub(super) fn explain(error: DataFusionError, known: &Known) -> QueryError {
+/// Turns an error of DataFusion into one of ours.
+pub(super) fn explain(error: DataFusionError, context: &ErrorContext) -> QueryError {
     let position = position_of(&error);
-    explain_at(error, known, position)
+    explain_at(error, context, position)
 }
 
-fn explain_at(error: DataFusionError, known: &Known, position: Option<Position>) -> QueryError {
+fn explain_at(
+    error: DataFusionError,
+    context: &ErrorContext,
+    position: Option<Position>,
+) -> QueryError {
     match error {
         DataFusionError::Diagnostic(_, inner) | DataFusionError::Context(_, inner) => {
-            explain_at(*inner, known, position)
+            explain_at(*inner, context, position)
         }
         DataFusionError::Shared(inner) => match Arc::try_unwrap(inner) {
-            Ok(inner) => explain_at(inner, known, position),
-            Err(shared) => other(&shared, known),
+            Ok(inner) => explain_at(inner, context, position),
+            Err(shared) => other(&shared, context),
         },
         DataFusionError::Collection(mut errors) if !errors.is_empty() => {
-            explain_at(errors.swap_remove(0), known, position)
+            explain_at(errors.swap_remove(0), context, position)
         }
         DataFusionError::SQL(error, _) => syntax(&error),
         DataFusionError::SchemaError(error, _) => QueryError::sql(schema(&error), position),
-        DataFusionError::Plan(message) => QueryError::sql(plan(&message, known), position),
+        DataFusionError::Plan(message) => QueryError::sql(plan(&message, context), position),
         DataFusionError::NotImplemented(message) if message.contains("a single SQL statement") => {
             QueryError::sql("one statement at a time", position)
         }
@@ -56,34 +67,34 @@ fn explain_at(error: DataFusionError, known: &Known, position: Option<Position>)
         }
         DataFusionError::ResourcesExhausted(message) => QueryError::Memory(one_line(&message)),
         DataFusionError::Execution(message) => QueryError::Failed(one_line(&message)),
-        DataFusionError::External(error) => external(error, known),
+        DataFusionError::External(error) => external(error, context),
         DataFusionError::ParquetError(error) => match *error {
-            ParquetError::External(error) => external(error, known),
-            error => other(&DataFusionError::ParquetError(Box::new(error)), known),
+            ParquetError::External(error) => external(error, context),
+            error => other(&DataFusionError::ParquetError(Box::new(error)), context),
         },
-        error => other(&error, known),
+        error => other(&error, context),
     }
 }
 
-/// Our own errors travel through DataFusion in a box.
-fn external(error: Box<dyn std::error::Error + Send + Sync>, known: &Known) -> QueryError {
+/// Takes our own errors, which travel through DataFusion in a box, out of it.
+fn external(error: Box<dyn std::error::Error + Send + Sync>, context: &ErrorContext) -> QueryError {
     let error = match error.downcast::<QueryError>() {
         Ok(error) => return *error,
         Err(error) => error,
     };
     match error.downcast::<LakeError>() {
         Ok(error) => QueryError::Store(*error),
-        Err(error) => other(&DataFusionError::External(error), known),
+        Err(error) => other(&DataFusionError::External(error), context),
     }
 }
 
-/// An error while the query ran. Parquet's errors name no file, so the files are looked at.
-fn other(error: &DataFusionError, known: &Known) -> QueryError {
+/// An error while the query ran. Errors of Parquet name no file, so the files are checked.
+fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
     let root = error.find_root();
     if let Some(what) = no_spill_space(root) {
         return QueryError::Spill(what);
     }
-    // One error that several partitions share arrives here.
+    // An error that several partitions share arrives here.
     if let DataFusionError::ResourcesExhausted(message) = root {
         return QueryError::Memory(one_line(message));
     }
@@ -96,7 +107,7 @@ fn other(error: &DataFusionError, known: &Known) -> QueryError {
             | DataFusionError::ExecutionJoin(_)
             | DataFusionError::External(_)
     );
-    let damaged = || known.segments.iter().find_map(|segment| segment.check().err());
+    let damaged = || context.segments.iter().find_map(|segment| segment.check().err());
     match (root, of_reading.then(damaged).flatten()) {
         (_, Some(damage)) => QueryError::Store(damage),
         (DataFusionError::ArrowError(error, _), None) => match error.as_ref() {
@@ -125,8 +136,7 @@ fn cast(message: &str) -> String {
     }
 }
 
-/// Why a temporary file cannot be written, where that is the error. Queries write no other files
-/// than these.
+/// Why a temporary file cannot be written, if that is the error. Queries write no other files.
 fn no_spill_space(error: &DataFusionError) -> Option<String> {
     let of_disk = match error {
         DataFusionError::IoError(error) => Some(error),
@@ -148,14 +158,14 @@ fn no_spill_space(error: &DataFusionError) -> Option<String> {
     })
 }
 
-/// The place that a diagnostic of the SQL planner points to.
+/// The position that a diagnostic of the SQL planner points to.
 fn position_of(error: &DataFusionError) -> Option<Position> {
     let span = error.diagnostic()?.span?;
     let (line, column) = (span.start.line, span.start.column);
     (line > 0).then_some(Position { line, column })
 }
 
-/// A syntax error; the parser writes the place at the end of its message.
+/// A syntax error. The parser writes the position at the end of its message.
 fn syntax(error: &ParserError) -> QueryError {
     let message = match error {
         ParserError::TokenizerError(message) | ParserError::ParserError(message) => message.clone(),
@@ -174,7 +184,7 @@ fn syntax(error: &ParserError) -> QueryError {
     QueryError::sql(text, position)
 }
 
-/// A column that is not there or not the only one of its name.
+/// An error about a column that does not exist or is ambiguous.
 fn schema(error: &SchemaError) -> String {
     let SchemaError::FieldNotFound { field, valid_fields } = error else {
         return error.to_string();
@@ -187,83 +197,79 @@ fn schema(error: &SchemaError) -> String {
     format!("there is no column `{}`: {hint}", field.name())
 }
 
-/// A plan error. Those about names get the nearest ones that there are.
-fn plan(message: &str, known: &Known) -> String {
-    if let Some(explained) = signatures::explained(message, known.identity.as_deref()) {
+/// An error of planning. An error about a name gets the nearest names that exist.
+fn plan(message: &str, context: &ErrorContext) -> String {
+    if let Some(explained) = signatures::explained(message, context.identity.as_deref()) {
         return explained;
     }
     if let Some((name, rest)) =
         message.strip_prefix("Invalid function '").and_then(|rest| rest.split_once('\''))
     {
-        return function(name, rest);
+        return function(name, rest, context);
     }
     let function =
         message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"));
     if let Some(name) = function {
-        return table_function(name);
+        return table_function(name, context);
     }
     let table = message
         .strip_prefix("table '")
         .and_then(|rest| rest.strip_suffix("' not found"))
-        .map(|full| full.rsplit('.').next().unwrap_or(full));
+        .map(|full| {
+            let name = full.strip_prefix(CATALOG).and_then(|name| name.strip_prefix('.'));
+            let name = name.unwrap_or(full);
+            name.strip_prefix(SCHEMA).and_then(|name| name.strip_prefix('.')).unwrap_or(name)
+        });
     match table {
         Some(name) => {
-            let tables: Vec<&str> = known.tables.iter().map(String::as_str).collect();
+            let tables: Vec<&str> = context.tables.iter().map(String::as_str).collect();
             format!("there is no table `{name}`: {}", meant(name, &tables))
         }
         None => message.to_owned(),
     }
 }
 
-/// A function that there is not, or not where values stand. DataFusion suggests one, however
-/// different it is.
-fn function(name: &str, suggestion: &str) -> String {
-    if let Some((usage, _)) = graph::described(name) {
+/// An error about a function that does not exist, or that is not a function of values. DataFusion
+/// always suggests a function, even a very different one.
+fn function(name: &str, suggestion: &str, context: &ErrorContext) -> String {
+    if !context.lakes.is_empty() && functions::is_of_the_field(name) {
+        return needs_one_lake(&format!("`{name}()`"), &context.lakes);
+    }
+    if let Some(function) = TableFunction::from_name(name) {
         return format!(
-            "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {usage}`"
+            "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {}`",
+            function.usage()
         );
     }
     let suggested = suggestion.split_once("Did you mean '").and_then(|(_, s)| s.split_once('\''));
-    let mut names: Vec<&str> = graph::usages().map(name_of).collect();
-    names.extend(suggested.map(|(suggested, _)| suggested));
-    let near = near(name, names);
+    let suggested = suggested.map(|(suggested, _)| suggested);
+    let near = near(name, TableFunction::ALL.map(TableFunction::name).into_iter().chain(suggested));
     if near.is_empty() {
         return format!("there is no function `{name}`");
     }
     format!("there is no function `{name}`: did you mean {}?", list(&near))
 }
 
-/// A table function that there is not.
-fn table_function(name: &str) -> String {
-    let known: Vec<&str> = graph::usages().collect();
-    let names: Vec<&str> = known.iter().copied().map(name_of).collect();
-    let near = near(name, names.iter().copied());
-    let meant = known.iter().copied().filter(|usage| near.contains(&name_of(usage)));
-    let meant: Vec<&str> = meant.collect();
-    let hint = if meant.is_empty() {
+/// An error about a table function that does not exist.
+fn table_function(name: &str, context: &ErrorContext) -> String {
+    if !context.lakes.is_empty() && functions::is_of_the_field(name) {
+        return needs_one_lake(&format!("`{name}()`"), &context.lakes);
+    }
+    let names = TableFunction::ALL.map(TableFunction::name);
+    let near = near(name, names);
+    let usages = near.into_iter().filter_map(TableFunction::from_name).map(TableFunction::usage);
+    let mut usages: Vec<&str> = usages.collect();
+    usages.sort_unstable();
+    let hint = if usages.is_empty() {
         format!("there are {}", list(&names))
     } else {
-        format!("did you mean {}?", list(&meant))
+        format!("did you mean {}?", list(&usages))
     };
     format!("there is no table function `{name}`: {hint}")
 }
 
-/// The name in how a function is called.
-fn name_of(usage: &str) -> &str {
-    usage.split('(').next().unwrap_or_default()
-}
-
-/// What a name may have meant: the nearest of those that there are, or else all of them.
-pub(super) fn meant(name: &str, names: &[&str]) -> String {
-    let near = near(name, names.iter().copied());
-    if near.is_empty() {
-        return format!("there are {}", list(names));
-    }
-    format!("did you mean {}?", list(&near))
-}
-
-/// Names for a message: `a`, `b`, `c`.
-pub(super) fn list(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+/// The message that `what` works on one lake only.
+pub(super) fn needs_one_lake(what: &str, lakes: &[String]) -> String {
+    let lakes: Vec<&str> = lakes.iter().map(String::as_str).collect();
+    format!("{what} works on one lake, and there are {}: ask each lake by itself", list(&lakes))
 }

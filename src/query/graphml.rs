@@ -1,4 +1,4 @@
-//! The transition graph as `GraphML`, for networkx, Gephi and their like.
+//! The transition graph as `GraphML`, for networkx, Gephi and similar programs.
 
 use std::io::Write;
 
@@ -7,9 +7,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::StreamExt as _;
 
+use super::answer::Answer;
+use super::engine::Engine;
+use super::error::QueryError;
 use super::named::quoted_text;
 use super::views::quoted;
-use super::{Answer, Engine, QueryError};
+use crate::lake::{Identity, RecordedObservation};
+use crate::model::ValueType;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +24,7 @@ pub struct WrittenGraph {
     pub edges: u64,
 }
 
-/// What a column of an answer becomes.
+/// What a row of an answer becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
     Node,
@@ -36,11 +40,11 @@ impl Element {
     }
 }
 
-/// Writes what can be reached from the benchmarks whose URI is LIKE `pattern`, or is once the
-/// version of a package is put in: each state as a node, with its id as its name, its observations
-/// that are single numbers, the fewest `steps` from a benchmark, and the `benchmark` that begins in
-/// it; each transition as a directed edge, with the columns of the query `transition_graph`. What
-/// is missing has no `data`. Rows go as they come.
+/// Writes the graph that can be reached from the benchmarks whose URI is LIKE `pattern`, with or
+/// without the versions of packages. Each state is a node: its name is its id, and its data are the
+/// observations that are single numbers, the fewest `steps` from a benchmark, and the `benchmark`
+/// that starts in it. Each transition is a directed edge with the columns of the query
+/// `transition_graph`. A missing value has no `data`. Rows are written as they arrive.
 ///
 /// # Errors
 ///
@@ -50,9 +54,10 @@ pub async fn write_graphml(
     pattern: &str,
     out: &mut (impl Write + Send),
 ) -> Result<WrittenGraph, QueryError> {
+    let identity = engine.one_identity("the export of the graph")?;
     let found = engine.look_up_benchmark(pattern).await?;
     let pattern = &found.map_err(|problem| QueryError::sql(problem, None))?;
-    let nodes = engine.sql(&nodes(engine, pattern)).await?;
+    let nodes = engine.sql(&nodes(identity, pattern)).await?;
     let values = [("benchmark".to_owned(), pattern.clone())];
     let edges = engine.named("transition_graph", &values).await?;
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
@@ -67,13 +72,10 @@ pub async fn write_graphml(
     Ok(WrittenGraph { nodes, edges })
 }
 
-/// The question that gives the nodes.
-fn nodes(engine: &Engine, pattern: &str) -> String {
-    let spaces = engine
-        .identity()
-        .observations
-        .iter()
-        .filter(|space| space.value_type == crate::model::ValueType::Int);
+/// The SQL for the nodes.
+fn nodes(identity: &Identity, pattern: &str) -> String {
+    let is_int = |space: &&RecordedObservation| space.value_type == ValueType::Int;
+    let spaces = identity.observations.iter().filter(is_int);
     let columns: Vec<String> = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
     let columns = columns.concat();
     let pattern = quoted_text(pattern);
@@ -88,7 +90,7 @@ fn nodes(engine: &Engine, pattern: &str) -> String {
     )
 }
 
-/// Columns that say what an element is, and are no data of it.
+/// Whether a column is data of an element, and not part of its name.
 fn is_data(element: Element, column: &str) -> bool {
     match element {
         Element::Node => column != "state_id",
@@ -96,7 +98,7 @@ fn is_data(element: Element, column: &str) -> bool {
     }
 }
 
-/// Declares the data of elements.
+/// Declares the data of the elements.
 fn keys(element: Element, schema: &SchemaRef, out: &mut impl Write) -> Result<(), QueryError> {
     let kind = element.as_str();
     for field in schema.fields().iter().filter(|field| is_data(element, field.name())) {
@@ -139,7 +141,7 @@ fn write_batch(
     let options = FormatOptions::default();
     let formatters = batch.columns().iter().map(|column| {
         let formatter = ArrayFormatter::try_new(column.as_ref(), &options);
-        formatter.map_err(|error| QueryError::Failed(error.to_string()))
+        formatter.map_err(QueryError::failed)
     });
     let formatters = formatters.collect::<Result<Vec<_>, _>>()?;
     let schema = batch.schema();
@@ -170,7 +172,7 @@ fn write_batch(
     Ok(())
 }
 
-/// A text as XML writes it; what XML has no way to write becomes a question mark in a box.
+/// Escapes a text for XML. A character that XML cannot represent becomes U+FFFD.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {

@@ -17,7 +17,8 @@ use crate::model::StateId;
 /// A state id column with the key column beside it.
 const PAIRS: [(&str, &str); 2] = [("state_id", "state_key"), ("next_state_id", "next_state_key")];
 
-/// What follows from a query's filters: the rows that it asks for have one of these keys.
+/// A filter on keys that follows from a query's filters: all rows of the answer have one of these
+/// keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyFilter {
     column: String,
@@ -35,7 +36,7 @@ impl KeyFilter {
         }
     }
 
-    /// The column that is one of the keys.
+    /// The name of the key column.
     pub(super) fn column(&self) -> &str {
         &self.column
     }
@@ -45,7 +46,8 @@ impl KeyFilter {
         &self.keys
     }
 
-    /// Whether `segment` can have such rows, by the range of its leading key in the manifest.
+    /// Whether `segment` can have such rows, judging by the range of its leading key in the
+    /// manifest.
     pub(super) fn may_be_in(&self, segment: &Segment) -> bool {
         let leads = segment.table.key().first() == Some(&self.column);
         match segment.key_range {
@@ -55,7 +57,7 @@ impl KeyFilter {
     }
 }
 
-/// All keys in so many ranges of equal width, at least one, in ascending order.
+/// Divides all keys into `count` ranges of equal width, at least one, in ascending order.
 pub(super) fn key_ranges(count: usize) -> impl Iterator<Item = KeyRange> {
     let count = i128::try_from(count.max(1)).unwrap_or(1);
     let cut = move |number: i128| i128::from(i64::MIN) + ((1_i128 << 64) * number) / count;
@@ -73,7 +75,7 @@ pub(super) fn key_filters(filters: &[Expr], schema: &Schema) -> Vec<KeyFilter> {
         .collect()
 }
 
-/// The key filter of `state_id = …` and `episode_id IN (…)`, either way round.
+/// The key filter of comparisons such as `state_id = …`, in either order, and `episode_id IN (…)`.
 fn keys_of(filter: &Expr) -> Option<KeyFilter> {
     match filter {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
@@ -110,7 +112,7 @@ fn one_of(column: &Expr, values: &[impl Borrow<Expr>]) -> Option<KeyFilter> {
     Some(KeyFilter { column: column.to_owned(), keys: keys? })
 }
 
-/// The state that a literal of 20 bytes names.
+/// The state of a literal of 20 bytes.
 fn state_of(value: &ScalarValue) -> Option<StateId> {
     match value {
         ScalarValue::FixedSizeBinary(_, Some(bytes))

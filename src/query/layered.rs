@@ -1,11 +1,10 @@
 //! A derived table that lies in several layers.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -15,34 +14,21 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricsSet,
 };
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 
 use super::keys::{KeyFilter, key_filters, key_ranges};
-use super::pulled::{Batches, pulled};
+use super::pulled::{Batches, blocking, pulled};
 use crate::lake::{Snapshot, Table};
-use crate::layers::KeyRange;
+use crate::layers::{KeyRange, LayeredTable};
 
-/// Bytes of the rows that a slice yields, about.
-const SLICE_BYTES: usize = 8 << 20;
-/// Rows of a slice, about: each opens its files anew and decodes whole pages, so it is not to be
-/// too small.
-const SLICE_ROWS: (u64, u64) = (1 << 14, 1 << 18);
-/// Keys of a slice where single ones are asked for. A state has at most as many rows as there are
-/// actions.
-const SLICE_KEYS_MAX: usize = 256;
-/// Bytes of a text, about.
-const TEXT_BYTES: usize = 256;
-
-/// One derived table over all layers of a snapshot. A scan merges them as it goes. Filters on
-/// states become ranges of keys, of which it reads the pages; without one, each partition of the
-/// scan has an equal share of all keys.
-///
-/// A partition reads slice after slice of its keys, each when the rows of the one before are taken.
-/// Keys are hashes and so evenly spread: slices of equal width have about as many rows.
+/// One derived table over all layers of a snapshot. A scan merges the layers as it reads them.
+/// Filters on states become ranges of keys, and only the pages of these ranges are read. Without a
+/// filter, each partition of the scan reads an equal share of all keys. Keys are hashes and so
+/// evenly spread, so equal shares have about as many rows.
 #[derive(Debug)]
 pub(super) struct LayeredLakeTable {
     table: Table,
@@ -53,14 +39,6 @@ pub(super) struct LayeredLakeTable {
 impl LayeredLakeTable {
     pub(super) fn new(snapshot: &Arc<Snapshot>, table: Table) -> Self {
         Self { table, schema: snapshot.schema(table), snapshot: Arc::clone(snapshot) }
-    }
-
-    /// The rows of all layers that a scan reads.
-    fn rows(&self) -> u64 {
-        match self.table {
-            Table::Failures => self.snapshot.rows(Table::Failures),
-            _ => self.snapshot.rows(Table::StateTransitions) + self.snapshot.rows(Table::Conflicts),
-        }
     }
 }
 
@@ -94,8 +72,7 @@ impl TableProvider for LayeredLakeTable {
             None => Arc::clone(&self.schema),
         };
         let keys = key_filters(filters, &self.schema);
-        let rows = self.rows();
-        let shares = shares(&keys, state.config().target_partitions(), rows / slice_rows(&schema));
+        let shares = shares(&keys, state.config().target_partitions());
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(shares.len()),
@@ -114,42 +91,23 @@ impl TableProvider for LayeredLakeTable {
     }
 }
 
-/// Ranges of keys that do not overlap and ascend.
-type Slice = Vec<KeyRange>;
-
-/// The slices that each partition of a scan reads, one after another. Without filters there are at
-/// least so many as `slices` says.
-fn shares(filters: &[KeyFilter], partitions: usize, slices: u64) -> Vec<Vec<Slice>> {
+/// The ranges of keys that each partition of a scan reads. They ascend and do not overlap.
+fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
     let leading = filters.iter().filter(|filter| filter.column() == "state_key");
     if let Some(fewest) = leading.map(KeyFilter::keys).min_by_key(|keys| keys.len()) {
-        let single: Vec<KeyRange> = fewest.iter().map(|&key| key..=key).collect();
-        return vec![single.chunks(SLICE_KEYS_MAX).map(<[KeyRange]>::to_vec).collect()];
+        return vec![fewest.iter().map(|&key| key..=key).collect()];
     }
-    let each = usize::try_from(slices).unwrap_or(usize::MAX).div_ceil(partitions).max(1);
-    let mut ranges = key_ranges(partitions.saturating_mul(each));
-    let share = |_| ranges.by_ref().take(each).map(|range| vec![range]).collect();
-    (0..partitions).map(share).collect()
+    key_ranges(partitions).map(|range| vec![range]).collect()
 }
 
-/// The rows of a slice.
-fn slice_rows(schema: &SchemaRef) -> u64 {
-    let bytes = |kind: &DataType| match kind {
-        DataType::FixedSizeBinary(bytes) => usize::try_from(*bytes).unwrap_or_default(),
-        other => other.primitive_width().unwrap_or(TEXT_BYTES),
-    };
-    let row_bytes = schema.fields().iter().map(|field| bytes(field.data_type())).sum::<usize>();
-    let rows = (SLICE_BYTES / row_bytes.max(1)) as u64;
-    rows.clamp(SLICE_ROWS.0, SLICE_ROWS.1)
-}
-
-/// A scan of the layers. Its metrics say of how many row groups it read something, and how many
-/// rows it decoded.
+/// A scan of the layers. Its metrics are the row groups that it read from, and the rows that it
+/// decoded.
 #[derive(Debug)]
 struct LayeredScan {
     table: Table,
     snapshot: Arc<Snapshot>,
-    /// What each partition reads.
-    shares: Vec<Vec<Slice>>,
+    /// The ranges of keys that each partition reads.
+    shares: Vec<Vec<KeyRange>>,
     projection: Option<Vec<usize>>,
     limit: Option<usize>,
     properties: Arc<PlanProperties>,
@@ -159,7 +117,7 @@ struct LayeredScan {
 impl DisplayAs for LayeredScan {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (table, partitions) = (self.table, self.shares.len());
-        let ranges = self.shares.iter().flatten().map(Vec::len).sum::<usize>();
+        let ranges = self.shares.iter().map(Vec::len).sum::<usize>();
         write!(f, "LayeredScan: table={table}, partitions={partitions}, key_ranges={ranges}")?;
         self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
     }
@@ -198,23 +156,27 @@ impl ExecutionPlan for LayeredScan {
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let schema = Arc::clone(self.properties.equivalence_properties().schema());
-        let counter =
-            |name: &'static str| MetricBuilder::new(&self.metrics).counter(name, partition);
-        let share = Share {
-            table: self.table,
-            snapshot: Arc::clone(&self.snapshot),
-            schema: Arc::clone(&schema),
-            slices: self.shares[partition].clone().into_iter(),
-            projection: self.projection.clone(),
-            left: self.limit.unwrap_or(usize::MAX),
-            ready: VecDeque::new(),
-            row_groups: counter("row_groups_read"),
-            rows_decoded: counter("rows_decoded"),
-            output_rows: MetricBuilder::new(&self.metrics).output_rows(partition),
-            _context: context,
-        };
-        let batches: Batches = Box::new(share);
-        Ok(pulled(schema, std::future::ready(Ok(batches))))
+        let gauge = |name: &'static str| MetricBuilder::new(&self.metrics).gauge(name, partition);
+        let (row_groups, rows_decoded) = (gauge("row_groups_read"), gauge("rows_decoded"));
+        let output_rows = MetricBuilder::new(&self.metrics).output_rows(partition);
+        let (table, snapshot) = (self.table, Arc::clone(&self.snapshot));
+        let (ranges, projection) = (self.shares[partition].clone(), self.projection.clone());
+        let rows_left = self.limit.unwrap_or(usize::MAX);
+        let opened = blocking(move || {
+            let rows = snapshot.scan_layers_in(table, &ranges)?;
+            let batches: Batches = Box::new(Share {
+                rows,
+                projection,
+                rows_left,
+                row_groups,
+                rows_decoded,
+                output_rows,
+                _snapshot: snapshot,
+                _context: context,
+            });
+            Ok(batches)
+        });
+        Ok(pulled(schema, opened))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -222,60 +184,47 @@ impl ExecutionPlan for LayeredScan {
     }
 }
 
-/// What one partition of a scan reads, and where it says how much that was.
+/// The rows of one partition of a scan, and its metrics.
 struct Share {
-    table: Table,
-    snapshot: Arc<Snapshot>,
-    schema: SchemaRef,
-    slices: std::vec::IntoIter<Slice>,
+    rows: LayeredTable,
     projection: Option<Vec<usize>>,
-    /// Rows that are still wanted.
-    left: usize,
-    /// Rows of the last slice that were not taken yet.
-    ready: VecDeque<RecordBatch>,
-    row_groups: Count,
-    rows_decoded: Count,
+    /// The rows that are still wanted.
+    rows_left: usize,
+    row_groups: Gauge,
+    rows_decoded: Gauge,
     output_rows: Count,
-    /// Held until the work is over, as by the functions that walk the graph.
+    /// No file of it is deleted before it has been read.
+    _snapshot: Arc<Snapshot>,
+    /// Held until the work is over, as for the functions over the graph.
     _context: Arc<TaskContext>,
 }
 
 impl Iterator for Share {
     type Item = Result<RecordBatch>;
 
-    /// The next rows, none of them where the next slice has none.
     fn next(&mut self) -> Option<Self::Item> {
-        if self.ready.is_empty() {
-            let slice = self.slices.next().filter(|_| self.left > 0)?;
-            if let Err(error) = self.read(&slice) {
-                return Some(Err(error));
-            }
+        if self.rows_left == 0 {
+            return None;
         }
-        let batch = self.ready.pop_front();
-        Some(Ok(batch.unwrap_or_else(|| RecordBatch::new_empty(Arc::clone(&self.schema)))))
+        let batch = self.rows.next();
+        let (row_groups, rows_decoded) = self.rows.read();
+        self.row_groups.set(usize::try_from(row_groups).unwrap_or(usize::MAX));
+        self.rows_decoded.set(usize::try_from(rows_decoded).unwrap_or(usize::MAX));
+        Some(batch?.map_err(DataFusionError::from).and_then(|batch| self.cut(batch)))
     }
 }
 
 impl Share {
-    fn read(&mut self, slice: &Slice) -> Result<()> {
-        let failed = |error| DataFusionError::External(Box::new(error));
-        let mut rows = self.snapshot.scan_layers_in(self.table, slice).map_err(failed)?;
-        while self.left > 0
-            && let Some(batch) = rows.next()
-        {
-            let mut batch = batch.map_err(failed)?;
-            if let Some(columns) = &self.projection {
-                batch = batch.project(columns)?;
-            }
-            let batch = batch.slice(0, batch.num_rows().min(self.left));
-            self.left -= batch.num_rows();
-            self.output_rows.add(batch.num_rows());
-            self.ready.push_back(batch);
-        }
-        let (row_groups, decoded) = rows.read();
-        self.row_groups.add(usize::try_from(row_groups).unwrap_or(usize::MAX));
-        self.rows_decoded.add(usize::try_from(decoded).unwrap_or(usize::MAX));
-        Ok(())
+    /// The wanted columns and rows of a batch.
+    fn cut(&mut self, batch: RecordBatch) -> Result<RecordBatch> {
+        let batch = match &self.projection {
+            Some(columns) => batch.project(columns)?,
+            None => batch,
+        };
+        let batch = batch.slice(0, batch.num_rows().min(self.rows_left));
+        self.rows_left -= batch.num_rows();
+        self.output_rows.add(batch.num_rows());
+        Ok(batch)
     }
 }
 
@@ -286,11 +235,10 @@ mod tests {
 
     #[test]
     fn partitions_share_all_keys() {
-        for (partitions, slices) in [(1, 0), (2, 1), (3, 100), (7, 7)] {
-            let shares = shares(&[], partitions, slices);
+        for partitions in [1, 2, 3, 7] {
+            let shares = shares(&[], partitions);
             assert_eq!(shares.len(), partitions);
-            let ranges = shares.concat().concat();
-            assert!(ranges.len() as u64 >= slices.max(1));
+            let ranges = shares.concat();
             assert_eq!(*ranges[0].start(), i64::MIN);
             assert_eq!(*ranges[ranges.len() - 1].end(), i64::MAX);
             for pair in ranges.windows(2) {
@@ -303,16 +251,12 @@ mod tests {
     fn keys_that_are_asked_for_become_ranges() {
         use arrow::datatypes::{DataType, Field, Schema};
         let schema = Schema::new(vec![Field::new("state_key", DataType::Int64, false)]);
-        let of = |filters: &[Expr]| shares(&key_filters(filters, &schema), 2, 9);
-        assert_eq!(of(&[col("state_key").eq(lit(7_i64))]), [[[7..=7]]]);
-        let keys = (0..100_i64).map(|key| lit(3 * key)).collect();
+        let of = |filters: &[Expr]| shares(&key_filters(filters, &schema), 2);
+        assert_eq!(of(&[col("state_key").eq(lit(7_i64))]), [[7..=7]]);
+        let keys = (0..1000_i64).map(|key| lit(3 * key)).collect();
         let many = in_list(col("state_key"), keys, false);
-        let singles = (0..100_i64).map(|key| 3 * key..=3 * key).collect::<Vec<_>>();
-        assert_eq!(of(std::slice::from_ref(&many)), [[singles]]);
-        assert_eq!(of(&[many, col("state_key").eq(lit(9_i64))]), [[[9..=9]]]);
-        let keys = (0..1000_i64).map(lit).collect();
-        let slices = of(&[in_list(col("state_key"), keys, false)]).concat();
-        assert!(slices.iter().all(|slice| slice.len() <= SLICE_KEYS_MAX));
-        assert_eq!(slices.concat().len(), 1000);
+        let singles = (0..1000_i64).map(|key| 3 * key..=3 * key).collect::<Vec<_>>();
+        assert_eq!(of(std::slice::from_ref(&many)), [singles]);
+        assert_eq!(of(&[many, col("state_key").eq(lit(9_i64))]), [[9..=9]]);
     }
 }

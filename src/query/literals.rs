@@ -1,4 +1,4 @@
-//! Lets a query write a state id as it reads it: `state_id = '<40 hex digits>'` or `X'…'`.
+//! Lets a query write a state id as answers show it: `state_id = '<40 hex digits>'` or `X'…'`.
 //!
 //! SQL has no literal of type `FixedSizeBinary`, so without this the column would be cast row by
 //! row, and no statistics of a file could help.
@@ -24,8 +24,8 @@ pub(super) fn state_scalar(state: Option<StateId>) -> ScalarValue {
     ScalarValue::FixedSizeBinary(20, state.map(|state| state.0.to_vec()))
 }
 
-/// Reads a literal as a state id: 20 bytes or 40 hexadecimal digits. `None` where it is neither
-/// text nor bytes.
+/// Reads a literal as a state id: 20 bytes or 40 hexadecimal digits. `None` if it is neither text
+/// nor bytes.
 fn state_literal(expr: &Expr) -> Result<Option<Expr>> {
     let Expr::Literal(value, metadata) = expr else { return Ok(None) };
     let state = match value {
@@ -44,7 +44,7 @@ fn state_literal(expr: &Expr) -> Result<Option<Expr>> {
     Ok(Some(Expr::Literal(state_scalar(Some(state)), metadata.clone())))
 }
 
-/// Comparisons with an operator, while SQL becomes a plan.
+/// Comparisons with an operator, handled while SQL becomes a plan.
 #[derive(Debug)]
 pub(super) struct StateComparisons;
 
@@ -71,7 +71,8 @@ impl ExprPlanner for StateComparisons {
     }
 }
 
-/// `state_id IN ('…', '…')`, before types are coerced. The planner's hook above does not see these.
+/// `state_id IN ('…', '…')`, handled before types are coerced. The planner's hook above does not
+/// see these lists.
 #[derive(Debug)]
 pub(super) struct StateLists;
 

@@ -1,5 +1,5 @@
-//! Looks up in a lake what the parameters of a named query name: a state, an action, a benchmark.
-//! A query about something that is not there would have no rows, and nobody would know why.
+//! Looks up the values of a named query's parameters in the lake: a state, an action, a benchmark.
+//! A query about something that the lake does not have would have no rows without saying why.
 
 use std::collections::BTreeSet;
 
@@ -7,27 +7,43 @@ use arrow::array::{Array as _, AsArray as _, BooleanArray, StringArray};
 use arrow::compute::like;
 use futures::TryStreamExt as _;
 
-use super::explain::list;
+use super::answer::Answer;
+use super::engine::Engine;
+use super::error::QueryError;
 use super::named::{Prepared, Query, quoted_text};
-use super::near::near_as;
 use super::parameters::ParameterKind;
-use super::{Engine, QueryError};
+use super::suggestions::{list, near_as};
 
-/// Names that a message lists at most.
+/// The most names that a message lists.
 const LISTED_MAX: usize = 20;
 
 /// The laws that `algebra()` tests.
 const LAWS: [&str; 6] = ["idempotent", "commuting", "absorbed", "equal", "inverse", "dominated"];
 
-/// A pattern that everything is like. It is no mistake in an empty lake either.
+/// A pattern that matches everything. It is allowed in an empty lake too.
 const EVERYTHING: &str = "%";
 
-/// What the lake has instead of a value, or why it has nothing: one line.
+/// The value as the lake has it, or one line about why it has none.
 type Found = Result<String, String>;
 
 impl Engine {
-    /// Puts `values` into a query, after looking up what they name.
-    pub(super) async fn prepare(
+    /// Begins to answer a named query. A parameter without a value takes its default.
+    ///
+    /// # Errors
+    ///
+    /// [`QueryError::UnknownQuery`], [`QueryError::Parameter`].
+    pub async fn named(
+        &self,
+        name: &str,
+        values: &[(String, String)],
+    ) -> Result<Answer, QueryError> {
+        self.one_identity("a named query")?;
+        let prepared = self.prepare(Query::get(name)?, values).await?;
+        self.answer(&prepared.sql, prepared.values).await
+    }
+
+    /// Looks up `values` and puts them into a query.
+    async fn prepare(
         &self,
         query: &Query,
         values: &[(String, String)],
@@ -44,7 +60,7 @@ impl Engine {
 
     /// The value that `text` stands for.
     async fn look_up(&self, kind: ParameterKind, text: &str) -> Result<Found, QueryError> {
-        let identity = self.identity();
+        let identity = self.one_identity("a parameter")?;
         let (what, names, all): (_, Vec<&str>, _) = match kind {
             ParameterKind::Integer | ParameterKind::Number => return Ok(Ok(text.to_owned())),
             ParameterKind::State => return self.look_up_state(text).await,
@@ -100,13 +116,13 @@ impl Engine {
         Ok(one_like("family of this lake is", text, &families, Some(sql)))
     }
 
-    /// The pattern for benchmarks that `pattern` stands for: itself if it fits any, or else the
-    /// only one that fits some once the versions of packages are put in.
+    /// The pattern for benchmarks that `pattern` stands for: itself if it matches any, or else the
+    /// only one that matches after the versions of packages are put in.
     pub(super) async fn look_up_benchmark(&self, pattern: &str) -> Result<Found, QueryError> {
         if pattern == EVERYTHING {
             return Ok(Ok(pattern.to_owned()));
         }
-        // There may be a million, so one that fits is looked for first.
+        // There may be a million benchmarks, so this first looks for one that matches.
         let fits = quoted_text(pattern);
         let sql = format!(
             "SELECT CAST(benchmark_uri AS VARCHAR) AS uri FROM benchmarks WHERE benchmark_uri LIKE {fits} LIMIT 1"
@@ -114,7 +130,7 @@ impl Engine {
         if !self.texts(&sql).await?.is_empty() {
             return Ok(Ok(pattern.to_owned()));
         }
-        // A program that the compiler failed on may be in no table but `episodes`.
+        // A program that the compiler failed on may be in the table `episodes` alone.
         let all = "SELECT CAST(benchmark_uri AS VARCHAR) AS uri FROM benchmarks UNION \
                    SELECT CAST(benchmark_uri AS VARCHAR) FROM episodes";
         let uris = self.texts(all).await?;
@@ -141,7 +157,7 @@ impl Engine {
         })
     }
 
-    /// The first column of an answer, which holds texts, in their order; nulls are left out.
+    /// The texts in the first column of an answer, sorted and without nulls.
     async fn texts(&self, sql: &str) -> Result<Vec<String>, QueryError> {
         let mut texts = Vec::new();
         for batch in self.sql(sql).await?.try_collect::<Vec<_>>().await? {
@@ -153,7 +169,7 @@ impl Engine {
     }
 }
 
-/// A pattern that one of the names is like.
+/// The pattern, if one of the names is like it.
 fn one_like(what: &str, pattern: &str, names: &[&str], all: Option<&str>) -> Found {
     if which_like(pattern, names).into_iter().any(|is_like| is_like) {
         return Ok(pattern.to_owned());
@@ -169,7 +185,7 @@ fn which_like(pattern: &str, names: &[&str]) -> Vec<bool> {
     which.iter().map(|is_like| is_like == Some(true)).collect()
 }
 
-/// What a value may have meant; if nothing is near, what there is, or the query that lists it.
+/// A suggestion for a value. If no name is near, all names, or the query that lists them.
 fn hint(text: &str, names: &[&str], all: Option<&str>) -> String {
     let bare = text.trim_matches('%');
     let near = near_as(bare, names.iter().copied().map(|name| (unversioned(name), name)));
@@ -191,8 +207,7 @@ fn unversioned(uri: &str) -> String {
     parts.collect::<Vec<_>>().join("/")
 }
 
-/// The patterns that become of a pattern without versions when those of the URIs that fit are put
-/// in.
+/// A pattern without versions, with the versions of each URI that it matches.
 fn with_versions(pattern: &str, uris: &[&str]) -> Vec<String> {
     let bare: Vec<String> = uris.iter().map(|uri| unversioned(uri)).collect();
     let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
@@ -202,8 +217,8 @@ fn with_versions(pattern: &str, uris: &[&str]) -> Vec<String> {
     fitting.map(|uri| with_version(pattern, uri)).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// A pattern with the versions of a URI that fits it without them. Behind a part with `%` it is not
-/// known which parts belong together: then the URI itself is the pattern.
+/// A pattern with the versions of a URI that it matches without versions. Behind a part with `%`,
+/// the parts cannot be aligned; the URI itself is then the pattern.
 fn with_version(pattern: &str, uri: &str) -> String {
     let mut parts: Vec<&str> = pattern.split('/').collect();
     let of_uri: Vec<&str> = uri.split('/').collect();

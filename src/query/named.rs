@@ -13,7 +13,7 @@
 //! A parameter without `= default` must be given. Values reach the query as typed parameters
 //! (`$name`). Where SQL takes none, as in the arguments of a table function, `{name}` stands for
 //! the literal that a value was read as. A reward space is a column as `{name}`, and its name as
-//! `'{name}'`. What a value names is looked up in the lake before the query runs: see
+//! `'{name}'`. The names in values are looked up in the lake before the query runs: see
 //! [`ParameterKind`].
 
 use std::collections::BTreeMap;
@@ -21,9 +21,9 @@ use std::sync::LazyLock;
 
 use datafusion::common::ScalarValue;
 
-use super::QueryError;
-use super::explain::meant;
+use super::error::QueryError;
 use super::parameters::{Parameter, ParameterKind};
+use super::suggestions::meant;
 use super::views::reward_column;
 
 /// The files of `queries/` by name.
@@ -77,11 +77,11 @@ pub struct Query {
 pub enum Topic {
     /// The best and the shortest sequences of actions.
     Sequences,
-    /// How much an action is worth in a state.
+    /// The value of an action in a state.
     Values,
     /// Statistics of actions over all states.
     Actions,
-    /// What was reached and tried, and what was not.
+    /// The states and actions that were reached and tried, and those that were not.
     States,
     /// One transition, or the whole graph.
     Transitions,
@@ -90,7 +90,7 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Every topic, in the order in which one asks.
+    /// Every topic, in the usual order of questions.
     pub const ALL: [Self; 6] = [
         Self::Sequences,
         Self::Values,
@@ -100,7 +100,7 @@ impl Topic {
         Self::Failures,
     ];
 
-    /// The word that stands in the head of a query's file.
+    /// The word in the head of a query's file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sequences => "sequences",
@@ -132,15 +132,14 @@ pub(super) struct Prepared {
     pub(super) values: Vec<(String, ScalarValue)>,
 }
 
-/// What a parameter is in a query's text: as `{name}`, and as `'{name}'` where that is something
-/// else.
+/// The text that replaces `{name}`, and the text that replaces `'{name}'` if that differs.
 struct Filling {
     bare: String,
     quoted: Option<String>,
 }
 
-/// A query's text with what stands for its parameters. It is read once: what a user's value says is
-/// no parameter.
+/// A query's text with its parameters replaced, in one pass: a parameter in a user's value stays as
+/// it is.
 fn filled(text: &str, fillings: &BTreeMap<&str, Filling>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
@@ -225,13 +224,13 @@ impl Query {
         &self.parameters
     }
 
-    /// Its text, with the head.
+    /// Its text, including the head.
     pub fn sql(&self) -> &'static str {
         self.sql
     }
 
     /// Reads the head of a file. The files are part of the program, so a head that cannot be read
-    /// is a mistake of the programmer.
+    /// is a defect of the program.
     fn parse(name: &'static str, sql: &'static str) -> Self {
         let mut head = sql.lines().map_while(|line| line.strip_prefix("-- "));
         let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));
@@ -246,8 +245,8 @@ impl Query {
         Self { name, title, topic, parameters: parameters.collect(), sql }
     }
 
-    /// What each parameter is to be: as in `values`, or its default. The values are not looked up
-    /// in a lake yet.
+    /// The value of each parameter: from `values`, or its default. This does not look values up in
+    /// a lake.
     pub(super) fn given<'a>(
         &'a self,
         values: &'a [(String, String)],

@@ -1,6 +1,6 @@
-//! How deeply a statement may nest, and how large it may become. A parser makes a tree of it, a
-//! planner another one, and both are walked, and dropped, by recursion: without a bound, one
-//! statement could be the end of the process.
+//! Bounds the depth and the size of a statement. The parser and the planner make trees of it, and
+//! both trees are walked and dropped by recursion. Without a bound, one statement could overflow
+//! the stack and end the process.
 
 use std::collections::HashMap;
 
@@ -9,25 +9,25 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
 
-/// The stack that a thread wants which plans statements: twice as much as the deepest one that is
-/// let through takes in a build without optimisation. Memory is used only as far as it is needed.
+/// The stack size of a thread that plans statements: twice what the deepest allowed statement takes
+/// in a build without optimisation. The system allocates only the pages that are used.
 pub const STACK_BYTES: usize = 64 << 20;
 
-/// Operators, joins and subqueries that may stand inside one another.
+/// The most operators, joins and subqueries that may be nested in one another.
 const DEPTH_MAX: usize = 1000;
 
-/// Queries that a statement may hold when each that WITH names stands wherever it is used: one that
-/// uses another twice, which uses a third one twice, and so on, would be planned for ever.
+/// The most queries that a statement may have after each query of WITH is put wherever it is used.
+/// A query that uses another one twice, which uses a third one twice, and so on, would be planned
+/// for ever.
 const QUERIES_MAX: usize = 1000;
 
-/// Refuses a statement that nests too deeply, or that becomes too large, before anything makes a
-/// tree of it.
+/// Refuses a statement that nests too deeply, or that becomes too large, before it becomes a tree.
 ///
 /// # Errors
 ///
 /// An error of planning that says what to do.
 pub(super) fn demand_shallow(text: &str) -> Result<()> {
-    // What cannot be split into words is not worth a look: the parser says what is wrong with it.
+    // The parser will report why the text cannot be split into tokens.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else { return Ok(()) };
     let Extent { depth, queries } = extent(&tokens);
     if depth > DEPTH_MAX {
@@ -46,17 +46,17 @@ pub(super) fn demand_shallow(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// What stands between brackets, or between CASE and END, as far as it was read.
+/// The part of the text between brackets, or between CASE and END, that was read so far.
 #[derive(Debug, Default)]
 struct Level {
     opening: Opening,
     has_query: bool,
     is_from: bool,
-    /// What stands around all that came before in this level: joins, unions, subqueries.
+    /// The joins, unions and subqueries around everything before in this level.
     steps: usize,
     /// The deepest of the parts between commas.
     parts: usize,
-    /// AND and OR in this part; they stand around each of its terms.
+    /// The ANDs and ORs in this part, which are around each of its terms.
     junctions: usize,
     /// The deepest of the terms of this part.
     terms: usize,
@@ -64,19 +64,19 @@ struct Level {
     operators: usize,
     /// The deepest level in this term.
     inner: usize,
-    /// Queries in this level, those of the names that it uses among them.
+    /// The queries in this level, including those of the names that it uses.
     queries: usize,
-    /// The name that stands before it.
+    /// The name before it.
     name: Option<String>,
 }
 
-/// What a level begins with.
+/// The opening of a level.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Opening {
     #[default]
     Bracket,
     Case,
-    /// A bracket after AS: WITH gives the name before it to what stands in it.
+    /// A bracket after AS, whose content WITH gives the name before it.
     Named,
 }
 
@@ -97,11 +97,11 @@ impl Level {
         self.steps + self.parts
     }
 
-    /// Takes in what stood in brackets.
+    /// Adds a level that was inside this one.
     fn take(&mut self, mut inner: Self) {
         let depth = inner.depth() + 1;
         if inner.has_query {
-            // Those of a WITH may stand on one another, although they are written side by side.
+            // The queries of a WITH may use one another, although they are written side by side.
             self.has_query = true;
             self.steps += depth;
         } else {
@@ -124,7 +124,7 @@ impl Level {
                 self.end_part();
                 self.is_from = false;
             }
-            // No end of a part: that of IS DISTINCT FROM is none, nor is that of WITHIN GROUP.
+            // These words end no part: they also occur in expressions, such as WITHIN GROUP.
             Keyword::GROUP | Keyword::WINDOW | Keyword::ORDER => self.is_from = false,
             Keyword::UNION
             | Keyword::EXCEPT
@@ -167,8 +167,8 @@ impl Level {
     }
 }
 
-/// How much a statement is, at the most: its trees are no deeper, and no larger. What does not
-/// parse is some number too.
+/// An upper bound of the depth and size of a statement's trees. A text that does not parse has one
+/// too.
 #[derive(Debug, PartialEq, Eq)]
 struct Extent {
     depth: usize,
@@ -182,7 +182,7 @@ fn extent(tokens: &[Token]) -> Extent {
     let mut words_since_period = usize::MAX;
     while let Some(token) = tokens.next() {
         match token {
-            // A name of two parts is one name; each part more may be a field of the one before.
+            // A name of two parts is one name; each further part may be a field of the one before.
             Token::Period => reading.level.operators += usize::from(words_since_period == 1),
             Token::Word(word) => reading.word(word, tokens.peek() == Some(&&Token::Period)),
             token => reading.sign(token),
@@ -196,15 +196,15 @@ fn extent(tokens: &[Token]) -> Extent {
     Extent { depth: reading.level.depth(), queries: reading.level.queries }
 }
 
-/// What was read of a statement.
+/// The state of reading a statement.
 #[derive(Debug, Default)]
 struct Reading {
-    /// The levels around the present one, the outermost first.
+    /// The levels around the current one, the outermost first.
     levels: Vec<Level>,
     level: Level,
-    /// How many queries the names stand for that WITH gives.
+    /// The number of queries that each name of WITH stands for.
     named: HashMap<String, usize>,
-    /// The word before, or before a list of columns, and whether AS stands between.
+    /// The word before, or before a list of columns, and whether AS follows it.
     last: Option<String>,
     is_after_as: bool,
 }
@@ -218,7 +218,7 @@ impl Reading {
         }
     }
 
-    /// Ends a level; there may be none to end where the text is wrong.
+    /// Ends a level, if there is one: the text may have too many closing brackets.
     fn close(&mut self) {
         let Some(outer) = self.levels.pop() else {
             self.level.opening = Opening::Bracket;
@@ -280,7 +280,7 @@ impl Reading {
     }
 }
 
-/// Whether nothing stands inside a token.
+/// Whether a token is a value, which contains no other expression.
 fn is_value(token: &Token) -> bool {
     matches!(
         token,

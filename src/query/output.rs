@@ -1,68 +1,27 @@
-//! Brings an answer to where it is wanted: a terminal, a spreadsheet, a script, another reader.
+//! Writes an answer in a format, for a terminal, a spreadsheet, a script or another reader.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::io::{self, Write};
-use std::str::FromStr;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use arrow::error::ArrowError;
 use arrow::ipc::writer::FileWriter;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::{Stream, StreamExt};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::drawing::draw;
-use super::error::one_line;
+use super::answer::Answer;
+use super::drawing::{draw, texts};
+use super::error::QueryError;
 use super::expanded::expand;
-use super::{Answer, QueryError, TableLimits};
-
-/// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// For people: rows drawn as a table, as many and as wide as [`TableLimits`] allow.
-    Table,
-    /// For people: a line for each value, which is whole; as many rows as [`TableLimits`] allow.
-    Expanded,
-    /// With a header line.
-    Csv,
-    /// One array of objects.
-    Json,
-    /// Arrow's IPC file format.
-    Arrow,
-    /// One Parquet file, zstd-compressed.
-    Parquet,
-}
+use super::format::{Format, TableLimits, Written};
 
 impl Format {
-    /// Every format.
-    pub const ALL: [Self; 6] =
-        [Self::Table, Self::Expanded, Self::Csv, Self::Json, Self::Arrow, Self::Parquet];
-
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Expanded => "expanded",
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Arrow => "arrow",
-            Self::Parquet => "parquet",
-        }
-    }
-
-    /// Whether it is read by people, within [`TableLimits`], and not by programs.
-    pub fn is_for_people(self) -> bool {
-        matches!(self, Self::Table | Self::Expanded)
-    }
-
-    /// Whether an answer with these columns can be written in the format. [`write()`] checks it
-    /// too, but where it writes to is made before it is called.
+    /// Whether an answer with these columns can be written in the format. [`write()`] checks this
+    /// too, but its caller opens the output first.
     ///
     /// # Errors
     ///
@@ -79,38 +38,13 @@ impl Format {
     }
 }
 
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for Format {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|format| format.as_str() == text).ok_or_else(|| {
-            format!("`{text}` is no format: table, expanded, csv, json, arrow, parquet")
-        })
-    }
-}
-
-/// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// Rows written.
-    pub rows: u64,
-    /// True when a table left out the rows past its limit.
-    pub cut: bool,
-}
-
-/// Writes `answer` to `out`. Batches go as they come; only a table is held in memory. What is for
-/// people is cut by `limits`, which the other formats take no notice of.
+/// Writes `answer` to `out`. Batches are written as they arrive; only a table is held in memory.
+/// `limits` cut the formats for people; the other formats ignore them.
 ///
 /// In a table, in CSV and in JSON, bytes are lower-case hex digits. In a table, numbers are rounded
 /// to six significant digits. In JSON, 64-bit integers are numbers, lists are arrays, nulls are
-/// written, and what is no finite number is null. In Arrow and Parquet, dictionaries come as plain
-/// values.
+/// written, and numbers that are not finite are null. In Arrow and Parquet, dictionaries become
+/// plain values.
 ///
 /// # Errors
 ///
@@ -123,7 +57,7 @@ pub async fn write(
 ) -> Result<Written, QueryError> {
     let mut out = Watched { out, failure: None };
     let result = write_as(answer, format, limits, &mut out).await;
-    // The formats' own errors hide what the system said.
+    // The errors of the formats hide the error of the system.
     out.failure.map_or(result, |failure| Err(QueryError::Write(failure)))
 }
 
@@ -141,17 +75,20 @@ async fn write_as(
         Format::Csv => {
             let schema = mapped(&schema, text_in_csv);
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
-            // A header even where no batch comes.
-            writer.write(&RecordBatch::new_empty(Arc::clone(&schema))).map_err(failed)?;
-            each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?
+            // This writes a header even if there is no batch.
+            writer
+                .write(&RecordBatch::new_empty(Arc::clone(&schema)))
+                .map_err(QueryError::failed)?;
+            each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed)).await?
         }
         Format::Json => json(answer, &schema, out).await?,
         Format::Arrow => {
             let schema = mapped(&schema, plain);
-            let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(failed)?;
+            let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(QueryError::failed)?;
             let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
-            writer.finish().map_err(failed)?;
+                each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed))
+                    .await?;
+            writer.finish().map_err(QueryError::failed)?;
             written
         }
         Format::Parquet => {
@@ -160,10 +97,11 @@ async fn write_as(
                 .set_compression(Compression::ZSTD(ZstdLevel::default()))
                 .build();
             let mut writer = ArrowWriter::try_new(&mut *out, Arc::clone(&schema), Some(properties))
-                .map_err(failed)?;
+                .map_err(QueryError::failed)?;
             let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(failed)).await?;
-            writer.close().map_err(failed)?;
+                each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed))
+                    .await?;
+            writer.close().map_err(QueryError::failed)?;
             written
         }
     };
@@ -171,7 +109,7 @@ async fn write_as(
     Ok(written)
 }
 
-/// Keeps the first error of what is written to.
+/// A writer that keeps its first error.
 struct Watched<W> {
     out: W,
     failure: Option<io::Error>,
@@ -201,7 +139,7 @@ impl<W: Write> Write for Watched<W> {
     }
 }
 
-/// Hands every batch, with its columns as `schema` says, to `take`.
+/// Passes every batch to `take`, with its columns in the types of `schema`.
 async fn each(
     mut answer: impl Stream<Item = Result<RecordBatch, QueryError>> + Unpin,
     schema: &SchemaRef,
@@ -224,8 +162,9 @@ async fn json(
     let mut writer = arrow::json::WriterBuilder::new()
         .with_explicit_nulls(true)
         .build::<_, arrow::json::writer::JsonArray>(&mut *out);
-    let written = each(answer, schema, |batch| writer.write(batch).map_err(failed)).await?;
-    writer.finish().map_err(failed)?;
+    let written =
+        each(answer, schema, |batch| writer.write(batch).map_err(QueryError::failed)).await?;
+    writer.finish().map_err(QueryError::failed)?;
     drop(writer);
     writeln!(out)?;
     Ok(written)
@@ -236,8 +175,8 @@ fn mapped(schema: &SchemaRef, of: fn(&FieldRef) -> FieldRef) -> SchemaRef {
     Arc::new(Schema::new(schema.fields().iter().map(of).collect::<Vec<_>>()))
 }
 
-/// A dictionary's values themselves: an Arrow file may hold one dictionary a column, and the
-/// batches of an answer bring one each.
+/// The values of a dictionary: an Arrow file may hold one dictionary for a column, and each batch
+/// of an answer has its own.
 fn plain(field: &FieldRef) -> FieldRef {
     match field.data_type() {
         DataType::Dictionary(_, value) => {
@@ -247,7 +186,7 @@ fn plain(field: &FieldRef) -> FieldRef {
     }
 }
 
-/// CSV has no lists: they are written as text, `[1, 2]`.
+/// CSV has no lists, so they are written as text, `[1, 2]`.
 fn text_in_csv(field: &FieldRef) -> FieldRef {
     if field.data_type().is_nested() {
         Arc::new(Field::new(field.name(), DataType::Utf8, true))
@@ -268,21 +207,8 @@ fn adapted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, Query
         }
     };
     let columns = batch.columns().iter().zip(schema.fields()).map(column);
-    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let columns = columns.collect::<Result<Vec<_>, _>>().map_err(QueryError::failed)?;
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(failed)
-}
-
-/// Every value as a text.
-pub(super) fn texts(column: &dyn Array) -> Result<ArrayRef, ArrowError> {
-    let options = FormatOptions::default().with_null("");
-    let formatter = ArrayFormatter::try_new(column, &options)?;
-    let text = |row| column.is_valid(row).then(|| formatter.value(row).try_to_string()).transpose();
-    let texts = (0..column.len()).map(text).collect::<Result<Vec<_>, _>>()?;
-    Ok(Arc::new(StringArray::from(texts)))
-}
-
-/// An error of one of the formats themselves.
-pub(super) fn failed(error: impl fmt::Display) -> QueryError {
-    QueryError::Failed(one_line(&error.to_string()))
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
+        .map_err(QueryError::failed)
 }

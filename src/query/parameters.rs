@@ -1,4 +1,4 @@
-//! What named queries take.
+//! The parameters of named queries.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use datafusion::common::ScalarValue;
 use super::literals::state_scalar;
 use crate::model::StateId;
 
-/// What a parameter's value is. A value that names something names what the lake has: anything else
-/// is an error, not an answer without rows.
+/// The kind of a parameter's value. A name must be one that the lake has; any other name is an
+/// error, not an answer without rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ParameterKind {
     /// A whole number.
@@ -45,7 +45,7 @@ impl ParameterKind {
         Self::Law,
     ];
 
-    /// The word that stands in the head of a query's file.
+    /// The word in the head of a query's file.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Integer => "integer",
@@ -60,7 +60,7 @@ impl ParameterKind {
         }
     }
 
-    /// Reads a value. Whether the lake has what it names is another matter.
+    /// Reads a value, without looking up its name in the lake.
     pub(super) fn value(self, text: &str) -> Result<ScalarValue, String> {
         let wrong = |wanted: &str| format!("`{text}` is not {wanted}");
         match self {
@@ -86,14 +86,14 @@ impl ParameterKind {
     }
 }
 
-/// What a named query takes.
+/// A parameter of a named query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name.
     pub name: &'static str,
     /// What its value is.
     pub kind: ParameterKind,
-    /// What it is when it is not given; `None`: it must be given.
+    /// Its default value; `None`: it must be given.
     pub default: Option<&'static str>,
     /// What it means.
     pub description: &'static str,

@@ -15,49 +15,50 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::QueryError;
 use super::answer::Answer;
 use super::counted::Uncounted;
-use super::engine::{Engine, give, pool};
+use super::engine::Engine;
+use super::error::QueryError;
 use super::explain::explain;
 use super::literals::{STATE_TYPE, state_scalar};
+use super::session::{give, pool};
 use crate::model::StateId;
 
-/// A question, with what it is asked with.
+/// A statement, with its values and limits.
 #[derive(Debug, Clone, Default)]
 pub struct Statement {
     /// The text. A parameter is `?`, `$1` or `$name`; `?` counts from the left.
     pub text: String,
-    /// The values of the parameters with the names that they were given under. A `$name` takes the
-    /// value of its name, any other parameter the one at its place.
+    /// The values of the parameters, with their names. A `$name` takes the value of its name; any
+    /// other parameter takes the value at its position.
     pub values: Vec<(String, ScalarValue)>,
-    /// Bytes of memory for sorts, joins and groups of this statement alone, apart from what the
-    /// engine's other statements may have. `None`: as the engine was set up.
+    /// Bytes of memory for sorts, joins and groups of this statement alone, beside the memory of
+    /// the engine's other statements. `None`: the memory of the engine.
     pub memory_bytes_max: Option<NonZeroUsize>,
-    /// Kept until the last of the work on this statement is gone, wherever it is done; that may be
-    /// later than its answer is dropped.
+    /// Kept until all work on this statement has ended, on whatever thread. That may be after its
+    /// answer was dropped.
     pub kept: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What [`Statement::kept`] is among what work on a statement carries with it.
+/// [`Statement::kept`], as an extension of the session.
 struct Kept(#[expect(dead_code, reason = "it is there to be dropped")] Arc<dyn Any + Send + Sync>);
 
-/// What a statement takes and gives.
+/// The columns and parameters of a statement.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// The columns of the answer. Where a type follows from the values of parameters, it may be
-    /// another one once they are there.
+    /// The columns of the answer. A type that depends on the values of parameters may change with
+    /// them.
     pub columns: SchemaRef,
-    /// The parameters, in the order of their numbers and then of their names, with the types of the
-    /// values where they are known.
+    /// The parameters, in the order of their numbers and then of their names, with the types of
+    /// their values where known.
     pub parameters: Vec<(String, Option<DataType>)>,
-    /// What the derived tables that it reads do not count; `None` if it reads none, or if they
-    /// count all.
+    /// The steps that the derived tables it reads do not count. `None` if it reads no derived
+    /// table, or if they count all steps.
     pub uncounted: Option<Uncounted>,
 }
 
 impl Engine {
-    /// Looks at a statement without running it. Its values may be left out.
+    /// Describes a statement without running it. Its values may be left out.
     ///
     /// # Errors
     ///
@@ -68,19 +69,19 @@ impl Engine {
             let parameters = parameters(&plan)?;
             let unbound = statement.values.is_empty();
             let plan = if unbound { plan } else { bind(plan, &statement.values)? };
-            // Types are not settled before this: those of a UNION, say. A parameter may stand in
-            // its way.
+            // Some types, such as those of a UNION, are known only after this. A parameter may
+            // prevent it.
             let checked =
                 state.analyzer().execute_and_check(plan.clone(), state.config_options(), |_, _| {});
-            let settled = match checked {
+            let analyzed = match checked {
                 Err(error) if parameters.is_empty() || !unbound => return Err(error),
                 checked => checked.unwrap_or(plan),
             };
-            let columns = Arc::clone(settled.schema().inner());
-            let uncounted = self.counted.uncounted(&settled);
+            let columns = Arc::clone(analyzed.schema().inner());
+            let uncounted = self.counted.uncounted(&analyzed);
             Ok(Described { columns, parameters: in_order(parameters), uncounted })
         };
-        described.await.map_err(|error| explain(error, &self.known()))
+        described.await.map_err(|error| explain(error, &self.error_context()))
     }
 
     /// Begins to answer a statement.
@@ -89,7 +90,7 @@ impl Engine {
     ///
     /// As [`Engine::sql`], and [`QueryError::Sql`] where a value is missing or does not fit.
     pub async fn ask(&self, statement: &Statement) -> Result<Answer, QueryError> {
-        let known = self.known();
+        let context = self.error_context();
         let planned = async {
             let (state, plan) = self.read(&numbered(&statement.text)).await?;
             let plan = bind(plan, &statement.values)?;
@@ -102,8 +103,8 @@ impl Engine {
             }
             Ok(DataFrame::new(state, plan))
         };
-        let frame = planned.await.map_err(|error| explain(error, &known))?;
-        self.run(frame, known).await
+        let frame = planned.await.map_err(|error| explain(error, &context))?;
+        self.run(frame, context).await
     }
 }
 
@@ -118,7 +119,7 @@ fn with_memory(mut state: SessionState, bytes: NonZeroUsize) -> SessionState {
 
 /// The text with every `?` as a number: the first is `$1`.
 fn numbered(text: &str) -> String {
-    // What cannot be split into words is not worth a look: the parser says what is wrong with it.
+    // The parser will report why the text cannot be split into tokens.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location() else {
         return text.to_owned();
     };
@@ -140,7 +141,7 @@ fn numbered(text: &str) -> String {
 
 type Parameters = BTreeMap<String, Option<DataType>>;
 
-/// The parameters by name, as in `$1`, with their types where those follow from where they stand.
+/// The parameters by name, as in `$1`, with their types where these follow from the context.
 fn parameters(plan: &LogicalPlan) -> Result<Parameters> {
     Ok(plan.get_parameter_types()?.into_iter().collect())
 }
@@ -155,7 +156,7 @@ fn in_order(parameters: Parameters) -> Vec<(String, Option<DataType>)> {
     parameters
 }
 
-/// Puts values in the place of parameters.
+/// Replaces parameters by values.
 fn bind(plan: LogicalPlan, values: &[(String, ScalarValue)]) -> Result<LogicalPlan> {
     let parameters = parameters(&plan)?;
     let highest = parameters.keys().filter_map(|name| number(name)).max().unwrap_or_default();
@@ -187,7 +188,7 @@ fn bind(plan: LogicalPlan, values: &[(String, ScalarValue)]) -> Result<LogicalPl
     plan.with_param_values(ParamValues::from(bound))
 }
 
-/// A value as its parameter wants it: a state id may be written as it is shown.
+/// A value in the type of its parameter. A state id may be given as 40 hexadecimal digits.
 fn fit(parameter: &str, value: &ScalarValue, kind: Option<&DataType>) -> Result<ScalarValue> {
     let Some(kind) = kind.filter(|kind| **kind != value.data_type()) else {
         return Ok(value.clone());
@@ -198,7 +199,7 @@ fn fit(parameter: &str, value: &ScalarValue, kind: Option<&DataType>) -> Result<
         let state: StateId = text.parse().map_err(|error| plan_datafusion_err!("{error}"))?;
         return Ok(state_scalar(Some(state)));
     }
-    // A number beside a number: what fits both is found with the rest of the statement.
+    // The analysis of the statement finds the common type of two numbers.
     if kind.is_numeric() && value.data_type().is_numeric() {
         return Ok(value.clone());
     }

@@ -1,15 +1,15 @@
-//! How far a question has come, while it is being answered.
+//! The progress of a query while it runs.
 
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
-/// What the work on an answer has come to so far. It may be read from any thread, also when the
-/// answer is gone; it keeps what the plan holds in memory.
+/// The progress of a query. It can be read from any thread, even after the answer was dropped, and
+/// keeps the plan in memory.
 #[derive(Clone)]
 pub struct QueryProgress {
-    /// None where the work is done elsewhere.
+    /// None if the query runs elsewhere.
     plan: Option<Arc<dyn ExecutionPlan>>,
 }
 
@@ -18,13 +18,13 @@ impl QueryProgress {
         Self { plan: Some(plan) }
     }
 
-    /// Of work that is done elsewhere, and of which nothing is heard before it is done.
+    /// The progress of a query that runs elsewhere and does not report any.
     pub(super) fn unknown() -> Self {
         Self { plan: None }
     }
 
-    /// The rows that the busiest step of the plan has handed on: those of a scan in most questions,
-    /// those of a join where it makes many out of few.
+    /// The rows that the busiest operator of the plan has produced: usually a scan, or a join that
+    /// makes many rows out of few.
     pub fn rows(&self) -> u64 {
         let rows = |node: &dyn ExecutionPlan| node.metrics().and_then(|all| all.output_rows());
         let mut most = 0;

@@ -1,7 +1,7 @@
-//! Streams whose batches are made on threads that may block, one at a time.
+//! Streams whose batches are made one at a time, on threads that may block.
 //!
-//! A thread is held while it makes a batch, never while a batch waits to be taken: a runtime has
-//! few threads for this, and readers may stop reading for as long as they like.
+//! A batch holds a thread while it is made, and never while it waits for its reader: a runtime has
+//! few such threads, and a reader may pause for any time.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -12,11 +12,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, TryStreamExt as _};
 use tokio::task::JoinError;
 
-/// Batches that are made as they are asked for. Each takes a bounded amount of work.
+/// Batches that are made on demand, each with a bounded amount of work.
 pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
-/// The batches that `begin` yields, as a stream. While a batch is taken, the next one is made.
-/// Empty ones are left out.
+/// The batches of the iterator that `begin` returns, as a stream. While the reader takes a batch,
+/// the next one is made. Empty batches are left out.
 pub(super) fn pulled(
     schema: SchemaRef,
     begin: impl Future<Output = Result<Batches>> + Send + 'static,
@@ -33,19 +33,19 @@ pub(super) fn pulled(
     Box::pin(RecordBatchStreamAdapter::new(schema, batches))
 }
 
-/// Makes the next batch. Dropped, the task does not begin any more.
+/// Makes the next batch. A task that is dropped before it starts never runs.
 fn make_next(mut batches: Batches) -> SpawnedTask<(Option<Result<RecordBatch>>, Batches)> {
     SpawnedTask::spawn_blocking(move || (batches.next(), batches))
 }
 
-/// Does `work` on a thread that may block. Dropped, it does not begin any more.
+/// Does `work` on a thread that may block. Work that is dropped before it starts never runs.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {
     SpawnedTask::spawn_blocking(work).join_unwind().await.map_err(not_joined)?
 }
 
-/// The error of a task that a runtime dropped as it shut down.
+/// The error of a task that its runtime dropped on shutdown.
 pub(super) fn not_joined(error: JoinError) -> DataFusionError {
     DataFusionError::ExecutionJoin(Box::new(error))
 }

@@ -1,5 +1,5 @@
-//! How DataFusion reads segments: through the store, which hands out nothing that is not what was
-//! written.
+//! Readers of segments for DataFusion. They read through the store, which checks that the bytes are
+//! those that were written.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -22,10 +22,10 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataR
 
 use crate::lake::{LakeError, Segment, SegmentFile, Snapshot};
 
-/// Opens the segments of a table. Their footers are read once, not once a scan.
+/// Opens the segments of a table. Each footer is read once, not once for each scan.
 #[derive(Debug, Clone)]
 pub(super) struct SegmentReaders {
-    /// None of its files is deleted while this lives.
+    /// Keeps its files from being deleted.
     _snapshot: Arc<Snapshot>,
     footers: Footers,
 }
@@ -65,7 +65,8 @@ struct SegmentReader {
 }
 
 impl SegmentReader {
-    /// The open file: the same one for the whole scan, since it may be retired meanwhile.
+    /// The open file. It stays the same for the whole scan, since the segment may be retired
+    /// meanwhile.
     fn open(&mut self) -> Result<SegmentFile, ParquetError> {
         if let Some(file) = &self.file {
             return Ok(file.clone());
@@ -130,14 +131,14 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs what waits for the disk where it keeps no other part of the query waiting.
+/// Reads from the disk on a thread that may block, so that no other part of the query waits.
 async fn blocking<T: Send + 'static>(
     read: impl FnOnce() -> parquet::errors::Result<T> + Send + 'static,
 ) -> parquet::errors::Result<T> {
     tokio::task::spawn_blocking(read).await.map_err(|error| ParquetError::External(error.into()))?
 }
 
-/// The store's error on its way through DataFusion.
+/// Boxes an error of the store, so that it can travel through DataFusion.
 fn boxed(error: LakeError) -> ParquetError {
     ParquetError::External(Box::new(error))
 }

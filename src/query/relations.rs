@@ -1,9 +1,12 @@
-//! What the tables and views are called, and what they and their columns mean.
+//! Descriptions of the tables, the views and their columns.
 
 use arrow::datatypes::{DataType, Field};
+use datafusion::common::TableReference;
 
-use super::functions;
-use super::{Engine, Function, QueryError};
+use super::engine::Engine;
+use super::error::QueryError;
+use super::explain::SCHEMA;
+use super::functions::{self, Function};
 use crate::lake::{Column, FEATURES_KEY, Table};
 
 /// A table or a view.
@@ -13,8 +16,8 @@ pub struct Relation {
     pub name: String,
     /// One line: what a row is.
     pub description: String,
-    /// How many rows a table has; a view's are not known before it is asked. Rows of a derived
-    /// table that lie in several layers count once for each.
+    /// The number of rows of a table; none for a view. A row of a derived table counts once for
+    /// each layer that has it.
     pub rows: Option<u64>,
     /// Its columns.
     pub columns: Vec<RelationColumn>,
@@ -25,7 +28,7 @@ pub struct Relation {
 pub struct RelationColumn {
     /// Its name in SQL.
     pub name: String,
-    /// The type of its values, in a word.
+    /// The type of its values, as one word.
     pub kind: String,
     /// One line: what it means.
     pub description: String,
@@ -36,18 +39,20 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// [`QueryError::Failed`] when one of them has gone.
+    /// [`QueryError::Failed`] if one of them does not exist any more.
     pub async fn relations(&self) -> Result<Vec<Relation>, QueryError> {
         let mut relations = Vec::new();
         for name in self.tables() {
-            let provider = self.context().table_provider(name.as_str()).await;
-            let provider = provider.map_err(super::output::failed)?;
+            let (schema, table) = name.rsplit_once('.').unwrap_or((SCHEMA, name));
+            let provider =
+                self.context().table_provider(TableReference::partial(schema, table)).await;
+            let provider = provider.map_err(QueryError::failed)?;
             let schema = provider.schema();
             relations.push(Relation {
                 name: name.clone(),
-                description: description(name).to_owned(),
+                description: description(table).to_owned(),
                 rows: self.rows_of(name),
-                columns: schema.fields().iter().map(|field| column(name, field)).collect(),
+                columns: schema.fields().iter().map(|field| column(table, field)).collect(),
             });
         }
         Ok(relations)
@@ -77,7 +82,7 @@ fn column(table: &str, field: &Field) -> RelationColumn {
     }
 }
 
-/// A type in a word that says what one may do with it.
+/// A type as one word.
 fn kind(data_type: &DataType) -> String {
     match data_type {
         DataType::Utf8 | DataType::Utf8View | DataType::LargeUtf8 => "text".to_owned(),
@@ -92,16 +97,16 @@ fn kind(data_type: &DataType) -> String {
     }
 }
 
-/// What tables and views beside those of `schema/tables.json` are.
+/// Descriptions of the tables and views that `schema/tables.json` does not list.
 const DESCRIPTIONS: [(&str, &str); 8] = [
-    ("lake", "What the lake is a lake of, and how far its derived tables have come: one row."),
-    ("runs", "Who recorded, and with which arguments."),
+    ("lake", "The lake's identity, and the state of its derived tables: one row."),
+    ("runs", "The runs, with their arguments."),
     ("segments", "The Parquet files that hold the sealed rows."),
     ("snapshots", "The snapshots that have not expired."),
-    ("retractions", "What was taken back, and why."),
-    ("losses", "What repairs had to drop."),
+    ("retractions", "The retractions, with their reasons."),
+    ("losses", "The rows that repairs had to drop."),
     ("steps_with_actions", "Each step with the actions that led to it, and its rewards as a list."),
-    ("transitions_taken", "Each time that an action was taken: the state before, the state after."),
+    ("transitions_taken", "Each step with an action: the state before it, and the state after it."),
 ];
 
 fn description(name: &str) -> &'static str {
@@ -111,20 +116,20 @@ fn description(name: &str) -> &'static str {
     }
 }
 
-/// What the columns mean that `schema/tables.json` does not list.
+/// Descriptions of the columns that `schema/tables.json` does not list.
 const MEANINGS: [(&str, &str, &str); 42] = [
-    ("lake", "environment", "Environment that it was recorded in."),
+    ("lake", "environment", "Environment of its recordings."),
     ("lake", "compiler", "Compiler, with its version."),
-    ("lake", "target", "What the compiler makes code for."),
+    ("lake", "target", "Target that the compiler makes code for."),
     ("lake", "action_space", "Name of the action space; the table `actions` lists it."),
-    ("lake", "snapshot_id", "Newest snapshot that is read; hot rows come beside it."),
+    ("lake", "snapshot_id", "Newest snapshot that is read; hot rows are read in addition."),
     ("lake", "layers", "Layers of the derived tables."),
     ("lake", "uncounted_steps", "Rows of steps that the derived tables do not count yet."),
     ("runs", "run_id", "Number of the run in this lake."),
-    ("runs", "arguments", "What was asked for, as JSON."),
-    ("runs", "started_at", "When it began."),
-    ("runs", "finished", "Whether it came to its end."),
-    ("runs", "uid", "Random name that tells it from the runs of other lakes."),
+    ("runs", "arguments", "Its arguments, as JSON."),
+    ("runs", "started_at", "Time of its start."),
+    ("runs", "finished", "Whether it is complete."),
+    ("runs", "uid", "Random name that distinguishes it from runs of other lakes."),
     (
         "runs",
         "repeated_windows",
@@ -137,24 +142,24 @@ const MEANINGS: [(&str, &str, &str); 42] = [
     ("segments", "digest", "BLAKE3 of its bytes, hex."),
     ("segments", "layer", "Layer of a derived table; null for a recorded one."),
     ("snapshots", "snapshot_id", "Its number."),
-    ("snapshots", "kind", "What made it: a seal, dedup, retraction, repair or merge."),
-    ("snapshots", "created_at", "When it was made."),
-    ("snapshots", "rows_added", "Rows in the files that it brought."),
-    ("snapshots", "bytes_added", "Size of the files that it brought."),
-    ("snapshots", "detail", "What is to be said about it, one line."),
+    ("snapshots", "kind", "Operation that made it: a seal, dedup, retraction, repair or merge."),
+    ("snapshots", "created_at", "Time when it was made."),
+    ("snapshots", "rows_added", "Rows in the files that it added."),
+    ("snapshots", "bytes_added", "Size of the files that it added."),
+    ("snapshots", "detail", "Details, one line."),
     ("retractions", "retraction_id", "Its number."),
-    ("retractions", "kind", "What was taken back: a benchmark, a run or an action."),
-    ("retractions", "value", "Which one."),
-    ("retractions", "reason", "Why."),
-    ("retractions", "snapshot_id", "Snapshot from which on it is gone."),
+    ("retractions", "kind", "What was retracted: a benchmark, a run or an action."),
+    ("retractions", "value", "The benchmark, the run or the action."),
+    ("retractions", "reason", "The reason that was given."),
+    ("retractions", "snapshot_id", "First snapshot without it."),
     ("losses", "table_name", "Table that lost rows."),
-    ("losses", "file", "File that they were in."),
-    ("losses", "rows", "How many."),
-    ("losses", "what", "What was wrong with it."),
+    ("losses", "file", "File that had them."),
+    ("losses", "rows", "Number of the rows."),
+    ("losses", "what", "What was wrong with the file."),
     ("losses", "snapshot_id", "Snapshot that the repair made."),
     ("steps_with_actions", "actions", "Actions from the first state to this one."),
     ("steps_with_actions", "rewards", "Rewards in the order of the lake's reward spaces."),
-    ("transitions_taken", "changed", "Whether the state after is another one."),
+    ("transitions_taken", "changed", "Whether the action changed the state."),
     ("transitions_taken", "state_id", "State before the action."),
     ("transitions_taken", "state_key", "The first 8 bytes of state_id as an integer."),
     (
@@ -165,7 +170,8 @@ const MEANINGS: [(&str, &str, &str); 42] = [
     ("transitions_taken", "next_state_key", "The first 8 bytes of next_state_id as an integer."),
 ];
 
-/// What a column means. Those of a view that are not listed above mean what they do in `steps`.
+/// The description of a column. A column of a view that is not listed above means the same as in
+/// `steps`.
 fn meaning(table: &str, column: &str) -> Option<String> {
     let listed = MEANINGS.iter().find(|(of, name, _)| (*of, *name) == (table, column));
     if let Some((_, _, text)) = listed {

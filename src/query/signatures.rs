@@ -1,15 +1,15 @@
-//! What a function takes and what it was given, in words. DataFusion says it with the names of its
-//! own types, and with an error for each signature that the function has.
+//! Describes in words what a function takes and what it was given. DataFusion describes it with the
+//! names of its types, and with an error for each signature of the function.
 
 use arrow::datatypes::DataType;
 
 use crate::lake::Identity;
 
-/// Ways to call a function that a message lists at most.
+/// The most ways to call a function that a message lists.
 const WAYS_MAX: usize = 4;
 
-/// Explains DataFusion's message about a function that was given what it does not take. `None` if
-/// the message is about something else. `identity` names the vectors of the lake.
+/// Explains DataFusion's message about a function that was given arguments of wrong types. `None`
+/// if the message is about something else. `identity` names the vectors of the lake.
 pub(super) fn explained(message: &str, identity: Option<&Identity>) -> Option<String> {
     const GIVEN: &str = "No function matches the given name and argument types '";
     let (_, call) = message.split_once(GIVEN)?;
@@ -104,7 +104,7 @@ fn split(list: &str) -> impl Iterator<Item = &str> {
     .filter(|part| !part.is_empty())
 }
 
-/// The words for what one part of a signature stands for: one argument, or several. `None` where
+/// The words for a part of a signature, which stands for one or several arguments. `None` if
 /// DataFusion does not say.
 fn taken(part: &str) -> Option<Vec<String>> {
     let kind = part.split_once(": ").map_or(part, |(_, kind)| kind);

@@ -1,12 +1,12 @@
-//! Which statements are answered. A lake is written by its recorder alone.
+//! Refuses statements that write. Only a recorder writes to a lake.
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 
-use super::QueryError;
+use super::error::QueryError;
 
-/// Refuses every statement but those that only read.
+/// Refuses every statement that does not only read.
 pub(super) fn refuse_writes(statement: &Statement) -> Result<()> {
     let reads = match statement {
         Statement::Statement(statement) => reads(statement),
@@ -18,7 +18,7 @@ pub(super) fn refuse_writes(statement: &Statement) -> Result<()> {
     }
     let text = statement.to_string();
     let verb = text.split_whitespace().next().unwrap_or_default().to_uppercase();
-    Err(DataFusionError::External(Box::new(QueryError::ReadOnly(verb))))
+    Err(QueryError::ReadOnly(verb).into())
 }
 
 fn reads(statement: &Ast) -> bool {

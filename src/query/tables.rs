@@ -22,10 +22,9 @@ use super::keys::{KeyFilter, key_filters};
 use super::readers::SegmentReaders;
 use crate::lake::{Segment, Snapshot, Table};
 
-/// One table of one snapshot. A scan reads the segments that may hold what the filters ask for, and
-/// the hot batches; filters, columns and limits are pushed down into both. What is known of the
-/// order of segments is declared, so that the rows of one episode or state are not brought together
-/// again.
+/// One table of one snapshot. A scan reads the hot batches and those segments that may match the
+/// filters. Filters, columns and limits are pushed down into both. The scan declares the order of
+/// the segments, so that DataFusion does not gather the rows of one episode or state again.
 #[derive(Debug)]
 pub(super) struct LakeTable {
     schema: SchemaRef,

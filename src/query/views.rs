@@ -1,4 +1,4 @@
-//! The views that stand beside the tables.
+//! The views of a lake.
 
 use crate::lake::{Identity, Table};
 

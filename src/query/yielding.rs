@@ -1,7 +1,7 @@
-//! Lets every question be stopped.
+//! Makes every query cancellable.
 //!
-//! Dropping an answer ends the work on it where its tasks next wait for something. Scans do that
-//! all the time, but a join can make billions of rows out of one batch of each side and never wait.
+//! When an answer is dropped, its tasks end at their next await. Scans await often, but a join can
+//! make billions of rows out of one batch of each side without an await.
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coop::CooperativeExec;
 
-/// Makes what multiplies rows give way to others now and then, as scans do. It is to be the last
-/// rule: those before it look for joins by their kind.
+/// Makes operators that multiply rows yield regularly, as scans do. It must be the last rule,
+/// because other rules recognise joins by their type.
 #[derive(Debug)]
 pub(super) struct YieldInJoins;
 

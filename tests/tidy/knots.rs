@@ -16,7 +16,6 @@ const KNOTS: &[(&str, usize, &str)] = &[
         "the parts of a pass take its settings and plan from `dedup/mod.rs`, which runs it",
     ),
     ("env", 4, "`env/mod.rs` has the traits, and makes each environment by its name"),
-    ("query", 36, "the engine, its functions and its errors name one another"),
     ("record", 2, "a recording makes recorders, and they write to it"),
     ("replay", 2, "a transition that diverges is looked at again from a rebuilt state"),
 ];

@@ -46,6 +46,12 @@ pub(in crate::cli) struct LimitArgs {
 #[derive(Debug, Args)]
 #[command(after_help = SQL_HELP)]
 pub(in crate::cli) struct SqlCommand {
+    /// The folder of the lake. With NAME=FOLDER, given once or more, one statement can read several
+    /// lakes: `NAME.steps` is a table of the lake NAME.
+    // Takes the place of the global argument of this id, which can be given only once.
+    #[arg(id = "lake", long = "lake", value_name = "[NAME=]FOLDER", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) lakes: Vec<PathBuf>,
+
     #[command(flatten)]
     pub(in crate::cli) asked: SqlArgs,
 

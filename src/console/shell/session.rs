@@ -121,6 +121,7 @@ impl<'a> Session<'a> {
         let name = self.lake.path().file_name().unwrap_or(self.lake.path().as_os_str());
         let name = name.to_string_lossy();
         match self.reading {
+            _ if self.has_several_lakes() => self.engine.lakes().join("+"),
             Reading { snapshot, is_pinned: true, .. } => format!("{name}@{snapshot}"),
             _ => name.into_owned(),
         }
@@ -142,6 +143,9 @@ impl<'a> Session<'a> {
     }
 
     fn reading(&self) -> String {
+        if self.has_several_lakes() {
+            return format!("the newest snapshots of {}", self.engine.lakes().join(", "));
+        }
         let Reading { snapshot, has_hot_rows, .. } = self.reading;
         let hot = if has_hot_rows { " and what is not sealed yet" } else { "" };
         format!("{}: snapshot {snapshot}{hot}", self.lake.path().display())
@@ -237,6 +241,10 @@ impl<'a> Session<'a> {
 
     /// Switches to another snapshot; without a number, to everything that there is now.
     fn switch_to(&mut self, number: Option<i64>) -> Result<(), CommandError> {
+        if number.is_some() && self.has_several_lakes() {
+            let problem = "`\\snapshot N` chooses a snapshot of one lake: of several lakes, the newest are read";
+            return Err(CommandError::usage(problem));
+        }
         let asked = SnapshotArgs { snapshot: number };
         let snapshot = source::snapshot(&self.lake, asked)?;
         let reading = Reading::new(&snapshot, asked);
@@ -248,6 +256,9 @@ impl<'a> Session<'a> {
 
     /// Returns a message about a newer snapshot, once for each.
     pub(super) fn new_snapshot(&mut self) -> Option<String> {
+        if self.has_several_lakes() {
+            return None;
+        }
         // Ignores a lake that cannot be read now: the next question reports that.
         let newest = self.lake.newest().ok()?;
         if newest <= self.reading.announced {
@@ -258,6 +269,10 @@ impl<'a> Session<'a> {
         Some(format!(
             "the lake has snapshot {newest} now, and this shell reads {own}: `\\refresh` reads the newest"
         ))
+    }
+
+    fn has_several_lakes(&self) -> bool {
+        !self.engine.lakes().is_empty()
     }
 
     /// Confirms the effect of a command, in a shell.

@@ -18,10 +18,10 @@ use datafusion::logical_expr::{
 use super::arguments::{action_lists, integers};
 use super::memory::{demand_fit, memory_of, reserve_built};
 
-/// The most rows that a group makes room for at once.
+/// The most rows that a group allocates at once.
 const CHUNK_ROWS: usize = 4096;
 
-/// Bytes of a row in the state of a group, which is more than in the list.
+/// The bytes of a row in the state of a group, which are more than in the list.
 const STATE_ROW_BYTES: usize = size_of::<i32>() + size_of::<i16>();
 
 /// A list of actions as Arrow holds it.
@@ -33,9 +33,9 @@ fn item_field() -> Field {
     Field::new("item", DataType::Int16, true)
 }
 
-/// `action_list(step_index, action)`: the actions of an episode, the one that led to step 1 first.
-/// The rows may come in any order: each says where it belongs. A group that lacks a step, or has
-/// two actions for one, is no episode and is refused.
+/// `action_list(step_index, action)`: the actions of an episode, from that of step 1 on. The rows
+/// may come in any order. A group that lacks a step, or has two actions for one step, is not an
+/// episode and is refused.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct ActionList {
     signature: Signature,
@@ -74,7 +74,7 @@ impl AggregateUDFImpl for ActionList {
     }
 }
 
-/// What stands where no action is known.
+/// Stands for a missing action.
 const NONE: i16 = -1;
 
 /// An action, and the step that it led to.
@@ -84,9 +84,9 @@ struct Taken {
     action: i16,
 }
 
-/// The actions of one group in the order in which they came. The group-by operator asks for the
-/// memory of a group after it grew: so a group grows by its rows, whatever their steps, and by a
-/// bounded number of them at once.
+/// The actions of one group in the order of arrival. The group-by operator counts the memory of a
+/// group after it grew. So a group grows with its rows, not with their steps, and by a bounded
+/// number of rows at once.
 #[derive(Debug, Default)]
 struct Gathered {
     full: Vec<Box<[Taken]>>,
@@ -114,7 +114,7 @@ impl Gathered {
     /// The actions by their steps.
     fn in_order(&self) -> Result<Vec<i16>> {
         let steps = self.taken().map(|taken| place(taken.step) + 1).max().unwrap_or_default();
-        // Each row is a step, so a list that would be longer has a gap.
+        // Each row is one step, so a list that is longer than the rows has a gap.
         let mut actions = vec![NONE; steps.min(self.rows())];
         for Taken { step, action } in self.taken() {
             let Some(known) = actions.get_mut(place(step)) else { continue };
@@ -139,7 +139,7 @@ impl Gathered {
     }
 }
 
-/// Where a step stands in the list.
+/// The index of a step in the list.
 fn place(step: i32) -> usize {
     usize::try_from(step - 1).expect("steps with an action are counted from 1")
 }
@@ -182,7 +182,7 @@ impl Accumulator for Gathered {
         Ok(one_list(Arc::new(actions), item_field()))
     }
 
-    /// With what becomes of it.
+    /// This includes the state and the list that are made of it.
     fn size(&self) -> usize {
         let rows = self.full.len() * CHUNK_ROWS + self.last.capacity();
         size_of::<Self>()
@@ -228,7 +228,7 @@ impl ScalarUDFImpl for ActionPrefix {
     }
 }
 
-/// The beginning of each list.
+/// The first actions of each list.
 fn prefixes(
     lists: &ListArray,
     lengths: &Int64Array,
@@ -307,7 +307,7 @@ mod tests {
         }
     }
 
-    /// The group-by operator asks for memory only after a batch was taken in.
+    /// The group-by operator counts memory only after a batch was added.
     #[test]
     fn a_group_takes_memory_by_its_rows_and_not_by_their_steps() {
         assert!(gathered(vec![60_000_000], vec![Some(1)]).size() < 1024);

@@ -78,7 +78,7 @@ impl ScalarUDFImpl for ActionName {
 }
 
 /// `commandline(actions)`: for an LLVM environment `opt -passes='…' input.bc -o output.bc` with the
-/// pipelines of the actions, those that ask for nothing left out; for any other, the names.
+/// pipelines of the actions, without empty ones; for any other environment, the names.
 #[derive(Debug)]
 pub(super) struct CommandLine {
     signature: Signature,
@@ -113,7 +113,7 @@ impl CommandLine {
         Ok(lines.finish())
     }
 
-    /// The line of one list; nulls in it are left out.
+    /// The command line of one list, without its nulls.
     fn line(&self, actions: &Int64Array) -> Result<String> {
         let specs = actions.iter().flatten().map(|index| action(&self.identity, index));
         let specs: Vec<&ActionSpec> = specs.collect::<Result<_>>()?;
@@ -149,7 +149,7 @@ impl ScalarUDFImpl for CommandLine {
     }
 }
 
-/// A function is the same where it is over lakes of the same identity.
+/// Two functions are equal if they are for lakes of the same identity.
 macro_rules! same_by_identity {
     ($($function:ty),*) => {$(
         impl PartialEq for $function {

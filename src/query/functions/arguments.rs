@@ -1,4 +1,5 @@
-//! What the functions are given: constants and columns alike, and of the type that they can use.
+//! The arguments of functions, which may be constants or columns, in the types that the functions
+//! use.
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub(super) fn apply(
     }
 }
 
-/// Reads a column as whole numbers.
+/// Reads a column as integers.
 pub(super) fn integers(column: &ArrayRef, wanted: &str) -> Result<Int64Array> {
     if !is_integer(column.data_type()) {
         return Err(wrong_type(wanted, column.data_type()));
@@ -48,13 +49,13 @@ pub(super) fn action_lists(column: &ArrayRef, memory: &MemoryReservation) -> Res
     if !is_list {
         return Err(wrong_type("a list of actions", column.data_type()));
     }
-    // Items of a byte become eight.
+    // Items of one byte become items of eight.
     memory.try_grow(column.to_data().get_slice_memory_size()?.saturating_mul(8))?;
     let item = Arc::new(Field::new("item", DataType::Int64, true));
     Ok(cast(column, &DataType::List(item))?.as_list().clone())
 }
 
-/// Reads a column as bytes; a text is its own.
+/// Reads a column as bytes; a text is read as its UTF-8 bytes.
 pub(super) fn bytes(column: &ArrayRef) -> Result<BinaryArray> {
     match column.data_type() {
         DataType::Null
@@ -105,8 +106,8 @@ fn is_integer(kind: &DataType) -> bool {
     kind.is_integer() || kind.is_null()
 }
 
-/// An argument of a type that a function has no use for. As all errors here it is one of planning,
-/// though it comes while the query runs: who asked made the mistake.
+/// The error about an argument of a wrong type. Like all errors here it is an error of planning,
+/// although the query runs already: the mistake is in its text.
 fn wrong_type(wanted: &str, got: &DataType) -> DataFusionError {
-    plan_datafusion_err!("{wanted} is wanted, not {}", signatures::named(got))
+    plan_datafusion_err!("expected {wanted}, got {}", signatures::named(got))
 }

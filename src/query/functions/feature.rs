@@ -10,9 +10,8 @@ use datafusion::logical_expr::{
 
 use super::arguments::apply;
 use crate::lake::{FEATURES_KEY, SPACE_KEY};
-use crate::query::explain::list;
-use crate::query::near::near;
 use crate::query::signatures;
+use crate::query::suggestions::{list, near};
 
 /// `feature(vector, 'name')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -87,7 +86,8 @@ impl ScalarUDFImpl for Feature {
         plan_err!("the type of feature() depends on its vector")
     }
 
-    /// A name that is known while planning is checked then: the error comes before any work.
+    /// A name that is known while planning is checked then, so that the error comes before any
+    /// work.
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
         let vector = &args.arg_fields[0];
         let space = VectorSpace::of(self.name(), vector)?;

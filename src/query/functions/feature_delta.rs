@@ -15,7 +15,7 @@ use datafusion::logical_expr::{
 use super::feature::VectorSpace;
 use super::memory::{memory_of, reserve_built};
 
-/// Bytes of a number that differs, beside its name.
+/// The bytes of a number that differs, in addition to its name.
 const CHANGE_BYTES: usize = 2 * size_of::<i64>() + size_of::<i32>();
 
 /// `feature_delta(before, after)`.
@@ -65,7 +65,7 @@ fn numbers(vectors: &ListArray, row: usize) -> Result<Int64Array> {
     Ok(cast(&vector, &DataType::Int64)?.as_primitive::<Int64Type>().clone())
 }
 
-/// What differs in each row.
+/// The numbers that differ in each row.
 fn changes(
     before: &ArrayRef,
     after: &ArrayRef,

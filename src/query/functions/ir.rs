@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
@@ -15,14 +15,14 @@ use super::arguments::{apply, state_ids};
 use super::memory::{Texts, memory_of};
 use crate::lake::Snapshot;
 use crate::model::StateId;
-use crate::query::{IrRebuilder, IrRenderer, QueryError};
+use crate::query::options::{IrRebuilder, IrRenderer};
 
-/// What the function is called.
+/// The name of the function.
 pub(super) const NAME: &str = "ir";
-/// States whose bitcode is held at once.
+/// The most states whose bitcode is held at once.
 const LOOKUP_STATES_MAX: usize = 64;
 
-/// Where the IR of states comes from.
+/// The source of the IR of states.
 pub(in crate::query) struct IrSource {
     pub(in crate::query) snapshot: Arc<Snapshot>,
     pub(in crate::query) rebuilder: Option<Arc<dyn IrRebuilder>>,
@@ -30,16 +30,15 @@ pub(in crate::query) struct IrSource {
 }
 
 impl IrSource {
-    /// The bitcode of each state, stored or rebuilt, in order; none where none is kept.
+    /// The bitcode of each state, stored or rebuilt, in order; none if there is none.
     fn bitcode(&self, states: &[StateId]) -> Result<Vec<Option<Vec<u8>>>> {
-        let mut found = self.snapshot.ir(states).map_err(boxed)?;
+        let mut found = self.snapshot.ir(states)?;
         let missing: Vec<usize> = (0..states.len()).filter(|&at| found[at].is_none()).collect();
         let Some(rebuilder) = self.rebuilder.as_ref().filter(|_| !missing.is_empty()) else {
             return Ok(found);
         };
         let wanted: Vec<StateId> = missing.iter().map(|&at| states[at]).collect();
-        let rebuilt = rebuilder.rebuild(&self.snapshot, &wanted);
-        let rebuilt = rebuilt.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let rebuilt = rebuilder.rebuild(&self.snapshot, &wanted)?;
         for (place, bitcode) in missing.into_iter().zip(rebuilt) {
             found[place] = bitcode;
         }
@@ -55,7 +54,8 @@ pub(super) struct Ir {
 
 impl Ir {
     pub(super) fn new(source: Arc<IrSource>) -> Self {
-        // Not immutable: an answer in the plan would be computed before any limit is known.
+        // Not immutable: DataFusion would compute the value of a constant while planning, before
+        // any limit applies.
         Self { signature: Signature::any(1, Volatility::Stable), source }
     }
 
@@ -89,11 +89,6 @@ impl Ir {
         }
         Ok(texts.finish())
     }
-}
-
-/// The store's error on its way through DataFusion.
-fn boxed(error: crate::lake::LakeError) -> DataFusionError {
-    DataFusionError::External(Box::new(QueryError::Store(error)))
 }
 
 impl ScalarUDFImpl for Ir {

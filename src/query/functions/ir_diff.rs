@@ -16,14 +16,14 @@ use super::ir::Ir;
 use super::memory::{Texts, memory_of};
 use crate::model::StateId;
 
-/// What the function is called.
+/// The name of the function.
 pub(super) const NAME: &str = "ir_diff";
-/// Lines around a change that are shown with it.
+/// Lines of context around a change.
 const CONTEXT_LINES: usize = 3;
-/// After this long the rest of two texts that have little in common is given as one change.
+/// After this time, the rest of two texts becomes one change.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(5);
-/// Bytes that comparing two texts takes for each of their bytes, about: their lines by place and by
-/// content, and the diff.
+/// The bytes that a comparison takes for each byte of its texts, approximately: their lines by
+/// position and by content, and the diff.
 const SEARCH_BYTES: usize = 6;
 
 /// `ir_diff(before, after)`.
@@ -35,11 +35,11 @@ pub(super) struct IrDiff {
 
 impl IrDiff {
     pub(super) fn new(ir: Arc<Ir>) -> Self {
-        // Not immutable, as ir() is not.
+        // Not immutable, like ir().
         Self { signature: Signature::any(2, Volatility::Stable), ir }
     }
 
-    /// The diff of each row; null where the IR of either state is not kept.
+    /// The diff of each row; null if the IR of either state is missing.
     fn diffs(
         &self,
         before: &ArrayRef,
@@ -66,7 +66,7 @@ impl IrDiff {
     }
 }
 
-/// A unified diff, with the state ids as the names of the files; empty where nothing differs.
+/// A unified diff, with the state ids as file names; empty if nothing differs.
 fn diff(from: StateId, to: StateId, old: &str, new: &str) -> String {
     let mut config = TextDiff::configure();
     config.algorithm(Algorithm::Patience).timeout(SEARCH_TIME_MAX);

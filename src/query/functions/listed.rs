@@ -1,21 +1,21 @@
-//! Which functions there are, and what they give.
+//! The list of functions, with their descriptions.
 
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::Documentation;
 
-use crate::query::graph;
+use crate::query::graph::TableFunction;
 
-/// What a function takes and gives.
+/// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FunctionKind {
     /// A value for each row.
     Scalar,
     /// A value for a group of rows.
     Aggregate,
-    /// A value for each row, out of those around it.
+    /// A value for each row, computed from the rows around it.
     Window,
-    /// Rows: it stands where a table does.
+    /// Rows: it is called in place of a table.
     Table,
 }
 
@@ -40,13 +40,13 @@ pub struct Function {
     pub kind: FunctionKind,
     /// How it is called.
     pub syntax: String,
-    /// One line: what it gives; empty where nobody wrote it down.
+    /// One line: what it gives; empty if there is no description.
     pub description: String,
-    /// Whether it is one of the field, and not one of any SQL.
+    /// Whether it is one of the field, and not one of standard SQL.
     pub is_of_the_field: bool,
 }
 
-/// How those of the field are called that do not say it themselves, and what they give.
+/// The usages and descriptions of the functions of the field that do not document themselves.
 const FIELD: [(&str, &str, &str); 10] = [
     ("state", "state('<40 hex digits>')", "A state id."),
     ("hex", "hex(bytes)", "Lower-case hexadecimal digits."),
@@ -75,7 +75,7 @@ const FIELD: [(&str, &str, &str); 10] = [
 /// The functions of a session, those of the field first.
 pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
     let everywhere = SessionStateBuilder::new_with_default_features().build();
-    // A function is listed under other names of it as well.
+    // The session lists a function under its aliases too.
     let scalar = state.scalar_functions().iter().filter(|(name, of)| of.name() == *name);
     let scalar = scalar.map(|(name, of)| {
         let known = everywhere.scalar_functions().contains_key(name);
@@ -103,15 +103,25 @@ pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
     functions
 }
 
+/// The usage and the description of a function of the field.
+fn of_the_field(name: &str) -> Option<(&'static str, &'static str)> {
+    let own =
+        FIELD.iter().find(|(own, ..)| *own == name).map(|&(_, syntax, about)| (syntax, about));
+    own.or_else(|| TableFunction::from_name(name).map(|walk| (walk.usage(), walk.description())))
+}
+
+/// Whether a function is one of the field.
+pub(in crate::query) fn is_of_the_field(name: &str) -> bool {
+    of_the_field(name).is_some()
+}
+
 fn described(
     name: &str,
     kind: FunctionKind,
     documentation: Option<&Documentation>,
     known: bool,
 ) -> Function {
-    let own =
-        FIELD.iter().find(|(own, ..)| *own == name).map(|&(_, syntax, about)| (syntax, about));
-    let own = own.or_else(|| graph::described(name)).filter(|_| !known);
+    let own = of_the_field(name).filter(|_| !known);
     let (syntax, description) = match (own, documentation) {
         (Some((syntax, about)), _) => (syntax.to_owned(), about.to_owned()),
         (None, Some(text)) => (line(&text.syntax_example), first_sentence(&text.description)),
@@ -124,7 +134,7 @@ fn line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// What a description begins with: the rest is for the manual.
+/// The first sentence of a description: the rest is for the manual.
 fn first_sentence(text: &str) -> String {
     let text = line(text);
     match text.find(". ") {

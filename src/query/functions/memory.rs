@@ -1,25 +1,25 @@
-//! The memory for the values that functions make, which is counted before it is taken.
+//! Counts the memory of values that functions make, before they are made.
 //!
-//! DataFusion counts no values in batches on their way, and gives scalar functions no memory pool.
-//! Ours find the pool of their statement in the session's settings, and count the values of one
-//! call against it while they make them.
+//! DataFusion does not count values in batches between operators, and gives scalar functions no
+//! memory pool. Our functions find the pool of their statement in the session's settings, and count
+//! the values of one call against it while they make them.
 
 use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, StringBuilder};
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
-use datafusion::common::{DataFusionError, Result, config_err};
+use datafusion::common::{Result, config_err};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
 
-use crate::query::QueryError;
+use crate::query::error::QueryError;
 
 /// Bytes of text in one column of a batch; Arrow's string columns end at 2 GiB.
 pub(super) const TEXT_BYTES_MAX: usize = 1 << 30;
 
-/// Where functions find the memory pool of their statement.
+/// The memory pool of a statement, as an extension of its settings.
 #[derive(Debug, Clone)]
 pub(in crate::query) struct FunctionMemory(pub(in crate::query) Arc<dyn MemoryPool>);
 
@@ -49,7 +49,7 @@ impl ExtensionOptions for FunctionMemory {
     }
 }
 
-/// Memory for one call of `function`, which is given back when this is dropped.
+/// The memory of one call of `function`, which is released when this is dropped.
 pub(super) fn memory_of(function: &str, settings: &ConfigOptions) -> MemoryReservation {
     let consumer = MemoryConsumer::new(format!("{function}()"));
     if let Some(FunctionMemory(pool)) = settings.extensions.get() {
@@ -59,12 +59,12 @@ pub(super) fn memory_of(function: &str, settings: &ConfigOptions) -> MemoryReser
     consumer.register(&unbounded)
 }
 
-/// Counts the room of `items` items in a builder, which may have twice as much.
+/// Counts the memory of `items` items in a builder, which may allocate twice as much.
 pub(super) fn reserve_built<T>(memory: &MemoryReservation, items: usize) -> Result<()> {
     memory.try_grow(items.saturating_mul(2 * size_of::<T>()))
 }
 
-/// A column of texts in the making.
+/// A builder of a column of texts.
 pub(super) struct Texts<'a> {
     function: &'static str,
     memory: &'a MemoryReservation,
@@ -78,7 +78,7 @@ impl<'a> Texts<'a> {
 
     /// # Errors
     ///
-    /// When the statement may not have the memory, or the column would be too large.
+    /// If the statement may not have the memory, or the column would be too large.
     pub(super) fn append(&mut self, text: Option<impl AsRef<str>>) -> Result<()> {
         let bytes = text.as_ref().map_or(0, |text| text.as_ref().len());
         demand_fit(self.function, self.builder.values_slice().len() + bytes)?;
@@ -100,7 +100,7 @@ pub(super) fn demand_fit(function: &str, bytes: usize) -> Result<()> {
     let error = QueryError::TooLarge(format!(
         "{function}() would make more than {TEXT_BYTES_MAX} bytes at once: ask for fewer rows, e.g. with LIMIT"
     ));
-    Err(DataFusionError::External(Box::new(error)))
+    Err(error.into())
 }
 
 #[cfg(test)]

@@ -19,94 +19,15 @@ mod arguments;
 mod feature;
 mod feature_delta;
 mod ir;
-mod listed;
 mod ir_diff;
+mod listed;
 mod memory;
+mod registry;
 mod states;
 
-use std::sync::Arc;
-
-use datafusion::common::Result;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
-
 pub(super) use self::ir::IrSource;
-pub(super) use self::listed::list;
 pub use self::listed::{Function, FunctionKind};
+pub(super) use self::listed::{is_of_the_field, list};
 pub(super) use self::memory::FunctionMemory;
-use crate::lake::Identity;
-
-/// Makes the functions known to `registry`.
-pub(super) fn register(
-    registry: &mut dyn FunctionRegistry,
-    identity: &Arc<Identity>,
-    source: IrSource,
-) -> Result<()> {
-    let FieldFunctions { scalars, aggregates } = FieldFunctions::of(identity);
-    for function in scalars {
-        registry.register_udf(function)?;
-    }
-    for function in aggregates {
-        registry.register_udaf(function)?;
-    }
-    let source = Arc::new(source);
-    let diffed = Arc::new(ir::Ir::new(Arc::clone(&source)));
-    registry.register_udf(Arc::new(ScalarUDF::from(ir::Ir::new(source))))?;
-    registry.register_udf(Arc::new(ScalarUDF::from(ir_diff::IrDiff::new(diffed))))?;
-    Ok(())
-}
-
-/// The functions of the field that ask for no lake: only for what it is a lake of, or not even
-/// that. They work in any process.
-#[derive(Debug)]
-pub struct FieldFunctions {
-    /// Those of values.
-    pub scalars: Vec<Arc<ScalarUDF>>,
-    /// Those of groups of rows.
-    pub aggregates: Vec<Arc<AggregateUDF>>,
-}
-
-impl FieldFunctions {
-    /// Those for lakes of this identity.
-    pub fn of(identity: &Arc<Identity>) -> Self {
-        let scalars = [
-            ScalarUDF::from(states::State::new()),
-            ScalarUDF::from(states::Hex::new()),
-            ScalarUDF::from(feature::Feature::new()),
-            ScalarUDF::from(feature_delta::FeatureDelta::new()),
-            ScalarUDF::from(actions::ActionName::new(Arc::clone(identity))),
-            ScalarUDF::from(actions::CommandLine::new(Arc::clone(identity))),
-            ScalarUDF::from(action_list::ActionPrefix::new()),
-        ];
-        let aggregates = [AggregateUDF::from(action_list::ActionList::new())];
-        Self { scalars: scalars.map(Arc::new).into(), aggregates: aggregates.map(Arc::new).into() }
-    }
-}
-
-/// What the lakes are that a function is for; none where it is for all.
-pub fn identity_of(function: &ScalarUDF) -> Option<&Arc<Identity>> {
-    let function = function.inner();
-    function
-        .downcast_ref::<actions::ActionName>()
-        .map(actions::ActionName::identity)
-        .or_else(|| Some(function.downcast_ref::<actions::CommandLine>()?.identity()))
-}
-
-/// Whether a query calls `ir()` or `ir_diff()`, whose values are large.
-pub(super) fn asks_for_ir(plan: &LogicalPlan) -> Result<bool> {
-    let calls_ir = |expr: &Expr| {
-        expr.exists(|expr| {
-            let Expr::ScalarFunction(call) = expr else { return Ok(false) };
-            Ok([ir::NAME, ir_diff::NAME].contains(&call.func.name()))
-        })
-    };
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found |= calls_ir(expr)?;
-            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-        })
-    })?;
-    Ok(found)
-}
+pub use self::registry::{FieldFunctions, identity_of};
+pub(super) use self::registry::{OF_ONE_LAKE, asks_for_ir, register, that_differ};

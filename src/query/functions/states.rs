@@ -85,7 +85,7 @@ impl ScalarUDFImpl for Hex {
 
 /// The bytes of each row as hexadecimal digits.
 fn hex(column: &ArrayRef, memory: &MemoryReservation) -> Result<ArrayRef> {
-    // Once as plain bytes, twice as digits.
+    // The bytes once, and two digits for each byte.
     let slice_bytes = column.to_data().get_slice_memory_size()?;
     memory.try_grow(slice_bytes.saturating_mul(3))?;
     let bytes = bytes(column)?;

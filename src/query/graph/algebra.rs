@@ -1,5 +1,5 @@
-//! `algebra(['REWARD SPACE'])`: laws about actions, each with the states that speak for it and
-//! against it.
+//! `algebra(['REWARD SPACE'])`: laws about actions, each with the number of states in which it was
+//! tested and in which it held.
 
 use std::sync::Arc;
 
@@ -15,22 +15,21 @@ use super::question::{Asked, Given, Needs, Question, in_batches};
 use super::walk::NONE;
 use crate::query::pulled::Batches;
 
-/// What may be true of an action, or of two. A law is tested in the states in which the transitions
-/// are known that it speaks of, and in which it says something: not where the action leaves the
-/// state as it is.
+/// A law about one action or two. It is tested in the states whose transitions it needs are known,
+/// unless it is trivial there because the action does not change the state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Law {
-    /// Doing it again changes nothing.
+    /// Applying `action` again changes nothing.
     Idempotent,
     /// Both orders lead to the same state; both actions change the first one.
     Commuting,
-    /// Doing `action` before `other` changes nothing: `other` alone leads to the same state.
+    /// `action` before `other` has no effect: `other` alone leads to the same state.
     Absorbed,
     /// Both lead to the same state; at least one of them changes the first one.
     Equal,
-    /// `other` leads back from where `action` led.
+    /// `other` leads back to the state before `action`.
     Inverse,
-    /// `other` brings at least as much as `action`; at least one of them changes the state.
+    /// The reward of `other` is at least that of `action`; at least one of them changes the state.
     Dominated,
 }
 
@@ -59,7 +58,7 @@ impl Law {
 /// Commuting and equal pairs are listed once, the smaller action first.
 #[derive(Debug)]
 struct Algebra {
-    /// Whose rewards say what dominates.
+    /// The rewards that decide which action dominates.
     space: Option<String>,
 }
 
@@ -70,14 +69,14 @@ pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
 
 /// How often each law could be tested, and how often it held.
 pub(super) struct Tally {
-    /// The actions are below this.
+    /// All actions are less than this.
     width: usize,
     /// For each law and each pair of actions.
     counts: [Vec<(u32, u32)>; Law::ALL.len()],
 }
 
 impl Tally {
-    /// Bytes of memory for so many actions.
+    /// The bytes for `width` actions.
     fn bytes(width: usize) -> usize {
         Law::ALL.len() * width.saturating_mul(width).saturating_mul(size_of::<(u32, u32)>())
     }
@@ -107,25 +106,25 @@ impl Tally {
     }
 }
 
-/// What is known of one state: where each action leads, or [`NONE`].
-struct Known<'a> {
+/// The successors of one state: where each action leads, or [`NONE`].
+struct Successors<'a> {
     graph: &'a Graph,
     node: Node,
     next: &'a [Node],
 }
 
-/// An action as a place in a table; actions of a lake are not negative.
+/// An action as an index of a table; actions of a lake are not negative.
 fn index(action: i16) -> usize {
     usize::try_from(action).expect("an action is the index of one")
 }
 
-/// A place in a table as an action.
+/// An index of a table as an action.
 fn action(index: usize) -> i16 {
     i16::try_from(index).expect("a place is the index of an action")
 }
 
-impl Known<'_> {
-    /// What two steps in a row tell.
+impl Successors<'_> {
+    /// Tests the laws about two steps in a row.
     fn test_sequences(&self, tally: &mut Tally) {
         let (graph, node) = (self.graph, self.node);
         for edge in graph.edges_of(node) {
@@ -155,7 +154,7 @@ impl Known<'_> {
         }
     }
 
-    /// What two actions in the same state tell.
+    /// Tests the laws about two actions in the same state.
     fn test_choices(&self, rewards: Option<&[f64]>, tally: &mut Tally) {
         let (graph, node) = (self.graph, self.node);
         for one in graph.edges_of(node) {
@@ -176,7 +175,7 @@ impl Known<'_> {
     }
 }
 
-/// All actions are below this.
+/// All actions are less than this.
 fn width(graph: &Graph) -> usize {
     graph.actions.iter().max().map_or(0, |&action| index(action) + 1)
 }
@@ -196,9 +195,9 @@ pub(super) fn tally(
         for edge in edges.clone() {
             next[index(graph.actions[edge])] = graph.next[edge];
         }
-        let known = Known { graph, node, next: &next };
-        known.test_sequences(&mut tally);
-        known.test_choices(rewards, &mut tally);
+        let successors = Successors { graph, node, next: &next };
+        successors.test_sequences(&mut tally);
+        successors.test_choices(rewards, &mut tally);
         for edge in edges {
             next[index(graph.actions[edge])] = NONE;
         }

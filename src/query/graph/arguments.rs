@@ -1,4 +1,4 @@
-//! What the table functions are given: constants, checked while a query is planned.
+//! The arguments of table functions: constants, checked while a query is planned.
 
 use std::fmt::Display;
 
@@ -7,8 +7,7 @@ use datafusion::logical_expr::Expr;
 
 use crate::lake::Identity;
 use crate::model::StateId;
-use crate::query::explain::list;
-use crate::query::near::near;
+use crate::query::suggestions::{list, near};
 
 /// The arguments of one call.
 pub(super) struct Arguments<'a> {
@@ -21,7 +20,7 @@ pub(super) struct Arguments<'a> {
 impl<'a> Arguments<'a> {
     /// # Errors
     ///
-    /// When there are fewer or more than the function takes.
+    /// If there are fewer or more than the function takes.
     pub(super) fn new(
         usage: &'static str,
         exprs: &'a [Expr],
@@ -32,11 +31,10 @@ impl<'a> Arguments<'a> {
         match exprs.len() {
             given if (required..=all).contains(&given) => Ok(arguments),
             given if required == all => {
-                Err(arguments.wrong(format!("{all} arguments are wanted, not {given}")))
+                Err(arguments.wrong(format!("expected {all} arguments, got {given}")))
             }
             given => {
-                Err(arguments
-                    .wrong(format!("{required} to {all} arguments are wanted, not {given}")))
+                Err(arguments.wrong(format!("expected {required} to {all} arguments, got {given}")))
             }
         }
     }
@@ -45,15 +43,15 @@ impl<'a> Arguments<'a> {
         plan_datafusion_err!("{}: {problem}", self.usage)
     }
 
-    /// The constant at a place; none where there is none, or NULL.
+    /// The constant at a place; none if it is missing or NULL.
     fn constant(&self, place: usize) -> Result<Option<&'a ScalarValue>> {
         match self.exprs.get(place) {
             None => Ok(None),
             Some(Expr::Literal(value, _)) => Ok(Some(value).filter(|value| !value.is_null())),
             Some(Expr::Placeholder(_)) => {
-                Err(self.wrong("a parameter cannot stand here: write the value itself"))
+                Err(self.wrong("a parameter is not allowed here: write the value itself"))
             }
-            Some(other) => Err(self.wrong(format!("a constant is wanted, not `{other}`"))),
+            Some(other) => Err(self.wrong(format!("expected a constant, got `{other}`"))),
         }
     }
 
@@ -61,11 +59,11 @@ impl<'a> Arguments<'a> {
         let Some(value) = self.constant(place)? else { return Ok(None) };
         match value.try_as_str() {
             Some(text) => Ok(text),
-            None => Err(self.wrong(format!("a text is wanted, not {value}"))),
+            None => Err(self.wrong(format!("expected a text, got {value}"))),
         }
     }
 
-    /// The state that is named: as text, or as bytes.
+    /// The state with this id, which is given as text or as bytes.
     pub(super) fn state(&self, place: usize) -> Result<StateId> {
         if let Some(
             ScalarValue::FixedSizeBinary(_, Some(bytes))
@@ -81,22 +79,21 @@ impl<'a> Arguments<'a> {
         text.parse().map_err(|error| self.wrong(error))
     }
 
-    /// A whole number that is not negative, if it is given. One above [`u32::MAX`] is as good as
-    /// that.
+    /// An integer that is not negative, if it is given. A number above [`u32::MAX`] becomes that.
     pub(super) fn count(&self, place: usize) -> Result<Option<u32>> {
         let Some(value) = self.constant(place)? else { return Ok(None) };
         let number = match (value, value.cast_to(&arrow::datatypes::DataType::Int64)) {
             (ScalarValue::UInt64(Some(number)), _) => i64::try_from(*number).unwrap_or(i64::MAX),
             (_, Ok(ScalarValue::Int64(Some(number)))) if value.data_type().is_integer() => number,
-            _ => return Err(self.wrong(format!("a whole number is wanted, not {value}"))),
+            _ => return Err(self.wrong(format!("expected a whole number, got {value}"))),
         };
         if number < 0 {
-            return Err(self.wrong(format!("a number of at least 0 is wanted, not {number}")));
+            return Err(self.wrong(format!("expected a number of at least 0, got {number}")));
         }
         Ok(Some(u32::try_from(number).unwrap_or(u32::MAX)))
     }
 
-    /// The discount, from 0 to 1; 1 when it is not given.
+    /// The discount, from 0 to 1; 1 if it is not given.
     pub(super) fn gamma(&self, place: usize) -> Result<f64> {
         let Some(value) = self.constant(place)? else { return Ok(1.0) };
         let gamma = match value.cast_to(&arrow::datatypes::DataType::Float64) {
@@ -146,7 +143,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// How many arguments a usage line asks for at least and at most: `f(a, b [, c [, d]])`.
+/// The least and the most arguments of a usage line: `f(a, b [, c [, d]])`.
 fn counts(usage: &str) -> (usize, usize) {
     let inside = usage.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
     let count =

@@ -1,4 +1,4 @@
-//! Makes the graph of the sealed part of a snapshot.
+//! Builds the graph of the sealed part of a snapshot.
 
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -13,18 +13,18 @@ use super::index::{Node, StateIndex, place};
 use super::read::{each_sealed, in_shares};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
-use crate::query::QueryError;
+use crate::query::error::QueryError;
 
-/// Edges, or states, at most: they are counted in 32 bits.
+/// The most edges, or states: they are counted in 32 bits.
 const COUNT_MAX: usize = u32::MAX as usize;
 
-/// What is looked up between one check of the token and the next.
+/// The look-ups between two checks of the token.
 const CHUNK: usize = 1 << 13;
 
 /// Some consecutive rows of `state_transitions`.
 #[derive(Default)]
 struct Piece {
-    /// The states that are left, each with the number of its edges.
+    /// The states with outgoing edges, each with their number.
     from: Vec<(StateId, u32)>,
     actions: Vec<i16>,
     next: Vec<StateId>,
@@ -117,7 +117,7 @@ impl Piece {
         }
     }
 
-    /// Puts pieces together that follow upon each other.
+    /// Joins consecutive pieces.
     fn join(pieces: Vec<Self>) -> Result<Self, QueryError> {
         let mut pieces = pieces.into_iter();
         let mut whole = pieces.next().unwrap_or_default();
@@ -145,8 +145,8 @@ impl Piece {
         Ok(whole)
     }
 
-    /// The states that are not left, in order: of those that edges lead to, that the compiler
-    /// failed over and that benchmarks begin with.
+    /// The states without outgoing edges, in order: those that edges lead to, those with a failure,
+    /// and the initial states of benchmarks.
     fn others(
         &self,
         failures: &[(StateId, i16)],
@@ -170,7 +170,7 @@ impl Piece {
     }
 }
 
-/// All ids in their order, and where the edges of each begin: those of `new` have none.
+/// All ids in their order, and the first edge of each. Those of `new` have no edges.
 fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>) {
     let count = from.len() + new.len();
     let (mut ids, mut first_edge) = (Vec::with_capacity(count), Vec::with_capacity(count + 1));
@@ -195,7 +195,7 @@ fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>)
     }
 }
 
-/// The (state, action) pairs that the compiler failed over.
+/// The (state, action) pairs on which the compiler failed.
 fn failures(
     snapshot: &Snapshot,
     retracted: &[i16],
@@ -243,7 +243,7 @@ fn starts_of(batch: &RecordBatch) -> Vec<(String, StateId)> {
     (0..batch.num_rows()).map(row).collect()
 }
 
-/// The rewards of one space, edge by edge; NaN where a step had none.
+/// The rewards of one space for each edge; NaN if there is none.
 ///
 /// # Errors
 ///
@@ -270,7 +270,7 @@ pub(super) fn rewards(
         }
         Ok::<_, QueryError>(rewards)
     })?;
-    // Each piece goes as soon as it is copied.
+    // Each piece is freed as soon as it is copied.
     let mut whole = Vec::with_capacity(pieces.iter().map(Vec::len).sum());
     for mut piece in pieces {
         whole.append(&mut piece);
@@ -278,7 +278,7 @@ pub(super) fn rewards(
     Ok(whole)
 }
 
-/// The sealed values of one observation space, node by node.
+/// The sealed values of one observation space for each node.
 ///
 /// # Errors
 ///
@@ -300,20 +300,20 @@ pub(super) fn observations(
     Ok(values)
 }
 
-/// The values that `sealed` lacks: hot ones, and sealed ones of nodes that come after it. Hot rows
-/// are looked at first: a benchmark's initial state is recorded with its observations.
+/// The values that `sealed` lacks: hot values, and sealed values of nodes that were added later.
+/// Hot rows come first: a benchmark's initial state is recorded with its observations.
 ///
 /// # Errors
 ///
-/// Those of `take`; [`QueryError::Store`]; [`Cancelled`].
+/// Those of `take` and of the store; [`Cancelled`].
 pub(super) fn more_observations(
     snapshot: &Snapshot,
     graph: &Graph,
     sealed: &[Option<i64>],
     space: &str,
     token: &CancellationToken,
-    take: &mut dyn FnMut(Node, i64) -> Result<(), QueryError>,
-) -> Result<(), QueryError> {
+    take: &mut dyn FnMut(Node, i64) -> datafusion::common::Result<()>,
+) -> datafusion::common::Result<()> {
     let mut missing: HashSet<usize> = (sealed.len()..graph.nodes()).collect();
     for batch in snapshot.hot(Table::Observations) {
         token.check()?;
@@ -335,7 +335,7 @@ pub(super) fn more_observations(
     })
 }
 
-/// The values of a batch, by the nodes that have them.
+/// The values of a batch with their nodes.
 fn observed<'a>(
     batch: &RecordBatch,
     graph: &'a Graph,

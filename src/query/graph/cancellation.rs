@@ -1,4 +1,4 @@
-//! Ends the work on an answer when its reader leaves.
+//! Cancels the work on an answer when its reader leaves.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::{DataFusionError, exec_datafusion_err};
 
-use crate::query::QueryError;
+use crate::query::error::QueryError;
 
-/// Tells the work on an answer that nobody waits for it any more. A blocking thread cannot be
+/// Tells the work on an answer that no reader waits for it any more. A blocking thread cannot be
 /// stopped from outside, so every loop that may be long checks this, node by node or batch by
-/// batch. Clones share the state. A check reads one atomic: tokio-util's type of this name takes a
+/// batch. Clones share the state. A check reads one atomic; tokio-util's type of this name takes a
 /// lock.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CancellationToken {
     is_cancelled: Arc<AtomicBool>,
-    /// Cancels itself after so many checks.
+    /// Cancels the token after some checks.
     #[cfg(test)]
     checks: Option<Arc<tests::Checks>>,
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     impl Checks {
-        /// Counts a check; whether it is one too many.
+        /// Counts a check. Returns whether it is one too many.
         pub(super) fn count(&self) -> bool {
             self.count.fetch_add(1, Ordering::Relaxed) >= self.passed_max
         }
@@ -129,8 +129,8 @@ mod tests {
         }
     }
 
-    /// Does some work that is cancelled at a check after `passed_max` others; what became of it,
-    /// and the checks.
+    /// Does some work that is cancelled at the check after `passed_max` others. Returns its result
+    /// and the number of checks.
     fn ask<T>(passed_max: usize, work: &dyn Fn(&CancellationToken) -> T) -> (T, usize) {
         let checks = Arc::new(Checks { count: AtomicUsize::new(0), passed_max });
         let token =
@@ -138,7 +138,7 @@ mod tests {
         (work(&token), checks.count.load(Ordering::Relaxed))
     }
 
-    /// The work checks at each node at least, and does nothing more after the check that failed.
+    /// Asserts that the work checks at least at each node, and ends at the check that fails.
     #[track_caller]
     fn assert_checks(work: &dyn Fn(&CancellationToken) -> Result<(), Cancelled>) {
         let (made, checks) = ask(usize::MAX, work);

@@ -21,7 +21,7 @@ pub(super) fn schema(columns: impl IntoIterator<Item = ColumnSpec>) -> SchemaRef
     Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
 }
 
-/// A state id and, before it in the order of tables, its key.
+/// A state id and its key.
 pub(super) fn state_columns() -> [ColumnSpec; 2] {
     [("state_id", STATE_TYPE, false), ("state_key", DataType::Int64, false)]
 }
@@ -80,7 +80,7 @@ pub(super) fn integers(integers: impl Iterator<Item = Option<i64>>) -> ArrayRef 
     Arc::new(integers.collect::<Int64Array>())
 }
 
-/// Numbers; what is not one is missing.
+/// Numbers; NaN becomes null.
 pub(super) fn numbers(numbers: impl Iterator<Item = f64>) -> ArrayRef {
     let known = |number: f64| (!number.is_nan()).then_some(number);
     Arc::new(numbers.map(known).collect::<Float64Array>())

@@ -7,28 +7,27 @@ use super::cancellation::{CancellationToken, Cancelled};
 use super::index::{Node, StateIndex, node, place};
 use crate::model::StateId;
 
-/// The place of an edge among all edges.
+/// The index of an edge.
 pub(super) type Edge = u32;
 
 /// The transition graph of one snapshot. Clones share its edges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
     pub(super) states: StateIndex,
-    /// Where the edges of each node begin, and where the last ones end. Nodes after these have no
-    /// edges.
+    /// The first edge of each node, and the end of the last edges. Nodes after these have no edges.
     pub(super) first_edge: Arc<Vec<Edge>>,
     pub(super) actions: Arc<Vec<i16>>,
     pub(super) next: Arc<Vec<Node>>,
-    /// How many steps took the edge; at most `u32::MAX`.
+    /// The number of steps that took each edge; at most `u32::MAX`.
     pub(super) counts: Arc<Vec<u32>>,
-    /// What the compiler failed over, sorted.
+    /// The actions on which the compiler failed, sorted by node.
     pub(super) failures: Arc<Vec<(Node, i16)>>,
     /// The benchmarks by name, each with its initial state.
     pub(super) starts: Arc<[(String, Node)]>,
     pub(super) backward: Arc<OnceLock<Backward>>,
 }
 
-/// The edges by the node that they lead to, without those that lead back to their own.
+/// The edges by the node that they lead to, without edges from a node to itself.
 #[derive(Debug)]
 pub(super) struct Backward {
     first: Vec<Edge>,
@@ -49,7 +48,7 @@ impl Graph {
         self.next.len()
     }
 
-    /// The places of a node's edges, in the order of their actions.
+    /// The indices of a node's edges, in the order of their actions.
     pub(super) fn edges_of(&self, node: Node) -> Range<usize> {
         places(&self.first_edge, node)
     }
@@ -66,7 +65,7 @@ impl Graph {
         self.edge(node, action).map(|edge| self.next[edge])
     }
 
-    /// The actions over which the compiler failed at `node`.
+    /// The actions on which the compiler failed at `node`.
     pub(super) fn failed(&self, node: Node) -> &[(Node, i16)] {
         let begin = self.failures.partition_point(|&(at, _)| at < node);
         let end = self.failures.partition_point(|&(at, _)| at <= node);
@@ -92,22 +91,22 @@ impl Graph {
         Self { starts: starts.into(), states, ..self.clone() }
     }
 
-    /// The edges the other way round, once [`Graph::walk_backward`] has made them.
+    /// The backward edges, once [`Graph::walk_backward`] has made them.
     pub(super) fn backward(&self) -> &Backward {
         self.backward.get().expect("the graph was asked for both ways")
     }
 
-    /// Makes the edges the other way round, if nobody has.
+    /// Makes the backward edges, unless they exist.
     pub(super) fn walk_backward(&self, token: &CancellationToken) -> Result<(), Cancelled> {
         if self.backward.get().is_none() {
             let made = Backward::of(self, token)?;
-            // What somebody else made meanwhile is the same.
+            // Another thread may have set the same edges meanwhile.
             let _ = self.backward.set(made);
         }
         Ok(())
     }
 
-    /// Bytes of memory, without those that walking backwards takes.
+    /// The bytes of the graph, without its backward edges.
     pub(super) fn bytes(&self) -> usize {
         let names =
             self.starts.iter().map(|(name, _)| name.capacity() + size_of::<(String, Node)>());
@@ -118,7 +117,7 @@ impl Graph {
             + names.sum::<usize>()
     }
 
-    /// Bytes of memory that walking backwards takes.
+    /// The bytes of the backward edges.
     pub(super) fn backward_bytes(&self) -> usize {
         self.edges() * (size_of::<Node>() + size_of::<Edge>())
             + (self.nodes() + 1) * size_of::<Edge>()
@@ -154,14 +153,14 @@ impl Backward {
         Ok(Self { first, from, edges })
     }
 
-    /// The edges that lead to `node`: where each comes from, and its place.
+    /// The edges that lead to `node`, each with its source and its index.
     pub(super) fn to(&self, node: Node) -> impl Iterator<Item = (Node, usize)> + '_ {
         let edges = places(&self.first, node);
         edges.map(|place| (self.from[place], self.edges[place] as usize))
     }
 }
 
-/// The places of what belongs to a node, by where that of each begins; none after the last one.
+/// The range of a node, by the first index of each node; empty after the last node.
 fn places(first: &[Edge], node: Node) -> Range<usize> {
     match first.get(node as usize..=node as usize + 1) {
         Some(&[begin, end]) => begin as usize..end as usize,

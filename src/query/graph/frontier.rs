@@ -1,4 +1,5 @@
-//! `frontier('REWARD SPACE' [, actions])`: what was not tried yet, the most promising first.
+//! `frontier('REWARD SPACE' [, actions])`: the untried actions of each state, the most promising
+//! first.
 
 use std::sync::Arc;
 
@@ -13,14 +14,13 @@ use super::index::Node;
 use super::question::{Asked, Given, Needs, Question, node_by_node};
 use crate::query::pulled::Batches;
 
-/// For each state the most promising of the actions that were not tried in it. What an action
-/// promises is the mean of its rewards over all transitions, each counted once; an action that no
-/// state has a transition of promises nothing that is known, and comes last. Actions that were
-/// retracted are left out.
+/// For each state, its most promising untried actions. The promise of an action is the mean of its
+/// rewards over all transitions, each counted once. An action without a transition has no promise
+/// and comes last. Retracted actions are left out.
 #[derive(Debug)]
 struct Frontier {
     space: String,
-    /// So many actions of each state.
+    /// The most actions of each state.
     actions_max: usize,
 }
 
@@ -29,13 +29,13 @@ pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
     Ok(Arc::new(Frontier { space: arguments.reward(0)?, actions_max }))
 }
 
-/// What is known of an action wherever it was tried.
+/// The promise of an action over all states.
 #[derive(Debug, Clone, Copy)]
 struct Promise {
     action: i16,
     /// The mean reward; NaN where there is none.
     mean: f64,
-    /// The transitions that it is the mean of.
+    /// The number of transitions in the mean.
     support: u32,
 }
 
@@ -64,9 +64,9 @@ fn promises(
         (!retracted.contains(&action)).then_some(Promise { action, mean, support })
     };
     let mut promises: Vec<Promise> = sums.into_iter().enumerate().filter_map(promise).collect();
-    let worth =
+    let mean =
         |promise: &Promise| if promise.mean.is_nan() { f64::NEG_INFINITY } else { promise.mean };
-    promises.sort_by(|one, other| worth(other).total_cmp(&worth(one)));
+    promises.sort_by(|one, other| mean(other).total_cmp(&mean(one)));
     Ok(promises)
 }
 
@@ -80,12 +80,12 @@ struct Untried {
 
 /// Which actions were tried in a node.
 struct Tried {
-    /// For each action the last node that it was seen in, counted from 1.
+    /// For each action, the last node with it, counted from 1.
     seen: Vec<u32>,
 }
 
 impl Tried {
-    /// Looks at `node`; how many actions were tried in it.
+    /// Moves on to `node` and counts the actions that were tried in it.
     fn look(&mut self, graph: &Graph, node: Node) -> u32 {
         let actions = graph.actions[graph.edges_of(node)].iter();
         let failed = graph.failed(node).iter().map(|(_, action)| action);
@@ -100,26 +100,26 @@ impl Tried {
         count
     }
 
-    /// Whether an action was tried in the node that was looked at last.
+    /// Whether an action was tried in `node`, the current one.
     fn has(&self, node: Node, action: i16) -> bool {
         usize::try_from(action).is_ok_and(|action| self.seen[action] == node + 1)
     }
 }
 
-/// What is known before the first node.
-struct Known {
+/// The actions to choose from.
+struct Candidates {
     graph: Arc<Graph>,
     promises: Vec<Promise>,
     actions_max: usize,
 }
 
-impl Known {
+impl Candidates {
     fn untried(&self, tried: &mut Tried, node: Node, rows: &mut Vec<Untried>) {
         let count = tried.look(&self.graph, node);
         let open = u32::try_from(self.promises.len()).unwrap_or(u32::MAX) - count;
-        let best = self.promises.iter().filter(|promise| !tried.has(node, promise.action));
-        let best = best.take(self.actions_max);
-        rows.extend(best.map(|&promise| Untried { node, tried: count, open, promise }));
+        let untried = self.promises.iter().filter(|promise| !tried.has(node, promise.action));
+        let untried = untried.take(self.actions_max);
+        rows.extend(untried.map(|&promise| Untried { node, tried: count, open, promise }));
     }
 }
 
@@ -148,8 +148,10 @@ impl Question for Frontier {
         let promises = promises(&graph, &asked.token, &given.rewards, space, &retracted)?;
         let mut tried = Tried { seen: vec![0; space] };
         let nodes = asked.nodes(&graph)?;
-        let known = Known { graph: Arc::clone(&graph), promises, actions_max: self.actions_max };
-        let untried = move |node, rows: &mut Vec<Untried>| known.untried(&mut tried, node, rows);
+        let candidates =
+            Candidates { graph: Arc::clone(&graph), promises, actions_max: self.actions_max };
+        let untried =
+            move |node, rows: &mut Vec<Untried>| candidates.untried(&mut tried, node, rows);
         Ok(node_by_node(asked, nodes, untried, move |some, column| {
             let ids = some.iter().map(|row| graph.states.id(row.node));
             Ok(match column {

@@ -7,15 +7,15 @@ use crate::model::StateId;
 /// A state's number in the graph.
 pub(super) type Node = u32;
 
-/// Where an id stands in the order of tables: by state key, then by id.
+/// The sort key of an id in the order of tables: by state key, then by id.
 pub(super) fn place(state: &StateId) -> (u64, StateId) {
     (state.key().cast_unsigned() ^ (1 << 63), *state)
 }
 
 /// The ids of all states in the order of tables; the place of an id is its node.
 ///
-/// Ids are hashes, and so evenly spread: a table over their first bits leads to a run of about one
-/// of them. Memory: 20 bytes a state, and at most 4 more. Clones share it.
+/// Ids are hashes and so evenly spread: a table over their first bits leads to a run of about one
+/// id. Memory: 20 bytes for each state, and at most 4 more. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct StateIndex {
     ids: Arc<Vec<StateId>>,
@@ -27,7 +27,7 @@ pub(super) struct StateIndex {
 }
 
 impl StateIndex {
-    /// Of ids in their order, each once.
+    /// An index of sorted, distinct ids.
     pub(super) fn new(ids: Vec<StateId>) -> Self {
         debug_assert!(ids.is_sorted_by(|one, next| place(one) < place(next)));
         let bits = ids.len().checked_ilog2().unwrap_or(0).max(1);
@@ -44,7 +44,7 @@ impl StateIndex {
         Self { ids: Arc::new(ids), begins: Arc::new(begins), shift, others: Vec::new() }
     }
 
-    /// The same with a few more ids, in their order, of which it has none.
+    /// The same with a few more ids, sorted, none of which it has.
     pub(super) fn with_others(&self, others: Vec<StateId>) -> Self {
         debug_assert!(others.is_sorted_by(|one, next| place(one) < place(next)));
         Self { others, ..self.clone() }
@@ -116,7 +116,7 @@ mod tests {
             near in any::<bool>(),
         ) {
             if near {
-                // Keys that crowd into one run.
+                // Keys that fall into one run.
                 for id in &mut ids {
                     id.0[..9].fill(0x80);
                 }

@@ -1,4 +1,4 @@
-//! For each node the best that can be reached from it, and the way there.
+//! For each node, the lowest cost that it reaches, and the path there.
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
@@ -6,18 +6,18 @@ use super::index::Node;
 use super::observations::Observations;
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
 
-/// The shortest way from each node to the best that it reaches.
+/// The shortest path from each node to its goal.
 #[derive(Debug)]
 pub(super) struct Ways {
-    /// How many steps; [`NONE`] where there is no way.
+    /// The number of steps; [`NONE`] if there is no path.
     steps: Vec<u32>,
-    /// The edge that is taken first; [`NONE`] where the way is at its end, or there is none.
+    /// The first edge; [`NONE`] at the end of a path, or if there is none.
     first: Vec<Edge>,
 }
 
 impl Ways {
-    /// The ways of these lengths: the first step goes along the first edge that leads to a node
-    /// which is one step nearer and that `takes` holds true for.
+    /// The paths of these lengths. Each starts with the first edge that `takes` accepts and that
+    /// leads to a node one step nearer.
     pub(super) fn new(
         graph: &Graph,
         token: &CancellationToken,
@@ -39,12 +39,12 @@ impl Ways {
         Ok(Self { first: first.collect::<Result<_, _>>()?, steps })
     }
 
-    /// How many steps the way from `node` has, if there is one.
+    /// The number of steps of the path from `node`, if there is one.
     pub(super) fn steps(&self, node: Node) -> Option<u32> {
         Some(self.steps[node as usize]).filter(|&steps| steps != NONE)
     }
 
-    /// The actions of the way from `node`.
+    /// The actions of the path from `node`.
     pub(super) fn actions(&self, graph: &Graph, node: Node) -> Option<Vec<i16>> {
         let steps = self.steps(node)?;
         let mut actions = Vec::with_capacity(steps as usize);
@@ -57,7 +57,7 @@ impl Ways {
         Some(actions)
     }
 
-    /// Where the way from each node ends; the node itself where there is none.
+    /// The end of the path from each node; the node itself if there is no path.
     pub(super) fn ends(
         &self,
         graph: &Graph,
@@ -73,7 +73,7 @@ impl Ways {
                 path.push(at);
                 at = graph.next[self.first[at as usize] as usize];
             }
-            // What was walked before need not be walked again.
+            // A path that joins an earlier one has the same end.
             let end = if ends[at as usize] == NONE { at } else { ends[at as usize] };
             ends[at as usize] = end;
             for passed in path.drain(..) {
@@ -84,15 +84,15 @@ impl Ways {
     }
 }
 
-/// Bytes of memory that [`lowest`] takes for each node, with the ends of its ways.
+/// The bytes that [`lowest`] takes for each node, including the ends of its paths.
 pub(super) const LOWEST_NODE_BYTES: usize = size_of::<(i64, Node)>()
     + size_of::<Option<i64>>()
     + SPREAD_NODE_BYTES
     + size_of::<Edge>()
     + size_of::<Node>();
 
-/// The lowest cost that each node reaches, itself included, and the shortest way to a node that has
-/// it; none where no cost of what it reaches is known.
+/// The lowest cost that each node reaches, its own included, and the shortest path to a node with
+/// that cost; none if no cost of these nodes is known.
 pub(super) fn lowest(
     graph: &Graph,
     token: &CancellationToken,
@@ -103,7 +103,7 @@ pub(super) fn lowest(
     by_cost.sort_unstable();
     let mut lowest = vec![None; graph.nodes()];
     let mut steps = vec![NONE; graph.nodes()];
-    // The lowest cost first: what reaches it wants no other.
+    // The lowest cost comes first: a node that reaches it is done.
     for goals in by_cost.chunk_by(|(one, _), (other, _)| one == other) {
         token.check()?;
         let cost = goals[0].0;

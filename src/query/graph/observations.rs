@@ -1,14 +1,14 @@
-//! The numbers of one observation space, node by node.
+//! The numbers of one observation space for each node.
 
 use std::sync::Arc;
 
 use super::index::Node;
 
-/// Those that are sealed, which engines share, and those that only this snapshot has.
+/// The sealed numbers, which engines share, and those that only this snapshot has.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Observations {
     sealed: Arc<Vec<Option<i64>>>,
-    /// By node.
+    /// Sorted by node.
     more: Vec<(Node, i64)>,
 }
 

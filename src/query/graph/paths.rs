@@ -1,4 +1,4 @@
-//! Questions about ways: what can be reached, and how soonest.
+//! Questions about shortest paths: which states can be reached, and how.
 
 use std::iter;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::columns::{
     state_columns, states, texts,
 };
 use super::csr::Graph;
-use super::function::unknown_state;
 use super::index::Node;
 use super::question::{
     Asked, BATCH_ROWS, Given, LIST_ITEMS_MAX, Needs, Question, in_batches, in_batches_of_lists,
+    unknown_state,
 };
 use super::walk::{NONE, SPREAD_NODE_BYTES, Search, descend, distances_to};
 use crate::model::StateId;
@@ -24,7 +24,7 @@ use crate::query::literals::STATE_TYPE;
 use crate::query::pulled::Batches;
 
 /// `reachable('STATE' [, steps])`: the states that can be reached in at most so many steps, the
-/// state itself with 0, each with the last step of the shortest way.
+/// state itself with 0, each with the last step of the shortest path.
 #[derive(Debug)]
 struct Reachable {
     from: StateId,
@@ -77,8 +77,8 @@ impl Question for Reachable {
     }
 }
 
-/// `shortest_path('FROM', 'TO')`: the steps of the shortest way, the first row without an action;
-/// no rows where there is no way.
+/// `shortest_path('FROM', 'TO')`: the steps of the shortest path, the first row without an action;
+/// no rows if there is no path.
 #[derive(Debug)]
 struct ShortestPath {
     from: StateId,
@@ -187,9 +187,9 @@ impl Question for SequenceTo {
 /// The benchmarks from which a state can be reached.
 struct Near {
     graph: Arc<Graph>,
-    /// From each node to the state.
+    /// The distance from each node to the state.
     distances: Vec<u32>,
-    /// Their places among the starts.
+    /// The indices of these benchmarks in the starts.
     places: Vec<usize>,
 }
 
@@ -236,9 +236,9 @@ struct Walks {
     asked: Arc<Asked>,
     search: Search,
     steps_max: u32,
-    /// The searches that were begun.
+    /// The number of searches that were started.
     starts: usize,
-    /// The rows of the last one that are in batches.
+    /// The number of rows of the last search that are in batches.
     sent: usize,
 }
 
@@ -246,7 +246,7 @@ struct Walks {
 type Found = (usize, StateId, u32, Option<Vec<i16>>);
 
 impl Walks {
-    /// The next batch. Rows of several benchmarks share one: many reach little.
+    /// The next batch. It may have rows of several benchmarks: many benchmarks reach few states.
     fn next(&mut self) -> Result<Option<RecordBatch>> {
         let mut rows: Vec<Found> = Vec::new();
         let mut items = 0;

@@ -1,9 +1,9 @@
-//! Best-known values: what the recorded transitions are known to bring from a state on.
+//! Best-known values: the largest sum of rewards from a state on, over the recorded transitions.
 //!
-//! `V(s) = max(0, max over a of Q(s, a))` and `Q(s, a) = r(s, a) + gamma * V(s')`: one may stop
-//! anywhere, and what was never tried is worth nothing. Where rewards are differences of a cost, as
+//! `V(s) = max(0, max over a of Q(s, a))` and `Q(s, a) = r(s, a) + gamma * V(s')`: an episode may
+//! stop anywhere, and an untried action counts as 0. Where rewards are differences of a cost, as
 //! those of CompilerGym's spaces are, `V` without discount is the cost of the state less the lowest
-//! one that it reaches.
+//! cost that it reaches.
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
@@ -13,12 +13,12 @@ use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
 
 /// Values that differ by less than this part of the largest reward near them count as equal.
 const EQUAL: f64 = 1e-9;
-/// A value is improved where that brings more than this part of the largest reward near it,
+/// A value is improved only by more than this part of the largest reward near it,
 const IMPROVED: f64 = 1e-12;
-/// and more than this part of the value: several times what rounding may feign.
+/// and more than this part of the value: several times the rounding error.
 const ROUNDED: f64 = 4.0 * f64::EPSILON;
 
-/// The value of every node, and the shortest way that earns it.
+/// The value of every node, and the shortest path that earns it.
 #[derive(Debug)]
 pub(super) struct Values {
     pub(super) values: Vec<f64>,
@@ -28,7 +28,7 @@ pub(super) struct Values {
 /// Why there are no values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum NoValues {
-    /// A cycle pays each time that it is walked.
+    /// The rewards of a cycle have a positive sum.
     Unbounded {
         /// A node of such a cycle.
         node: Node,
@@ -43,7 +43,7 @@ impl From<Cancelled> for NoValues {
     }
 }
 
-/// Bytes of memory that [`values`] takes for each node.
+/// The bytes that [`values`] takes for each node.
 pub(super) const VALUES_NODE_BYTES: usize = 3 * size_of::<f64>()
     + 2 * size_of::<Edge>()
     + 2 * size_of::<Node>()
@@ -51,12 +51,12 @@ pub(super) const VALUES_NODE_BYTES: usize = 3 * size_of::<f64>()
     + SPREAD_NODE_BYTES
     + 2 * size_of::<bool>();
 
-/// The best-known values for `rewards`, one an edge, NaN where there is none.
+/// The best-known values for `rewards`, one for each edge; NaN if there is none.
 ///
-/// Each value is what a policy earns, but for rounding, and no edge improves on it. It falls short
-/// of the best by at most (1e-12 + 1e-15 / (1 - gamma)) / (1 - gamma) of the largest reward of what
-/// is connected with it, well below a billionth up to a gamma of 0.99; without a discount, by at
-/// most a trillionth for each step of the best way.
+/// Each value is what a policy earns, except for rounding, and no edge improves it. It is below the
+/// optimum by at most (1e-12 + 1e-15 / (1 - gamma)) / (1 - gamma) of the largest reward in its
+/// connected component: well below a billionth up to a gamma of 0.99. Without a discount, it is
+/// below by at most a trillionth for each step of the optimal path.
 pub(super) fn values(
     graph: &Graph,
     token: &CancellationToken,
@@ -68,7 +68,8 @@ pub(super) fn values(
     let values = Policy::new(graph, token, rewards, gamma, &scales).improve(&order)?;
     drop(order);
     let equal = |node: Node| EQUAL * scales[node as usize];
-    // The shortest of the ways that earn it: back from where stopping is as good as going on.
+    // The shortest paths that earn the values: backwards from the nodes where stopping is as good
+    // as going on.
     let mut steps = vec![NONE; graph.nodes()];
     let ends: Vec<Node> =
         graph.all_nodes().filter(|&node| values[node as usize] <= equal(node)).collect();
@@ -76,18 +77,18 @@ pub(super) fn values(
         steps[end as usize] = 0;
     }
     let earns = |from: Node, edge: usize| {
-        let worth = rewards[edge] + gamma * values[graph.next[edge] as usize];
+        let q = rewards[edge] + gamma * values[graph.next[edge] as usize];
         let value = values[from as usize];
-        (worth - value).abs() <= equal(from) + 2.0 * ROUNDED * value
+        (q - value).abs() <= equal(from) + 2.0 * ROUNDED * value
     };
     spread(graph, token, &mut steps, ends, earns)?;
     let ways = Ways::new(graph, token, steps, earns)?;
     Ok(Values { values, ways })
 }
 
-/// For each node the largest reward, without its sign, among all nodes that edges connect with it,
-/// whichever way they lead. Programs that share no state are measured apart: where rewards are
-/// scaled program by program, those of one may be a billion times those of another.
+/// For each node, the largest absolute reward in its connected component. Programs that share no
+/// state are separate: if rewards are scaled program by program, those of one may be a billion
+/// times those of another.
 fn scales(
     graph: &Graph,
     token: &CancellationToken,
@@ -107,7 +108,7 @@ fn scales(
         while let Some(&node) = met.get(at) {
             token.check()?;
             let edges = graph.edges_of(node);
-            // NaN is passed over.
+            // `max` ignores NaN.
             scale = rewards[edges.clone()].iter().map(|reward| reward.abs()).fold(scale, f64::max);
             let before = graph.backward().to(node).map(|(from, _)| from);
             for other in graph.next[edges].iter().copied().chain(before) {
@@ -125,14 +126,13 @@ fn scales(
     Ok(scales)
 }
 
-/// Policy iteration. Nodes choose better edges, those first that others lead to; then all choices
-/// are followed, which gives each node what they earn from there on, also where they go round in a
-/// circle for ever. That ends when no node has a better edge: after one round in a graph without
-/// cycles, after some dozens at most in graphs of millions of edges that were tried, random ones
-/// among them.
+/// Policy iteration. First nodes choose better edges, successors before their predecessors. Then
+/// the choices are evaluated: each node gets the value of following them, also around a cycle for
+/// ever. The iteration ends when no node has a better edge: after one round in a graph without
+/// cycles, and after at most some dozens in graphs of millions of edges, including random ones.
 ///
-/// Values only ever rise, and are at most what the choices earn. So chosen edges close a cycle only
-/// where that pays: around it each value rests on the next one's, and one of them rose since.
+/// Values never fall, and are at most what the choices earn. So chosen edges close a cycle only if
+/// it pays: each value on it depends on the next one, and one of them has risen.
 struct Policy<'a> {
     graph: &'a Graph,
     token: &'a CancellationToken,
@@ -143,9 +143,9 @@ struct Policy<'a> {
     values: Vec<f64>,
     /// The edge that earns a node its value; [`NONE`] to stop.
     choices: Vec<Edge>,
-    /// Whether an edge of the node may have become better.
+    /// Whether an edge of the node may have improved.
     waiting: Vec<bool>,
-    /// On the walk from which node a node was met.
+    /// The start of the walk that met each node.
     walks: Vec<Node>,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// The values that no choice makes better.
+    /// The values that no choice improves.
     fn improve(mut self, order: &[Node]) -> Result<Vec<f64>, NoValues> {
         while self.choose(order)? {
             self.evaluate(order)?;
@@ -178,7 +178,7 @@ impl<'a> Policy<'a> {
         Ok(self.values)
     }
 
-    /// Lets each node that waits choose its best edge; whether any chose.
+    /// Lets each waiting node choose its best edge. Returns whether any did.
     fn choose(&mut self, order: &[Node]) -> Result<bool, Cancelled> {
         let mut any = false;
         for &node in order {
@@ -187,31 +187,32 @@ impl<'a> Policy<'a> {
                 continue;
             }
             let value = self.values[node as usize];
-            let (mut best, mut choice) = (value + ROUNDED * value + self.improved(node), None);
+            let (mut highest, mut choice) = (value + ROUNDED * value + self.improved(node), None);
             for edge in self.graph.edges_of(node) {
-                let worth = self.worth(node, edge);
+                let q = self.q_value(node, edge);
                 // False for NaN.
-                if worth > best {
-                    (best, choice) = (worth, Some(edge));
+                if q > highest {
+                    (highest, choice) = (q, Some(edge));
                 }
             }
             if let Some(edge) = choice {
                 any = true;
                 let edge = Edge::try_from(edge).expect("edges have 32 bits");
                 self.choices[node as usize] = edge;
-                self.raise(node, best);
+                self.raise(node, highest);
             }
         }
         Ok(any)
     }
 
-    /// What counts as better at a node.
+    /// The least improvement that counts at a node.
     fn improved(&self, node: Node) -> f64 {
         IMPROVED * self.scales[node as usize]
     }
 
-    /// What it is worth to take an edge: also for ever, where it leads back at once.
-    fn worth(&self, node: Node, edge: usize) -> f64 {
+    /// The Q value of an edge; for an edge to its own node, that of taking it for ever if that
+    /// pays.
+    fn q_value(&self, node: Node, edge: usize) -> f64 {
         let next = self.graph.next[edge];
         let reward = self.rewards[edge];
         if next == node && (self.gamma < 1.0 || reward > self.improved(node)) {
@@ -220,7 +221,7 @@ impl<'a> Policy<'a> {
         reward + self.gamma * self.values[next as usize]
     }
 
-    /// Sets a higher value; those that lead here may want to choose again.
+    /// Sets a higher value, after which the predecessors choose again.
     fn raise(&mut self, node: Node, value: f64) {
         if value > self.values[node as usize] {
             self.values[node as usize] = value;
@@ -230,8 +231,8 @@ impl<'a> Policy<'a> {
         }
     }
 
-    /// Gives each node what the choices earn: those of a cycle what going round for ever is worth,
-    /// then those that lead there.
+    /// Gives each node the value of the choices: first the nodes of a cycle, which is followed for
+    /// ever, then the nodes that lead there.
     fn evaluate(&mut self, order: &[Node]) -> Result<(), NoValues> {
         self.walks.fill(NONE);
         let mut path = Vec::new();
@@ -244,7 +245,7 @@ impl<'a> Policy<'a> {
                 path.push(at);
                 at = self.next(at);
             }
-            // Otherwise the walk ended, or came to where an earlier one had been.
+            // Otherwise the walk ended, or met an earlier walk.
             if self.walks[at as usize] == start {
                 if self.gamma >= 1.0 {
                     return Err(NoValues::Unbounded { node: at });
@@ -254,15 +255,15 @@ impl<'a> Policy<'a> {
                 path.truncate(begin);
             }
             while let Some(node) = path.pop() {
-                self.raise(node, self.worth(node, self.choices[node as usize] as usize));
+                self.raise(node, self.q_value(node, self.choices[node as usize] as usize));
             }
         }
         Ok(())
     }
 
-    /// Raises the values of a cycle to what its rewards add up to for ever.
+    /// Raises the values of a cycle to the sum of its rewards for ever.
     fn go_round(&mut self, cycle: &[Node]) {
-        // What one round earns, and 1 - gamma^length: added up, for where gamma is near 1.
+        // The reward of one round, and 1 - gamma^length, as a sum: it is exact for a gamma near 1.
         let (mut once, mut lost) = (0.0, 0.0);
         for &node in cycle.iter().rev() {
             once = self.reward(node) + self.gamma * once;
@@ -280,14 +281,13 @@ impl<'a> Policy<'a> {
         self.graph.next[self.choices[node as usize] as usize]
     }
 
-    /// What the choice of `node` earns at once.
+    /// The immediate reward of the choice of `node`.
     fn reward(&self, node: Node) -> f64 {
         self.rewards[self.choices[node as usize] as usize]
     }
 }
 
-/// All nodes in an order in which those that a node leads to come before it, as far as cycles allow
-/// that.
+/// All nodes, each after its successors as far as cycles allow.
 fn last_first(graph: &Graph, token: &CancellationToken) -> Result<Vec<Node>, Cancelled> {
     let mut order = Vec::with_capacity(graph.nodes());
     let mut seen = vec![false; graph.nodes()];

@@ -1,4 +1,4 @@
-//! What a question to the graph is, and how its rows become batches.
+//! A question to the graph, and the batches of its answer.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
@@ -17,12 +17,14 @@ use super::csr::Graph;
 use super::index::Node;
 use super::observations::Observations;
 use crate::lake::{Identity, Snapshot};
+use crate::model::StateId;
+use crate::query::error::QueryError;
 use crate::query::pulled::Batches;
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8192;
-/// Actions in the lists of a batch, but for those of its last row: the ways of thousands of rows
-/// may be thousands of steps long each.
+/// The most actions in the lists of a batch, except its last row: each of thousands of rows may
+/// have a path of thousands of steps.
 pub(super) const LIST_ITEMS_MAX: usize = 1 << 20;
 
 /// A question to the graph, with its arguments.
@@ -30,25 +32,25 @@ pub(super) trait Question: fmt::Debug + Send + Sync + 'static {
     /// The columns of the answer.
     fn schema(&self) -> SchemaRef;
 
-    /// What [`Question::answer`] is to be given.
+    /// What [`Question::answer`] needs.
     fn needs(&self) -> Needs;
 
-    /// Works the answer out, on a thread that may block. The batches are then made one by one as
-    /// the reader takes them, each on such a thread: they own what they are made of.
+    /// Computes the answer, on a thread that may block. The batches are then made one by one as the
+    /// reader takes them, also on such threads, and so own their data.
     ///
     /// # Errors
     ///
-    /// What keeps this question from having an answer, too little memory, and
+    /// If this question has no answer or too little memory, and
     /// [`Cancelled`](super::cancellation::Cancelled).
     fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches>;
 }
 
-/// What a question reads.
+/// The data that a question reads.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Needs {
-    /// The graph, and so what dedup has counted.
+    /// The graph, and so the steps that dedup has counted.
     pub(super) graph: bool,
-    /// The graph, to be walked backwards too.
+    /// The graph with its edges backwards too.
     pub(super) backward: bool,
     /// The rewards of this space.
     pub(super) rewards: Option<String>,
@@ -63,25 +65,25 @@ impl Needs {
     pub(super) const BOTH_WAYS: Self = Self { backward: true, ..Self::GRAPH };
 }
 
-/// What a question needs. The parts that it did not ask for are empty.
+/// The data of a question. The parts that it does not need are empty.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) identity: Arc<Identity>,
     pub(super) graph: Arc<Graph>,
-    /// Edge by edge, NaN where there is none.
+    /// The reward of each edge; NaN if there is none.
     pub(super) rewards: Arc<Vec<f64>>,
     pub(super) observations: Observations,
 }
 
-/// What is wanted of an answer, and what the work on it may use.
+/// The wanted part of an answer, and the resources for it.
 pub(super) struct Asked {
     /// The columns that are wanted.
     schema: SchemaRef,
     pub(super) token: CancellationToken,
-    /// Rows about other states need not be made.
+    /// The keys of the states of which rows are wanted; none if all are.
     keys: Option<BTreeSet<i64>>,
-    /// What the question itself needs, of the memory that its statement may have.
+    /// The memory of the question itself, which its statement's pool counts.
     pub(super) memory: MemoryReservation,
     /// Held until the work is over. A server that counts running queries puts a guard into the
     /// session's extensions, which the context has.
@@ -104,7 +106,7 @@ impl Asked {
     ///
     /// # Errors
     ///
-    /// When the statement may not have so much.
+    /// If the statement may not have so much.
     pub(super) fn reserve(&self, bytes: usize) -> Result<()> {
         self.memory.try_grow(bytes)
     }
@@ -118,12 +120,12 @@ impl Asked {
         Ok(keys.iter().flat_map(|&key| graph.states.with_key(key)).collect())
     }
 
-    /// Whether the answer is to have the column `name`.
+    /// Whether the column `name` is wanted.
     pub(super) fn wants(&self, name: &str) -> bool {
         self.schema.column_with_name(name).is_some()
     }
 
-    /// A batch of `count` rows: `column` makes each column that is wanted, by its name.
+    /// A batch of `count` rows. `column` makes each wanted column by its name.
     pub(super) fn batch(
         &self,
         count: usize,
@@ -137,11 +139,11 @@ impl Asked {
     }
 }
 
-/// Makes room for `more` rows, which is counted before it is taken.
+/// Makes room for `more` rows, and counts it before allocating it.
 ///
 /// # Errors
 ///
-/// When `memory` may not grow so much.
+/// If `memory` may not grow so much.
 pub(super) fn make_room<T>(
     rows: &mut Vec<T>,
     more: usize,
@@ -156,7 +158,7 @@ pub(super) fn make_room<T>(
     Ok(())
 }
 
-/// Batches of `count` rows: `column` makes each column that is wanted of some of them, by its name.
+/// Batches of `count` rows. `column` makes each wanted column of some of them by its name.
 pub(super) fn in_batches(
     asked: &Arc<Asked>,
     count: usize,
@@ -165,7 +167,7 @@ pub(super) fn in_batches(
     cut(asked, count, |left| left.start..left.end.min(left.start + BATCH_ROWS), column)
 }
 
-/// The same for rows of which each has a list of so many `items` in the column `actions`.
+/// The same for rows that have lists in the column `actions`; `items` gives their lengths.
 pub(super) fn in_batches_of_lists(
     asked: &Arc<Asked>,
     count: usize,
@@ -187,7 +189,7 @@ pub(super) fn in_batches_of_lists(
     cut(asked, count, few, column)
 }
 
-/// Batches of `count` rows, of which `some` cuts off the first ones of those that are left.
+/// Batches of `count` rows. Of the rows that are left, `some` chooses the first ones for a batch.
 fn cut(
     asked: &Arc<Asked>,
     count: usize,
@@ -205,8 +207,8 @@ fn cut(
     }))
 }
 
-/// Batches of the rows that `rows_of` puts out for each of `nodes`: those of some nodes at a time,
-/// so that few are in memory. `column` makes each column that is wanted, by its name.
+/// Batches of the rows that `rows_of` makes for each of `nodes`, for some nodes at a time, so that
+/// few rows are in memory. `column` makes each wanted column by its name.
 pub(super) fn node_by_node<T: Send + 'static>(
     asked: &Arc<Asked>,
     nodes: Vec<Node>,
@@ -226,4 +228,13 @@ pub(super) fn node_by_node<T: Send + 'static>(
         }
         (!rows.is_empty()).then(|| asked.batch(rows.len(), |name| column(&rows, name)))
     }))
+}
+
+/// The error about a state that is not in the graph.
+pub(super) fn unknown_state(state: &StateId) -> DataFusionError {
+    let message = format!(
+        "state {state} is not in the transition graph: no transition that dedup counted leads to it or from it; \
+         the rarer results of a conflict are none, nor is what a retracted action did"
+    );
+    DataFusionError::External(Box::new(QueryError::sql(message, None)))
 }

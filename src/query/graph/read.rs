@@ -10,24 +10,23 @@ use crate::lake::{LakeError, Part, ScanColumns, Segment, Snapshot, Table};
 use crate::layers::KeyRange;
 use crate::query::keys::key_ranges;
 
-/// Rows that are worth a thread's while.
+/// The fewest rows of a share.
 const SHARE_ROWS_MIN: u64 = 1 << 17;
 
-/// A stretch of a derived table.
+/// A share of a derived table.
 enum Share {
-    /// Of its only layer.
+    /// A part of its only layer.
     Part(Part),
-    /// Of all layers together.
+    /// A range of keys of all layers together.
     Range(KeyRange),
 }
 
-/// Calls `work` for consecutive stretches of `table`, several at once; what it made of them, in
-/// their order. Of the batches that it is given, each has the columns called `columns`, or all of
-/// them.
+/// Calls `work` for consecutive shares of `table`, several in parallel, and returns the results in
+/// order. Each batch has the columns `columns`, or all columns.
 ///
 /// # Errors
 ///
-/// The first one, of the store or of `work`.
+/// The first error, of the store or of `work`.
 pub(super) fn in_shares<T: Send, E: From<LakeError> + Send>(
     snapshot: &Snapshot,
     table: Table,
@@ -43,7 +42,7 @@ pub(super) fn in_shares<T: Send, E: From<LakeError> + Send>(
             let Some(share) = shares.get(number) else { return };
             let made = read(snapshot, table, columns, share, &work);
             if made.is_err() {
-                // The others need not begin what nobody will want.
+                // The other threads need not start on further shares.
                 turn.store(shares.len(), Ordering::Relaxed);
             }
             done.lock().unwrap_or_else(PoisonError::into_inner).push((number, made));

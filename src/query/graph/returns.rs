@@ -1,4 +1,5 @@
-//! `returns('REWARD SPACE' [, steps [, gamma]])`: what each step brought, with the steps after it.
+//! `returns('REWARD SPACE' [, steps [, gamma]])`: the discounted rewards of each step and of the
+//! steps after it.
 
 use std::iter;
 use std::sync::Arc;
@@ -10,18 +11,17 @@ use datafusion::common::Result;
 use super::arguments::Arguments;
 use super::columns::{integers, numbers, schema};
 use super::question::{Asked, BATCH_ROWS, Given, Needs, Question, make_room};
-use super::source::failed;
 use crate::lake::{LakeError, Segment, Snapshot, Table};
 use crate::query::pulled::Batches;
 use crate::query::views::reward_column_name;
 
-/// Steps that are added up at most, where not all are.
+/// The most steps of a limited sum.
 const STEPS_MAX: u32 = 1000;
 
-/// For each step with an action its reward and its return: its own reward, and those of the steps
-/// after it in the episode, each discounted once more than the one before; of so many steps
-/// together, or to the end of the episode. A missing reward counts as 0. It reads steps, not the
-/// graph: hot ones and those of open episodes too.
+/// For each step with an action, its reward and its return. The return is the sum of its reward and
+/// those of the later steps of the episode, each discounted once more than the one before, over a
+/// number of steps or to the end of the episode. A missing reward counts as 0. This reads steps,
+/// including hot steps and those of open episodes, and not the graph.
 #[derive(Debug)]
 struct Returns {
     space: String,
@@ -44,13 +44,13 @@ pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
 struct Taken {
     episode: i64,
     index: i32,
-    /// NaN where there is none.
+    /// NaN if there is none.
     reward: f64,
     total: f64,
 }
 
-/// The steps with an action of a batch: its columns are the episode, the index, the action and the
-/// reward.
+/// The steps with an action of a batch, whose columns are the episode, the index, the action and
+/// the reward.
 fn steps(batch: &RecordBatch) -> impl Iterator<Item = Taken> + '_ {
     let episodes = batch.column(0).as_primitive::<Int64Type>().values();
     let indices = batch.column(1).as_primitive::<Int32Type>().values();
@@ -62,7 +62,7 @@ fn steps(batch: &RecordBatch) -> impl Iterator<Item = Taken> + '_ {
     (0..batch.num_rows()).filter(|&row| actions.is_valid(row)).map(step)
 }
 
-/// Batches of steps: those of an episode come one after another.
+/// Batches of steps; the steps of an episode are consecutive.
 type Source = Box<dyn Iterator<Item = Result<Vec<Taken>>> + Send>;
 
 /// Steps with their returns, an episode at a time.
@@ -73,9 +73,9 @@ struct Returned {
     source: Source,
     /// Steps in order, those of the last episode perhaps not yet complete.
     rows: Vec<Taken>,
-    /// How many of them are in batches.
+    /// The number of rows that are in batches.
     sent: usize,
-    /// How many of them have their returns.
+    /// The number of rows that have their returns.
     complete: usize,
 }
 
@@ -118,7 +118,7 @@ impl Returned {
         batch.map(Some)
     }
 
-    /// Puts the returns into the steps of the last episode, which is complete.
+    /// Computes the returns of the last episode, which is complete.
     fn end_episode(&mut self) {
         let episode = &mut self.rows[self.complete..];
         let reward = |step: &Taken| if step.reward.is_nan() { 0.0 } else { step.reward };
@@ -139,16 +139,15 @@ impl Returned {
     }
 }
 
-/// The sealed steps. A segment has its episodes whole, and one after another.
+/// The sealed steps. A segment has whole episodes, one after another.
 fn sealed(snapshot: &Arc<Snapshot>, names: [String; 4]) -> Source {
-    let broken = |error: LakeError| failed(error.into());
     let open = {
         let snapshot = Arc::clone(snapshot);
         move |segment: &Segment| {
             let names = names.each_ref().map(String::as_str);
             let parts = Snapshot::parts(segment, u64::MAX)?;
             let scans = parts.iter().map(|part| snapshot.scan_part(part, &names));
-            scans.collect::<Result<Vec<_>, _>>()
+            scans.collect::<Result<Vec<_>, LakeError>>()
         }
     };
     let segments = snapshot.segments(Table::Steps).to_vec().into_iter();
@@ -156,14 +155,14 @@ fn sealed(snapshot: &Arc<Snapshot>, names: [String; 4]) -> Source {
         match open(&segment) {
             Ok(scans) => {
                 let batches = scans.into_iter().flatten();
-                Box::new(batches.map(move |batch| Ok(steps(&batch.map_err(broken)?).collect())))
+                Box::new(batches.map(|batch| Ok(steps(&batch?).collect())))
             }
-            Err(error) => Box::new(iter::once(Err(broken(error)))),
+            Err(error) => Box::new(iter::once(Err(error.into()))),
         }
     }))
 }
 
-/// The hot steps, which lie in any order.
+/// The hot steps, sorted: the hot log has them in any order.
 fn hot(snapshot: &Snapshot, names: &[String; 4], asked: &Asked) -> Result<Vec<Taken>> {
     let mut taken = Vec::new();
     for batch in snapshot.hot(Table::Steps) {

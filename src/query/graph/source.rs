@@ -1,43 +1,41 @@
-//! Where the questions to one engine's graph get what they need.
+//! The source of the data for questions to one engine's graph.
 
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::build;
+use super::cache::{Cached, CachedGraph, Graphs};
 use super::csr::Graph;
 use super::index::Node;
-use super::kept::{Graphs, Held, Kept};
 use super::observations::Observations;
 use super::question::{Asked, Given, Needs, make_room};
 use crate::lake::{Identity, Snapshot, Table};
 use crate::model::StateId;
-use crate::query::QueryError;
 use crate::query::counted::Counted;
-use crate::query::engine::EngineOptions;
-use crate::query::explain::{Known, explain};
+use crate::query::options::EngineOptions;
 use crate::query::pulled::blocking;
 use crate::query::views::reward_column_name;
 
-/// Bytes that an edge takes while the graph is made.
+/// The bytes of an edge while the graph is built.
 const BUILD_EDGE_BYTES: usize = 30;
-/// Bytes that a state takes then.
+/// The bytes of a state while the graph is built.
 const BUILD_STATE_BYTES: usize = 80;
-/// Bytes of a benchmark that is not sealed, beside its name.
+/// The bytes of a benchmark that is not sealed, in addition to its name.
 const START_BYTES: usize = size_of::<(String, Node)>() + size_of::<StateId>();
 
-/// The graph of a snapshot, made when it is first asked for.
+/// The graph of a snapshot, built when it is first needed.
 pub(in crate::query) struct GraphSource {
     snapshot: Arc<Snapshot>,
     pub(super) identity: Arc<Identity>,
     pub(super) counted: Counted,
     threads: NonZeroUsize,
     graphs: Graphs,
-    /// What is kept of the sealed part. It is locked while something is made.
-    kept: Arc<Mutex<Kept>>,
+    /// The cached data of the sealed part, locked while a question adds to it.
+    cached: Arc<Mutex<CachedGraph>>,
 }
 
 impl GraphSource {
@@ -47,15 +45,16 @@ impl GraphSource {
         let snapshot = Arc::clone(counted.snapshot());
         let identity = Arc::new(snapshot.identity().clone());
         let graphs = options.graphs.clone();
-        let kept = graphs.of(&snapshot);
-        Self { snapshot, identity, counted, threads, graphs, kept }
+        let cached = graphs.of(&snapshot);
+        Self { snapshot, identity, counted, threads, graphs, cached }
     }
 
-    /// What a question needs. While another one makes something, it waits, and holds no thread.
+    /// The data of a question. While another question builds something, this waits and holds no
+    /// thread.
     ///
     /// # Errors
     ///
-    /// Those of [`build`], that of a pool without enough memory, and
+    /// Those of [`build`], a pool without enough memory, and
     /// [`Cancelled`](super::cancellation::Cancelled).
     pub(super) async fn prepare(
         self: &Arc<Self>,
@@ -65,9 +64,9 @@ impl GraphSource {
         if !needs.graph {
             return Ok(self.nothing());
         }
-        let kept = Arc::clone(&self.kept).lock_owned().await;
+        let cached = Arc::clone(&self.cached).lock_owned().await;
         let (source, asked) = (Arc::clone(self), Arc::clone(asked));
-        blocking(move || source.make(kept, &needs, &asked)).await
+        blocking(move || source.make(cached, &needs, &asked)).await
     }
 
     fn nothing(&self) -> Given {
@@ -80,20 +79,26 @@ impl GraphSource {
         }
     }
 
-    /// Makes what is not there yet.
-    fn make(&self, mut kept: OwnedMutexGuard<Kept>, needs: &Needs, asked: &Asked) -> Result<Given> {
+    /// Builds what is not cached yet.
+    fn make(
+        &self,
+        mut cached: OwnedMutexGuard<CachedGraph>,
+        needs: &Needs,
+        asked: &Asked,
+    ) -> Result<Given> {
         asked.token.check()?;
-        let sealed = self.graph(&mut kept, asked)?;
+        let sealed = self.graph(&mut cached, asked)?;
         if needs.backward {
-            self.walk_backward(&mut kept, &sealed, asked)?;
+            self.walk_backward(&mut cached, &sealed, asked)?;
         }
         let rewards = needs.rewards.as_deref();
-        let rewards = rewards.map(|space| self.rewards(&mut kept, &sealed, space, asked));
+        let rewards = rewards.map(|space| self.rewards(&mut cached, &sealed, space, asked));
         let observations = needs.observations.as_deref();
-        let values = observations.map(|space| self.observations(&mut kept, &sealed, space, asked));
+        let values =
+            observations.map(|space| self.observations(&mut cached, &sealed, space, asked));
         let (rewards, values) = (rewards.transpose()?, values.transpose()?.unwrap_or_default());
-        // The others need not wait for the rest.
-        drop(kept);
+        // Other questions need not wait for the rest.
+        drop(cached);
         let graph = self.with_hot_starts(sealed, asked)?;
         let observations = match observations {
             Some(space) => self.with_hot_observations(&graph, values, space, asked)?,
@@ -103,73 +108,72 @@ impl GraphSource {
     }
 
     /// The graph of the sealed part.
-    fn graph(&self, kept: &mut Kept, asked: &Asked) -> Result<Arc<Graph>> {
-        if let Some(graph) = &kept.graph {
+    fn graph(&self, cached: &mut CachedGraph, asked: &Asked) -> Result<Arc<Graph>> {
+        if let Some(graph) = &cached.graph {
             return Ok(graph.item());
         }
-        // Set aside before it is taken. Nearly every state has an observation.
+        // The memory is reserved before it is used. Nearly every state has an observation.
         let [edges, states] = [Table::StateTransitions, Table::Observations]
             .map(|table| usize::try_from(self.snapshot.rows(table)).unwrap_or(usize::MAX));
         let bytes = edges.saturating_mul(BUILD_EDGE_BYTES);
         let bytes = bytes.saturating_add(states.saturating_mul(BUILD_STATE_BYTES));
         let what = "the transition graph, while it is made,";
-        let memory = self.graphs.reserve(kept, what, bytes)?;
-        let graph = build::build(&self.snapshot, self.threads, &asked.token).map_err(failed)?;
+        let memory = self.graphs.reserve(cached, what, bytes)?;
+        let graph = build::build(&self.snapshot, self.threads, &asked.token)?;
         let bytes = graph.bytes();
         memory
             .try_resize(bytes)
             .map_err(|_refused| self.graphs.full("the transition graph", bytes))?;
-        Ok(kept.graph.insert(Held::new(graph, memory)).item())
+        Ok(cached.graph.insert(Cached::new(graph, memory)).item())
     }
 
-    fn walk_backward(&self, kept: &mut Kept, graph: &Graph, asked: &Asked) -> Result<()> {
-        if kept.backward.is_none() {
+    fn walk_backward(&self, cached: &mut CachedGraph, graph: &Graph, asked: &Asked) -> Result<()> {
+        if cached.backward.is_none() {
             let what = "the transition graph, backwards,";
-            let memory = self.graphs.reserve(kept, what, graph.backward_bytes())?;
+            let memory = self.graphs.reserve(cached, what, graph.backward_bytes())?;
             graph.walk_backward(&asked.token)?;
-            kept.backward = Some(memory);
+            cached.backward = Some(memory);
         }
         Ok(())
     }
 
-    /// The rewards of one space, edge by edge, NaN where there is none.
+    /// The rewards of one space for each edge; NaN if there is none.
     fn rewards(
         &self,
-        kept: &mut Kept,
+        cached: &mut CachedGraph,
         graph: &Graph,
         space: &str,
         asked: &Asked,
     ) -> Result<Arc<Vec<f64>>> {
-        if let Some(rewards) = kept.rewards.get(space) {
+        if let Some(rewards) = cached.rewards.get(space) {
             return Ok(rewards.item());
         }
         let what = format!("the rewards `{space}`");
-        let memory = self.graphs.reserve(kept, &what, graph.edges() * size_of::<f64>())?;
+        let memory = self.graphs.reserve(cached, &what, graph.edges() * size_of::<f64>())?;
         let column = reward_column_name(space);
-        let rewards = build::rewards(&self.snapshot, &column, self.threads, &asked.token);
-        let rewards = rewards.map_err(failed)?;
+        let rewards = build::rewards(&self.snapshot, &column, self.threads, &asked.token)?;
         assert_eq!(rewards.len(), graph.edges(), "one reward an edge");
-        let held = Held::new(rewards, memory);
-        Ok(kept.rewards.entry(space.to_owned()).insert_entry(held).get().item())
+        let entry = Cached::new(rewards, memory);
+        Ok(cached.rewards.entry(space.to_owned()).insert_entry(entry).get().item())
     }
 
-    /// The numbers of one observation space, node by node.
+    /// The numbers of one observation space for each node.
     fn observations(
         &self,
-        kept: &mut Kept,
+        cached: &mut CachedGraph,
         graph: &Graph,
         space: &str,
         asked: &Asked,
     ) -> Result<Arc<Vec<Option<i64>>>> {
-        if let Some(values) = kept.observations.get(space) {
+        if let Some(values) = cached.observations.get(space) {
             return Ok(values.item());
         }
         let what = format!("the observations `{space}`");
         let bytes = graph.nodes() * size_of::<Option<i64>>();
-        let memory = self.graphs.reserve(kept, &what, bytes)?;
+        let memory = self.graphs.reserve(cached, &what, bytes)?;
         let values = build::observations(&self.snapshot, graph, space, &asked.token);
-        let held = Held::new(values.map_err(failed)?, memory);
-        Ok(kept.observations.entry(space.to_owned()).insert_entry(held).get().item())
+        let entry = Cached::new(values?, memory);
+        Ok(cached.observations.entry(space.to_owned()).insert_entry(entry).get().item())
     }
 
     /// The graph with the benchmarks that are not sealed yet.
@@ -194,21 +198,14 @@ impl GraphSource {
     ) -> Result<Observations> {
         let mut more = Vec::new();
         let mut take = |node: Node, value: i64| {
-            make_room(&mut more, 1, &asked.memory)
-                .map_err(|refused| explain(refused, &Known::default()))?;
+            make_room(&mut more, 1, &asked.memory)?;
             more.push((node, value));
             Ok(())
         };
         let (snapshot, token) = (&self.snapshot, &asked.token);
-        build::more_observations(snapshot, graph, &sealed, space, token, &mut take)
-            .map_err(failed)?;
+        build::more_observations(snapshot, graph, &sealed, space, token, &mut take)?;
         Ok(Observations::new(sealed, more))
     }
-}
-
-/// Our error on its way through DataFusion.
-pub(super) fn failed(error: QueryError) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 impl fmt::Debug for GraphSource {

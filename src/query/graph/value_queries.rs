@@ -1,5 +1,5 @@
-//! Questions about worth: the best that is known from each state on, and what an action is worth
-//! there.
+//! Questions about values: the lowest cost or the best-known value of each state, and the value of
+//! each action.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::query::literals::STATE_TYPE;
 use crate::query::pulled::Batches;
 
 /// `best_cost('OBSERVATION SPACE')`: for each state the lowest cost that it reaches, and the
-/// shortest way there.
+/// shortest path there.
 #[derive(Debug)]
 struct BestCost {
     space: String,
@@ -33,7 +33,7 @@ pub(super) fn best_cost(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> 
     Ok(Arc::new(BestCost { space: arguments.number_space(0)? }))
 }
 
-/// The columns about a way that may not be there.
+/// The columns about a path, which may be missing.
 fn way_columns() -> [ColumnSpec; 3] {
     [
         ("steps", DataType::Int32, true),
@@ -42,11 +42,11 @@ fn way_columns() -> [ColumnSpec; 3] {
     ]
 }
 
-/// The ways of an answer, with what is wanted of them.
+/// The paths of an answer, with the wanted data about them.
 struct Shown {
     graph: Arc<Graph>,
     ways: Ways,
-    /// Where each way ends; none where nobody wants to know.
+    /// The end of each path; empty if it is not wanted.
     ends: Vec<Node>,
 }
 
@@ -57,12 +57,12 @@ impl Shown {
         Ok(Self { graph, ways, ends })
     }
 
-    /// How many actions the way from a node has.
+    /// The number of actions of the path from a node.
     fn length(&self, node: Node) -> usize {
         self.ways.steps(node).unwrap_or_default() as usize
     }
 
-    /// One of the columns about ways.
+    /// One of the columns about paths.
     fn column(&self, nodes: impl Iterator<Item = Node>, column: &str) -> Result<ArrayRef> {
         Ok(match column {
             "steps" => counts(nodes.map(|node| self.ways.steps(node))),
@@ -75,7 +75,7 @@ impl Shown {
     }
 }
 
-/// The lowest costs, and the ways to them.
+/// The lowest costs, and the paths to them.
 struct Lowest {
     costs: Observations,
     reached: Vec<Option<i64>>,
@@ -90,7 +90,7 @@ impl Lowest {
         Ok(Self { costs, reached, shown: Shown::new(graph, ways, asked)? })
     }
 
-    /// One of the columns about costs and ways.
+    /// One of the columns about costs and paths.
     fn column(&self, nodes: impl Iterator<Item = Node>, column: &str) -> Result<ArrayRef> {
         Ok(match column {
             "cost" => integers(nodes.map(|node| self.costs.of(node))),
@@ -102,10 +102,10 @@ impl Lowest {
 
 impl Question for BestCost {
     fn schema(&self) -> SchemaRef {
-        let ([id, key], [steps, actions, best]) = (state_columns(), way_columns());
+        let ([id, key], [steps, actions, best_state]) = (state_columns(), way_columns());
         let (cost, lowest) =
             (("cost", DataType::Int64, true), ("best_cost", DataType::Int64, true));
-        schema([id, key, cost, lowest, steps, actions, best])
+        schema([id, key, cost, lowest, steps, actions, best_state])
     }
 
     fn needs(&self) -> Needs {
@@ -142,10 +142,10 @@ pub(super) fn best_sequences(arguments: &Arguments<'_>) -> Result<Arc<dyn Questi
 
 impl Question for BestSequences {
     fn schema(&self) -> SchemaRef {
-        let [steps, actions, best] = way_columns();
+        let [steps, actions, best_state] = way_columns();
         let (cost, lowest) =
             (("cost", DataType::Int64, true), ("best_cost", DataType::Int64, true));
-        schema([("benchmark_uri", DataType::Utf8, false), cost, lowest, steps, actions, best])
+        schema([("benchmark_uri", DataType::Utf8, false), cost, lowest, steps, actions, best_state])
     }
 
     fn needs(&self) -> Needs {
@@ -167,14 +167,14 @@ impl Question for BestSequences {
     }
 }
 
-/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest way
-/// that earns it.
+/// `best_known('REWARD SPACE' [, gamma])`: the best-known value of each state, and the shortest
+/// path that earns it.
 #[derive(Debug)]
 struct BestKnown {
     discounted: Discounted,
 }
 
-/// A reward space, and what a reward is worth one step later.
+/// A reward space, and the discount for each later step.
 #[derive(Debug)]
 struct Discounted {
     space: String,
@@ -216,8 +216,8 @@ pub(super) fn best_known(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>>
 
 impl Question for BestKnown {
     fn schema(&self) -> SchemaRef {
-        let ([id, key], [steps, actions, best]) = (state_columns(), way_columns());
-        schema([id, key, ("value", DataType::Float64, false), steps, actions, best])
+        let ([id, key], [steps, actions, best_state]) = (state_columns(), way_columns());
+        schema([id, key, ("value", DataType::Float64, false), steps, actions, best_state])
     }
 
     fn needs(&self) -> Needs {
@@ -243,8 +243,8 @@ impl Question for BestKnown {
     }
 }
 
-/// `advantage('REWARD SPACE' [, gamma])`: for each transition what its action is worth, and how
-/// much more than the best known and than the mean of what was done there.
+/// `advantage('REWARD SPACE' [, gamma])`: for each transition the value of its action, and its
+/// advantage over the best-known value and over the mean of the recorded actions.
 #[derive(Debug)]
 struct Advantage {
     discounted: Discounted,
@@ -258,8 +258,8 @@ pub(super) fn advantage(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> 
 struct Weighed {
     from: Node,
     edge: usize,
-    /// NaN without a reward.
-    worth: f64,
+    /// The Q value; NaN without a reward.
+    q: f64,
     mean: f64,
 }
 
@@ -270,15 +270,15 @@ impl Weighed {
         (values, gamma): (&[f64], f64),
         from: Node,
     ) -> impl Iterator<Item = Self> {
-        let worth = move |edge: usize| rewards[edge] + gamma * values[graph.next[edge] as usize];
+        let q_value = move |edge: usize| rewards[edge] + gamma * values[graph.next[edge] as usize];
         let (mut sum, mut steps) = (0.0, 0.0);
         for edge in graph.edges_of(from).filter(|&edge| !rewards[edge].is_nan()) {
             let count = f64::from(graph.counts[edge]);
-            sum += count * worth(edge);
+            sum += count * q_value(edge);
             steps += count;
         }
         let mean = sum / steps;
-        graph.edges_of(from).map(move |edge| Self { from, edge, worth: worth(edge), mean })
+        graph.edges_of(from).map(move |edge| Self { from, edge, q: q_value(edge), mean })
     }
 }
 
@@ -328,11 +328,11 @@ impl Question for Advantage {
                 }
                 "count" => integers(some.iter().map(|row| Some(i64::from(graph.counts[row.edge])))),
                 "reward" => numbers(some.iter().map(|row| rewards[row.edge])),
-                "q" => of(|row, _| row.worth),
-                "best_value" => of(|_, best| best),
+                "q" => of(|row, _| row.q),
+                "best_value" => of(|_, best_value| best_value),
                 "mean_value" => of(|row, _| row.mean),
-                "advantage" => of(|row, best| row.worth - best),
-                _ => of(|row, _| row.worth - row.mean),
+                "advantage" => of(|row, best_value| row.q - best_value),
+                _ => of(|row, _| row.q - row.mean),
             })
         }))
     }

@@ -1,17 +1,17 @@
-//! Shortest ways.
+//! Shortest paths.
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::Graph;
 use super::index::{Node, node};
 
-/// No place, no distance.
+/// No index, or no distance.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// A search from one node on, which can be begun again from another one at the cost of what it
-/// reaches.
+/// A breadth-first search from one node. Starting it again from another node costs as much as that
+/// node reaches.
 #[derive(Debug)]
 pub(super) struct Search {
-    /// Where each node stands in `reached`.
+    /// The index of each node in `reached`.
     places: Vec<u32>,
     reached: Vec<Reached>,
 }
@@ -22,21 +22,20 @@ pub(super) struct Reached {
     pub(super) node: Node,
     /// The fewest steps from the start.
     pub(super) steps: u32,
-    /// Where the node before stands, and the action that led here from it; none for the start.
+    /// The index of the node before, and the action that led here from it; none for the start.
     pub(super) before: Option<(u32, i16)>,
 }
 
 impl Search {
-    /// Bytes of memory that a search takes at most for each node.
+    /// The most bytes that a search takes for each node.
     pub(super) const NODE_BYTES: usize = size_of::<u32>() + size_of::<Reached>();
 
     pub(super) fn new(graph: &Graph) -> Self {
         Self { places: vec![NONE; graph.nodes()], reached: Vec::new() }
     }
 
-    /// Reaches what can be reached from `start` in at most `steps_max` steps, or until `goal` is
-    /// reached. Nodes are reached in the order of their sequences: the shorter, then the one whose
-    /// actions come first.
+    /// Reaches nodes from `start` in at most `steps_max` steps, or until it reaches `goal`. Nodes
+    /// are reached in the order of their sequences: shorter ones first, then by their actions.
     pub(super) fn begin(
         &mut self,
         graph: &Graph,
@@ -70,18 +69,18 @@ impl Search {
         Ok(())
     }
 
-    /// What was reached.
+    /// The nodes that were reached.
     pub(super) fn reached(&self) -> &[Reached] {
         &self.reached
     }
 
-    /// Where `node` stands among what was reached.
+    /// The index of `node` among the nodes that were reached.
     pub(super) fn place(&self, node: Node) -> Option<usize> {
         let place = self.places[node as usize];
         (place != NONE).then_some(place as usize)
     }
 
-    /// The actions that lead to what stands at `place`.
+    /// The actions that lead to the node at `place`.
     pub(super) fn actions(&self, place: usize) -> Vec<i16> {
         let mut actions = Vec::with_capacity(self.reached[place].steps as usize);
         let mut at = place;
@@ -94,10 +93,10 @@ impl Search {
     }
 }
 
-/// Bytes of memory that distances and a spread over them take for each node.
+/// The bytes that distances and a spread over them take for each node.
 pub(super) const SPREAD_NODE_BYTES: usize = size_of::<u32>() + size_of::<Node>();
 
-/// How far each node is from `goal`: the fewest steps, or [`NONE`].
+/// The distance of each node from `goal`: the fewest steps, or [`NONE`].
 pub(super) fn distances_to(
     graph: &Graph,
     token: &CancellationToken,
@@ -110,8 +109,8 @@ pub(super) fn distances_to(
 }
 
 /// Goes backwards from the nodes of `reached`, whose distances are known and ascend, to nodes
-/// without a distance, over the edges that `takes` holds true for; all nodes that have one then, in
-/// the order of their distances.
+/// without a distance, over the edges that `takes` accepts. Returns all these nodes in the order of
+/// their distances.
 pub(super) fn spread(
     graph: &Graph,
     token: &CancellationToken,
@@ -134,7 +133,7 @@ pub(super) fn spread(
     Ok(reached)
 }
 
-/// The actions of the shortest way from `start` down to distance 0.
+/// The actions of the shortest path from `start` down to distance 0.
 pub(super) fn descend(graph: &Graph, distances: &[u32], start: Node) -> Vec<i16> {
     let mut actions = Vec::with_capacity(distances[start as usize] as usize);
     let mut at = start;

@@ -1,5 +1,4 @@
-//! What a single statement may not do: nest without end, make values without end, leave work behind
-//! unseen.
+//! Limits of a single statement: its nesting, the size of its values, and work that outlives it.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fmt::Write as _;
@@ -20,10 +19,10 @@ use tokio::sync::oneshot;
 use crate::fixtures::small_lake::{self, Kept};
 use crate::fixtures::support::engine;
 
-/// The deepest that is let through.
+/// The deepest allowed nesting.
 const DEPTH_MAX: usize = 1000;
 
-/// Half of the stack that is asked for has to do.
+/// Half of the documented stack must be enough.
 fn deep_runtime() -> Runtime {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).enable_all().thread_stack_size(STACK_BYTES / 2).build().unwrap()
@@ -38,7 +37,7 @@ async fn rows(engine: &Engine, sql: &str) -> Result<usize, QueryError> {
     Ok(batches.iter().map(RecordBatch::num_rows).sum())
 }
 
-/// Statements of a shape, with so many things inside one another.
+/// Statements of several shapes, each with this depth.
 fn shapes(depth: usize) -> Vec<(&'static str, String)> {
     let chain = |first: &str, more: &str, count: usize| format!("{first}{}", more.repeat(count));
     let mut with = "WITH w0 AS (SELECT 1 AS x)".to_owned();
@@ -74,7 +73,7 @@ fn a_statement_nests_so_deeply_and_no_deeper() {
                 assert!(said.contains("nested too deeply"), "{shape} of {depth}: {said}");
             }
         }
-        // What the parser itself walks by recursion.
+        // The parser itself would walk these by recursion.
         for sql in [
             format!("SELECT {}1{}", "(".repeat(50_000), ")".repeat(50_000)),
             format!("{}SELECT 1", "EXPLAIN ".repeat(50_000)),
@@ -110,7 +109,7 @@ async fn queries_that_use_one_another_are_not_worked_out_for_ever() {
     assert!(error.to_string().contains("use one another again and again"), "{error}");
 }
 
-/// The first thread of a program has the stack that its user's limits give it.
+/// The stack of a program's first thread depends on the user's limits.
 #[test]
 fn the_command_line_plans_on_a_stack_that_is_large_enough() {
     let folder = tempfile::tempdir().unwrap();
@@ -139,14 +138,14 @@ async fn a_value_without_end_is_refused() {
         assert!(matches!(error, QueryError::TooLarge(_)), "{sql}: {error:?}");
         assert!(error.to_string().contains(said), "{sql}: {error}");
     }
-    // The table function gives row after row.
+    // The table function streams its rows.
     assert_eq!(
         rows(&engine, "SELECT value FROM generate_series(1, 100000)").await.unwrap(),
         100_000
     );
 }
 
-/// Says that it is gone.
+/// Sends a message when it is dropped.
 struct Told(Option<oneshot::Sender<()>>);
 
 impl Drop for Told {
@@ -157,7 +156,8 @@ impl Drop for Told {
     }
 }
 
-/// Work that nobody can end: it says when it has begun, and goes on until it is let go.
+/// Work that cannot be cancelled. It sends a message when it starts, and runs until it receives
+/// one.
 #[derive(Debug)]
 struct Endless {
     schema: SchemaRef,

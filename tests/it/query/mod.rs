@@ -4,5 +4,6 @@ mod graph;
 mod limits;
 mod reading;
 mod segment_order;
+mod several_lakes;
 mod slow_readers;
 mod slt;

@@ -1,4 +1,4 @@
-//! What SQL test files cannot show: what is read, what is written, what becomes of damaged files.
+//! Tests that SQL test files cannot express: which data is read, output formats, damaged files.
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 use std::fs;
@@ -38,7 +38,7 @@ async fn shown(engine: &Engine, sql: &str, format: Format) -> String {
     String::from_utf8(written(engine, sql, format).await).unwrap()
 }
 
-/// Rows of a row group of `ir`, as `schema/tables.json` has it.
+/// Rows of a row group of `ir`, from `schema/tables.json`.
 const IR_ROW_GROUP_ROWS: u32 = 4096;
 const ROW_GROUPS: u32 = 5;
 
@@ -132,7 +132,7 @@ async fn the_actions_of_one_episode_are_gathered_from_its_own_row_groups() {
     assert!(scans == 2 && pruned == 2, "{plan}");
 }
 
-/// Every type of column, with nulls, an escape and a number that is none.
+/// Every type of column, with nulls, an escape and NaN.
 const EVERY_TYPE: &str = "SELECT s.state_id, hex(s.state_id) AS hex, s.benchmark_uri, \
      s.episode_id, s.step_index, s.action, a.rewards, a.actions, s.end_of_episode, \
      CASE WHEN s.step_index = 1 THEN 'NaN'::DOUBLE ELSE 0.5 END AS number, \
@@ -325,10 +325,10 @@ async fn what_spills_has_a_limit_that_queries_share() {
     let said = error.to_string();
     assert!(said.contains("may use 1024.0 KB of it together"), "{said}");
     assert!(said.contains("--spill") && !said.contains('\n'), "{said}");
-    // Without much to sort, the space is not needed.
+    // A small sort does not need the space.
     assert!(batches(&small, &sort(1000)).await.is_ok());
 
-    // Enough for one of them at a time. Its files stay as long as its rows are not read.
+    // The space is enough for one sort at a time, whose files stay until its rows are read.
     let space = SpillSpace::of(120 << 20);
     let (one, other) = (asking(&space).await, asking(&space).await);
     let mut slow = one.sql(&sort(100_000)).await.unwrap();
@@ -351,7 +351,7 @@ async fn a_list_takes_memory_by_its_rows() {
                GROUP BY episode_id";
     let error = batches(&engine, far).await.unwrap_err().to_string();
     assert!(error.contains("step 1 is missing"), "{error}");
-    // Functions ask for the memory of their values, too.
+    // Functions count the memory of their values too.
     let wide = "SELECT commandline(array_repeat(1, 100000))";
     let error = batches(&engine, wide).await.unwrap_err();
     assert!(matches!(error, QueryError::Memory(_)), "{error:?}");

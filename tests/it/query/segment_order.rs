@@ -1,4 +1,4 @@
-//! Segments in the order of their keys, and out of it: what queries make of that.
+//! Queries over segments whose key ranges overlap or do not.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -52,7 +52,7 @@ async fn ask(engine: &Engine, sql: &str) -> Vec<String> {
     lines
 }
 
-/// Questions that are answered episode by episode.
+/// Queries that group or sort by episode.
 const QUESTIONS: [&str; 4] = [
     "SELECT episode_id, count(*), count(DISTINCT state_key) FROM steps GROUP BY episode_id ORDER BY 1",
     "SELECT episode_id, sum(CASE WHEN changed THEN 1 ELSE 0 END) FROM transitions_taken \

@@ -1,4 +1,4 @@
-//! Readers that do not read: they hold no thread that another query needs.
+//! Readers that pause do not hold a thread that another query needs.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::fixtures::toy_lake::{Author, identity};
 /// Threads for work that blocks.
 const BLOCKING_THREADS: usize = 4;
 
-/// Queries at once.
+/// Concurrent queries.
 const QUERIES: usize = 4 * BLOCKING_THREADS;
 
-/// Transitions of the lake: more than all that waits for a reader.
+/// Transitions of the lake: more than the buffers for readers hold.
 const TRANSITIONS: usize = 80_000;
 
 fn few_threads() -> Runtime {
@@ -62,8 +62,7 @@ async fn ask(engine: &Engine, sql: &str) -> usize {
     rows(engine.sql(sql).await.unwrap()).await
 }
 
-/// Has every query answered up to its first rows, then has others answered completely, then reads
-/// the rest.
+/// Reads the first rows of every query, then answers others completely, then reads the rest.
 async fn read_slowly(engine: &Engine, queries: &[(&str, usize)]) {
     let mut slow = Vec::new();
     for (sql, wanted) in queries.iter().cycle().take(QUERIES) {

@@ -52,7 +52,7 @@ impl sqllogictest::AsyncDB for Asked {
     async fn shutdown(&mut self) {}
 }
 
-/// A value as it stands in a test file, where an empty text would not be seen.
+/// A value as test files show it; an empty text would be invisible there.
 fn cell(value: &str) -> String {
     if value.is_empty() { "(empty)".to_owned() } else { value.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! Graphs that are known by heart.
+//! Small graphs with known answers.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::fixtures::toy_lake::{Author, Taken, identity, read, state, uri};
 #[tokio::test]
 async fn what_a_cycle_pays_for_ever_has_a_value_at_any_discount() {
     let folder = tempfile::tempdir().unwrap();
-    // Round in a circle of three states, with a way into it and a state that pays by staying.
+    // A cycle of three states, a path into it, and a state with a paying edge to itself.
     let circle = vec![(2, Some(1)), (0, Some(4)), (0, Some(7)), (0, Some(1)), (3, Some(0))];
     let lake = record(&folder.path().join("lake"), &[vec![(2, circle), (3, vec![(1, Some(3))])]]);
     let engine = engine(&lake).await;
@@ -34,7 +34,7 @@ async fn what_a_cycle_pays_for_ever_has_a_value_at_any_discount() {
         for (number, wanted) in [(1, cycle), (2, into), (3, 3.0 / (1.0 - gamma)), (0, 0.0)] {
             let (value, steps) = &rows[&state(number).to_string()];
             assert!((value - wanted).abs() <= 1e-12 * wanted, "{number} {gamma} {value} {wanted}");
-            // Who earns for ever comes to no end.
+            // A path that earns for ever has no end.
             assert_eq!(steps == "NULL", wanted > 0.0, "{number} {gamma} {steps}");
         }
     }
@@ -88,7 +88,7 @@ async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
     assert!(shown.contains(&row) && shown.lines().count() == 5, "{shown}");
 }
 
-/// Adds an episode to a lake, which is neither sealed nor counted.
+/// Adds an episode to a lake, neither sealed nor counted.
 pub(super) fn add(lake: &Lake, ordinal: u32, first: u32, path: &[Taken]) {
     let rows = read(lake);
     let known = rows.observations.iter().map(|row| row.state).collect();
@@ -146,8 +146,8 @@ async fn named(engine: &Engine, name: &str) -> Vec<Vec<String>> {
     rows.iter().flat_map(shown).collect()
 }
 
-/// From 9 action 1 leads to 5 twice and once to 3, where a longer way leads, too; from 8 once to 2,
-/// where none does. Action 4 stays at 7 twice, and once leads away.
+/// From 9, action 1 leads twice to 5 and once to 3, which a longer path reaches too; from 8 it
+/// leads once to 2, which no other path reaches. Action 4 stays at 7 twice, and leads away once.
 fn conflicting() -> Vec<Vec<Played>> {
     vec![vec![
         (9, vec![(1, Some(5))]),
@@ -168,8 +168,8 @@ async fn episodes_keep_what_the_rarer_result_of_a_conflict_gave_them() {
     let folder = tempfile::tempdir().unwrap();
     let lake = record(&folder.path().join("lake"), &conflicting());
     let engine = engine(&lake).await;
-    // The number of the episode; its steps, those of the shortest sequence, what that saves, and
-    // the sequence.
+    // The number of the episode, its steps, the steps of the shortest sequence, the steps that it
+    // saves, and the sequence.
     let minimised = named(&engine, "minimised").await;
     let row = |ordinal: u32| {
         let id = EpisodeId::new(RunId(1), ordinal).0.to_string();

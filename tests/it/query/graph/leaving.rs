@@ -1,5 +1,5 @@
-//! Somebody asks and leaves: the thread that worked on the answer is free soon, and leaves nothing
-//! behind.
+//! A reader leaves before its answer is complete: the thread of the query is soon free, and nothing
+//! stays behind.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use steplake::query::{Engine, EngineOptions, Graphs};
 use super::{ask, record};
 use crate::fixtures::support::renderer;
 
-/// Memory in which whoever asks for some stands still until he may go on.
+/// A memory pool that blocks whoever grows it until the test lets it continue.
 #[derive(Debug)]
 struct Gate {
     reserved: AtomicUsize,
@@ -69,17 +69,17 @@ impl MemoryPool for Gate {
     }
 }
 
-/// What somebody lends a question; he is told when it comes back.
+/// A value that a statement keeps. It sends a message when it is dropped.
 struct Lent(Sender<()>);
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        // Nobody listens where the test failed.
+        // No receiver is left if the test failed.
         let _ = self.0.send(());
     }
 }
 
-/// Begins to answer; what is received comes when nothing works on the answer any more.
+/// Starts to answer. The receiver gets a message when all work on the answer has ended.
 async fn begin(engine: &Engine, sql: &str) -> (SendableRecordBatchStream, Receiver<()>) {
     let (told, free) = channel();
     let state = engine.context().state();
@@ -113,7 +113,7 @@ async fn a_graph_that_nobody_waits_for_is_not_made() {
     go_on.send(()).unwrap();
     free.recv().unwrap();
     assert_eq!(gate.reserved(), 0, "nothing is kept");
-    // Whoever asks next has it made.
+    // The next question builds the graph.
     let (stream, free) = begin(&engine, "SELECT * FROM sequences()").await;
     standing.recv().unwrap();
     go_on.send(()).unwrap();
@@ -131,7 +131,7 @@ async fn who_leaves_waits_for_nobody_elses_graph() {
     standing.recv().unwrap();
     let (second, second_free) = begin(&engine, "SELECT * FROM sequences(1)").await;
     drop(second);
-    // The first one still stands there.
+    // The first question is still blocked.
     second_free.recv().unwrap();
     go_on.send(()).unwrap();
     assert_eq!(first.try_collect::<Vec<_>>().await.unwrap()[0].num_rows(), 3);
@@ -155,7 +155,7 @@ fn questions_that_wait_for_a_graph_hold_no_thread() {
             waiting.push(begin(&engine, "SELECT * FROM sequences()").await);
         }
         standing.recv().unwrap();
-        // Files are read on such threads.
+        // Files are read on these threads.
         assert_eq!(ask(&other, "SELECT * FROM steps").await.len(), 3);
         go_on.send(()).unwrap();
         for (stream, _) in waiting {

@@ -1,5 +1,5 @@
-//! The functions that walk the transition graph, beside models too simple to be wrong: relaxation
-//! until nothing changes, and plain SQL.
+//! The functions that walk the transition graph, compared with simple models: relaxation until
+//! nothing changes, and plain SQL.
 
 mod known;
 mod leaving;
@@ -21,7 +21,7 @@ use steplake::query::{Engine, QueryError};
 use crate::fixtures::support::engine;
 use crate::fixtures::toy_lake::{Author, Taken, identity, state};
 
-/// Never takes layers together.
+/// Dedup options that never merge layers.
 const APART: Settings = Settings {
     memory_bytes_max: 1 << 30,
     threads: NonZeroUsize::MIN,
@@ -31,13 +31,14 @@ const APART: Settings = Settings {
     lag: 0,
 };
 
-/// A billionth of the largest reward that there can be.
+/// A billionth of the largest possible reward.
 const TOLERANCE: f64 = 11e-9;
 
-/// An episode: the program, and what was done.
+/// An episode: the program and its actions.
 type Played = (u32, Vec<Taken>);
 
-/// Episodes about three programs among a dozen states. Actions lead where they like, also back.
+/// Episodes about three programs among a dozen states. An action may lead to any state, including
+/// an earlier one.
 fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
     let taken = (0_u16..5, 0_u32..12).prop_map(|(action, to)| (action, Some(to)));
     let path = proptest::collection::vec(taken, 0..10);
@@ -50,7 +51,8 @@ fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
 }
 
 /// A lake of these episodes, each piece of them sealed and deduplicated on its own. A state's size
-/// is its number; the reward `Size` is what a step saves of it, and `SizeNorm` is never negative.
+/// is its number; the reward `Size` is the decrease of the size in a step, and `SizeNorm` is never
+/// negative.
 fn record(path: &Path, pieces: &[Vec<Played>]) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
@@ -109,7 +111,7 @@ struct Edge {
     rewards: [f64; 2],
 }
 
-/// What is known, in lists.
+/// The model: the transitions as lists.
 #[derive(Debug)]
 struct Model {
     edges: Vec<Edge>,
@@ -119,7 +121,7 @@ struct Model {
     sizes: BTreeMap<String, i64>,
 }
 
-/// The shortest sequence to each state, of several the first.
+/// The shortest sequence to each state, and the first of several.
 type Ways = BTreeMap<String, Vec<i16>>;
 
 impl Model {
@@ -150,7 +152,7 @@ impl Model {
         ends.chain(starts).chain(&self.failing).cloned().collect()
     }
 
-    /// Sequences are made better until none can be.
+    /// Improves sequences until none can be improved.
     fn ways(&self, from: &str) -> Ways {
         let mut ways = Ways::from([(from.to_owned(), Vec::new())]);
         loop {
@@ -172,7 +174,7 @@ impl Model {
         }
     }
 
-    /// The values after so many rounds of improvement.
+    /// The values after a number of rounds of improvement.
     fn values(&self, reward: usize, gamma: f64, rounds: usize) -> BTreeMap<String, f64> {
         let states: Vec<String> = self.states().into_iter().collect();
         let at = |state: &String| states.binary_search(state).unwrap();
@@ -246,7 +248,7 @@ async fn assert_best(engine: &Engine, model: &Model) {
     let sql = "SELECT hex(state_id), cost, best_cost, steps, actions, hex(best_state_id) \
                FROM best_cost('Size') ORDER BY 1";
     assert_eq!(ask(engine, sql).await, expected);
-    // Where rewards are differences of the cost, the best value is what can be saved.
+    // If rewards are differences of the cost, the best value is the largest possible saving.
     let sql = "SELECT hex(state_id), CAST(value AS BIGINT), steps, actions, hex(best_state_id) \
                FROM best_known('Size') ORDER BY 1";
     let saved = |row: &Vec<String>| -> Vec<String> {
@@ -264,8 +266,8 @@ async fn assert_best(engine: &Engine, model: &Model) {
     }
 }
 
-/// Values and advantages at a discount. After four thousand rounds less than the tolerance is still
-/// to come, also where a cycle pays.
+/// Values and advantages at a discount. After four thousand rounds, the remaining improvements are
+/// below the tolerance, even if a cycle pays.
 async fn assert_discounted(engine: &Engine, model: &Model, gamma: f64) {
     for (reward, space) in ["Size", "SizeNorm"].into_iter().enumerate() {
         let values = model.values(reward, gamma, 4000);
@@ -298,7 +300,7 @@ async fn assert_values(engine: &Engine, model: &Model) {
     for gamma in [0.0, 0.75, 0.99] {
         assert_discounted(engine, model, gamma).await;
     }
-    // Undiscounted, the second space has no best total as soon as one can go round in a circle.
+    // Without a discount, the second space has no best total if there is a cycle.
     let few = model.values(1, 1.0, 400);
     let is_bounded = few == model.values(1, 1.0, 401);
     match try_ask(engine, "SELECT hex(state_id), value FROM best_known('SizeNorm')").await {
@@ -312,7 +314,7 @@ async fn assert_values(engine: &Engine, model: &Model) {
     }
 }
 
-/// Each law as SQL has it.
+/// Each law, computed in SQL.
 const LAWS: &str = "WITH t AS (SELECT *, next_state_id <> state_id AS changes FROM state_transitions) \
     SELECT 'idempotent' AS law, a.action, NULL AS other, count(*), \
       sum(CASE WHEN b.next_state_id = a.next_state_id THEN 1 ELSE 0 END) \
@@ -342,7 +344,7 @@ const LAWS: &str = "WITH t AS (SELECT *, next_state_id <> state_id AS changes FR
     FROM t AS a JOIN t AS b ON b.state_id = a.state_id AND b.action <> a.action \
     WHERE a.changes OR b.changes GROUP BY a.action, b.action ORDER BY 1, 2, 3";
 
-/// The frontier as SQL has it, all actions of each state.
+/// The frontier with all actions of each state, computed in SQL.
 const FRONTIER: &str = "WITH tried AS (\
       SELECT state_id, action FROM state_transitions UNION SELECT state_id, action FROM failures), \
     every AS (SELECT state_id FROM state_transitions UNION SELECT next_state_id FROM state_transitions \
@@ -354,7 +356,7 @@ const FRONTIER: &str = "WITH tried AS (\
     LEFT JOIN tried AS t ON t.state_id = e.state_id AND t.action = a.action \
     WHERE t.action IS NULL ORDER BY 1, 2";
 
-/// Returns as SQL has them: of three steps, and of all that follow.
+/// Returns of three steps, and to the end of the episode, computed in SQL.
 const RETURNS: &str = "SELECT a.episode_id, a.step_index, CAST(round(1000 * sum(CASE \
       WHEN b.step_index < a.step_index + 3 THEN coalesce(b.\"reward_Size\", 0.0) \
         * power(0.5, b.step_index - a.step_index) ELSE 0 END)) AS BIGINT), \

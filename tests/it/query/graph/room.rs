@@ -39,7 +39,7 @@ async fn a_graph_that_has_no_room_says_so() {
     assert_eq!(room.reserved(), 0);
 }
 
-/// Memory that counts how often a graph is made in it.
+/// A memory pool that counts the graphs that are built in it.
 #[derive(Debug, Default)]
 struct Counting {
     pool: UnboundedMemoryPool,
@@ -102,7 +102,7 @@ async fn engines_over_the_same_sealed_rows_share_one_graph() {
     let opened =
         async |options| Engine::new(lake.snapshot().unwrap(), renderer(), options).await.unwrap();
     let mut kept = Vec::new();
-    // Episodes of new programs, from states that the graph has and that it has not.
+    // Episodes of new programs, from states in the graph and from others.
     for (ordinal, first) in [(1, 9), (2, 5), (3, 8), (4, 1), (5, 2), (6, 9)] {
         let (shared, alone) = (opened(&options).await, engine(&lake).await);
         for question in QUESTIONS {

@@ -1,10 +1,10 @@
-//! Names that a mistyped one may have meant.
+//! Suggestions for a mistyped name.
 
-/// How many names a hint lists at most.
+/// The most names that a suggestion lists.
 const NEAR_MAX: usize = 5;
 
 /// The candidates nearest to `wanted`, best first: those that contain it or are a few typing errors
-/// away. Case does not count as a difference.
+/// away. The case of letters is ignored.
 pub(super) fn near<'a>(
     wanted: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -12,7 +12,7 @@ pub(super) fn near<'a>(
     near_as(wanted, candidates.into_iter().map(|name| (name, name)))
 }
 
-/// The same for names that are written in another way than they are compared, which comes first.
+/// The same for names that are compared in one spelling, which comes first, and shown in another.
 pub(super) fn near_as<'a>(
     wanted: &str,
     candidates: impl IntoIterator<Item = (impl AsRef<str>, &'a str)>,
@@ -31,6 +31,21 @@ pub(super) fn near_as<'a>(
     ranked.sort_unstable();
     ranked.dedup();
     ranked.into_iter().map(|(_, name)| name).take(NEAR_MAX).collect()
+}
+
+/// A suggestion for a name: the nearest names, or else all names.
+pub(super) fn meant(name: &str, names: &[&str]) -> String {
+    let near = near(name, names.iter().copied());
+    if near.is_empty() {
+        return format!("there are {}", list(names));
+    }
+    format!("did you mean {}?", list(&near))
+}
+
+/// Names for a message: `a`, `b`, `c`.
+pub(super) fn list(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 /// Levenshtein's distance, in characters.

@@ -1,4 +1,4 @@
-//! What is kept of transition graphs from one question to the next, and the memory for it.
+//! The cache of transition graphs, with its memory.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -28,11 +28,11 @@ const TABLES: [Table; 5] = [
 #[derive(Clone)]
 pub struct Graphs {
     memory: Arc<dyn MemoryPool>,
-    known: Arc<std::sync::Mutex<Vec<Known>>>,
+    entries: Arc<std::sync::Mutex<Vec<CacheEntry>>>,
 }
 
-/// A graph that some engine keeps.
-type Known = (Contents, Weak<Mutex<Kept>>);
+/// A cached graph by its contents; weak, since engines own it.
+type CacheEntry = (Contents, Weak<Mutex<CachedGraph>>);
 
 /// What a graph was made of: a digest of the digests of the files, and of the retracted actions.
 type Contents = blake3::Hash;
@@ -52,37 +52,37 @@ fn contents(snapshot: &Snapshot) -> Contents {
 }
 
 impl Graphs {
-    /// Graphs that take no more than `memory` has. A question for which there is no room fails.
+    /// A cache within `memory`. A question that does not fit fails.
     pub fn within(memory: Arc<dyn MemoryPool>) -> Self {
-        Self { memory, known: Arc::default() }
+        Self { memory, entries: Arc::default() }
     }
 
-    /// What is kept of the sealed rows of `snapshot`.
-    pub(super) fn of(&self, snapshot: &Snapshot) -> Arc<Mutex<Kept>> {
+    /// The cached graph of the sealed rows of `snapshot`.
+    pub(super) fn of(&self, snapshot: &Snapshot) -> Arc<Mutex<CachedGraph>> {
         let contents = contents(snapshot);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(_, kept)| kept.strong_count() > 0);
-        let same = known.iter().find(|(other, _)| *other == contents);
-        if let Some(kept) = same.and_then(|(_, kept)| kept.upgrade()) {
-            return kept;
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|(_, cached)| cached.strong_count() > 0);
+        let same = entries.iter().find(|(other, _)| *other == contents);
+        if let Some(cached) = same.and_then(|(_, cached)| cached.upgrade()) {
+            return cached;
         }
-        let kept = Arc::default();
-        known.push((contents, Arc::downgrade(&kept)));
-        kept
+        let cached = Arc::default();
+        entries.push((contents, Arc::downgrade(&cached)));
+        cached
     }
 
-    /// Counts memory for `what`. Where there is not enough, `kept` lets spaces go that no question
-    /// works with.
+    /// Counts memory for `what`. Where there is not enough, spaces that no question works
+    /// with are dropped from `cached`.
     pub(super) fn reserve(
         &self,
-        kept: &mut Kept,
+        cached: &mut CachedGraph,
         what: &str,
         bytes: usize,
     ) -> Result<MemoryReservation> {
         let memory = MemoryConsumer::new(what).register(&self.memory);
         if memory.try_grow(bytes).is_err() {
-            kept.rewards.retain(|_, held| held.is_in_use());
-            kept.observations.retain(|_, held| held.is_in_use());
+            cached.rewards.retain(|_, held| held.is_in_use());
+            cached.observations.retain(|_, held| held.is_in_use());
             memory.try_grow(bytes).map_err(|_refused| self.full(what, bytes))?;
         }
         Ok(memory)
@@ -112,23 +112,23 @@ impl fmt::Debug for Graphs {
     }
 }
 
-/// What was read so far of one graph.
+/// The parts of one graph that were read so far.
 #[derive(Default)]
-pub(super) struct Kept {
-    pub(super) graph: Option<Held<Graph>>,
-    /// What the edges the other way round take.
+pub(super) struct CachedGraph {
+    pub(super) graph: Option<Cached<Graph>>,
+    /// The memory of the backward edges.
     pub(super) backward: Option<MemoryReservation>,
-    pub(super) rewards: HashMap<String, Held<Vec<f64>>>,
-    pub(super) observations: HashMap<String, Held<Vec<Option<i64>>>>,
+    pub(super) rewards: HashMap<String, Cached<Vec<f64>>>,
+    pub(super) observations: HashMap<String, Cached<Vec<Option<i64>>>>,
 }
 
-/// Something that is kept, and the memory that it takes.
-pub(super) struct Held<T> {
+/// Something that is cached, and the memory that it takes.
+pub(super) struct Cached<T> {
     item: Arc<T>,
     _memory: MemoryReservation,
 }
 
-impl<T> Held<T> {
+impl<T> Cached<T> {
     pub(super) fn new(item: T, memory: MemoryReservation) -> Self {
         Self { item: Arc::new(item), _memory: memory }
     }
@@ -137,7 +137,7 @@ impl<T> Held<T> {
         Arc::clone(&self.item)
     }
 
-    /// Whether some question works with it.
+    /// Whether a question uses it.
     fn is_in_use(&self) -> bool {
         Arc::strong_count(&self.item) > 1
     }
