@@ -10,12 +10,12 @@ use super::failure::Failed;
 use super::{counted, print, progress};
 use crate::dedup;
 use crate::lake::{Disk, Lake, Table};
-use crate::transfer::{merge::Report, merge::Settings, merge::merge, merge::new_conflicts};
+use crate::transfer::merge::{MergeOptions, Report, merge, new_conflicts};
 
 pub(super) fn run(cli: &Cli, args: &MergeArgs) -> Result<(), Failed> {
     let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} rows read");
-    let settings = Settings::default();
+    let settings = MergeOptions::default();
     let (merged, report) =
         merge(Disk::default(), &lakes, &args.into, &settings, &mut |done, all| {
             bar.set_length(all);
