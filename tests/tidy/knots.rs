@@ -11,7 +11,6 @@ use crate::tree::{demand, demand_none, module_of, tree};
 const KNOTS: &[(&str, usize, &str)] = &[
     ("cli", 24, "commands print and count with `cli/mod.rs`, which runs them"),
     ("crates/cluster", 4, "commands speak with `say` of `main.rs`, which runs them"),
-    ("crates/remote", 4, "placing, sending and publishing share the settings of publishing"),
     (
         "dedup",
         7,

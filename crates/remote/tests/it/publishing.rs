@@ -110,13 +110,15 @@ fn each_failing_operation_leaves_versions_whole() {
     record(&here, 2, 3);
     derive(&here);
     for fault in Fault::ALL {
-        for at in 0.. {
+        let mut at = 0;
+        loop {
             let (store, remote) = memory();
             for (path, content) in &before {
                 put(&store, path, content.clone());
             }
             let faulty = Wrapped::new(&store, &Arc::default(), Some((at, fault)));
             let operations = Arc::clone(&faulty.operations);
+            let announcement = Arc::clone(&faulty.announcement);
             let outcome = send(&place_in(faulty), &here, &PublishOptions::default());
             let newest = wait(remote.newest()).unwrap().unwrap();
             let into = folder.path().join(format!("{fault:?}-{at}"));
@@ -142,6 +144,9 @@ fn each_failing_operation_leaves_versions_whole() {
                 assert!(at > 10 && outcome.is_ok(), "the fault comes at some operation");
                 break;
             }
+            // Many operations write the Delta tables: `delta_tables` fails each of them.
+            let announcement = announcement.load(Ordering::SeqCst);
+            at += if announcement > 0 && at > announcement { 9 } else { 1 };
         }
     }
 }
