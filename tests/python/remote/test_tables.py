@@ -16,6 +16,7 @@ import duckdb_extension_httpfs
 import polars
 from test_remote import BUCKET, CREDENTIALS, Server
 
+# Without `observations`, whose vectors not all of these readers can read.
 TABLES = ["benchmarks", "episodes", "steps", "ir", "state_transitions", "conflicts", "failures"]
 DAY_SECONDS = 24 * 60 * 60
 

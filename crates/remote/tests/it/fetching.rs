@@ -1,4 +1,4 @@
-//! Folders that become copies of a published lake, and what prevents that.
+//! Fetches into new folders and into earlier copies, also interrupted ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ fn two_versions(
 }
 
 #[test]
-fn an_older_copy_is_brought_up_and_back() {
+fn a_copy_is_updated_to_newer_and_older_versions() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote, here, first) = two_versions(folder.path());
     let into = folder.path().join("there");
@@ -57,7 +57,7 @@ fn an_older_copy_is_brought_up_and_back() {
 }
 
 #[test]
-fn what_was_done_in_a_copy_is_not_lost() {
+fn a_fetch_refuses_to_overwrite_changes_of_a_copy() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote, _here, _first) = two_versions(folder.path());
     let copy = |name: &str| {
@@ -104,7 +104,7 @@ fn what_was_done_in_a_copy_is_not_lost() {
 }
 
 #[test]
-fn a_flipped_bit_in_any_object_is_told_of() {
+fn a_flipped_bit_in_any_object_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote, _here, first) = two_versions(folder.path());
     let into = folder.path().join("there");
@@ -123,7 +123,7 @@ fn a_flipped_bit_in_any_object_is_told_of() {
         flipped[usize::try_from(bytes).unwrap() / 2] ^= 4;
         put(&store, &path, flipped.into());
         let name = path.filename().unwrap();
-        // What an earlier try fetched would not be checked again.
+        // Files that an earlier attempt fetched would not be checked again.
         let _ = std::fs::remove_dir_all(into.join("fetching"));
         match receive(&remote, &into) {
             Err(RemoteError::Damaged { object, .. }) => assert!(object.ends_with(name), "{object}"),
@@ -146,7 +146,7 @@ fn a_flipped_bit_in_any_object_is_told_of() {
 }
 
 #[test]
-fn an_object_that_is_gone_is_named() {
+fn a_truncated_object_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote, _here, _first) = two_versions(folder.path());
     let path = segment(&objects(&store), Table::Steps);
@@ -158,7 +158,7 @@ fn an_object_that_is_gone_is_named() {
 }
 
 #[test]
-fn each_failing_reading_leaves_the_older_copy() {
+fn a_failing_read_leaves_the_older_copy() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote, here, first) = two_versions(folder.path());
     let into = folder.path().join("there");
@@ -197,7 +197,7 @@ fn failing_of(last: usize, count: Arc<AtomicUsize>) -> Disk {
 }
 
 #[test]
-fn a_fetch_that_is_cut_short_anywhere_can_be_gone_on_with() {
+fn a_fetch_that_is_interrupted_anywhere_can_be_continued() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote, here, first) = two_versions(folder.path());
     for older in [false, true] {
@@ -228,7 +228,7 @@ fn a_fetch_that_is_cut_short_anywhere_can_be_gone_on_with() {
 }
 
 #[test]
-fn a_copy_of_an_older_version_knows_nothing_of_the_newer_one() {
+fn a_copy_of_an_older_version_is_not_known_to_contain_a_newer_one() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote, here, first) = two_versions(folder.path());
     let count = Arc::<AtomicUsize>::default();
@@ -255,7 +255,7 @@ fn a_copy_of_an_older_version_knows_nothing_of_the_newer_one() {
 }
 
 #[test]
-fn what_is_damaged_here_is_fetched_again_on_request() {
+fn damaged_local_files_are_fetched_again_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote, here, _first) = two_versions(folder.path());
     let there = receive(&remote, &folder.path().join("there")).unwrap().lake;

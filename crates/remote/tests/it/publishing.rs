@@ -1,4 +1,4 @@
-//! Publications, also those cut short at any operation.
+//! Publications, also interrupted ones.
 
 use steplake::dedup::{Settings as DedupSettings, dedup};
 use steplake::lake::{Disk, EpisodeRow, Lake, Rows, Table};
@@ -23,7 +23,7 @@ use crate::support::{
 };
 
 #[test]
-fn a_lake_comes_back_as_it_was() {
+fn a_fetched_lake_equals_the_published_one() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -40,7 +40,7 @@ fn a_lake_comes_back_as_it_was() {
 }
 
 #[test]
-fn only_what_is_new_is_sent() {
+fn only_new_files_are_sent() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -67,7 +67,7 @@ fn only_what_is_new_is_sent() {
 }
 
 #[test]
-fn what_is_taken_back_is_not_published_again() {
+fn retracted_rows_are_not_published_again() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -83,7 +83,7 @@ fn what_is_taken_back_is_not_published_again() {
     assert_same(&here, &fetched.lake);
     assert!(rows(&fetched.lake, Table::Benchmarks).iter().all(|row| !row.contains("toy-v0/1")));
     assert_eq!(fetched.lake.sealed().unwrap().retractions().len(), 1);
-    // A lake that still has the rows does not bring them back.
+    // A lake that still has the rows does not publish them again.
     let older = folder.path().join("older");
     let fetched = receive_on(Disk::default(), &remote, Some(1), &older).unwrap();
     let error = send(&remote, &fetched.lake, &PublishOptions::default()).unwrap_err();
@@ -91,7 +91,7 @@ fn what_is_taken_back_is_not_published_again() {
     let merge = PublishOptions { merge: true, ..PublishOptions::default() };
     let merged = send(&remote, &fetched.lake, &merge).unwrap();
     assert_eq!(merged, Outcome::UpToDate { version: 2 });
-    // The same holds if the lake itself has forgotten what it had.
+    // The same holds if the lake has expired its older snapshots.
     here.maintenance().unwrap().expire(Keep::Newest(std::num::NonZeroU64::MIN)).unwrap();
     let gone = send_plainly(&remote, &here);
     assert_eq!(gone, Outcome::UpToDate { version: 2 });
@@ -167,7 +167,7 @@ fn damage_is_not_published() {
 }
 
 #[test]
-fn what_is_damaged_there_is_sent_again() {
+fn damaged_objects_are_sent_again_under_new_names() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -193,7 +193,7 @@ fn what_is_damaged_there_is_sent_again() {
 }
 
 #[test]
-fn what_a_newer_version_has_is_kept_when_damage_is_mended() {
+fn a_repair_keeps_the_rows_of_a_newer_version() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -211,7 +211,7 @@ fn what_a_newer_version_has_is_kept_when_damage_is_mended() {
 }
 
 #[test]
-fn an_address_is_gone_on_with_past_a_damaged_version() {
+fn publishing_continues_past_a_damaged_version() {
     let folder = tempfile::tempdir().unwrap();
     for damaged in ["some/where/lists/", "some/where/manifests/00000000000000000002"] {
         let folder = folder.path().join(&damaged[11..16]);
@@ -250,7 +250,7 @@ fn an_address_is_gone_on_with_past_a_damaged_version() {
 }
 
 #[test]
-fn who_has_less_than_the_last_whole_version_does_not_replace_a_damaged_one() {
+fn a_lake_with_less_than_the_last_intact_version_does_not_replace_a_damaged_one() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -304,7 +304,7 @@ fn only_what_is_sealed_is_merged_and_published() {
 }
 
 #[test]
-fn what_is_published_has_one_layer_that_counts_all_sealed_steps() {
+fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -351,7 +351,7 @@ fn a_lake_without_sealed_episodes_is_refused() {
 }
 
 #[test]
-fn a_store_that_heeds_no_conditions_is_refused() {
+fn a_store_that_ignores_conditional_writes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = memory();
     let here = lake(&folder.path().join("here"));
@@ -389,7 +389,7 @@ fn another_lake_is_refused() {
 }
 
 #[test]
-fn an_address_says_what_is_wrong_with_it() {
+fn a_wrong_address_is_explained() {
     for (address, what) in [
         ("lake", "relative"),
         ("ftp://host/lake", "ftp:// is not supported"),

@@ -85,7 +85,7 @@ async fn collections(remote: &Remote, keep: Option<NonZeroU64>) -> Ended {
     Ended::Collections(Ok(done))
 }
 
-/// Cuts a publication short before its version exists, and leaves all that it sent.
+/// Interrupts a publication before its version exists; all objects that it sent stay.
 fn leave(store: &Arc<InMemory>, times: &Arc<Times>, lake: &Lake) {
     let (rehearsal, _) = memory();
     for (path, _) in objects(store) {
@@ -194,7 +194,7 @@ proptest! {
                 Ended::Publisher(Err(RemoteError::NothingSealed { .. })) => {
                     prop_assert!(!shared && !own);
                 }
-                // It paused so long that what it had just sent was gone when it checked.
+                // It paused so long that its new objects were deleted before it checked them.
                 Ended::Publisher(Err(RemoteError::Arrival { .. })) | Ended::Collections(Ok(_)) => {}
                 other => panic!("{other:?}"),
             }
@@ -244,7 +244,7 @@ fn a_collection_that_pauses_deletes_nothing_that_was_published_meanwhile() {
         assert!(matches!(ended[0], Ended::Publisher(Ok(Outcome::Published(_)))), "{ended:?}");
         let Ended::Collections(Ok(collected)) = &ended[1] else { panic!("{ended:?}") };
         let deleted = collected.iter().map(|it| it.objects).sum::<u64>();
-        assert!(deleted > 0, "what was left is gone");
+        assert!(deleted > 0, "the orphaned objects are deleted");
         assert_eq!(demand_whole(&store, &places[0], folder.path()), episodes(&here));
         if pause > before + 20 {
             break;
@@ -282,7 +282,7 @@ fn a_publication_that_pauses_for_a_week_names_nothing_that_was_deleted() {
 }
 
 #[test]
-fn who_lacks_something_is_told_what_to_type() {
+fn a_publisher_whose_lake_lacks_something_is_told_to_merge() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let lakes = ["one", "other"].map(|name| lake(&folder.path().join(name)));
@@ -297,12 +297,12 @@ fn who_lacks_something_is_told_what_to_type() {
         panic!("it has something of its own")
     };
     assert!(sent.version == 2 && sent.merged);
-    // By now everything of both is there; merging shows it.
+    // The version has everything of both lakes, as a merge shows.
     for lake in &lakes {
         assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::UpToDate { version: 2 });
     }
     let left = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 2, "where they were merged is gone");
+    assert_eq!(left, 2, "the temporary folder is deleted");
     let fetched = receive(&remote, &folder.path().join("there")).unwrap().lake;
     let all = lakes.iter().flat_map(episodes).collect::<BTreeSet<_>>();
     assert_eq!(episodes(&fetched), all);

@@ -61,7 +61,7 @@ fn a_run_that_is_not_sealed_completely_is_published_as_unfinished() {
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
     let mut writer = half_sealed(&here);
-    // Somebody else has the right to seal.
+    // The writer has the right to seal, so `publish` does not get it.
     assert_eq!(version(&send_plainly(&remote, &here)), 1);
     let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
     let runs = there.sealed().unwrap().runs().to_vec();
@@ -86,7 +86,7 @@ fn a_run_that_is_not_sealed_completely_is_published_as_unfinished() {
 }
 
 #[test]
-fn what_is_complete_is_sealed_before_it_is_published() {
+fn closed_episodes_are_sealed_before_they_are_published() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
