@@ -12,12 +12,12 @@ use crate::assembly::failure::CommandError;
 use crate::assembly::output::{counted, print};
 use crate::dedup;
 use crate::lake::{Disk, Lake, Table};
-use crate::transfer::{merge::Report, merge::Settings, merge::merge, merge::new_conflicts};
+use crate::transfer::merge::{MergeOptions, Report, merge, new_conflicts};
 
 pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandError> {
     let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;
     let bar = progress::bar(global, 0, "{bar:24.cyan} {human_pos}/{human_len} rows read");
-    let settings = Settings::default();
+    let settings = MergeOptions::default();
     let (merged, report) =
         merge(Disk::default(), &lakes, &args.into, &settings, &mut |done, all| {
             bar.set_length(all);

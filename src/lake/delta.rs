@@ -1,12 +1,15 @@
 //! Each table of a lake as a Delta table, for readers that know nothing of steplake.
 //!
-//! The versions of all tables advance together: version *N* is snapshot *N*, and version 0 is a
-//! table without rows. A version is a file of actions (`add`, `remove`); a checkpoint lists a
-//! version whole. Only this project writes to the tables: they ask writers for a feature that no
-//! other has, so that nobody's `VACUUM` removes files of older snapshots.
+//! This file makes the contents of the log. [`outside`](super::outside) writes the logs of a local
+//! lake, and `crates/remote` those of a published one. The versions of all tables advance together:
+//! version *N* is snapshot *N*, or published version *N*. A version is a file of actions (`add`,
+//! `remove`); a checkpoint lists a version whole. Only this project writes to the tables: they
+//! require a writer feature that no other tool has, so that no `VACUUM` removes files of older
+//! versions.
 //!
 //! Source: the Delta transaction log protocol, delta-io/delta, `PROTOCOL.md`.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
@@ -15,14 +18,17 @@ use parquet::arrow::ArrowWriter;
 use serde_json::{Map, Value, json};
 
 use super::identity::Identity;
+use super::ids::LayerId;
 use super::manifest::SnapshotRow;
+use super::segment::FileRow;
 use super::table::Table;
 
 /// The folder of the versions, in the folder of a table.
 pub const FOLDER: &str = "_delta_log";
 /// The file that names the newest checkpoint.
 pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
-/// Versions between two checkpoints: a reader reads at most so many files of actions.
+/// The number of versions from one checkpoint to the next in a local lake: a reader reads at most
+/// this many files of actions.
 pub const CHECKPOINT_INTERVAL: i64 = 10;
 /// The writer feature that keeps other writers away.
 const WRITER_FEATURE: &str = "steplake";
@@ -32,14 +38,58 @@ const WRITER_FEATURE: &str = "steplake";
 pub struct DeltaFile {
     /// Its path in the folder of the table.
     pub path: String,
-    /// Its rows.
+    /// Number of rows.
     pub rows: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
     /// BLAKE3 of its content, in hexadecimal digits.
     pub digest: String,
     /// The least and the greatest value of the leading key column, if that is a number.
     pub key_range: Option<(i64, i64)>,
+}
+
+impl DeltaFile {
+    /// Describes a file of a lake that has this path in the folder of its table.
+    pub fn new(row: &FileRow, path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            rows: row.rows,
+            bytes: row.bytes,
+            digest: row.digest.clone(),
+            key_range: row.key_range,
+        }
+    }
+}
+
+/// A version of a Delta table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version<'a> {
+    /// Its number.
+    pub number: i64,
+    /// When it was made, Unix time in milliseconds.
+    pub created_at_ms: i64,
+    /// The operation that made it, e.g. `seal`.
+    pub operation: &'a str,
+    /// One line about it, for people.
+    pub detail: &'a str,
+}
+
+impl<'a> From<&'a SnapshotRow> for Version<'a> {
+    fn from(row: &'a SnapshotRow) -> Self {
+        Self {
+            number: row.id.0,
+            created_at_ms: row.created_at_ms,
+            operation: row.kind.as_str(),
+            detail: &row.detail,
+        }
+    }
+}
+
+/// Keeps the files that other tools see: of derived tables, those of the oldest layer, which alone
+/// has one row for each (state, action).
+pub fn retain_visible<T>(files: &mut Vec<T>, layer: impl Fn(&T) -> Option<LayerId>) {
+    let oldest = files.iter().filter_map(&layer).min();
+    files.retain(|file| layer(file).is_none_or(|layer| Some(layer) == oldest));
 }
 
 /// The name of a version's file of actions.
@@ -58,45 +108,55 @@ pub fn version_of(name: &str) -> Option<i64> {
     (number.len() == 20).then(|| number.parse().ok()).flatten()
 }
 
-/// The actions that make a table: version 0.
+/// The actions that make a table without rows.
 pub fn creation(table: Table, identity: &Identity) -> Vec<u8> {
     lines(&[protocol(), metadata(table, identity)])
 }
 
-/// The actions of a snapshot: files that come and files that go. Columns may have been appended
-/// since the snapshot before, so each version says what the columns are.
+/// The actions that make a version, which has the files `now`, of the one before it, which has the
+/// files `before`. Columns may have been appended since then: with an `identity`, the version says
+/// what the columns are.
 pub fn commit(
     table: Table,
-    identity: &Identity,
-    snapshot: &SnapshotRow,
-    add: &[DeltaFile],
-    remove: &[DeltaFile],
+    identity: Option<&Identity>,
+    version: &Version<'_>,
+    before: &[DeltaFile],
+    now: &[DeltaFile],
 ) -> Vec<u8> {
-    let at_ms = snapshot.created_at_ms;
+    let at_ms = version.created_at_ms;
     let mut actions = vec![json!({"commitInfo": {
         "timestamp": at_ms,
-        "operation": snapshot.kind.as_str().to_uppercase(),
-        "operationParameters": {"detail": snapshot.detail},
+        "operation": version.operation.to_uppercase(),
+        "operationParameters": {"detail": version.detail},
         "engineInfo": concat!("steplake/", env!("CARGO_PKG_VERSION")),
     }})];
-    actions.push(metadata(table, identity));
-    actions.extend(remove.iter().map(|file| {
+    actions.extend(identity.map(|identity| metadata(table, identity)));
+    actions.extend(without(before, now).map(|file| {
         let path = file.path.as_str();
         json!({"remove": {"path": path, "deletionTimestamp": at_ms, "dataChange": true}})
     }));
-    actions.extend(add.iter().map(|file| self::add(table, file, at_ms)));
+    actions.extend(without(now, before).map(|file| add(table, file, at_ms)));
     lines(&actions)
+}
+
+/// The files that are not among `others`.
+fn without<'a>(
+    files: &'a [DeltaFile],
+    others: &'a [DeltaFile],
+) -> impl Iterator<Item = &'a DeltaFile> {
+    let others = others.iter().map(|file| &file.path).collect::<HashSet<_>>();
+    files.iter().filter(move |file| !others.contains(&file.path))
 }
 
 /// A checkpoint, as Parquet, and the `_last_checkpoint` that names it.
 pub fn checkpoint(
     table: Table,
     identity: &Identity,
-    snapshot: &SnapshotRow,
+    version: &Version<'_>,
     files: &[DeltaFile],
 ) -> (Vec<u8>, Vec<u8>) {
     let mut actions = vec![protocol(), metadata(table, identity)];
-    actions.extend(files.iter().map(|file| add(table, file, snapshot.created_at_ms)));
+    actions.extend(files.iter().map(|file| add(table, file, version.created_at_ms)));
     let schema = Arc::new(checkpoint_schema());
     let in_memory = "actions of our own fit their schema";
     let reader = ReaderBuilder::new(Arc::clone(&schema)).with_batch_size(actions.len());
@@ -106,7 +166,7 @@ pub fn checkpoint(
     let mut writer = ArrowWriter::try_new(Vec::new(), schema, None).expect(in_memory);
     writer.write(&batch).expect(in_memory);
     let parquet = writer.into_inner().expect(in_memory);
-    let last = json!({"version": snapshot.id.0, "size": actions.len()});
+    let last = json!({"version": version.number, "size": actions.len()});
     (parquet, lines(&[last]))
 }
 

@@ -1,6 +1,6 @@
 //! What a lake is a lake of: `lake.json`, written once.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::ids::FORMAT_VERSION;
 use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
@@ -65,6 +65,18 @@ pub enum IdentityError {
         /// The lake's format version.
         found: u32,
     },
+}
+
+impl Serialize for Identity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        File::of(self).serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Identity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        File::deserialize(deserializer).map(File::into_identity)
+    }
 }
 
 impl Identity {

@@ -18,7 +18,7 @@
 //! an older snapshot. Each file and folder is synced before a name leads to it, so a power cut
 //! leaves no snapshot in parts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -29,7 +29,7 @@ use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::lock::{Lock, Right};
 use super::manifest::{self, SnapshotRow};
-use super::segment::Segment;
+use super::segment::{FileRow, Segment};
 use super::sqlite::Catalog;
 use super::table::Table;
 
@@ -104,7 +104,8 @@ impl Shown<'_> {
 
     fn delta_files(&mut self, table: Table, id: SnapshotId) -> Result<Vec<DeltaFile>, LakeError> {
         let files = self.files(id)?.get(&table);
-        Ok(files.into_iter().flatten().map(delta_file).collect())
+        let file = |segment: &Segment| DeltaFile::new(&FileRow::of(segment), segment.name());
+        Ok(files.into_iter().flatten().map(file).collect())
     }
 
     fn row(&self, id: SnapshotId) -> Option<&SnapshotRow> {
@@ -145,19 +146,9 @@ impl Shown<'_> {
             number => self.delta_files(table, SnapshotId(number - 1))?,
         };
         let now = self.delta_files(table, id)?;
-        let less = |files: &[DeltaFile], others: &[DeltaFile]| {
-            let others = others.iter().map(|file| &file.path).collect::<HashSet<_>>();
-            let left = files.iter().filter(|file| !others.contains(&file.path));
-            left.cloned().collect::<Vec<_>>()
-        };
         let row = self.row(id).expect("the caller has looked");
-        let content = delta::commit(
-            table,
-            &self.lake.identity,
-            row,
-            &less(&now, &before),
-            &less(&before, &now),
-        );
+        let identity = Some(&*self.lake.identity);
+        let content = delta::commit(table, identity, &row.into(), &before, &now);
         let path = log_folder(self.lake, table).join(delta::version_name(id.0));
         self.lake.disk.write_file(&path, &content)?;
         if id.0 % delta::CHECKPOINT_INTERVAL == 0 {
@@ -170,7 +161,7 @@ impl Shown<'_> {
     fn write_checkpoint(&mut self, table: Table, id: SnapshotId) -> Result<(), LakeError> {
         let files = self.delta_files(table, id)?;
         let Some(row) = self.row(id) else { return Ok(()) };
-        let (parquet, last) = delta::checkpoint(table, &self.lake.identity, row, &files);
+        let (parquet, last) = delta::checkpoint(table, &self.lake.identity, &row.into(), &files);
         let folder = log_folder(self.lake, table);
         self.lake.disk.write_file(&folder.join(delta::checkpoint_name(id.0)), &parquet)?;
         let newer = names(&folder)?.into_iter().filter(|name| name.ends_with(".parquet"));
@@ -198,26 +189,14 @@ impl Shown<'_> {
     }
 }
 
-/// The segments that other tools see: of derived tables, those of the oldest layer.
-fn visible(segments: Vec<Segment>) -> Files {
-    let oldest = segments.iter().filter_map(|segment| segment.layer).min();
+/// The segments that other tools see, by table.
+fn visible(mut segments: Vec<Segment>) -> Files {
+    delta::retain_visible(&mut segments, |segment| segment.layer);
     let mut files = Files::new();
     for segment in segments {
-        if segment.layer.is_none() || segment.layer == oldest {
-            files.entry(segment.table).or_default().push(segment);
-        }
+        files.entry(segment.table).or_default().push(segment);
     }
     files
-}
-
-fn delta_file(segment: &Segment) -> DeltaFile {
-    DeltaFile {
-        path: segment.name().to_owned(),
-        rows: segment.rows,
-        bytes: segment.bytes,
-        digest: segment.digest.clone(),
-        key_range: segment.key_range,
-    }
 }
 
 fn log_folder(lake: &Lake, table: Table) -> PathBuf {

@@ -21,7 +21,7 @@ use super::scan::{Scan, ScanColumns};
 use super::segment::Segment;
 use super::sqlite::{self, Catalog};
 use super::table::Table;
-use crate::model::StateId;
+use crate::model::{EpisodeId, StateId};
 
 /// All rows of one moment: sealed ones by the files that hold them, hot ones in memory.
 ///
@@ -97,6 +97,26 @@ impl Lake {
     /// When the catalog cannot be read.
     pub fn sealed(&self) -> Result<Snapshot, LakeError> {
         Snapshot::read(self, Moment::Sealed)
+    }
+
+    /// The sealed rows of this moment, for a copy that has no others: a run of which closed episodes
+    /// are hot is not finished in it.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::Corrupt`] when a frame of the hot log is damaged.
+    pub fn sealed_part(&self) -> Result<Snapshot, LakeError> {
+        let mut snapshot = Snapshot::read(self, Moment::Now)?;
+        let mut hot = HashSet::new();
+        for batch in snapshot.hot(Table::Episodes) {
+            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            hot.extend(ids.map(|&id| EpisodeId(id).run()));
+        }
+        for run in &mut snapshot.runs {
+            run.finished &= !hot.contains(&run.id);
+        }
+        snapshot.hot = [const { Vec::new() }; Table::ALL.len()];
+        Ok(snapshot)
     }
 
     /// The number of the newest snapshot. Nothing else is read, and nothing is kept.

@@ -1,6 +1,8 @@
-//! What a lake holds, as a list: what is published of it, and what a copy of it is made from.
+//! The list of what a lake holds. It is published, and copies are made from it.
 
 use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
 
 use crate::lake::sqlite::Catalog;
 use crate::lake::{
@@ -8,28 +10,31 @@ use crate::lake::{
     Table, manifest,
 };
 
-/// What a lake holds in one snapshot: its files by their digests, and what the catalog says beside
-/// them. These and the files are the lake: [`Fetching`](super::Fetching) makes one of them.
-#[derive(Debug, Clone, PartialEq)]
+/// What a lake holds in one snapshot: its files by their digests, and the other lists of the
+/// catalog. A [`ReplicaWriter`](super::ReplicaWriter) makes a lake from these and the files.
+///
+/// Its JSON is part of the format of published lakes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
-    /// What it is a lake of.
+    /// The identity of the lake.
     pub identity: Identity,
     /// The number of the snapshot.
     pub snapshot: SnapshotId,
-    /// The runs, as they were when the list was made.
+    /// The runs at the time when the list was made.
     pub runs: Vec<RunRow>,
-    /// What was taken back up to this snapshot.
+    /// What was retracted up to this snapshot.
     pub retractions: Vec<RetractionRow>,
-    /// What repairs had to drop up to this snapshot.
+    /// What repairs had dropped up to this snapshot.
     pub losses: Vec<LossRow>,
-    /// How the derived tables were made; none where there are none.
+    /// How the derived tables were made; `None` if there are none.
     pub dedup_inputs: Option<String>,
     /// The files, in the order in which the lake got them.
     pub files: Vec<FileRow>,
 }
 
 impl Snapshot {
-    /// What the snapshot holds of sealed rows, as a list.
+    /// Lists the sealed rows of this snapshot. For a list that leaves the lake, take the snapshot
+    /// with [`Lake::sealed_part`].
     pub fn inventory(&self) -> Inventory {
         let files = Table::ALL.into_iter().flat_map(|table| self.segments(table));
         Inventory {
@@ -45,14 +50,14 @@ impl Snapshot {
 }
 
 impl Lake {
-    /// The digests of all files that some snapshot has which has not expired: what the lake holds,
-    /// and what it held before it was retracted, repaired or put together anew. Where it was
-    /// fetched, what it held before does not count: the copy of an older version knows nothing of
-    /// the newer one that lay there.
+    /// Returns the digests of the files of all snapshots that have not expired: what the lake
+    /// holds, and what it held before a retraction, a repair or a merge of layers. In a fetched
+    /// lake, files of snapshots before the fetch do not count: the copy of an older version is not
+    /// known to contain the newer version that was in the folder before.
     ///
     /// # Errors
     ///
-    /// When the catalog cannot be read.
+    /// Returns an error if the catalog cannot be read.
     pub fn known_files(&self) -> Result<BTreeSet<String>, LakeError> {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
         catalog.reading(|log| {

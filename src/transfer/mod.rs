@@ -1,12 +1,12 @@
-//! Lakes from other lakes.
+//! Lakes made from other lakes.
 //!
-//! [`merge`] makes one new lake from several. [`Inventory`] lists what a lake holds, and
-//! [`Fetching`] makes a copy of a lake from such a list and the files.
+//! [`merge`] makes one new lake of several. An [`Inventory`] lists what a lake holds, and a
+//! [`ReplicaWriter`] makes a copy of a lake from such a list and the files.
 
-mod fetch;
-mod fetched;
 mod inventory;
 pub mod merge;
+mod origin;
+mod replica;
 
-pub use fetch::{FetchedFile, Fetching};
 pub use inventory::Inventory;
+pub use replica::{IncomingFile, ReplicaWriter};

@@ -11,14 +11,13 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use steplake::assembly::messages;
-use steplake::lake::{Disk, Lake, Table};
+use steplake::lake::{Disk, Lake};
 
-use crate::RemoteError;
 use crate::fetch::fetch;
 use crate::gc::{AGE, AGE_MIN, gc};
 use crate::publish::{Outcome, Sent, publish};
 use crate::remote::{Numbered, Remote};
-use crate::{fetch as fetching, publish as publishing};
+use crate::{FetchOptions, PublishOptions, RemoteError};
 
 /// The interval at which a progress bar is redrawn.
 const DRAW_INTERVAL: Duration = Duration::from_millis(200);
@@ -36,9 +35,9 @@ Addresses are s3://BUCKET/PREFIX or file:///FOLDER. For S3, credentials, region 
 variables that AWS's tools read: AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION,
 AWS_ENDPOINT_URL …
 
-Exit codes: 0 done; 1 it failed; 2 the command line or the address is wrong; 3 the lake, here or there,
-cannot be used; 5 the store cannot be reached or refuses; 6 nothing is published there; 7 what is published
-has something that the lake lacks."
+Exit codes: 0 done; 1 it failed; 2 the command line or the address is wrong; 3 the local or the published
+lake cannot be used; 5 the store cannot be reached or refuses; 6 nothing is published there; 7 the published
+version has something that the lake lacks."
 )]
 struct Cli {
     /// The folder of the lake.
@@ -82,23 +81,25 @@ struct StoreArgs {
     parallel: NonZeroUsize,
 }
 
-/// Publish the sealed part of the lake as a new version.
+/// Publish the complete episodes of the lake as a new version.
 ///
-/// Only files that are not there yet are sent. The version appears once all of it is there. If
-/// another version was published first, this one contains it, or nothing is published.
+/// First seals these, counts their steps, and merges the layers of the derived tables. Only files
+/// that the store lacks are sent. The version appears once the store has all of it; then its tables
+/// appear as Delta tables. If another version was published first, this one contains it, or nothing
+/// is published.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct PublishArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// If the newest version has something that this lake lacks, publish both as one. The lake here
-    /// stays unchanged.
+    /// If the newest version has something that this lake lacks, publish both as one. The local lake
+    /// does not get what it lacks.
     #[arg(long)]
     merge: bool,
 
-    /// Read back every file of this lake and compare it; send damaged or missing files again, and
-    /// name them in a new version.
+    /// Read back every file of this lake and compare it. Send damaged or missing files again, and
+    /// make a new version of them.
     #[arg(long)]
     read_back: bool,
 
@@ -108,15 +109,15 @@ struct PublishArgs {
     replace_damaged: bool,
 
     /// The size of a request in bytes. For tests.
-    #[arg(long, hide = true, default_value_t = publishing::Settings::default().part_bytes)]
+    #[arg(long, hide = true, default_value_t = PublishOptions::default().part_bytes)]
     part_bytes: u64,
 
-    /// The folder in which --merge works, with room for both lakes and the merged one. By default
-    /// beside the lake. If killed, it leaves a folder .steplake-publish-… there.
+    /// The folder for temporary lakes of --merge, with room for both lakes and the merged one. By
+    /// default beside the lake. If killed, publish leaves a folder .steplake-publish-… there.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     work: Option<PathBuf>,
 
-    /// Publish nothing; delete what no version names and is older than --older-than.
+    /// Publish nothing; delete objects that no version names and that are older than --older-than.
     #[arg(long, conflicts_with_all = ["merge", "read_back", "replace_damaged", "work"])]
     gc: bool,
 
@@ -124,7 +125,7 @@ struct PublishArgs {
     #[arg(long, requires = "gc", value_name = "K")]
     keep: Option<NonZeroU64>,
 
-    /// With --gc: keep what is younger, 2 days at least; a running publication may still need it.
+    /// With --gc: keep younger objects, at least 2 days, since a running publication may use them.
     #[arg(
         long,
         requires = "gc",
@@ -150,7 +151,7 @@ struct FetchArgs {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     into: Option<PathBuf>,
 
-    /// Read every file that is already here, and fetch damaged ones again.
+    /// Read every file that is already in the folder, and fetch damaged ones again.
     #[arg(long)]
     verify: bool,
 
@@ -195,8 +196,7 @@ fn open(store: &StoreArgs) -> Result<Remote, RemoteError> {
 async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
     let lake = Lake::open(&cli.lake)?;
-    say_what_is_left_out(&lake)?;
-    let settings = publishing::Settings {
+    let options = PublishOptions {
         parallel: args.store.parallel.get(),
         merge: args.merge,
         read_back: args.read_back,
@@ -205,10 +205,10 @@ async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteErro
         work: args.work.clone(),
     };
     let bar = bar(cli);
-    let outcome = publish(&remote, &lake, &settings, &bar).await;
+    let outcome = publish(&remote, &lake, &options, &bar).await;
     bar.finish_and_clear();
     Ok(match outcome? {
-        Outcome::There { version } => {
+        Outcome::UpToDate { version } => {
             format!("nothing to publish: version {version} of {remote} has all of it\n")
         }
         Outcome::Published(sent) => published(&remote, &sent),
@@ -216,11 +216,11 @@ async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteErro
 }
 
 fn published(remote: &Remote, sent: &Sent) -> String {
-    let Sent { version, files, files_sent, bytes_sent, merged, mended } = *sent;
-    let with = if mended {
-        ", the version before it without its damage"
+    let Sent { version, files, files_sent, bytes_sent, merged, repaired } = *sent;
+    let with = if repaired {
+        ", which repeats the version before it without the damage"
     } else if merged {
-        ", this lake and the version before it together"
+        ", which merges this lake with the version before it"
     } else {
         ""
     };
@@ -230,34 +230,6 @@ fn published(remote: &Remote, sent: &Sent) -> String {
         HumanCount(files_sent),
         HumanBytes(bytes_sent),
     )
-}
-
-/// Refuses a lake without sealed data, since only that is published, and warns of hot data.
-fn say_what_is_left_out(lake: &Lake) -> Result<(), RemoteError> {
-    let snapshot = lake.snapshot()?;
-    if Table::ALL.into_iter().all(|table| snapshot.segments(table).is_empty()) {
-        return Err(RemoteError::NothingSealed { lake: lake.path().to_owned() });
-    }
-    let hot = snapshot.hot(Table::Episodes).iter().map(|batch| batch.num_rows() as u64);
-    let hot = hot.sum::<u64>();
-    if hot > 0 {
-        tracing::warn!(
-            "{} not sealed and will not be published: `steplake seal` first",
-            if hot == 1 {
-                "1 episode is".to_owned()
-            } else {
-                format!("{} episodes are", HumanCount(hot))
-            }
-        );
-    }
-    let uncounted = snapshot.uncounted().map(|segment| segment.rows).sum::<u64>();
-    if uncounted > 0 {
-        tracing::warn!(
-            "the derived tables do not count {} yet: `steplake dedup` first",
-            counted(uncounted, "step")
-        );
-    }
-    Ok(())
 }
 
 async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
@@ -272,9 +244,9 @@ async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
     );
     if done.young > 0 {
         let (young, days) = (counted(done.young, "object"), counted(args.older_than, "day"));
-        text += "left: ";
+        text += "kept ";
         text += &young;
-        text += " that no version names, younger than ";
+        text += " that no version names but that are younger than ";
         text += &days;
         text.push('\n');
     }
@@ -291,9 +263,9 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
         return Ok(listed(&versions));
     }
     let into = args.into.as_ref().unwrap_or(&cli.lake);
-    let settings = fetching::Settings { parallel: args.store.parallel.get(), verify: args.verify };
+    let options = FetchOptions { parallel: args.store.parallel.get(), verify: args.verify };
     let bar = bar(cli);
-    let fetched = fetch(&remote, args.version, into, Disk::default(), &settings, &bar).await;
+    let fetched = fetch(&remote, args.version, into, Disk::default(), &options, &bar).await;
     bar.finish_and_clear();
     let fetched = fetched?;
     Ok(format!(
@@ -319,7 +291,8 @@ fn listed(versions: &[Numbered]) -> String {
         let version = match version {
             Ok(version) => version,
             Err(damage) => {
-                writeln!(text, "{number:>7}  {}", messages::line(damage)).expect("a text takes it");
+                writeln!(text, "{number:>7}  {}", messages::line(damage))
+                    .expect("writing to a string succeeds");
                 continue;
             }
         };
@@ -367,7 +340,7 @@ fn bar(cli: &Cli) -> ProgressBar {
 fn code(error: &RemoteError) -> u8 {
     match error {
         RemoteError::Address { .. }
-        | RemoteError::Settings { .. }
+        | RemoteError::Misconfigured { .. }
         | RemoteError::NoVersion { .. } => 2,
         RemoteError::Lake(_)
         | RemoteError::Merge(_)
@@ -379,8 +352,9 @@ fn code(error: &RemoteError) -> u8 {
         | RemoteError::OtherIdentity { .. } => 3,
         RemoteError::Store { .. }
         | RemoteError::NoCredentials { .. }
+        | RemoteError::DeltaTables { .. }
         | RemoteError::Unconditional { .. } => 5,
-        // Scripts react to these: they begin a lake, or fetch first.
+        // Scripts react to these: they start a lake, or fetch first.
         RemoteError::Nothing { .. } => 6,
         RemoteError::Diverged { .. } => 7,
         _ => 1,

@@ -19,7 +19,7 @@ pub enum RemoteError {
     Merge(#[from] MergeError),
     /// The address is invalid.
     #[error(
-        "`{address}` is no address of a published lake ({why}): write s3://BUCKET/PREFIX or file:///FOLDER"
+        "`{address}` is not the address of a published lake ({why}): write s3://BUCKET/PREFIX or file:///FOLDER"
     )]
     Address {
         /// The given address.
@@ -27,16 +27,16 @@ pub enum RemoteError {
         /// The mistake in it.
         why: String,
     },
-    /// The settings of an S3 store do not go together.
+    /// The settings of an S3 store are incomplete or contradict each other.
     #[error("{address} cannot be used ({why}): {VARIABLES}")]
-    Settings {
+    Misconfigured {
         /// The address.
         address: String,
         /// What is wrong with the settings.
         why: String,
     },
-    /// Nobody gave credentials for an S3 store, and the machine has none of its own.
-    #[error("cannot {doing} {object}, since there are no credentials: {VARIABLES}")]
+    /// There are no credentials for an S3 store, neither in variables nor on the machine.
+    #[error("cannot {doing} {object}, because there are no credentials: {VARIABLES}")]
     NoCredentials {
         /// The attempted operation.
         doing: &'static str,
@@ -54,7 +54,11 @@ pub enum RemoteError {
         source: object_store::Error,
     },
     /// The lake holds nothing that can be published.
-    #[error("nothing of the lake at {} is sealed: `steplake seal` first", .lake.display())]
+    #[error(
+        "the lake at {} has no sealed episode, so there is nothing to publish: record one first, or wait until \
+         the recording that is running has sealed one",
+        .lake.display()
+    )]
     NothingSealed {
         /// The lake.
         lake: PathBuf,
@@ -69,7 +73,7 @@ pub enum RemoteError {
     },
     /// The version does not exist.
     #[error(
-        "{address} has no version {wanted}: `steplake fetch {address} --list` says which there are"
+        "{address} has no version {wanted}: `steplake fetch {address} --list` lists the versions"
     )]
     NoVersion {
         /// The address of the published lake.
@@ -79,8 +83,8 @@ pub enum RemoteError {
     },
     /// The version no longer exists.
     #[error(
-        "version {wanted} of {address} is not there any more (`publish --gc` took it or its number): \
-         `steplake fetch {address} --list` says which there are"
+        "version {wanted} of {address} does not exist any more (`publish --gc` deleted it, or used its number): \
+         `steplake fetch {address} --list` lists the versions"
     )]
     Forgotten {
         /// The address of the published lake.
@@ -88,8 +92,12 @@ pub enum RemoteError {
         /// The requested number.
         wanted: u64,
     },
-    /// A newer steplake wrote the object.
-    #[error("{object} has format {found}, and this steplake reads format {known}: use a newer one")]
+    /// The published lake has another format.
+    #[error(
+        "{object} has format {found}, and this steplake reads format {known}: {}",
+        if found > known { "use a newer one" }
+        else { "nothing converts it, so publish the lake to another prefix" }
+    )]
     Format {
         /// The object.
         object: String,
@@ -98,7 +106,7 @@ pub enum RemoteError {
         /// The format that this code knows.
         known: u32,
     },
-    /// The published lake has another format.
+    /// The lake in the published version has another format.
     #[error(
         "{object} lists a lake of format {found}, and this steplake reads format {known}: {}",
         if found > known { "use a newer one" }
@@ -114,8 +122,8 @@ pub enum RemoteError {
     },
     /// An object differs from what was published.
     #[error(
-        "{object} is damaged ({what}): nothing of it was taken over; fetch another version, or publish again from \
-         a lake that is whole, with --read-back, or with --replace-damaged where this is a manifest or a list"
+        "{object} is damaged ({what}), so nothing of it was used: fetch another version, or publish again from an \
+         intact lake with --read-back, or with --replace-damaged if this is a manifest or a list"
     )]
     Damaged {
         /// The object.
@@ -124,7 +132,7 @@ pub enum RemoteError {
         what: String,
     },
     /// An object did not arrive unchanged.
-    #[error("{object} did not arrive whole ({what}): no version was made; publish again")]
+    #[error("{object} did not arrive intact ({what}), so no version was made: publish again")]
     Arrival {
         /// The object.
         object: String,
@@ -133,8 +141,8 @@ pub enum RemoteError {
     },
     /// The store overwrites objects despite conditional writes.
     #[error(
-        "the store of {address} heeds no conditional writes (`If-None-Match: *`), so two publishers there could \
-         overwrite each other: nothing is published; take a store that does"
+        "the store of {address} ignores conditional writes (`If-None-Match: *`), so two publishers could overwrite \
+         each other and nothing was published: use a store that respects them"
     )]
     Unconditional {
         /// The address to publish to.
@@ -156,8 +164,8 @@ pub enum RemoteError {
     },
     /// The lake and the version each have something that the other lacks.
     #[error(
-        "version {version} of {address} has what the lake at {} is not known to have ({what}), so this one does \
-         not take its place: `steplake publish {address} --merge` publishes both as one",
+        "version {version} of {address} contains something that the lake at {} is not known to have ({what}), so \
+         nothing was published: `steplake publish {address} --merge` publishes both as one",
         .lake.display()
     )]
     Diverged {
@@ -172,13 +180,26 @@ pub enum RemoteError {
     },
     /// Other publishers were faster every time.
     #[error(
-        "{tries} other versions were published at {address} while this one was under way: publish again"
+        "another publication or collection at {address} was faster {attempts} times: try again"
     )]
     Overtaken {
         /// The address of the published lake.
         address: String,
         /// The number of attempts.
-        tries: u32,
+        attempts: u32,
+    },
+    /// The version is published, but not yet as Delta tables.
+    #[error(
+        "version {version} of {address} is published, but its Delta tables are incomplete: publish again to \
+         complete them"
+    )]
+    DeltaTables {
+        /// The address of the published lake.
+        address: String,
+        /// The version.
+        version: u64,
+        /// Why they are incomplete.
+        source: Box<RemoteError>,
     },
     /// A local operation failed.
     #[error("cannot {doing}")]

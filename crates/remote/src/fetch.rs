@@ -4,33 +4,17 @@ use std::path::Path;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use indicatif::ProgressBar;
-use steplake::lake::FileRow;
-use steplake::lake::{Disk, Lake};
-use steplake::transfer::Fetching;
+use steplake::lake::{Disk, FileRow, Lake};
+use steplake::transfer::ReplicaWriter;
 
 use crate::RemoteError;
+use crate::options::FetchOptions;
 use crate::remote::{Published, Remote};
 
 /// The size of a request in bytes.
 const PART_BYTES: u64 = 16 << 20;
-/// How often a file that arrived damaged is fetched again.
-const TRIES: u32 = 2;
-
-/// Parameters of a fetch.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Number of files that are fetched at a time.
-    pub parallel: usize,
-    /// Whether to compare files that are already here with their digests first. Damaged ones are
-    /// fetched again.
-    pub verify: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { parallel: 4, verify: false }
-    }
-}
+/// How often a file is fetched if it arrives damaged.
+const ATTEMPTS: u32 = 2;
 
 /// The result of a fetch.
 #[derive(Debug)]
@@ -48,22 +32,23 @@ pub struct Fetched {
 }
 
 /// Makes the folder `into` the lake of a version, by default the newest. A lake that was fetched
-/// there before is brought forward or back to it; only missing files are fetched.
+/// there before is updated to the version, which may be older; only missing files are fetched.
 ///
-/// Durable on return. Before that, the folder holds the earlier lake, or none. If killed, it keeps
-/// what has arrived, and the next fetch continues from there.
+/// The lake is durable on return. Before that, the folder holds the earlier lake, or none. If the
+/// fetch is killed, the folder keeps the files that arrived, and the next fetch continues from
+/// there.
 ///
 /// # Errors
 ///
 /// [`RemoteError::Nothing`], [`RemoteError::NoVersion`], [`RemoteError::Forgotten`];
 /// [`RemoteError::Damaged`] if an object differs from what the version says; errors of the store;
-/// and those of [`Fetching::begin`] about the folder.
+/// and those of [`ReplicaWriter::begin`] about the folder.
 pub async fn fetch(
     remote: &Remote,
     version: Option<u64>,
     into: &Path,
     disk: Disk,
-    settings: &Settings,
+    options: &FetchOptions,
     bar: &ProgressBar,
 ) -> Result<Fetched, RemoteError> {
     let nothing = || RemoteError::Nothing { address: remote.address().to_owned() };
@@ -71,7 +56,7 @@ pub async fn fetch(
         Some(number) => remote.version(number).await?,
         None => remote.newest().await?.ok_or_else(nothing)?,
     };
-    fetch_version(remote, &published, into, disk, settings, bar).await
+    fetch_version(remote, &published, into, disk, options, bar).await
 }
 
 /// Does the same as [`fetch`], for a version that was looked up.
@@ -80,24 +65,24 @@ pub(crate) async fn fetch_version(
     published: &Published,
     into: &Path,
     disk: Disk,
-    settings: &Settings,
+    options: &FetchOptions,
     bar: &ProgressBar,
 ) -> Result<Fetched, RemoteError> {
     let version = published.manifest.version;
     let what = format!("version {version} of {remote} (list {})", &published.list[..16]);
-    let fetching = Fetching::begin(disk, into, published.inventory.clone(), settings.verify)?;
-    let missing = fetching.missing();
+    let replica = ReplicaWriter::begin(disk, into, published.inventory.clone(), options.verify)?;
+    let missing = replica.missing();
     let bytes_fetched = missing.iter().map(|row| row.bytes).sum();
     bar.set_position(0);
     bar.set_length(bytes_fetched);
     stream::iter(&missing)
-        .map(|row| file(remote, published, &fetching, row, bar))
-        .buffer_unordered(settings.parallel.max(1))
+        .map(|row| file(remote, published, &replica, row, bar))
+        .buffer_unordered(options.parallel.max(1))
         .try_collect::<()>()
         .await?;
     let files_fetched = missing.len() as u64;
     let files = published.inventory.files.len() as u64;
-    let lake = fetching.complete(&what)?;
+    let lake = replica.complete(&what)?;
     Ok(Fetched { lake, version, files, files_fetched, bytes_fetched })
 }
 
@@ -105,34 +90,34 @@ pub(crate) async fn fetch_version(
 async fn file(
     remote: &Remote,
     published: &Published,
-    fetching: &Fetching,
+    replica: &ReplicaWriter,
     row: &FileRow,
     bar: &ProgressBar,
 ) -> Result<(), RemoteError> {
     let object = published.objects[&row.digest].as_str();
     let mut what = "its content does not match its digest".to_owned();
-    for _ in 0..TRIES {
-        let mut file = fetching.file(row)?;
-        let mut came = 0;
-        while came < row.bytes {
-            let end = row.bytes.min(came + PART_BYTES);
-            let content = match remote.get_range(object, came..end).await {
+    for _ in 0..ATTEMPTS {
+        let mut file = replica.create_file(row)?;
+        let mut received = 0;
+        while received < row.bytes {
+            let end = row.bytes.min(received + PART_BYTES);
+            let content = match remote.get_range(object, received..end).await {
                 Ok(content) => content,
                 Err(error) => return Err(explained(remote, published, object, row, error).await),
             };
-            if content.len() as u64 != end - came {
-                let length = came + content.len() as u64;
-                what = format!("it has {length} bytes of {}", row.bytes);
+            if content.len() as u64 != end - received {
+                let length = received + content.len() as u64;
+                what = format!("it has {length} bytes instead of {}", row.bytes);
                 break;
             }
             file.write(&content)?;
-            came = end;
+            received = end;
             bar.inc(content.len() as u64);
         }
         if file.is_as_listed() {
-            return Ok(fetching.take(file)?);
+            return Ok(replica.accept(file)?);
         }
-        bar.set_position(bar.position().saturating_sub(came));
+        bar.set_position(bar.position().saturating_sub(received));
     }
     Err(RemoteError::damaged(remote.name(object), what))
 }
@@ -147,7 +132,7 @@ async fn explained(
 ) -> RemoteError {
     match remote.head(object).await {
         Ok(Some(found)) if found.size < row.bytes => {
-            let what = format!("it has {} bytes of {}", found.size, row.bytes);
+            let what = format!("it has {} bytes instead of {}", found.size, row.bytes);
             RemoteError::damaged(remote.name(object), what)
         }
         Ok(None) => {

@@ -33,6 +33,10 @@
 //! The argument requires of a store that every later request sees what was written, listings too;
 //! that it honours conditional puts, which each publication tests; and that its clock goes forward,
 //! to within half a day.
+//!
+//! No list names the files of the Delta logs. Those of the oldest kept version and of all later
+//! numbers stay. Nobody needs earlier ones again, since numbers only grow; so a late request that
+//! deletes one does no harm, nor does a late publisher that writes one again.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;
@@ -41,7 +45,8 @@ use std::time::Duration;
 use object_store::{Error, ObjectMeta, ObjectStoreExt as _};
 
 use crate::RemoteError;
-use crate::publish::TRIES_MAX;
+use crate::delta_log;
+use crate::options::ATTEMPTS_MAX;
 use crate::remote::{Remote, list_name, manifest_name, random_name};
 use crate::version::Manifest;
 
@@ -82,7 +87,7 @@ pub async fn gc(
     age: Duration,
 ) -> Result<Collected, RemoteError> {
     let keep = keep.map_or(usize::MAX, |keep| usize::try_from(keep.get()).unwrap_or(usize::MAX));
-    for _ in 0..TRIES_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         match attempt(remote, keep, age.max(AGE_MIN)).await {
             Ok(Some(collected)) => return Ok(collected),
             // Another publisher or collection was faster.
@@ -90,27 +95,31 @@ pub async fn gc(
             Err(error) => return Err(error),
         }
     }
-    Err(RemoteError::Overtaken { address: remote.address().to_owned(), tries: TRIES_MAX })
+    Err(RemoteError::Overtaken { address: remote.address().to_owned(), attempts: ATTEMPTS_MAX })
 }
 
-/// Deletes what can go; returns `None` if another took its number meanwhile.
+/// Makes one attempt; returns `None` if another publication or collection took its number meanwhile.
 async fn attempt(
     remote: &Remote,
     keep: usize,
     age: Duration,
 ) -> Result<Option<Collected>, RemoteError> {
-    // The order matters: whoever names one of these objects by now is read afterwards.
+    // The order matters: a version that names one of these objects by now is read afterwards.
     let mut objects = remote.list("segments").await?;
     objects.extend(remote.list("lists").await?);
     let (highest, mut versions) = remote.manifests().await?;
     let kept = versions.split_off(versions.len().saturating_sub(keep));
     let mut named = HashSet::new();
+    let oldest = kept.first().map_or(u64::MAX, |&(number, _)| number);
     for (_, manifest) in kept {
         let published = remote.published(manifest?).await?;
         named.insert(list_name(&published.list));
         named.extend(published.objects.into_values());
     }
-    let unnamed = objects.into_iter().filter(|(name, _)| !named.contains(name));
+    let is_kept = |name: &str| {
+        named.contains(name) || delta_log::version_of(name).is_some_and(|number| number >= oldest)
+    };
+    let unnamed = objects.into_iter().filter(|(name, _)| !is_kept(name));
     let (mut old, young) = unnamed.partition::<Vec<_>, _>(is_older(remote.now_ms(), age));
     let mut collected = Collected { young: young.len() as u64, ..Collected::default() };
     if !old.is_empty() {
@@ -126,6 +135,7 @@ async fn attempt(
         old.retain(is_older(found.last_modified.timestamp_millis(), age));
         collected.young += (count - old.len()) as u64;
     }
+    delta_log::complete(remote).await?;
     for (number, manifest) in versions {
         let nameless = || Manifest::without_version(number, String::new(), remote.now_ms());
         let forgotten = manifest.map_or_else(|_damage| nameless(), Manifest::forgotten);

@@ -5,6 +5,7 @@
 //!   manifests/00000000000000000007.json       a version: the name of its list. A conditional put
 //!   lists/<BLAKE3>.json                       the contents: files, and rows of the catalog
 //!   segments/<table>/<BLAKE3>-<name>.parquet  the files. <name> is the publication's random name
+//!   segments/<table>/_delta_log/              the log of a Delta table, for other tools
 //! ```
 //!
 //! # What is durable when
@@ -12,7 +13,7 @@
 //! Everything that a version names is there before the version: first the segments, then the list,
 //! then the manifest. The store acknowledges each before the next begins. So a version is there
 //! completely or not at all. A publication that is killed at any moment leaves objects that no
-//! version names, and nothing else.
+//! version names, and nothing else. The Delta logs follow the version: see [`delta_log`].
 //!
 //! # What a reader sees
 //!
@@ -21,14 +22,16 @@
 //!
 //! # Two publishers
 //!
-//! Both read the newest version N and make N+1. The store accepts one of them. The other begins
-//! again with the version that is newest then: it finds that this version has everything of its
-//! own, or builds on it, or reports that each has something that the other lacks. Numbers are never
+//! Both read the newest version N and make N+1. The store accepts one of them. The other starts
+//! again with the version that is newest then: it finds that this version has everything in its
+//! lake, or builds on it, or reports that each has something that the other lacks. Numbers are never
 //! reused: a forgotten version leaves its manifest behind. [`gc`] also takes a number before it
-//! deletes: a publication that was under way then begins again, and relies on nothing that may be
-//! deleted.
+//! deletes: a publication that is running then starts again, and uses nothing that may be deleted.
 
-// The place of a published lake: a store and a prefix; reads and writes its objects.
+// Parameters of publications and fetches.
+mod options;
+
+// The location of a published lake: a store and a prefix; reads and writes its objects.
 pub mod remote;
 
 // The stored form of a version: the manifest and the list.
@@ -37,11 +40,17 @@ pub mod version;
 // Compares the published version with the local lake.
 pub mod relation;
 
-// The place of each file of a version.
-mod place;
+// The object of each file of a version.
+mod locate;
 
 // Sends files.
 mod send;
+
+// Brings a lake into the form in which it is published.
+mod prepare;
+
+// The published tables as Delta tables.
+mod delta_log;
 
 // Sends what is missing, and makes a version of it.
 pub mod publish;
@@ -58,3 +67,4 @@ pub mod cli;
 mod error;
 
 pub use error::RemoteError;
+pub use options::{FetchOptions, PublishOptions};

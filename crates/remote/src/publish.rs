@@ -1,62 +1,28 @@
-//! Sending what is missing, and making a version of it.
+//! Sends what is missing, and makes a version of it.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use bytes::Bytes;
 use indicatif::ProgressBar;
 use steplake::dedup::{self, dedup};
 use steplake::lake::{Disk, Lake, Snapshot, Table};
 use steplake::transfer::Inventory;
-use steplake::transfer::merge::{self, merge};
+use steplake::transfer::merge::{MergeOptions, merge};
 
 use crate::RemoteError;
-use crate::fetch::{self, fetch_version};
-use crate::place::place;
-use crate::relation::{Relation, relation, tell_the_same};
-use crate::remote::{Published, Remote, Standing, list_name, random_name};
+use crate::delta_log;
+use crate::fetch::fetch_version;
+use crate::locate::locate;
+use crate::options::{ATTEMPTS_MAX, FetchOptions, PublishOptions};
+use crate::prepare::prepare;
+use crate::relation::{Relation, relation, same_runs_and_retractions};
+use crate::remote::{Newest, Published, Remote, list_name, random_name};
 use crate::send::{demand_arrival, send_missing};
-use crate::version::{FORMAT, Manifest, list_to_json};
+use crate::version::{FORMAT, List, Manifest};
 
-/// The size of a request in bytes: of a part, if a file has several.
-const PART_BYTES: u64 = 16 << 20;
-/// How many other versions may come first before a publication gives up.
-pub(crate) const TRIES_MAX: u32 = 16;
-/// How often the objects used may turn out too old, before a publication sends everything itself.
+/// How often the used objects may turn out too old, before a publication sends everything itself.
 const STALE_MAX: u32 = 2;
-
-/// Parameters of a publication.
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// Number of files that are sent at a time.
-    pub parallel: usize,
-    /// Whether to merge the lake with a version that has something which the lake lacks. The lake
-    /// itself stays unchanged.
-    pub merge: bool,
-    /// Whether to read back and compare every file, even those that were already there. Damaged or
-    /// missing files are sent again, and a new version names them.
-    pub read_back: bool,
-    /// Whether the newest readable version counts as the newest if the manifest or the list of the
-    /// newest is damaged. The new version lacks what only the damaged one had.
-    pub replace_damaged: bool,
-    /// The size of a request in bytes; larger files are sent in parts. S3 requires at least 5 MiB.
-    pub part_bytes: u64,
-    /// The folder in which a merge works; by default beside the lake.
-    pub work: Option<PathBuf>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            parallel: 4,
-            merge: false,
-            read_back: false,
-            replace_damaged: false,
-            part_bytes: PART_BYTES,
-            work: None,
-        }
-    }
-}
 
 /// The result of a publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +30,7 @@ pub enum Outcome {
     /// A version was made.
     Published(Sent),
     /// An existing version has everything.
-    There {
+    UpToDate {
         /// The version's number.
         version: u64,
     },
@@ -83,15 +49,15 @@ pub struct Sent {
     pub bytes_sent: u64,
     /// Whether the version merges the lake with an earlier version.
     pub merged: bool,
-    /// Whether the version repeats the one before it, because something was damaged or missing
-    /// there.
-    pub mended: bool,
+    /// Whether the version repeats the one before it, because something of that was damaged or
+    /// missing.
+    pub repaired: bool,
 }
 
 /// The lake to publish: the local one, or its merge with an earlier version.
 struct Candidate {
     lake: Lake,
-    /// Keeps the files of the lake.
+    /// Keeps the files of the lake from being deleted.
     snapshot: Snapshot,
     inventory: Inventory,
     known: BTreeSet<String>,
@@ -104,23 +70,23 @@ struct Candidate {
 impl Candidate {
     fn new(lake: &Lake, work: Option<tempfile::TempDir>) -> Result<Self, RemoteError> {
         // The order matters: what is sealed in between is known, and not published.
-        let snapshot = lake.sealed()?;
+        let snapshot = lake.sealed_part()?;
         let known = lake.known_files()?;
         let inventory = snapshot.inventory();
         Ok(Self { lake: lake.clone(), snapshot, inventory, known, merged: HashSet::new(), work })
     }
 
-    fn compare(&self, there: &Published, standing: &Standing) -> Relation {
+    fn compare(&self, there: &Published, newest: &Newest) -> Relation {
         let has = |digest: &str| self.inventory.files.iter().any(|row| row.digest == digest);
         match relation(&self.inventory, &self.known, &there.inventory) {
             Relation::Neither(_) if self.merged.contains(&there.list) => Relation::Contains,
-            // If newer versions are damaged, nothing is taken over from this one: the lake must
-            // have all its files.
+            // If newer versions are damaged, no object of this one is used, so the lake must have
+            // all of its files.
             Relation::Contained
-                if standing.passed_damage
+                if newest.skipped_damage
                     && !there.inventory.files.iter().all(|row| has(&row.digest)) =>
             {
-                Relation::Neither("files that this lake has not".to_owned())
+                Relation::Neither("files that this lake does not have".to_owned())
             }
             other => other,
         }
@@ -128,45 +94,70 @@ impl Candidate {
 }
 
 /// Publishes the sealed part of a lake as a new version, unless an existing version has all of it.
-/// The lake is only read.
 ///
-/// Durable once this has returned `Ok`, as durable as the store makes what it acknowledges. After a
-/// kill or an `Err`, the store holds what it held before, and objects that no version names;
-/// [`gc`](crate::gc::gc) removes these after a while, and the next publication finds them. Only if
-/// the store's answer to the last request was lost for good ([`RemoteError::Store`]) may the
-/// version be there: complete, as always. The next publication finds it.
+/// First it brings the lake into the form in which it is published: closed episodes are sealed, all
+/// sealed steps are counted, and the derived tables have one layer. At the end it writes the version
+/// as Delta tables.
 ///
-/// No name is ever written twice, so a collection at the same time deletes nothing of it:
-/// [`gc`](crate::gc) explains why. What is found damaged is sent under another name, and a new
+/// The version is durable once this has returned `Ok` or [`RemoteError::DeltaTables`], as durable as
+/// the store makes what it acknowledges. After a kill or another `Err`, the store holds what it held
+/// before, and objects that no version names; [`gc`](crate::gc::gc) deletes these after a while, and
+/// the next publication uses them. If the store's answer to the request that makes the version was
+/// lost ([`RemoteError::Store`]), the version may exist: complete, but not yet as Delta tables. The
+/// next publication finds it and completes these.
+///
+/// No object is ever overwritten, so a collection at the same time deletes nothing of the version:
+/// [`gc`](crate::gc) explains why. A damaged file is sent again under another name, and a new
 /// version names it.
 ///
 /// # Errors
 ///
-/// [`RemoteError::Diverged`] if the newest version has something that the lake lacks, and merging
-/// is off; [`RemoteError::OtherIdentity`]; [`RemoteError::Unconditional`]; errors of the store and
-/// of the lake.
+/// [`RemoteError::NothingSealed`]; [`RemoteError::Diverged`] if the newest version has something
+/// that the lake lacks, and merging is off; [`RemoteError::OtherIdentity`];
+/// [`RemoteError::Unconditional`]; errors of the store and of the lake, among these
+/// [`LakeError::BeingMaintained`](steplake::lake::LakeError::BeingMaintained).
 pub async fn publish(
     remote: &Remote,
     lake: &Lake,
-    settings: &Settings,
+    options: &PublishOptions,
+    bar: &ProgressBar,
+) -> Result<Outcome, RemoteError> {
+    tokio::task::block_in_place(|| prepare(lake))?;
+    let outcome = publish_version(remote, lake, options, bar).await?;
+    let version = match &outcome {
+        Outcome::Published(sent) => sent.version,
+        Outcome::UpToDate { version } => *version,
+    };
+    delta_log::complete(remote).await.map_err(|source| RemoteError::DeltaTables {
+        address: remote.address().to_owned(),
+        version,
+        source: Box::new(source),
+    })?;
+    Ok(outcome)
+}
+
+async fn publish_version(
+    remote: &Remote,
+    lake: &Lake,
+    options: &PublishOptions,
     bar: &ProgressBar,
 ) -> Result<Outcome, RemoteError> {
     let mut candidate = Candidate::new(lake, None)?;
     let mut stale = 0;
-    for _ in 0..TRIES_MAX {
-        let standing = remote.standing(settings.replace_damaged).await?;
+    for _ in 0..ATTEMPTS_MAX {
+        let newest = remote.look_up_newest(options.replace_damaged).await?;
         let mut contained = false;
-        if let Some(there) = &standing.newest {
+        if let Some(there) = &newest.published {
             demand_identity(remote, lake, there)?;
-            let mut how = candidate.compare(there, &standing);
-            if matches!(how, Relation::Neither(_)) && settings.merge {
-                candidate = match merged(remote, lake, there, settings, bar).await {
+            let mut how = candidate.compare(there, &newest);
+            if matches!(how, Relation::Neither(_)) && options.merge {
+                candidate = match merged(remote, lake, there, options, bar).await {
                     Ok(together) => together,
                     // Others have published a newer version meanwhile, and forgotten this one.
                     Err(RemoteError::Forgotten { .. }) => continue,
                     Err(error) => return Err(error),
                 };
-                how = candidate.compare(there, &standing);
+                how = candidate.compare(there, &newest);
             }
             if let Relation::Neither(what) = how {
                 return Err(RemoteError::Diverged {
@@ -178,73 +169,76 @@ pub async fn publish(
             }
             contained = how == Relation::Contained;
         }
-        // If the clocks disagree, objects that were left are not used.
-        let left = stale < STALE_MAX;
-        let attempt = Attempt { remote, candidate: &candidate, standing: &standing, settings, bar };
-        match attempt.go(contained, left).await? {
-            Ended::There(version) => return Ok(Outcome::There { version }),
+        // If the clocks disagree, orphaned objects are not used.
+        let use_orphans = stale < STALE_MAX;
+        let attempt = Attempt { remote, candidate: &candidate, newest: &newest, options, bar };
+        match attempt.run(contained, use_orphans).await? {
+            Ended::UpToDate(version) => return Ok(Outcome::UpToDate { version }),
             Ended::Made(sent) => return Ok(Outcome::Published(sent)),
             Ended::Taken => {
-                tracing::info!("another version was published meanwhile: this one begins again");
+                tracing::info!("another version was published meanwhile: starting again");
             }
             Ended::Stale => {
-                tracing::info!("what was sent first is too old by now: it is sent again");
+                tracing::info!("some objects became too old to be used: sending these files again");
                 stale += 1;
             }
         }
     }
-    Err(RemoteError::Overtaken { address: remote.address().to_owned(), tries: TRIES_MAX })
+    Err(RemoteError::Overtaken { address: remote.address().to_owned(), attempts: ATTEMPTS_MAX })
 }
 
 /// One attempt to make a version after the newest.
 struct Attempt<'a> {
     remote: &'a Remote,
     candidate: &'a Candidate,
-    standing: &'a Standing,
-    settings: &'a Settings,
+    newest: &'a Newest,
+    options: &'a PublishOptions,
     bar: &'a ProgressBar,
 }
 
 /// The result of an attempt.
 enum Ended {
     /// This version has everything.
-    There(u64),
+    UpToDate(u64),
     /// A version was made.
     Made(Sent),
     /// The number was taken meanwhile.
     Taken,
-    /// An object that it used and no version names has become so old that it may be deleted.
+    /// An object that the attempt used, and that no version names, has become so old that it may be
+    /// deleted.
     Stale,
 }
 
 impl Attempt<'_> {
     /// Sends what is missing, and makes a version of it. If the newest version contains the lake,
     /// this repeats the newest version, provided that something of it is damaged.
-    async fn go(&self, contained: bool, left: bool) -> Result<Ended, RemoteError> {
-        let &Self { remote, candidate, standing, settings, bar } = self;
-        let there = standing.newest.as_ref().filter(|_| contained);
-        let is_whole = !settings.read_back && !standing.passed_damage;
-        if let Some(there) = there.filter(|_| is_whole) {
-            return Ok(Ended::There(there.manifest.version));
+    async fn run(&self, contained: bool, use_orphans: bool) -> Result<Ended, RemoteError> {
+        let &Self { remote, candidate, newest, options, bar } = self;
+        let there = newest.published.as_ref().filter(|_| contained);
+        let is_trusted = !options.read_back && !newest.skipped_damage;
+        if let Some(there) = there.filter(|_| is_trusted) {
+            return Ok(Ended::UpToDate(there.manifest.version));
         }
         let inventory = there.map_or(&candidate.inventory, |there| &there.inventory);
         let name = random_name()?;
-        let placed =
-            place(remote, &candidate.inventory, inventory, standing, left, &name, settings).await?;
+        let located =
+            locate(remote, &candidate.inventory, inventory, newest, use_orphans, &name, options)
+                .await?;
         if let Some(there) = there
-            && placed.missing.is_empty()
-            && !standing.passed_damage
+            && located.missing.is_empty()
+            && !newest.skipped_damage
         {
-            return Ok(Ended::There(there.manifest.version));
+            return Ok(Ended::UpToDate(there.manifest.version));
         }
-        let bytes_sent = send_missing(remote, &candidate.snapshot, &placed, settings, bar).await?;
-        let list: Bytes = list_to_json(inventory, &placed.objects, &name).into();
+        let bytes_sent = send_missing(remote, &candidate.snapshot, &located, options, bar).await?;
+        let list = List::new(inventory.clone(), located.objects.clone(), name.clone());
+        let list: Bytes = list.to_json().into();
         let digest = blake3::hash(&list).to_hex().to_string();
         let object = list_name(&digest);
         remote.put(&object, list.clone()).await?;
         let written_ms = demand_arrival(remote, &object, list.len() as u64).await?;
         remote.demand_conditions(&object, list).await?;
-        if !placed.holds_at(written_ms) {
+        if !located.is_safe_at(written_ms) {
             return Ok(Ended::Stale);
         }
         let manifest = self.manifest(inventory, digest, name);
@@ -254,10 +248,10 @@ impl Attempt<'_> {
         Ok(Ended::Made(Sent {
             version: manifest.version,
             files: manifest.files,
-            files_sent: placed.missing.len() as u64,
+            files_sent: located.missing.len() as u64,
             bytes_sent,
             merged: candidate.work.is_some(),
-            mended: contained,
+            repaired: contained,
         }))
     }
 
@@ -268,11 +262,11 @@ impl Attempt<'_> {
         };
         Manifest {
             format: FORMAT,
-            version: self.standing.highest + 1,
+            version: self.newest.highest + 1,
             list: Some(list),
             publication,
             published_at_ms: self.remote.now_ms(),
-            parent: self.standing.newest.as_ref().map(|base| base.manifest.version),
+            parent: self.newest.published.as_ref().map(|base| base.manifest.version),
             episodes: rows(Table::Episodes),
             steps: rows(Table::Steps),
             files: inventory.files.len() as u64,
@@ -297,38 +291,40 @@ async fn merged(
     remote: &Remote,
     lake: &Lake,
     there: &Published,
-    settings: &Settings,
+    options: &PublishOptions,
     bar: &ProgressBar,
 ) -> Result<Candidate, RemoteError> {
     let beside = lake.path().parent().unwrap_or(Path::new("."));
-    let place = settings.work.as_deref().unwrap_or(beside);
-    let work = tempfile::Builder::new().prefix(".steplake-publish-").tempdir_in(place);
+    let parent = options.work.as_deref().unwrap_or(beside);
+    let work = tempfile::Builder::new().prefix(".steplake-publish-").tempdir_in(parent);
     let work = work.map_err(|source| RemoteError::Io {
         doing: format!(
-            "make a folder to merge in at {} (name another with --work)",
-            place.display()
+            "make a folder for the merge in {} (--work names another one)",
+            parent.display()
         ),
         source,
     })?;
-    let fetching = fetch::Settings { parallel: settings.parallel, verify: false };
+    let fetch = FetchOptions { parallel: options.parallel, verify: false };
     let fetched =
-        fetch_version(remote, there, &work.path().join("there"), Disk::default(), &fetching, bar)
+        fetch_version(remote, there, &work.path().join("there"), Disk::default(), &fetch, bar)
             .await?;
     let lakes = [lake.clone(), fetched.lake];
     let into = work.path().join("merged");
-    let sealed = merge::Settings { sealed_only: true, ..merge::Settings::default() };
+    let sealed = MergeOptions { sealed_only: true, ..MergeOptions::default() };
     let together = tokio::task::block_in_place(|| {
         let (together, report) = merge(Disk::default(), &lakes, &into, &sealed, &mut |_, _| {})?;
-        let said = together.sealed()?.inventory();
-        let as_lake = |lake: &Lake| {
-            let snapshot = lake.sealed()?;
+        let inventory = together.sealed()?.inventory();
+        let equals = |lake: &Lake| {
+            let snapshot = lake.sealed_part()?;
             let same_rows = report.rows.iter().all(|&(table, rows)| {
                 let sealed = snapshot.segments(table).iter().map(|segment| segment.rows);
                 rows == sealed.sum::<u64>()
             });
-            Ok::<_, RemoteError>(same_rows && tell_the_same(&snapshot.inventory(), &said))
+            Ok::<_, RemoteError>(
+                same_rows && same_runs_and_retractions(&snapshot.inventory(), &inventory),
+            )
         };
-        let same = [as_lake(&lakes[0])?, as_lake(&lakes[1])?];
+        let same = [equals(&lakes[0])?, equals(&lakes[1])?];
         if same.contains(&true) {
             return Ok::<_, RemoteError>((together, same));
         }
@@ -339,12 +335,12 @@ async fn merged(
     })?;
     let [_, fetched] = lakes;
     let mut candidate = match together {
-        // The version has everything: compare it with itself.
+        // The version has everything, so it is compared with itself.
         (_, [_, true]) => Candidate::new(&fetched, Some(work))?,
         (_, [true, false]) => Candidate::new(lake, None)?,
         (together, [false, false]) => Candidate::new(&together, Some(work))?,
     };
     candidate.merged.insert(there.list.clone());
-    tracing::info!(lake = %candidate.lake.path().display(), "merged with what is published");
+    tracing::info!(lake = %candidate.lake.path().display(), "merged with the published version");
     Ok(candidate)
 }

@@ -25,9 +25,9 @@ pub enum Relation {
 pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> Relation {
     let (ours, theirs) = (recorded(lake), recorded(there));
     let (our_runs, their_runs) = (runs(lake), runs(there));
-    let (our_words, their_words) = (retractions(lake), retractions(there));
+    let (our_retractions, their_retractions) = (retractions(lake), retractions(there));
     let behind = ours.is_subset(&theirs)
-        && our_words.is_subset(&their_words)
+        && our_retractions.is_subset(&their_retractions)
         && our_runs.iter().all(|(uid, &done)| their_runs.get(uid).is_some_and(|&d| d || !done));
     let newer_derived = match uncounted(lake).cmp(&uncounted(there)) {
         Ordering::Less => true,
@@ -44,7 +44,7 @@ pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -
     if their_runs.keys().any(|uid| !our_runs.contains_key(uid)) {
         return neither("runs of its own");
     }
-    if !their_words.is_subset(&our_words) {
+    if !their_retractions.is_subset(&our_retractions) {
         return neither("retractions of its own");
     }
     if !losses(lake).is_subset(&losses(there)) {
@@ -76,17 +76,17 @@ fn runs(inventory: &Inventory) -> BTreeMap<&str, bool> {
     inventory.runs.iter().map(|run| (run.uid.as_str(), run.finished)).collect()
 }
 
-/// Returns the retractions; they name runs in a way that means the same in all lakes.
+/// Returns the retractions, with the uids of runs, which are the same in all lakes.
 fn retractions(inventory: &Inventory) -> BTreeSet<(RetractionKind, String, BTreeSet<&str>)> {
     let uid = |row: &RetractionRow| {
         let uids = inventory.runs.iter().filter(|run| row.runs.contains(&run.id));
         uids.map(|run| run.uid.as_str()).collect::<BTreeSet<_>>()
     };
-    let meant = |row: &RetractionRow| {
+    let identity = |row: &RetractionRow| {
         let value = if row.kind == RetractionKind::Run { String::new() } else { row.value.clone() };
         (row.kind, value, uid(row))
     };
-    inventory.retractions.iter().map(meant).collect()
+    inventory.retractions.iter().map(identity).collect()
 }
 
 /// Returns what repairs dropped.
@@ -95,6 +95,6 @@ fn losses(inventory: &Inventory) -> BTreeSet<(Table, &str, u64)> {
 }
 
 /// Returns whether two lakes have the same runs and retractions.
-pub(crate) fn tell_the_same(one: &Inventory, other: &Inventory) -> bool {
+pub(crate) fn same_runs_and_retractions(one: &Inventory, other: &Inventory) -> bool {
     runs(one) == runs(other) && retractions(one) == retractions(other)
 }

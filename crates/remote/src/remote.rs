@@ -1,4 +1,4 @@
-//! The place of a published lake, and its objects.
+//! The location of a published lake, and its objects.
 
 use std::fmt;
 use std::ops::Range;
@@ -19,7 +19,7 @@ use steplake::transfer::Inventory;
 use url::Url;
 
 use crate::RemoteError;
-use crate::version::{Manifest, Objects, list_from_json};
+use crate::version::{List, Manifest, Objects};
 
 /// The time limit of a request: a part of a file over a slow line.
 const REQUEST_MAX: &str = "300 seconds";
@@ -29,13 +29,16 @@ const CONNECT_MAX: &str = "10 seconds";
 const RETRY_MAX: Duration = Duration::from_mins(1);
 const RETRIES_MAX: usize = 6;
 
+/// How often a conditional put is sent if the store reports concurrent writers.
+const PUTS_MAX: u32 = 3;
+
 /// How often the newest version is looked up again if it was forgotten meanwhile.
-const LOOKS_MAX: u32 = 16;
+const LOOKUPS_MAX: u32 = 16;
 
 /// Unix time in milliseconds.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// A place for a published lake: a prefix in a store.
+/// The location of a published lake: a prefix in a store.
 #[derive(Clone)]
 pub struct Remote {
     store: Arc<dyn ObjectStore>,
@@ -56,19 +59,19 @@ pub struct Published {
     pub list: String,
     /// The contents of the version.
     pub inventory: Inventory,
-    /// The places of the files.
+    /// The objects of the files.
     pub(crate) objects: Objects,
 }
 
-/// What a publisher finds.
+/// The newest version, as a publisher finds it.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct Newest {
     /// The newest version; `None` if nothing was published.
-    pub(crate) newest: Option<Published>,
+    pub(crate) published: Option<Published>,
     /// The greatest number taken; 0 if none was.
     pub(crate) highest: u64,
     /// Whether newer versions exist that cannot be read.
-    pub(crate) passed_damage: bool,
+    pub(crate) skipped_damage: bool,
 }
 
 impl fmt::Debug for Remote {
@@ -103,13 +106,13 @@ impl Remote {
         (self.clock)()
     }
 
-    /// Opens the place called `address`: `s3://bucket/prefix` or `file:///folder`. Other settings
+    /// Opens the location at `address`: `s3://bucket/prefix` or `file:///folder`. The other settings
     /// of an S3 store are taken from the variables that AWS's tools read (`AWS_ACCESS_KEY_ID`,
     /// `AWS_REGION` …).
     ///
     /// # Errors
     ///
-    /// [`RemoteError::Address`], [`RemoteError::Settings`]. Sends no request to the store yet.
+    /// [`RemoteError::Address`], [`RemoteError::Misconfigured`]. Sends no request to the store yet.
     pub fn open(
         address: &str,
         endpoint: Option<&str>,
@@ -123,20 +126,23 @@ impl Remote {
             "s3" => {
                 let bucket = url.host_str().ok_or_else(|| wrong("it names no bucket"))?;
                 let store = s3(bucket, endpoint, allow_http).map_err(|error| {
-                    RemoteError::Settings { address: address.to_owned(), why: error.to_string() }
+                    RemoteError::Misconfigured {
+                        address: address.to_owned(),
+                        why: error.to_string(),
+                    }
                 })?;
                 Arc::new(store)
             }
             "file" => {
                 if let Some(host) = url.host_str() {
                     return Err(wrong(&format!(
-                        "it names the machine {host}; a folder has three slashes before it: file:///…"
+                        "it names the host {host}; write three slashes before a folder: file:///…"
                     )));
                 }
                 let store = LocalFileSystem::new();
                 Arc::new(store)
             }
-            other => return Err(wrong(&format!("nothing is known of {other}://"))),
+            other => return Err(wrong(&format!("{other}:// is not supported"))),
         };
         Ok(Self::new(store, prefix, address))
     }
@@ -196,7 +202,7 @@ impl Remote {
         match self.store.head(&self.path(object)).await {
             Ok(meta) => Ok(Some(meta)),
             Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed("look at", object)(error)),
+            Err(error) => Err(self.failed("look up", object)(error)),
         }
     }
 
@@ -227,6 +233,31 @@ impl Remote {
     pub(crate) async fn put(&self, object: &str, content: Bytes) -> Result<(), RemoteError> {
         let put = self.store.put(&self.path(object), PutPayload::from_bytes(content)).await;
         put.map(drop).map_err(self.failed("write", object))
+    }
+
+    /// Writes an object, unless one of this name exists. An object of this name exists on return, as
+    /// durable as the store promises.
+    pub(crate) async fn put_if_absent(
+        &self,
+        object: &str,
+        content: Bytes,
+    ) -> Result<(), RemoteError> {
+        let mut last = None;
+        for _ in 0..PUTS_MAX {
+            let payload = PutPayload::from_bytes(content.clone());
+            match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
+                Ok(_) => return Ok(()),
+                Err(error @ (Error::AlreadyExists { .. } | Error::Precondition { .. })) => {
+                    if self.head(object).await?.is_some() {
+                        return Ok(());
+                    }
+                    // The store reported concurrent writers, of which none was accepted.
+                    last = Some(error);
+                }
+                Err(error) => return Err(self.failed("write", object)(error)),
+            }
+        }
+        Err(self.failed("write", object)(last.expect("there was an attempt")))
     }
 
     /// Returns the numbers of all versions that ever existed, in order.
@@ -284,26 +315,26 @@ impl Remote {
     ///
     /// Errors of the store; [`RemoteError::Damaged`].
     pub async fn newest(&self) -> Result<Option<Published>, RemoteError> {
-        Ok(self.standing(false).await?.newest)
+        Ok(self.look_up_newest(false).await?.published)
     }
 
-    /// Returns the newest version, or with `pass_damage` the newest readable one, and the greatest
+    /// Returns the newest version, or with `skip_damage` the newest readable one, and the greatest
     /// number.
-    pub(crate) async fn standing(&self, pass_damage: bool) -> Result<Standing, RemoteError> {
-        for _ in 1..LOOKS_MAX {
-            match self.look(pass_damage).await {
+    pub(crate) async fn look_up_newest(&self, skip_damage: bool) -> Result<Newest, RemoteError> {
+        for _ in 1..LOOKUPS_MAX {
+            match self.try_newest(skip_damage).await {
                 // Others have published a newer version meanwhile, and forgotten this one.
                 Err(RemoteError::Forgotten { .. }) => {}
                 other => return other,
             }
         }
-        self.look(pass_damage).await
+        self.try_newest(skip_damage).await
     }
 
-    async fn look(&self, pass_damage: bool) -> Result<Standing, RemoteError> {
+    async fn try_newest(&self, skip_damage: bool) -> Result<Newest, RemoteError> {
         let numbers = self.numbers().await?;
         let highest = numbers.last().copied().unwrap_or(0);
-        let mut passed_damage = false;
+        let mut skipped_damage = false;
         for number in numbers.into_iter().rev() {
             let found = match self.manifest(number).await {
                 Ok(Some(manifest)) if manifest.list.is_some() => self.published(manifest).await,
@@ -311,12 +342,14 @@ impl Remote {
                 Err(error) => Err(error),
             };
             match found {
-                Ok(newest) => return Ok(Standing { newest: Some(newest), highest, passed_damage }),
-                Err(RemoteError::Damaged { .. }) if pass_damage => passed_damage = true,
+                Ok(found) => {
+                    return Ok(Newest { published: Some(found), highest, skipped_damage });
+                }
+                Err(RemoteError::Damaged { .. }) if skip_damage => skipped_damage = true,
                 Err(error) => return Err(error),
             }
         }
-        Ok(Standing { newest: None, highest, passed_damage })
+        Ok(Newest { published: None, highest, skipped_damage })
     }
 
     /// Returns a version by its number.
@@ -351,7 +384,7 @@ impl Remote {
         if blake3::hash(&content).to_hex().as_str() != list {
             return Err(RemoteError::damaged(name, "its content does not match its digest"));
         }
-        let (inventory, objects) = list_from_json(&name, &content)?;
+        let List { inventory, objects, .. } = List::from_json(&name, &content)?;
         Ok(Published { manifest, list, inventory, objects })
     }
 
@@ -362,8 +395,7 @@ impl Remote {
         object: &str,
         content: Bytes,
     ) -> Result<(), RemoteError> {
-        // The second try is for a collection that deleted the object meanwhile: the first has
-        // restored it.
+        // A collection may have deleted the object meanwhile; then the first attempt restores it.
         for _ in 0..2 {
             let payload = PutPayload::from_bytes(content.clone());
             match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
@@ -430,14 +462,14 @@ pub(crate) fn list_name(digest: &str) -> String {
     format!("lists/{digest}.json")
 }
 
-/// The paths under which a machine of AWS gives credentials to its programs. They are asked for if
-/// no variable has any.
+/// The paths under which a machine of AWS provides credentials. They are requested if no variable
+/// has any.
 const OWN_CREDENTIALS: [&str; 2] = ["/latest/api/token", "/latest/meta-data/iam/"];
 
-/// Returns whether a request failed because nobody gave credentials.
+/// Returns whether a request failed because there are no credentials.
 fn lacks_credentials(error: &Error) -> bool {
-    let said = line(error);
-    OWN_CREDENTIALS.iter().any(|path| said.contains(path))
+    let message = line(error);
+    OWN_CREDENTIALS.iter().any(|path| message.contains(path))
 }
 
 fn s3(bucket: &str, endpoint: Option<&str>, allow_http: bool) -> Result<impl ObjectStore, Error> {

@@ -1,4 +1,4 @@
-//! Sends files: whole, with their digests checked before, and their arrival after.
+//! Sends files. Checks their digests before, and their arrival after.
 
 use bytes::Bytes;
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
@@ -9,8 +9,8 @@ use steplake::lake::{Segment, SegmentFile, Snapshot};
 
 use crate::RemoteError;
 use crate::fetch::digest_of;
-use crate::place::Placed;
-use crate::publish::Settings;
+use crate::locate::Located;
+use crate::options::PublishOptions;
 use crate::remote::Remote;
 
 /// S3 accepts at most 10,000 parts.
@@ -22,16 +22,16 @@ const PARTS_AT_ONCE: usize = 4;
 pub(crate) async fn send_missing(
     remote: &Remote,
     snapshot: &Snapshot,
-    placed: &Placed,
-    settings: &Settings,
+    located: &Located,
+    options: &PublishOptions,
     bar: &ProgressBar,
 ) -> Result<u64, RemoteError> {
-    let bytes = placed.missing.iter().map(|row| row.bytes).sum();
+    let bytes = located.missing.iter().map(|row| row.bytes).sum();
     bar.set_position(0);
     bar.set_length(bytes);
-    stream::iter(&placed.missing)
-        .map(|row| send(remote, snapshot, row, &placed.objects[&row.digest], settings, bar))
-        .buffer_unordered(settings.parallel.max(1))
+    stream::iter(&located.missing)
+        .map(|row| send(remote, snapshot, row, &located.objects[&row.digest], options, bar))
+        .buffer_unordered(options.parallel.max(1))
         .try_collect::<()>()
         .await?;
     Ok(bytes)
@@ -43,21 +43,21 @@ async fn send(
     snapshot: &Snapshot,
     row: &FileRow,
     object: &str,
-    settings: &Settings,
+    options: &PublishOptions,
     bar: &ProgressBar,
 ) -> Result<(), RemoteError> {
     let segments = snapshot.segments(row.table);
     let segment = segments.iter().find(|segment| segment.digest == row.digest);
-    let segment: &Segment = segment.expect("the list is of this snapshot");
+    let segment: &Segment = segment.expect("the missing files are in this snapshot");
     let file = segment.open()?;
-    if row.bytes <= settings.part_bytes {
+    if row.bytes <= options.part_bytes {
         remote.put(object, file.read(0..row.bytes)?).await?;
         bar.inc(row.bytes);
     } else {
-        send_in_parts(remote, object, &file, row.bytes, settings.part_bytes, bar).await?;
+        send_in_parts(remote, object, &file, row.bytes, options.part_bytes, bar).await?;
     }
     demand_arrival(remote, object, row.bytes).await?;
-    if settings.read_back {
+    if options.read_back {
         let digest = digest_of(remote, object, row.bytes).await?;
         if digest != row.digest {
             let what = "what was read back is not what was sent".to_owned();
@@ -120,7 +120,7 @@ pub(crate) async fn demand_arrival(
 ) -> Result<i64, RemoteError> {
     let what = match remote.head(object).await? {
         Some(found) if found.size == bytes => return Ok(found.last_modified.timestamp_millis()),
-        Some(found) => format!("it has {} bytes of {bytes}", found.size),
+        Some(found) => format!("it has {} bytes instead of {bytes}", found.size),
         None => "it is not there".to_owned(),
     };
     Err(RemoteError::Arrival { object: remote.name(object), what })

@@ -1,21 +1,16 @@
 //! The stored form of a version: a small manifest that names a list, and the list of everything in
 //! the version. Both are JSON; the list is named by its content.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use steplake::lake::FileRow;
-use steplake::lake::{
-    FORMAT_VERSION, Identity, IdentityError, LayerId, LossRow, RetractionKind, RetractionRow,
-    RunRow, SnapshotId, Table,
-};
-use steplake::model::RunId;
+use steplake::lake::{FORMAT_VERSION, FileRow, Table};
 use steplake::transfer::Inventory;
 
 use crate::RemoteError;
 
 /// The version of the format at a prefix.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// A manifest. Everything except the list's digest is for people who look at it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,8 +70,7 @@ impl Manifest {
     /// Parses the manifest in `object`, which must be that of version `number`.
     pub(crate) fn from_json(object: &str, number: u64, text: &[u8]) -> Result<Self, RemoteError> {
         check_format(object, text)?;
-        let manifest: Self = serde_json::from_slice(text)
-            .map_err(|error| RemoteError::damaged(object, error.to_string()))?;
+        let manifest: Self = parse(object, text)?;
         if manifest.version != number {
             let what = format!("it says that it is version {}", manifest.version);
             return Err(RemoteError::damaged(object, what));
@@ -97,112 +91,94 @@ fn is_hex(text: &str, digits: usize) -> bool {
     text.len() == digits && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
+fn parse<'a, T: Deserialize<'a>>(object: &str, text: &'a [u8]) -> Result<T, RemoteError> {
+    serde_json::from_slice(text).map_err(|error| RemoteError::damaged(object, error.to_string()))
+}
+
 fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
     #[derive(Deserialize)]
     struct Format {
         format: u32,
     }
-    let Format { format: found } = serde_json::from_slice(text)
-        .map_err(|error| RemoteError::damaged(object, error.to_string()))?;
+    let Format { format: found } = parse(object, text)?;
     if found == FORMAT {
         return Ok(());
     }
     Err(RemoteError::Format { object: object.to_owned(), found, known: FORMAT })
 }
 
-/// The stored list of everything in a version.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct List {
-    format: u32,
-    /// The manifest's `publication`. It makes every list a different object.
-    #[serde(default)]
-    publication: String,
-    /// The content of `lake.json`.
-    identity: serde_json::Value,
-    snapshot: i64,
-    runs: Vec<ListedRun>,
-    retractions: Vec<ListedRetraction>,
-    losses: Vec<ListedLoss>,
-    dedup_inputs: Option<String>,
-    files: Vec<ListedFile>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListedRun {
-    run_id: i32,
-    uid: String,
-    arguments: String,
-    started_at_ms: i64,
-    finished: bool,
-    repeated_windows: u32,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListedRetraction {
-    kind: String,
-    value: String,
-    reason: String,
-    runs: Vec<i32>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListedLoss {
-    table: String,
-    path: String,
-    rows: u64,
-    what: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ListedFile {
-    table: String,
-    /// The path of the object below the prefix, for readers that use other Parquet software.
-    object: String,
-    rows: u64,
-    bytes: u64,
-    digest: String,
-    key_min: Option<i64>,
-    key_max: Option<i64>,
-    layer: Option<i64>,
-    counted: bool,
-}
-
-impl ListedFile {
-    /// Returns the file, or the name of an impossible one.
-    fn read(self, table: Table) -> Result<FileRow, String> {
-        let file = FileRow {
-            table,
-            rows: self.rows,
-            bytes: self.bytes,
-            digest: self.digest,
-            key_range: self.key_min.zip(self.key_max),
-            layer: self.layer.map(LayerId),
-            is_counted: self.counted,
-        };
-        // Earlier versions sent files without the name of the publication.
-        let plain = format!("segments/{}/{}.parquet", file.table, file.digest);
-        let is_its_own = self.object == plain
-            || content_of(&self.object) == Some((file.table.name(), &file.digest));
-        if file.is_well_formed() && is_its_own { Ok(file) } else { Err(self.object) }
+fn check_lake_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
+    #[derive(Deserialize)]
+    struct List {
+        identity: Identity,
     }
+    #[derive(Deserialize)]
+    struct Identity {
+        format_version: u32,
+    }
+    let List { identity: Identity { format_version: found } } = parse(object, text)?;
+    if found == FORMAT_VERSION {
+        return Ok(());
+    }
+    Err(RemoteError::LakeFormat { object: object.to_owned(), found, known: FORMAT_VERSION })
 }
 
 /// The paths of files below the prefix, by digest.
-pub(crate) type Objects = HashMap<String, String>;
+pub(crate) type Objects = BTreeMap<String, String>;
+
+/// The list of everything in a version.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct List {
+    format: u32,
+    /// The manifest's `publication`. It makes every list a different object.
+    publication: String,
+    #[serde(flatten)]
+    pub(crate) inventory: Inventory,
+    /// The object of each file, for readers that use other Parquet software.
+    pub(crate) objects: Objects,
+}
+
+impl List {
+    pub(crate) fn new(inventory: Inventory, objects: Objects, publication: String) -> Self {
+        Self { format: FORMAT, publication, inventory, objects }
+    }
+
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers serialise");
+        text.push(b'\n');
+        text
+    }
+
+    /// Parses the list in `object`, whose digest was compared.
+    pub(crate) fn from_json(object: &str, text: &[u8]) -> Result<Self, RemoteError> {
+        check_format(object, text)?;
+        check_lake_format(object, text)?;
+        let list: Self = parse(object, text)?;
+        for row in &list.inventory.files {
+            let wanted = Some((row.table.name(), row.digest.as_str()));
+            let object_there = list.objects.get(&row.digest).map(String::as_str);
+            if !row.is_well_formed() || object_there.and_then(content_of) != wanted {
+                let what = format!("it lists an impossible file of {} ({})", row.table, row.digest);
+                return Err(RemoteError::damaged(object, what));
+            }
+        }
+        Ok(list)
+    }
+}
 
 /// Number of hexadecimal digits in the name of a publication.
 const NAME_DIGITS: usize = 32;
+
+/// Returns the folder of a table's files. It is the folder of the Delta table.
+pub(crate) fn table_folder(table: Table) -> String {
+    format!("segments/{table}")
+}
 
 /// Returns the object to which the publication called `name` sends a file: no other publication
 /// ever writes an object of this name.
 pub(crate) fn segment_object(row: &FileRow, name: &str) -> String {
     debug_assert!(is_hex(name, NAME_DIGITS));
-    format!("segments/{}/{}-{name}.parquet", row.table, row.digest)
+    format!("{}/{}-{name}.parquet", table_folder(row.table), row.digest)
 }
 
 /// Returns the table and the digest of the file in an object of this name.
@@ -212,127 +188,9 @@ pub(crate) fn content_of(object: &str) -> Option<(&str, &str)> {
     (is_digest(digest) && is_hex(name, NAME_DIGITS)).then_some((table, digest))
 }
 
-/// Formats a list. `objects` holds the place of each file.
-pub(crate) fn list_to_json(inventory: &Inventory, objects: &Objects, publication: &str) -> Vec<u8> {
-    let run = |row: &RunRow| ListedRun {
-        run_id: row.id.0,
-        uid: row.uid.clone(),
-        arguments: row.arguments.clone(),
-        started_at_ms: row.started_at_ms,
-        finished: row.finished,
-        repeated_windows: row.repeated_windows,
-    };
-    let retraction = |row: &RetractionRow| ListedRetraction {
-        kind: row.kind.as_str().to_owned(),
-        value: row.value.clone(),
-        reason: row.reason.clone(),
-        runs: row.runs.iter().map(|run| run.0).collect(),
-    };
-    let loss = |row: &LossRow| ListedLoss {
-        table: row.table.name().to_owned(),
-        path: row.path.clone(),
-        rows: row.rows,
-        what: row.what.clone(),
-    };
-    let file = |row: &FileRow| ListedFile {
-        table: row.table.name().to_owned(),
-        object: objects[&row.digest].clone(),
-        rows: row.rows,
-        bytes: row.bytes,
-        digest: row.digest.clone(),
-        key_min: row.key_range.map(|range| range.0),
-        key_max: row.key_range.map(|range| range.1),
-        layer: row.layer.map(|layer| layer.0),
-        counted: row.is_counted,
-    };
-    let identity = inventory.identity.to_json();
-    let list = List {
-        format: FORMAT,
-        publication: publication.to_owned(),
-        identity: serde_json::from_str(&identity).expect("an identity is JSON"),
-        snapshot: inventory.snapshot.0,
-        runs: inventory.runs.iter().map(run).collect(),
-        retractions: inventory.retractions.iter().map(retraction).collect(),
-        losses: inventory.losses.iter().map(loss).collect(),
-        dedup_inputs: inventory.dedup_inputs.clone(),
-        files: inventory.files.iter().map(file).collect(),
-    };
-    let mut text = serde_json::to_vec_pretty(&list).expect("strings and numbers serialise");
-    text.push(b'\n');
-    text
-}
-
-/// Parses the list in `object`, whose digest was compared.
-pub(crate) fn list_from_json(
-    object: &str,
-    text: &[u8],
-) -> Result<(Inventory, Objects), RemoteError> {
-    check_format(object, text)?;
-    let damaged = |what: String| RemoteError::damaged(object, what);
-    let list: List = serde_json::from_slice(text).map_err(|error| damaged(error.to_string()))?;
-    let identity = Identity::from_json(&list.identity.to_string());
-    let identity = identity.map_err(|error| match error {
-        IdentityError::Damaged(what) => damaged(what),
-        IdentityError::Format { found } => {
-            RemoteError::LakeFormat { object: object.to_owned(), found, known: FORMAT_VERSION }
-        }
-    })?;
-    let table = |name: &str| {
-        Table::from_name(name).ok_or_else(|| damaged(format!("there is no table called {name}")))
-    };
-    let snapshot = SnapshotId(list.snapshot);
-    let run = |row: ListedRun| RunRow {
-        id: RunId(row.run_id),
-        uid: row.uid,
-        arguments: row.arguments,
-        started_at_ms: row.started_at_ms,
-        finished: row.finished,
-        repeated_windows: row.repeated_windows,
-    };
-    let retraction = |row: ListedRetraction| {
-        let kinds = [RetractionKind::Benchmark, RetractionKind::Run, RetractionKind::Action];
-        let kind = kinds.into_iter().find(|kind| kind.as_str() == row.kind);
-        let kind = kind.ok_or_else(|| damaged(format!("{} cannot be retracted", row.kind)))?;
-        let runs = row.runs.into_iter().map(RunId).collect();
-        Ok::<_, RemoteError>(RetractionRow {
-            id: 0,
-            kind,
-            value: row.value,
-            reason: row.reason,
-            snapshot,
-            runs,
-        })
-    };
-    let loss = |row: ListedLoss| {
-        let table = table(&row.table)?;
-        Ok::<_, RemoteError>(LossRow {
-            table,
-            path: row.path,
-            rows: row.rows,
-            what: row.what,
-            snapshot,
-        })
-    };
-    let file = |row: ListedFile| {
-        let table = table(&row.table)?;
-        row.read(table).map_err(|object| damaged(format!("{object} is no file of a lake")))
-    };
-    let place = |row: &ListedFile| (row.digest.clone(), row.object.clone());
-    let objects = list.files.iter().map(place).collect();
-    let inventory = Inventory {
-        identity,
-        snapshot,
-        runs: list.runs.into_iter().map(run).collect(),
-        retractions: list.retractions.into_iter().map(retraction).collect::<Result<_, _>>()?,
-        losses: list.losses.into_iter().map(loss).collect::<Result<_, _>>()?,
-        dedup_inputs: list.dedup_inputs,
-        files: list.files.into_iter().map(file).collect::<Result<_, _>>()?,
-    };
-    Ok((inventory, objects))
-}
-
 #[cfg(test)]
 mod tests {
+    use steplake::lake::{Identity, SnapshotId};
     use steplake::model::ActionSpace;
 
     use super::*;
@@ -358,16 +216,21 @@ mod tests {
             dedup_inputs: None,
             files: Vec::new(),
         };
-        String::from_utf8(list_to_json(&inventory, &Objects::new(), "")).unwrap()
+        let list = List::new(inventory, Objects::new(), String::new());
+        String::from_utf8(list.to_json()).unwrap()
+    }
+
+    fn refusal(text: &str) -> String {
+        List::from_json("l", text.as_bytes()).unwrap_err().to_string()
     }
 
     #[test]
     fn a_lake_of_another_format_is_no_damage() {
-        assert_eq!(list_from_json("l", list().as_bytes()).unwrap().0.identity.compiler, "toy 1");
+        let read = List::from_json("l", list().as_bytes()).unwrap();
+        assert_eq!(read.inventory.identity.compiler, "toy 1");
         let of_format = |found: u32| {
             let known = format!("\"format_version\": {FORMAT_VERSION}");
-            let text = list().replace(&known, &format!("\"format_version\": {found}"));
-            list_from_json("l", text.as_bytes()).unwrap_err().to_string()
+            refusal(&list().replace(&known, &format!("\"format_version\": {found}")))
         };
         let other = |found: u32, advice: &str| {
             format!(
@@ -378,8 +241,31 @@ mod tests {
         let (older, newer) = (FORMAT_VERSION - 1, FORMAT_VERSION + 1);
         assert_eq!(of_format(older), other(older, anew));
         assert_eq!(of_format(newer), other(newer, "use a newer one"));
-        assert!(
-            list_from_json("l", b"{\"format\": 1}").unwrap_err().to_string().contains("damaged")
+        assert!(refusal("{\"format\": 2}").contains("damaged"));
+    }
+
+    #[test]
+    fn a_published_lake_of_another_format_is_refused_with_advice() {
+        let of_format =
+            |found: u32| refusal(&list().replace("\"format\": 2", &format!("\"format\": {found}")));
+        assert!(of_format(1).ends_with("publish the lake to another prefix"));
+        assert!(of_format(3).ends_with("use a newer one"));
+    }
+
+    #[test]
+    fn a_file_without_its_object_is_damage() {
+        let digest = "0123456789abcdef".repeat(4);
+        let file = format!(
+            r#"{{"table": "steps", "rows": 1, "bytes": 2, "digest": "{digest}", "key_range": null,
+               "layer": null, "is_counted": false}}"#
         );
+        let text = list().replace("\"files\": []", &format!("\"files\": [{file}]"));
+        assert!(refusal(&text).contains(&digest));
+        let object = |table: &str| {
+            let path = format!("segments/{table}/{digest}-{}.parquet", "0".repeat(32));
+            text.replace("\"objects\": {}", &format!("\"objects\": {{\"{digest}\": \"{path}\"}}"))
+        };
+        List::from_json("l", object("steps").as_bytes()).unwrap();
+        assert!(refusal(&object("ir")).contains(&digest));
     }
 }

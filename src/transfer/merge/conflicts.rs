@@ -1,4 +1,4 @@
-//! Conflicts that only show in the lakes taken together.
+//! Conflicts between lakes, which none of them has alone.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -14,12 +14,12 @@ use crate::model::{ActionIndex, StateId};
 /// A (state, action) that led to different states.
 pub type Conflict = (StateId, ActionIndex);
 
-/// The conflicts of a merged lake, whose derived tables are made, that none of the lakes it was
-/// made from has alone. Their steps are read once more, where there are conflicts at all.
+/// Returns the conflicts of a merged lake that none of its source lakes has alone. The merged lake
+/// must have derived tables. Reads the steps of the sources if there are conflicts at all.
 ///
 /// # Errors
 ///
-/// What the store says about files that cannot be read.
+/// Errors of the store when it reads files.
 pub fn new_conflicts(merged: &Lake, lakes: &[Lake]) -> Result<BTreeSet<Conflict>, MergeError> {
     let mut new = BTreeSet::new();
     let columns = ScanColumns::Named(&["state_id", "action"]);
@@ -44,7 +44,7 @@ fn index(action: i16) -> ActionIndex {
     ActionIndex(u16::try_from(action).unwrap_or(u16::MAX))
 }
 
-/// Which of these the closed episodes of a lake have alone.
+/// Returns those of the `wanted` conflicts that the closed episodes of one lake have.
 fn conflicts_of(source: &Source, wanted: &BTreeSet<Conflict>) -> Result<Vec<Conflict>, MergeError> {
     let mut led: HashMap<Conflict, HashSet<StateId>> = HashMap::new();
     let columns = ScanColumns::Named(&["episode_id", "step_index", "action", "state_id"]);
@@ -64,7 +64,8 @@ fn conflicts_of(source: &Source, wanted: &BTreeSet<Conflict>) -> Result<Vec<Conf
     Ok(led.into_iter().filter(|(_, to)| to.len() > 1).map(|(conflict, _)| conflict).collect())
 }
 
-/// Hands over each step that led from a state to a state. `before` is the step before the batch.
+/// Calls `edge` for each step that led from a state to a state. `before` is the last step of the
+/// batch before.
 fn follow(
     batch: &RecordBatch,
     before: &mut Option<(i64, Option<StateId>)>,

@@ -1,4 +1,4 @@
-//! Episodes, their steps and their programs, in all the lakes.
+//! Episodes, their steps and their programs, of all lakes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,43 +15,43 @@ use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::{EpisodeId, RunId};
 
-/// Rows of benchmarks that are written at once.
+/// Number of rows of `benchmarks` that are written at a time.
 const BENCHMARKS_AT_ONCE: usize = 4096;
 
-/// What tells one recording from another: half of a BLAKE3.
+/// Half of a BLAKE3 digest, which identifies a recording.
 type Digest = [u8; 16];
 
-/// The closed episodes of all lakes, each once: one entry in memory each.
+/// The closed episodes of all lakes. Each takes one entry in memory.
 #[derive(Debug, Default)]
 pub(super) struct Episodes {
     known: HashMap<i64, Episode>,
-    /// Benchmarks that were retracted, and that there are episodes about all the same.
-    named: HashSet<String>,
+    /// Benchmarks that were retracted in some runs and have episodes in others.
+    still_used: HashSet<String>,
     retracted: HashSet<i64>,
 }
 
-/// An episode that is taken from its owner, the first lake that has it.
+/// An episode. It is taken from its owner, the first lake that has it.
 #[derive(Debug)]
 struct Episode {
     owner: usize,
     is_shared: bool,
     row: Digest,
-    /// Of its steps as the owner has them, where it is shared.
+    /// The digest of its steps in the owner, if it is shared.
     steps: Option<Digest>,
 }
 
 impl Episodes {
-    /// Episodes that several lakes have.
+    /// Returns the number of episodes that several lakes have.
     pub(super) fn shared(&self) -> u64 {
         self.known.values().filter(|episode| episode.is_shared).count() as u64
     }
 
-    /// Episodes that one lake has and another one retracted.
+    /// Returns the number of episodes that one lake has and another one retracted.
     pub(super) fn retracted(&self) -> u64 {
         self.retracted.len() as u64
     }
 
-    /// Writes the rows of `episodes`, and remembers which lake each is taken from.
+    /// Writes the rows of `episodes`, and notes the owner of each.
     pub(super) fn write_rows(
         &mut self,
         lake: &Lake,
@@ -83,7 +83,7 @@ impl Episodes {
         Ok(series.finish()?)
     }
 
-    /// Which rows of a batch of `episodes`, numbered anew, are taken.
+    /// Returns which rows of a batch of `episodes`, with new numbers, are taken.
     fn take_rows(
         &mut self,
         batch: &RecordBatch,
@@ -102,8 +102,8 @@ impl Episodes {
                 keep.push(false);
                 continue;
             }
-            if runs.was_retracted(benchmark) && !self.named.contains(benchmark) {
-                self.named.insert(benchmark.to_owned());
+            if runs.was_retracted(benchmark) && !self.still_used.contains(benchmark) {
+                self.still_used.insert(benchmark.to_owned());
             }
             let digest = shortened(&blake3::hash(rows.row(row).data()));
             let new = Episode { owner: place, is_shared: false, row: digest, steps: None };
@@ -119,8 +119,7 @@ impl Episodes {
         Ok(keep.into())
     }
 
-    /// Writes the steps of the episodes, each from the lake that it is taken from, and compares
-    /// those of the others.
+    /// Writes the steps of the episodes from their owners, and compares those of the other lakes.
     pub(super) fn write_steps(
         &mut self,
         lake: &Lake,
@@ -131,44 +130,34 @@ impl Episodes {
         let mut series = SegmentSeries::new(lake, Table::Steps);
         let mut bytes = RowBytes::new(lake, Table::Steps, &["episode_id"]);
         for (place, source) in sources.iter().enumerate() {
-            source.visit(
-                Table::Steps,
-                ScanColumns::All,
-                lake.schemas.get(Table::Steps),
-                &mut |batches| {
-                    let mut present: Option<(i64, blake3::Hasher)> = None;
-                    for batch in batches {
-                        let batch = batch?;
-                        read(batch.num_rows());
-                        for piece in pieces(&batch) {
-                            let piece = renumber(&piece, place, source, runs)?;
-                            for (id, rows) in self.shared_steps(&piece, &mut bytes) {
-                                if let Some((last, steps)) =
-                                    present.take_if(|(last, _)| *last != id)
-                                {
-                                    self.compare(last, &steps, place, sources, runs)?;
-                                }
-                                let (_, steps) =
-                                    present.get_or_insert_with(|| (id, blake3::Hasher::new()));
-                                steps.update(&rows);
+            let schema = lake.schemas.get(Table::Steps);
+            source.visit(Table::Steps, ScanColumns::All, schema, &mut |batches| {
+                let mut current: Option<(i64, blake3::Hasher)> = None;
+                for batch in batches {
+                    let batch = batch?;
+                    read(batch.num_rows());
+                    for piece in pieces(&batch) {
+                        let piece = renumber(&piece, place, source, runs)?;
+                        for (id, rows) in self.shared_steps(&piece, &mut bytes) {
+                            if let Some((last, steps)) = current.take_if(|(last, _)| *last != id) {
+                                self.compare(last, &steps, place, sources, runs)?;
                             }
-                            let owned = |id| self.known.get(id).map(|known| known.owner == place);
-                            let keep =
-                                ids(&piece).iter().map(|id| Some(owned(id).unwrap_or(false)));
-                            series.write(&filtered(&piece, &keep.collect()))?;
+                            let (_, steps) =
+                                current.get_or_insert_with(|| (id, blake3::Hasher::new()));
+                            steps.update(&rows);
                         }
                     }
-                    if let Some((last, steps)) = present {
-                        self.compare(last, &steps, place, sources, runs)?;
-                    }
-                    Ok(series.boundary()?)
-                },
-            )?;
+                }
+                if let Some((last, steps)) = current {
+                    self.compare(last, &steps, place, sources, runs)?;
+                }
+                Ok(series.boundary()?)
+            })?;
         }
         Ok(series.finish()?)
     }
 
-    /// The steps of shared episodes in a batch: one after another, what tells them from others.
+    /// Returns the episode and the bytes of each step of shared episodes in a batch.
     fn shared_steps(&self, batch: &RecordBatch, bytes: &mut RowBytes) -> Vec<(i64, Vec<u8>)> {
         let ids = ids(batch);
         let is_shared = |id| self.known.get(id).is_some_and(|known| known.is_shared);
@@ -197,7 +186,7 @@ impl Episodes {
         runs: &Runs,
     ) -> Result<(), MergeError> {
         let digest = shortened(&steps.finalize());
-        let known = self.known.get_mut(&id).expect("it is shared");
+        let known = self.known.get_mut(&id).expect("shared episodes are known");
         if known.owner == place {
             known.steps = Some(digest);
         } else if known.steps != Some(digest) {
@@ -219,31 +208,26 @@ impl Episodes {
         let mut batches: Vec<RecordBatch> = Vec::new();
         let mut chosen: BTreeMap<String, Program> = BTreeMap::new();
         for (place, source) in sources.iter().enumerate() {
-            source.visit(
-                Table::Benchmarks,
-                ScanColumns::All,
-                lake.schemas.get(Table::Benchmarks),
-                &mut |found| {
-                    for batch in found {
-                        let batch = batch?;
-                        let (programs, wholes) = (program.of(&batch), whole.of(&batch));
-                        let uris = batch["benchmark_uri"].as_string::<i32>();
-                        let digests = batch["program_digest"].as_string::<i32>();
-                        for (row, uri) in uris.iter().enumerate() {
-                            let uri = uri.unwrap_or_default();
-                            if runs.was_retracted(uri) && !self.named.contains(uri) {
-                                continue;
-                            }
-                            let new = Program {
-                                place: (batches.len(), row),
-                                lake: place,
-                                is_known: !digests.value(row).is_empty(),
-                                compiled: programs.row(row).data().to_vec(),
-                                whole: wholes.row(row).data().to_vec(),
-                            };
-                            take_program(&mut chosen, uri, new, sources)?;
+            let schema = lake.schemas.get(Table::Benchmarks);
+            source.visit(Table::Benchmarks, ScanColumns::All, schema, &mut |found| {
+                for batch in found {
+                    let batch = batch?;
+                    let (programs, wholes) = (program.of(&batch), whole.of(&batch));
+                    let uris = batch["benchmark_uri"].as_string::<i32>();
+                    let digests = batch["program_digest"].as_string::<i32>();
+                    for (row, uri) in uris.iter().enumerate() {
+                        let uri = uri.unwrap_or_default();
+                        if runs.was_retracted(uri) && !self.still_used.contains(uri) {
+                            continue;
                         }
-                        batches.push(batch);
+                        let new = Program {
+                            place: (batches.len(), row),
+                            lake: place,
+                            is_known: !digests.value(row).is_empty(),
+                            compiled: programs.row(row).data().to_vec(),
+                            whole: wholes.row(row).data().to_vec(),
+                        };
+                        add_program(&mut chosen, uri, new, sources)?;
                     }
                     Ok(())
                 },
@@ -254,7 +238,7 @@ impl Episodes {
         let batches = batches.iter().collect::<Vec<_>>();
         for places in places.chunks(BENCHMARKS_AT_ONCE) {
             let batch =
-                interleave_record_batch(&batches, places).expect("the places are of the batches");
+                interleave_record_batch(&batches, places).expect("the places are in the batches");
             series.write(&batch)?;
         }
         Ok(series.finish()?)
@@ -263,19 +247,20 @@ impl Episodes {
 
 /// A row of `benchmarks`.
 struct Program {
-    /// Batch and row.
+    /// The batch and the row in it.
     place: (usize, usize),
     lake: usize,
-    /// False where a repair made the row up.
+    /// False if a repair lost the original row.
     is_known: bool,
-    /// What has to be the same in all lakes.
+    /// The columns that must be equal in all lakes.
     compiled: Vec<u8>,
+    /// All columns.
     whole: Vec<u8>,
 }
 
-/// Takes a program's row where there is none yet. Where it comes from may be told in several ways:
-/// then the least row is taken.
-fn take_program(
+/// Adds the row of a program. If there is one already, the provenance may be written in several
+/// ways: the smaller row in byte order is kept.
+fn add_program(
     chosen: &mut BTreeMap<String, Program>,
     uri: &str,
     new: Program,
@@ -295,14 +280,14 @@ fn take_program(
     Ok(())
 }
 
-/// The bytes of rows: equal where the rows are.
+/// Converts rows to bytes, which are equal if the rows are.
 struct RowBytes {
     converter: RowConverter,
     columns: Vec<String>,
 }
 
 impl RowBytes {
-    /// Of all columns but some.
+    /// Converts all columns except those in `without`.
     fn new(lake: &Lake, table: Table, without: &[&str]) -> Self {
         let schema: &Schema = lake.schemas.get(table);
         let fields =
@@ -332,7 +317,7 @@ fn filtered(batch: &RecordBatch, keep: &BooleanArray) -> RecordBatch {
     filter_record_batch(batch, keep).expect("a mask as long as its batch")
 }
 
-/// A batch cut where another run begins: numbers stay in their order within a run.
+/// Splits a batch where the run changes. Renumbering keeps the order within a run only.
 fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
     let mut pieces = Vec::new();
     let mut from = 0;
@@ -343,7 +328,7 @@ fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
     pieces
 }
 
-/// Gives rows of one run the run's new number.
+/// Replaces the run's number in rows of one run.
 fn renumber(
     piece: &RecordBatch,
     place: usize,

@@ -10,28 +10,28 @@ pub enum MergeError {
     /// A lake cannot be read, or the new one cannot be written.
     #[error(transparent)]
     Store(#[from] LakeError),
-    /// The lakes are of different identities.
+    /// The lakes have different identities.
     #[error(
-        "the lake at {} has {what} {in_first}, and the one at {} has {in_second}: only lakes of one \
-         environment, compiler and choice of spaces can be merged",
+        "the lake at {} has {what} {in_first}, and the one at {} has {in_second}: only lakes with the same \
+         environment, compiler and spaces can be merged",
         .first.display(),
         .second.display()
     )]
     OtherIdentity {
-        /// What differs, e.g. `compiler`.
+        /// The property that differs, e.g. `compiler`.
         what: String,
         /// A lake.
         first: PathBuf,
-        /// What it has.
+        /// Its value.
         in_first: String,
         /// Another lake.
         second: PathBuf,
-        /// What that one has.
+        /// The value in the other lake.
         in_second: String,
     },
-    /// One run has two stories.
+    /// A run differs between two lakes.
     #[error(
-        "run {uid} has other arguments in {} than in {}: one of the two lakes was tampered with",
+        "run {uid} has different arguments in {} and in {}: one of the two lakes was tampered with",
         .first.display(),
         .second.display()
     )]
@@ -43,18 +43,18 @@ pub enum MergeError {
         /// Another one.
         second: PathBuf,
     },
-    /// The new lake would lie in an old one.
-    #[error("{} is a place in the lake {}: merge into a folder of its own", .into.display(), .lake.display())]
+    /// The new lake would be inside an old one.
+    #[error("{} is inside the lake {}: merge into a folder outside of it", .into.display(), .lake.display())]
     Within {
-        /// Where the new lake was to be.
+        /// The folder of the new lake.
         into: PathBuf,
         /// The lake around it.
         lake: PathBuf,
     },
-    /// A URI stands for two programs.
+    /// A URI names two programs.
     #[error(
-        "{uri} is another program in {} than in {}: merge without one of the two, or retract the benchmark \
-         (`steplake retract --benchmark`), which also leaves out what the other one has of the same runs",
+        "{uri} is one program in {} and another in {}: merge without one of the two lakes, or retract the benchmark \
+         in one (`steplake retract --benchmark`), which also leaves out its episodes of the same runs in the other",
         .first.display(),
         .second.display()
     )]
@@ -66,28 +66,28 @@ pub enum MergeError {
         /// Another one.
         second: PathBuf,
     },
-    /// A run was gone on with in two copies of one lake.
+    /// A run was continued in two copies of one lake.
     #[error(
-        "episode {ordinal} of run {uid} was recorded otherwise in {} than in {}: the run went on in both; \
+        "episode {ordinal} of run {uid} differs between {} and {}, because the run was continued in both: \
          merge without one of the two, or retract the run (`steplake retract --run`), which leaves it out \
-         altogether",
+         completely",
         .first.display(),
         .second.display()
     )]
     EpisodeDiffers {
         /// The run.
         uid: String,
-        /// The episode's place in it.
+        /// The ordinal of the episode.
         ordinal: u32,
         /// A lake that has it.
         first: PathBuf,
         /// Another one.
         second: PathBuf,
     },
-    /// Two lakes saw one state differently.
+    /// Two lakes have different observations of one state.
     #[error(
-        "the observations of state {state} are others in {} than in {}: one of the two was recorded by \
-         something else than it says; `steplake verify --replay` finds out which",
+        "the observations of state {state} differ between {} and {}: one of the two lakes was not recorded by \
+         the compiler that it names; `steplake verify --replay` finds out which",
         .first.display(),
         .second.display()
     )]
@@ -99,10 +99,10 @@ pub enum MergeError {
         /// Another one.
         second: PathBuf,
     },
-    /// Two lakes store something else under the name of one state.
+    /// Two lakes have different bitcode of one state.
     #[error(
-        "the IR of state {state} is other bitcode in {} than in {}: one of the two was recorded by something \
-         else than it says; `steplake verify` finds out which",
+        "the bitcode of state {state} differs between {} and {}: one of the two lakes was not recorded by the \
+         compiler that it names; `steplake verify` finds out which",
         .first.display(),
         .second.display()
     )]

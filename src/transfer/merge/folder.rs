@@ -1,4 +1,4 @@
-//! The folder of a lake that is being made by a merge.
+//! The folder in which a merge makes a lake.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -11,19 +11,19 @@ use crate::lake::{
     DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, identity_file, orphans,
 };
 
-const WHAT_IT_SAYS: &str = "This folder is no lake yet: a `steplake merge` into it is under way, or was \
-interrupted. The same command begins anew; or delete the folder.\n";
+const UNFINISHED_NOTE: &str = "This folder is not a lake yet: a `steplake merge` into it is running or was \
+interrupted. Run the same command again to start over, or delete the folder.\n";
 
-/// A folder that is to become a lake. It is none before [`complete`](Self::complete).
+/// A folder that becomes a lake with [`complete`](Self::complete).
 pub(super) struct Folder {
     pub(super) lake: Lake,
     lock: Lock,
-    /// Whether there was no folder before.
+    /// Whether the folder did not exist before.
     fresh: bool,
 }
 
 impl Folder {
-    /// Takes a folder that is empty, not there yet, or left by a merge that was cut short.
+    /// Begins with a folder that is empty, does not exist, or was left by an interrupted merge.
     pub(super) fn prepare(disk: Disk, path: &Path, identity: &Identity) -> Result<Self, LakeError> {
         let fresh = !path.exists();
         let unfinished = path.join(MERGE_UNFINISHED);
@@ -37,17 +37,17 @@ impl Folder {
         demand()?;
         let folder = Self { lake: Lake::new(path, identity.clone(), disk), lock, fresh };
         folder.clear()?;
-        folder.lake.disk.write_file(&unfinished, WHAT_IT_SAYS.as_bytes())?;
+        folder.lake.disk.write_file(&unfinished, UNFINISHED_NOTE.as_bytes())?;
         Ok(folder)
     }
 
-    /// Removes what a merge writes.
+    /// Removes everything that a merge writes.
     fn clear(&self) -> Result<(), LakeError> {
         clear_unfinished(&self.lake.disk, &self.lake.path)?;
         orphans::remove_unlisted(&self.lake, Table::ALL.into_iter(), &HashSet::new()).map(drop)
     }
 
-    /// Leaves the folder as it was before, as far as that can be done.
+    /// Restores the folder to its state before, as far as possible.
     pub(super) fn abandon(self) {
         let path = self.lake.path.clone();
         if self.clear().is_err() {
@@ -55,7 +55,7 @@ impl Folder {
         }
         let _ = self.lake.disk.remove(&path.join(MERGE_UNFINISHED));
         for table in Table::ALL {
-            // Only where it is empty.
+            // This fails if the folder is not empty, which is intended.
             let _ = std::fs::remove_dir(self.lake.table_folder(table));
         }
         let _ = std::fs::remove_dir(path.join(DATA));
@@ -67,7 +67,7 @@ impl Folder {
         }
     }
 
-    /// Makes the catalog, with all of this in one transaction. It is still no lake.
+    /// Makes the catalog and fills it in one transaction. The folder is still no lake.
     pub(super) fn publish(
         &self,
         runs: &Runs,
@@ -83,12 +83,12 @@ impl Folder {
         edit::apply(&mut catalog, &self.lake, &edit).map(drop)
     }
 
-    /// Makes it a lake.
+    /// Makes the folder a lake.
     pub(super) fn complete(self) -> Result<Lake, LakeError> {
         let Lake { path, identity, disk, .. } = &self.lake;
         ReadersLock::create(path)?;
         identity.write(path, disk)?;
-        // It is a lake, whatever becomes of this: nobody heeds the file beside a lake.json.
+        // If this fails, the folder is a lake all the same: its `lake.json` decides.
         let _ = disk.remove(&path.join(MERGE_UNFINISHED));
         drop(self.lock);
         Ok(self.lake)

@@ -1,36 +1,34 @@
-//! Several lakes into a new one.
+//! Merges several lakes into a new one.
 //!
-//! States are named by their content and runs by a random uid, so that bringing lakes together is a
-//! union:
+//! States are named by their content and runs by a random uid, so a merge is a union:
 //!
-//! - Runs are told by their uid and numbered anew by (`started_at_ms`, uid). An unfinished run
+//! - Runs are identified by their uid and renumbered by (`started_at_ms`, uid). An unfinished run
 //!   stays unfinished.
-//! - Episodes are told by their run and ordinal. One that several lakes have is the same recording,
-//!   and has to be equal in all of them, to the wall times of its steps.
-//! - States are told by their id: their observations have to be equal, and of their IR, which
-//!   unpacks to the same bytes, the lesser packing is taken.
-//! - Benchmarks are told by their URI, and have to stand for the same program.
-//! - What one of the lakes retracted comes from none. Action flags, which say what a probe found
-//!   out, are taken together.
+//! - Episodes are identified by their run and ordinal. An episode that several lakes have is one
+//!   recording, so it must be equal in all of them, including the wall times of its steps.
+//! - States are identified by their id. Their observations and their bitcode must be equal; if the
+//!   compressed bitcode differs, the smallest in byte order is taken.
+//! - Benchmarks are identified by their URI, and must be the same program.
+//! - What one lake retracted is taken from none. The flags of actions, which probes found, are
+//!   combined.
 //!
-//! So the contents of the new lake do not depend on the order of the lakes, nor on whether they
-//! were merged all at once or one after another; and a lake merged with itself or with an older
-//! copy of itself stays as it was. Open episodes are left out. The lakes that are merged are only
-//! read.
+//! The contents of the new lake therefore depend neither on the order of the lakes, nor on whether
+//! they were merged at once or one after another. A lake merged with itself, or with an older copy
+//! of itself, is unchanged. Open episodes are left out. The merged lakes are only read.
 //!
 //! # What is durable when
 //!
-//! The new lake is there once [`merge`] has returned `Ok`, and before that it is none: its
-//! `lake.json` is written last. After an `Err` the folder is as it was before. Killed, it leaves a
-//! folder with a file `merge.unfinished` and without `lake.json`; another merge into it begins
-//! anew.
+//! The new lake exists once [`merge`] has returned `Ok`. Before that, the folder is no lake: its
+//! `lake.json` is written last. After an `Err`, the folder is as it was before. If the process is
+//! killed, the folder holds `merge.unfinished` and no `lake.json`, and the next merge into it
+//! starts from the beginning.
 
 mod conflicts;
 mod episodes;
 mod error;
 mod folder;
+mod options;
 mod runs;
-mod settings;
 mod source;
 mod states;
 
@@ -40,55 +38,55 @@ pub use self::conflicts::{Conflict, new_conflicts};
 use self::episodes::Episodes;
 pub use self::error::MergeError;
 use self::folder::Folder;
+pub use self::options::MergeOptions;
 use self::runs::Runs;
-pub use self::settings::Settings;
 use self::source::Source;
 use crate::lake::{Disk, Identity, Lake, Segment, Table};
 
-/// What a merge did.
+/// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// The lakes, in the order given.
+    /// The merged lakes, in the given order.
     pub sources: Vec<SourceReport>,
-    /// Runs of the new lake.
+    /// Number of runs in the new lake.
     pub runs: u64,
-    /// Rows of its tables, the recorded ones.
+    /// Number of rows of each recorded table of the new lake.
     pub rows: Vec<(Table, u64)>,
-    /// Episodes that several of the lakes had.
+    /// Number of episodes that several of the lakes had.
     pub episodes_shared: u64,
-    /// Episodes that were left out since one of the lakes retracted them.
+    /// Number of episodes that were left out because one of the lakes retracted them.
     pub episodes_retracted: u64,
 }
 
-/// What was taken of one lake.
+/// What a merge read from one lake.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceReport {
     /// The lake.
     pub path: PathBuf,
-    /// Its closed episodes.
+    /// Number of its closed episodes.
     pub episodes: u64,
-    /// Its open episodes, which were left out.
+    /// Number of its open episodes, which were left out.
     pub episodes_open: u64,
 }
 
-/// Merges lakes into a new one, in a folder that is empty or not there yet. Its derived tables are
-/// left to dedup. `progress` is told how many rows of how many are read.
+/// Merges lakes into a new one, in a folder that is empty or does not exist. The new lake has no
+/// derived tables before a dedup. Calls `progress` with the rows read and the total.
 ///
 /// # Errors
 ///
-/// [`MergeError`] says what keeps the lakes from being merged.
-/// [`LakeError::NotALake`](crate::lake::LakeError::NotALake) when the folder holds something, be it
-/// a lake. The folder is then as before, or, where the disk did not let it be cleared, as a kill
-/// leaves it.
+/// [`MergeError`] says why the lakes cannot be merged.
+/// [`LakeError::NotALake`](crate::lake::LakeError::NotALake) if the folder holds anything, even a
+/// lake. The folder is then unchanged; if the disk fails while it is cleared, it is as after a
+/// kill.
 pub fn merge(
     disk: Disk,
     lakes: &[Lake],
     into: &Path,
-    settings: &Settings,
+    options: &MergeOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Lake, Report), MergeError> {
     let identity = common_identity(lakes)?;
-    let sources = lakes.iter().map(|lake| Source::open(lake, settings.sealed_only));
+    let sources = lakes.iter().map(|lake| Source::open(lake, options.sealed_only));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let runs = Runs::of(&sources)?;
     let within = |source: &&Lake| {
@@ -101,7 +99,7 @@ pub fn merge(
         return Err(MergeError::Within { into, lake });
     }
     let folder = Folder::prepare(disk, into, &identity)?;
-    let written = write(&folder, &sources, &runs, settings, progress);
+    let written = write(&folder, &sources, &runs, options, progress);
     let done = written.and_then(|(segments, episodes)| {
         let detail = match sources.len() {
             1 => "1 lake".to_owned(),
@@ -145,7 +143,7 @@ fn write(
     folder: &Folder,
     sources: &[Source],
     runs: &Runs,
-    settings: &Settings,
+    options: &MergeOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Vec<Segment>, Episodes), MergeError> {
     let tables = Table::ALL.into_iter().filter(|table| table.is_recorded());
@@ -164,15 +162,16 @@ fn write(
     segments.extend(episodes.write_benchmarks(&folder.lake, sources, runs)?);
     segments.extend(episodes.write_steps(&folder.lake, sources, runs, &mut read)?);
     for table in [Table::Observations, Table::Ir] {
-        segments.extend(states::write(&folder.lake, sources, table, settings, &mut read)?);
+        segments.extend(states::write(&folder.lake, sources, table, options, &mut read)?);
     }
     Ok((segments, episodes))
 }
 
-/// The identity of all of the lakes, with the actions and spaces that any of them has. What probes found out about actions is taken together:
-/// a flag that warns stays, one that promises stays where all have it.
+/// Returns the identity of all of the lakes, with the actions and spaces that any of them has. The
+/// flags of actions are combined: a warning stays if one lake has it, a guarantee only if all have
+/// it.
 fn common_identity(lakes: &[Lake]) -> Result<Identity, MergeError> {
-    let (first, others) = lakes.split_first().expect("there is a lake to be merged");
+    let (first, others) = lakes.split_first().expect("there is a lake to merge");
     let mut common = first.identity().clone();
     for other in others {
         if let Some((what, in_first, in_second)) = common.difference(other.identity()) {

@@ -1,4 +1,4 @@
-//! Runs, and what was retracted of them, in all the lakes.
+//! Runs, retractions and losses of all lakes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -7,33 +7,33 @@ use super::source::Source;
 use crate::lake::{LakeError, LossRow, RetractionKind, RetractionRow, RunRow, SnapshotId, sqlite};
 use crate::model::RunId;
 
-/// The runs of all lakes, each once, numbered anew.
+/// The runs of all lakes, each once, with new numbers.
 #[derive(Debug, Default)]
 pub(super) struct Runs {
     /// In the order of their new numbers.
     pub(super) rows: Vec<RunRow>,
-    /// For each lake, the new numbers by the old ones.
+    /// For each lake, the new number of each run by its old one.
     numbers: Vec<HashMap<RunId, RunId>>,
     /// All retractions, with new numbers.
     pub(super) retractions: Vec<RetractionRow>,
-    /// What repairs of the lakes had dropped.
+    /// What repairs of the lakes dropped.
     pub(super) losses: Vec<LossRow>,
-    /// Runs that were retracted whole.
-    gone: HashSet<RunId>,
-    /// Benchmarks that were retracted, and in which runs.
-    gone_of: HashMap<String, HashSet<RunId>>,
+    /// Runs that were retracted completely.
+    retracted: HashSet<RunId>,
+    /// The runs from which each benchmark was retracted.
+    retracted_benchmarks: HashMap<String, HashSet<RunId>>,
 }
 
 impl Runs {
-    /// Brings the runs of the lakes together. A run is told by its uid; numbers go by the time at
-    /// which a run was begun, and then by the uid.
+    /// Combines the runs of the lakes. A run is identified by its uid, and numbered by its start
+    /// time and then by its uid.
     pub(super) fn of(sources: &[Source]) -> Result<Self, MergeError> {
         let mut by_uid: BTreeMap<&str, (RunRow, usize)> = BTreeMap::new();
         for (place, source) in sources.iter().enumerate() {
             for row in source.snapshot.runs() {
                 let (known, first) = by_uid.entry(&row.uid).or_insert_with(|| (row.clone(), place));
-                let meant = |row: &RunRow| (row.arguments.clone(), row.started_at_ms);
-                if meant(known) != meant(row) {
+                let identity = |row: &RunRow| (row.arguments.clone(), row.started_at_ms);
+                if identity(known) != identity(row) {
                     return Err(MergeError::RunDiffers {
                         uid: row.uid.clone(),
                         first: sources[*first].path(),
@@ -56,13 +56,13 @@ impl Runs {
         let mut runs = Self { numbers: numbers.collect(), ..Self::default() };
         runs.rows = rows;
         for (place, source) in sources.iter().enumerate() {
-            runs.take_retractions(place, source)?;
+            runs.add_retractions(place, source)?;
         }
-        runs.sort_out();
+        runs.normalise();
         Ok(runs)
     }
 
-    fn take_retractions(&mut self, place: usize, source: &Source) -> Result<(), MergeError> {
+    fn add_retractions(&mut self, place: usize, source: &Source) -> Result<(), MergeError> {
         for row in source.snapshot.retractions() {
             let runs = row.runs.iter().map(|&run| self.number(place, source, run));
             let runs = runs.collect::<Result<BTreeSet<_>, _>>()?.into_iter().collect::<Vec<_>>();
@@ -78,24 +78,25 @@ impl Runs {
         Ok(())
     }
 
-    /// Leaves each retraction once, in an order that does not depend on that of the lakes.
-    fn sort_out(&mut self) {
+    /// Keeps each retraction and loss once, in an order that does not depend on that of the lakes.
+    fn normalise(&mut self) {
         self.retractions.sort();
         self.retractions.dedup();
         self.losses.sort();
         self.losses.dedup();
         for row in &self.retractions {
             match row.kind {
-                RetractionKind::Run => self.gone.extend(&row.runs),
+                RetractionKind::Run => self.retracted.extend(&row.runs),
                 RetractionKind::Benchmark => {
-                    self.gone_of.entry(row.value.clone()).or_default().extend(&row.runs);
+                    let runs = self.retracted_benchmarks.entry(row.value.clone()).or_default();
+                    runs.extend(&row.runs);
                 }
                 RetractionKind::Action => {}
             }
         }
     }
 
-    /// The new number of a run of the lake at this place.
+    /// Returns the new number of a run of the lake at this place.
     pub(super) fn number(
         &self,
         place: usize,
@@ -108,19 +109,19 @@ impl Runs {
         })
     }
 
-    /// Whether the episodes about a benchmark in this run, by its new number, were retracted in one
-    /// of the lakes: then they come from none.
+    /// Returns whether one of the lakes retracted the episodes of a benchmark in this run, given by
+    /// its new number. They are then taken from no lake.
     pub(super) fn is_retracted(&self, run: RunId, benchmark: &str) -> bool {
-        let of_benchmark = || self.gone_of.get(benchmark).is_some_and(|runs| runs.contains(&run));
-        self.gone.contains(&run) || of_benchmark()
+        let runs = self.retracted_benchmarks.get(benchmark);
+        self.retracted.contains(&run) || runs.is_some_and(|runs| runs.contains(&run))
     }
 
-    /// Whether a benchmark was retracted in one of the lakes.
+    /// Returns whether one of the lakes retracted a benchmark.
     pub(super) fn was_retracted(&self, benchmark: &str) -> bool {
-        self.gone_of.contains_key(benchmark)
+        self.retracted_benchmarks.contains_key(benchmark)
     }
 
-    /// A run's name in all the lakes.
+    /// Returns the uid of a run.
     pub(super) fn uid(&self, run: RunId) -> &str {
         self.rows.iter().find(|row| row.id == run).map_or("", |row| &row.uid)
     }

@@ -10,11 +10,11 @@ use crate::lake::{Lake, LakeError, ScanColumns, Segment, Snapshot, Table};
 
 pub(super) type Batches<'a> = &'a mut dyn Iterator<Item = Result<RecordBatch, LakeError>>;
 
-/// A lake that is merged: one moment of it.
+/// A lake to merge, as it was at one moment.
 pub(super) struct Source {
     pub(super) snapshot: Snapshot,
     hot: Vec<HotBatch>,
-    /// Of each hot batch, the rows that are closed.
+    /// For each hot batch, which of its rows are closed.
     closed: Vec<BooleanArray>,
 }
 
@@ -34,7 +34,7 @@ pub(super) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
 
 impl Source {
     pub(super) fn open(lake: &Lake, sealed_only: bool) -> Result<Self, LakeError> {
-        let snapshot = if sealed_only { lake.sealed()? } else { lake.snapshot()? };
+        let snapshot = if sealed_only { lake.sealed_part()? } else { lake.snapshot()? };
         let hot = Table::ALL.into_iter().flat_map(|table| {
             let batch = move |batch: &RecordBatch| HotBatch {
                 seq: 0,
@@ -53,15 +53,15 @@ impl Source {
         self.snapshot.path().to_owned()
     }
 
-    /// The closed hot rows of a table, sorted by its key.
+    /// Returns the closed hot rows of a table, sorted by its key.
     pub(super) fn hot(&self, table: Table) -> impl Iterator<Item = RecordBatch> + '_ {
         let of_table = self.hot.iter().zip(&self.closed).filter(|(hot, _)| hot.table == table);
         sorted_batches(table, &of_table.collect::<Vec<_>>())
     }
 
-    /// Hands over the sealed and the closed hot rows of a table, in the columns of `schema`,
-    /// for which `columns` are read. Within
-    /// a part they are sorted by the table's key; the steps of an episode are in one part.
+    /// Calls `part` with the rows of each sealed file of a table, and with its closed hot rows, in the
+    /// columns of `schema`, for which `columns` are read. The rows of a part are sorted by the
+    /// table's key. All steps of an episode are in one part.
     pub(super) fn visit(
         &self,
         table: Table,
@@ -76,12 +76,13 @@ impl Source {
         part(&mut self.hot(table).map(|batch| Ok(conform(&batch, schema))))
     }
 
-    /// Whether each sealed file is what was written: no damage goes into the new lake.
+    /// Compares each sealed file with its digests, so that no damage gets into the new lake.
     pub(super) fn check(&self) -> Result<(), LakeError> {
         let recorded = Table::ALL.into_iter().filter(|table| table.is_recorded());
         recorded.flat_map(|table| self.snapshot.segments(table)).try_for_each(Segment::check)
     }
 
+    /// Returns the number of open episodes.
     pub(super) fn open_episodes(&self) -> u64 {
         let steps = self.hot.iter().zip(&self.closed).filter(|(hot, _)| hot.table == Table::Steps);
         let mut open = std::collections::HashSet::new();

@@ -9,19 +9,19 @@ use arrow::compute::interleave_record_batch;
 use arrow::datatypes::SchemaRef;
 
 use super::error::MergeError;
-use super::settings::Settings;
+use super::options::MergeOptions;
 use super::source::{Source, conform};
 use crate::lake::decode::{order, state_id};
 use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, Scan, ScanColumns, Segment, Table};
 use crate::model::StateId;
 
-/// Rows of a batch that is read, and of one that is written. IR is kilobytes a row.
+/// Number of rows in a batch that is read, and in one that is written. A row of `ir` has kilobytes.
 const ROWS: usize = 2048;
 const IR_ROWS: usize = 64;
 
-/// Sorted rows of states of one lake, from a file or several, one after another.
-struct Run {
+/// Sorted rows of states of one lake, from one file or several consecutive ones.
+struct SortedRun {
     /// The place of the lake.
     lake: usize,
     /// The columns of the lake.
@@ -30,20 +30,20 @@ struct Run {
     hot: Vec<RecordBatch>,
 }
 
-/// Writes a table of states. A bounded number of files is read at a time, a few rows of each.
+/// Writes a table of states. Reads a bounded number of files at a time, a few rows of each.
 pub(super) fn write(
     lake: &Lake,
     sources: &[Source],
     table: Table,
-    settings: &Settings,
+    options: &MergeOptions,
     read: &mut dyn FnMut(usize),
 ) -> Result<Vec<Segment>, MergeError> {
-    let files_max = (settings.files_at_once / sources.len()).max(2);
+    let files_max = (options.files_at_once / sources.len()).max(2);
     let (mut runs, mut interim) = (Vec::new(), Vec::new());
     for (place, source) in sources.iter().enumerate() {
         let run = |segments, hot| {
             let schema = source.snapshot.schema(table);
-            Run { lake: place, schema, segments, hot }
+            SortedRun { lake: place, schema, segments, hot }
         };
         let sealed = source.snapshot.segments(table).iter();
         let mut of_lake =
@@ -54,31 +54,31 @@ pub(super) fn write(
         }
         while of_lake.len() > files_max {
             let rest = of_lake.split_off(files_max);
-            let segments = together(lake, sources, table, &of_lake, &mut |_| ())?;
+            let segments = merge_runs(lake, sources, table, &of_lake, &mut |_| ())?;
             interim.extend(segments.clone());
             of_lake = rest;
             let schema = Arc::clone(lake.schemas.get(table));
-            of_lake.push(Run { lake: place, schema, segments, hot: Vec::new() });
+            of_lake.push(SortedRun { lake: place, schema, segments, hot: Vec::new() });
         }
         runs.extend(of_lake);
     }
-    let segments = together(lake, sources, table, &runs, read)?;
-    // The same content may have come out again.
-    let gone = interim.iter().filter(|file| !segments.iter().any(|kept| kept.path == file.path));
-    for file in gone {
+    let segments = merge_runs(lake, sources, table, &runs, read)?;
+    // The result may have the same content as a temporary file, and then has the same path.
+    let unused = interim.iter().filter(|file| !segments.iter().any(|kept| kept.path == file.path));
+    for file in unused {
         lake.disk.remove(&file.path)?;
     }
     Ok(segments)
 }
 
-/// The present row of a run.
+/// The current row of a sorted run.
 struct Cursor<'a> {
     lake: usize,
     rows: Box<dyn Iterator<Item = Result<RecordBatch, LakeError>> + 'a>,
     batch: Option<RecordBatch>,
     row: usize,
-    /// Where the batch stands among those that are about to be written.
-    listed: Option<usize>,
+    /// The index of the batch in the output.
+    output_index: Option<usize>,
 }
 
 impl Cursor<'_> {
@@ -91,7 +91,7 @@ impl Cursor<'_> {
         self.row += 1;
         while self.batch.as_ref().is_none_or(|batch| self.row >= batch.num_rows()) {
             self.batch = self.rows.next().transpose()?;
-            (self.row, self.listed) = (0, None);
+            (self.row, self.output_index) = (0, None);
             match &self.batch {
                 None => break,
                 Some(batch) => read(batch.num_rows()),
@@ -100,17 +100,17 @@ impl Cursor<'_> {
         Ok(())
     }
 
-    fn present(&self) -> RecordBatch {
-        self.batch.as_ref().expect("it is not at its end").slice(self.row, 1)
+    fn current(&self) -> RecordBatch {
+        self.batch.as_ref().expect("the cursor is not at its end").slice(self.row, 1)
     }
 }
 
-/// Takes runs together into segments.
-fn together(
+/// Merges sorted runs into segments.
+fn merge_runs(
     lake: &Lake,
     sources: &[Source],
     table: Table,
-    runs: &[Run],
+    runs: &[SortedRun],
     read: &mut dyn FnMut(usize),
 ) -> Result<Vec<Segment>, MergeError> {
     let rows_max = if table == Table::Ir { IR_ROWS } else { ROWS };
@@ -120,7 +120,7 @@ fn together(
         let scan = Scan::new(&run.schema, &run.segments, &run.hot, ScanColumns::All);
         let scan = scan.with_batch_rows(rows_max);
         let rows = Box::new(scan.map(|batch| Ok(conform(&batch?, schema))));
-        let mut cursor = Cursor { lake: run.lake, rows, batch: None, row: 0, listed: None };
+        let mut cursor = Cursor { lake: run.lake, rows, batch: None, row: 0, output_index: None };
         cursor.advance(read)?;
         cursors.push(cursor);
     }
@@ -129,7 +129,7 @@ fn together(
     let mut heap: BinaryHeap<_> =
         cursors.iter().enumerate().filter_map(|(place, cursor)| next(cursor, place)).collect();
     let mut output =
-        Output { series: SegmentSeries::new(lake, table), listed: Vec::new(), places: Vec::new() };
+        Output { series: SegmentSeries::new(lake, table), batches: Vec::new(), rows: Vec::new() };
     while let Some(Reverse(((key, state), first))) = heap.pop() {
         let mut same = vec![first];
         while let Some(Reverse((other, place))) = heap.peek()
@@ -144,10 +144,10 @@ fn together(
             cursors[place].advance(read)?;
             heap.extend(next(&cursors[place], place));
         }
-        if output.places.len() >= rows_max {
+        if output.rows.len() >= rows_max {
             output.flush()?;
             for cursor in &mut cursors {
-                cursor.listed = None;
+                cursor.output_index = None;
             }
         }
     }
@@ -155,38 +155,40 @@ fn together(
     Ok(output.series.finish()?)
 }
 
-/// Rows that are about to be written.
+/// Rows to be written.
 struct Output {
     series: SegmentSeries,
-    listed: Vec<RecordBatch>,
-    places: Vec<(usize, usize)>,
+    batches: Vec<RecordBatch>,
+    /// The batch and the row in it.
+    rows: Vec<(usize, usize)>,
 }
 
 impl Output {
     fn push(&mut self, cursor: &mut Cursor<'_>) {
-        let batch = *cursor.listed.get_or_insert_with(|| {
-            self.listed.push(cursor.batch.clone().expect("it is not at its end"));
-            self.listed.len() - 1
+        let batch = *cursor.output_index.get_or_insert_with(|| {
+            self.batches.push(cursor.batch.clone().expect("the cursor is not at its end"));
+            self.batches.len() - 1
         });
-        self.places.push((batch, cursor.row));
+        self.rows.push((batch, cursor.row));
     }
 
     fn flush(&mut self) -> Result<(), LakeError> {
-        let batches = self.listed.iter().collect::<Vec<_>>();
-        if !self.places.is_empty() {
-            let rows = interleave_record_batch(&batches, &self.places)
-                .expect("the places are of the batches");
+        let batches = self.batches.iter().collect::<Vec<_>>();
+        if !self.rows.is_empty() {
+            let rows =
+                interleave_record_batch(&batches, &self.rows).expect("the rows are in the batches");
             self.series.write(&rows)?;
             self.series.boundary()?;
         }
-        self.listed.clear();
-        self.places.clear();
+        self.batches.clear();
+        self.rows.clear();
         Ok(())
     }
 }
 
-/// Which of the rows of one state is taken: of observations the first of those with most values,
-/// since values of one space are equal, and of IR the least, since equal bytes can be packed in several ways.
+/// Chooses one of the rows of a state. Rows of `observations` agree where they have values, and the
+/// first of those with most values is chosen. Rows of `ir` must have equal bitcode, and the smallest
+/// compressed form is chosen.
 fn choose(
     table: Table,
     state: StateId,
@@ -200,7 +202,7 @@ fn choose(
     }
     let paths = |other: usize| [first, other].map(|place| sources[cursors[place].lake].path());
     if table == Table::Ir {
-        let column = |place: usize, name: &str| Arc::clone(&cursors[place].present()[name]);
+        let column = |place: usize, name: &str| Arc::clone(&cursors[place].current()[name]);
         let sha1 = |place| column(place, "bitcode_sha1");
         if let Some(&other) = same.iter().find(|&&other| sha1(other) != sha1(first)) {
             let [first, second] = paths(other);
@@ -210,7 +212,7 @@ fn choose(
             |place: &&usize| column(**place, "bitcode").as_binary::<i32>().value(0).to_vec();
         return Ok(*same.iter().min_by_key(packed).unwrap_or(&first));
     }
-    let rows = same.iter().map(|&place| cursors[place].present()).collect::<Vec<_>>();
+    let rows = same.iter().map(|&place| cursors[place].current()).collect::<Vec<_>>();
     if let Some(other) = rows.iter().position(|row| !agree(&rows[0], row)) {
         let [first, second] = paths(same[other]);
         return Err(MergeError::ObservationsDiffer { state, first, second });

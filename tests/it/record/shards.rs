@@ -7,7 +7,7 @@ use steplake::dedup::{Settings as DedupSettings, dedup};
 use steplake::generate::{Past, Plan, Policy, Shard, Stop};
 use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{EpisodeId, RunId};
-use steplake::transfer::{merge::Settings, merge::merge};
+use steplake::transfer::{merge::MergeOptions, merge::merge};
 
 use crate::fixtures::support::{
     assert_same, fail, play, play_on, rows, run, toy_identity, toy_lake, toy_plan,
@@ -60,7 +60,7 @@ fn in_shards(folder: &Path, plan: &Plan, count: u32) -> PathBuf {
     let lakes: Vec<_> = (0..count).map(play_shard).collect();
     let into = folder.join("merged");
     let (merged, report) =
-        merge(Disk::default(), &lakes, &into, &Settings::default(), &mut |_, _| {}).unwrap();
+        merge(Disk::default(), &lakes, &into, &MergeOptions::default(), &mut |_, _| {}).unwrap();
     assert_eq!(report.episodes_shared, 0);
     finish(&merged);
     into

@@ -1,5 +1,6 @@
 """Lakes go to an S3 server and come back: moto's, which speaks the protocol of the real one."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -169,23 +170,36 @@ class Remote(unittest.TestCase):
         self.assertIn("forgot 1 version", self.steplake(here, "publish", self.place, "--gc", "--keep", "1"))
         code, said = self.fails(there, "fetch", self.place, "--version", "1")
         self.assertEqual(code, 3)
-        self.assertIn("not there any more", said)
+        self.assertIn("does not exist any more", said)
         code, said = self.fails(here, "publish", self.place, "--gc", "--older-than", "1")
         self.assertEqual(code, 2)
         self.assertIn("--older-than", said)
 
-    def test_what_is_not_sealed_is_not_published(self):
+    def test_what_is_complete_is_sealed_and_published(self):
         here = self.lake("here", 1)
         generate = ["generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0", "--episodes", "2"]
         self.steplake(here, *generate)
-        code, _, err = self.end(self.start(here, "publish", self.place))
+        # Another process records into the lake.
+        with open(here / "writer.lock", "r+", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            code, _, err = self.end(self.start(here, "publish", self.place))
         self.assertEqual(code, 0, err)
-        self.assertIn("steplake: warning: 2 episodes are not sealed", err)
+        self.assertIn("2 complete episodes are not published yet", err)
+        there = self.folder / "unfinished"
+        self.steplake(there, "fetch", self.place)
+        self.assertEqual(sorted(run["finished"] for run in self.rows(there, "runs")), [False, True])
+        # The copy lacks these episodes, and plays them.
+        said = self.steplake(there, *generate, "--resume")
+        self.assertNotIn("nothing is left to do", said)
+        self.assertEqual(self.episodes(there), self.episodes(here))
+        self.assertIn("published version 2", self.steplake(here, "publish", self.place))
+        newer = self.folder / "finished"
+        self.steplake(newer, "fetch", self.place)
+        self.assertIn("nothing is left to do", self.steplake(newer, *generate, "--resume"))
+        self.assert_same(here, newer)
         fresh = self.folder / "fresh"
         self.steplake(fresh, *generate)
-        code, said = self.fails(fresh, "publish", f"{self.place}-fresh")
-        self.assertEqual(code, 3)
-        self.assertIn("`steplake seal` first", said)
+        self.assertIn("published version 1", self.steplake(fresh, "publish", f"{self.place}-fresh"))
 
     def race(self, *more):
         """Two processes publish different lakes, and come to the conditional put at the same moment."""
@@ -280,7 +294,7 @@ class Remote(unittest.TestCase):
     def test_a_flipped_bit_is_told_of(self):
         here = self.lake("here", 1)
         self.steplake(here, "publish", self.place)
-        key = next(key for key in self.keys() if "/segments/steps/" in key)
+        key = next(key for key in self.keys() if "/segments/steps/" in key and "_delta_log" not in key)
         whole = self.s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
         flipped = bytes([*whole[:200], whole[200] ^ 1, *whole[201:]])
         self.s3.put_object(Bucket=BUCKET, Key=key, Body=flipped)
@@ -319,7 +333,7 @@ class Remote(unittest.TestCase):
         there = self.folder / "mended"
         self.steplake(there, "fetch", self.place)
         self.assert_same(here, there)
-        key = next(key for key in self.keys() if "/segments/steps/" in key)
+        key = next(key for key in self.keys() if "/segments/steps/" in key and "_delta_log" not in key)
         self.s3.delete_object(Bucket=BUCKET, Key=key)
         said = self.steplake(here, "publish", self.place, "--read-back")
         self.assertIn("published version 3", said)

@@ -1,4 +1,4 @@
-//! An S3 store for which somebody forgot to set the variables.
+//! An S3 store without the variables that give credentials.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::support::{lake, record};
 
-/// The address under which a machine would give its own credentials, if it had any.
+/// Starts a server that stands for a machine without credentials of its own; returns its address.
 fn without_credentials() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -23,12 +23,12 @@ fn without_credentials() -> SocketAddr {
     address
 }
 
-/// Publishes with these variables alone: the exit code and what is said.
+/// Publishes with only these variables set. Returns the exit code and the message.
 fn publish(lake: &Path, variables: &[(&str, &str)]) -> (i32, String) {
     #[expect(clippy::disallowed_methods, reason = "the program under test")]
     let mut command = Command::new(env!("CARGO_BIN_EXE_steplake-remote"));
     command.env_clear().envs(variables.iter().copied()).env("STEPLAKE_LAKE", lake);
-    // Nobody listens there, and nobody is asked without credentials.
+    // Nothing listens there: without credentials, no request is sent.
     command.args(["publish", "s3://bucket/lake", "--endpoint", "http://127.0.0.1:9"]);
     let output = command.arg("--allow-http").output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).trim_end().to_owned();

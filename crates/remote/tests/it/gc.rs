@@ -15,7 +15,7 @@ use crate::support::{
 use steplake::lake::Disk;
 
 #[test]
-fn what_no_version_names_goes_once_it_is_old() {
+fn old_objects_that_no_version_names_are_deleted() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = memory();
     let times = Arc::<Times>::default();
@@ -104,7 +104,7 @@ fn each_failing_operation_of_a_collection_leaves_versions_whole() {
 }
 
 #[test]
-fn nothing_is_deleted_where_a_version_cannot_be_read() {
+fn nothing_is_deleted_if_a_version_cannot_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));

@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on stops")]
 
 mod credentials;
+mod delta_tables;
 mod fetching;
 mod gc;
 mod publishing;
 mod races;
+mod resuming;
 mod support;

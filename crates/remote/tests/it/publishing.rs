@@ -1,25 +1,29 @@
-//! Publications, also those cut short at any operation.
+//! Publications, also interrupted ones.
 
-use steplake::lake::{Disk, Lake, Table};
+use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::lake::{Disk, EpisodeRow, Lake, Rows, Table};
+use steplake::model::{EpisodeId, EpisodeOutcome};
 use steplake::upkeep::{Keep, Subject};
-use steplake_remote::RemoteError;
-use steplake_remote::publish::{Outcome, Settings};
+use steplake_remote::publish::Outcome;
 use steplake_remote::remote::Remote;
+use steplake_remote::{PublishOptions, RemoteError};
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use object_store::path::Path;
 use steplake_remote::gc::{AGE, gc};
 
+use crate::delta_tables::assert_delta_tables;
 use crate::support::{
     Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
-    put, receive, receive_on, record, record_unsealed, rows, send, send_plainly, toy_identity,
-    version, wait,
+    put, receive, receive_on, record, record_unsealed, rows, segment, send, send_plainly,
+    toy_identity, version, wait,
 };
 
 #[test]
-fn a_lake_comes_back_as_it_was() {
+fn a_fetched_lake_equals_the_published_one() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -31,31 +35,39 @@ fn a_lake_comes_back_as_it_was() {
     assert_eq!((fetched.version, fetched.files_fetched), (1, fetched.files));
     assert_same(&here, &fetched.lake);
     assert_sound(&fetched.lake);
-    assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 1 });
-    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::There { version: 1 });
+    assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 1 });
+    assert_eq!(send_plainly(&remote, &fetched.lake), Outcome::UpToDate { version: 1 });
 }
 
 #[test]
-fn only_what_is_new_is_sent() {
+fn only_new_files_are_sent() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
     record(&here, 1, 7);
-    let settings = Settings { part_bytes: 777, read_back: true, ..Settings::default() };
-    let Outcome::Published(first) = send(&remote, &here, &settings).unwrap() else {
+    let options = PublishOptions { part_bytes: 777, read_back: true, ..PublishOptions::default() };
+    let Outcome::Published(first) = send(&remote, &here, &options).unwrap() else {
         panic!("it is new")
     };
+    let digests = || {
+        let files = here.sealed().unwrap().inventory().files;
+        files.into_iter().map(|row| row.digest).collect::<BTreeSet<_>>()
+    };
+    let before = digests();
     record(&here, 2, 4);
-    let Outcome::Published(second) = send(&remote, &here, &settings).unwrap() else {
+    let Outcome::Published(second) = send(&remote, &here, &options).unwrap() else {
         panic!("it is new")
     };
-    assert_eq!((second.version, second.files - second.files_sent), (2, first.files));
+    let known = digests().intersection(&before).count() as u64;
+    assert!(known >= 5, "no file of a recorded table is sent again");
+    assert_eq!((second.version, second.files - second.files_sent), (2, known));
+    assert_eq!(first.files_sent, first.files);
     let fetched = receive(&remote, &folder.path().join("there")).unwrap();
     assert_same(&here, &fetched.lake);
 }
 
 #[test]
-fn what_is_taken_back_is_not_published_again() {
+fn retracted_rows_are_not_published_again() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -71,18 +83,18 @@ fn what_is_taken_back_is_not_published_again() {
     assert_same(&here, &fetched.lake);
     assert!(rows(&fetched.lake, Table::Benchmarks).iter().all(|row| !row.contains("toy-v0/1")));
     assert_eq!(fetched.lake.sealed().unwrap().retractions().len(), 1);
-    // A lake that still has the rows does not bring them back.
+    // A lake that still has the rows does not publish them again.
     let older = folder.path().join("older");
     let fetched = receive_on(Disk::default(), &remote, Some(1), &older).unwrap();
-    let error = send(&remote, &fetched.lake, &Settings::default()).unwrap_err();
+    let error = send(&remote, &fetched.lake, &PublishOptions::default()).unwrap_err();
     assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
-    let merge = Settings { merge: true, ..Settings::default() };
+    let merge = PublishOptions { merge: true, ..PublishOptions::default() };
     let merged = send(&remote, &fetched.lake, &merge).unwrap();
-    assert_eq!(merged, Outcome::There { version: 2 });
-    // The same holds if the lake itself has forgotten what it had.
+    assert_eq!(merged, Outcome::UpToDate { version: 2 });
+    // The same holds if the lake has expired its older snapshots.
     here.maintenance().unwrap().expire(Keep::Newest(std::num::NonZeroU64::MIN)).unwrap();
     let gone = send_plainly(&remote, &here);
-    assert_eq!(gone, Outcome::There { version: 2 });
+    assert_eq!(gone, Outcome::UpToDate { version: 2 });
 }
 
 #[test]
@@ -98,21 +110,23 @@ fn each_failing_operation_leaves_versions_whole() {
     record(&here, 2, 3);
     derive(&here);
     for fault in Fault::ALL {
-        for at in 0.. {
+        let mut at = 0;
+        loop {
             let (store, remote) = memory();
             for (path, content) in &before {
                 put(&store, path, content.clone());
             }
             let faulty = Wrapped::new(&store, &Arc::default(), Some((at, fault)));
             let operations = Arc::clone(&faulty.operations);
-            let outcome = send(&place_in(faulty), &here, &Settings::default());
+            let announcement = Arc::clone(&faulty.announcement);
+            let outcome = send(&place_in(faulty), &here, &PublishOptions::default());
             let newest = wait(remote.newest()).unwrap().unwrap();
             let into = folder.path().join(format!("{fault:?}-{at}"));
             let fetched = receive(&remote, &into).unwrap();
             assert_sound(&fetched.lake);
             match &outcome {
                 Ok(outcome) => assert_eq!(version(outcome), 2),
-                Err(RemoteError::Store { .. }) => {}
+                Err(RemoteError::Store { .. } | RemoteError::DeltaTables { .. }) => {}
                 Err(other) => panic!("operation {at}: {other}"),
             }
             // If the answer to the last operation was lost, the version exists all the same.
@@ -120,14 +134,19 @@ fn each_failing_operation_leaves_versions_whole() {
                 assert!(outcome.is_err());
                 assert_eq!(version(&send_plainly(&remote, &here)), 2);
             } else {
-                assert_eq!(send_plainly(&remote, &here), Outcome::There { version: 2 });
+                assert_eq!(send_plainly(&remote, &here), Outcome::UpToDate { version: 2 });
             }
             let fetched = receive(&remote, &into).unwrap();
             assert_same(&here, &fetched.lake);
+            // Whatever was missing of the Delta tables is complete now.
+            assert_delta_tables(&store, &remote);
             if operations.load(Ordering::SeqCst) <= at {
                 assert!(at > 10 && outcome.is_ok(), "the fault comes at some operation");
                 break;
             }
+            // Many operations write the Delta tables: `delta_tables` fails each of them.
+            let announcement = announcement.load(Ordering::SeqCst);
+            at += if announcement > 0 && at > announcement { 9 } else { 1 };
         }
     }
 }
@@ -142,39 +161,39 @@ fn damage_is_not_published() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[100] ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let error = send(&remote, &here, &Settings::default()).unwrap_err();
+    let error = send(&remote, &here, &PublishOptions::default()).unwrap_err();
     assert!(error.to_string().contains("digest"), "{error}");
     assert!(objects(&store).iter().all(|(path, _)| !path.as_ref().contains("manifests")));
 }
 
 #[test]
-fn what_is_damaged_there_is_sent_again() {
+fn damaged_objects_are_sent_again_under_new_names() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));
     record(&here, 1, 4);
     send_plainly(&remote, &here);
     let before = objects(&store);
-    let (path, _) = before.iter().find(|(path, _)| path.as_ref().contains("/steps/")).unwrap();
-    let mut flipped = content(&store, path).to_vec();
+    let path = segment(&before, Table::Steps);
+    let mut flipped = content(&store, &path).to_vec();
     flipped[50] ^= 8;
-    put(&store, path, flipped.into());
+    put(&store, &path, flipped.into());
     let there = folder.path().join("there");
     receive(&remote, &there).unwrap_err();
     // Existing objects are not touched: a fetch of the older version fails as before.
-    let settings = Settings { read_back: true, ..Settings::default() };
-    let Outcome::Published(sent) = send(&remote, &here, &settings).unwrap() else {
+    let options = PublishOptions { read_back: true, ..PublishOptions::default() };
+    let Outcome::Published(sent) = send(&remote, &here, &options).unwrap() else {
         panic!("it is mended")
     };
-    assert_eq!((sent.version, sent.files_sent, sent.mended), (2, 1, true));
+    assert_eq!((sent.version, sent.files_sent, sent.repaired), (2, 1, true));
     assert_same(&here, &receive(&remote, &there).unwrap().lake);
-    assert_eq!(send(&remote, &here, &settings).unwrap(), Outcome::There { version: 2 });
+    assert_eq!(send(&remote, &here, &options).unwrap(), Outcome::UpToDate { version: 2 });
     let older = receive_on(Disk::default(), &remote, Some(1), &folder.path().join("older"));
     assert!(matches!(older, Err(RemoteError::Damaged { .. })));
 }
 
 #[test]
-fn what_a_newer_version_has_is_kept_when_damage_is_mended() {
+fn a_repair_keeps_the_rows_of_a_newer_version() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -185,15 +204,14 @@ fn what_a_newer_version_has_is_kept_when_damage_is_mended() {
     record(&here, 2, 3);
     derive(&here);
     send_plainly(&remote, &here);
-    let (path, _) = first.iter().find(|(path, _)| path.as_ref().contains("/episodes/")).unwrap();
-    put(&store, path, "short".into());
-    let settings = Settings { read_back: true, ..Settings::default() };
-    assert_eq!(version(&send(&remote, &older, &settings).unwrap()), 3);
+    put(&store, &segment(&first, Table::Episodes), "short".into());
+    let options = PublishOptions { read_back: true, ..PublishOptions::default() };
+    assert_eq!(version(&send(&remote, &older, &options).unwrap()), 3);
     assert_same(&here, &receive(&remote, &folder.path().join("there")).unwrap().lake);
 }
 
 #[test]
-fn an_address_is_gone_on_with_past_a_damaged_version() {
+fn publishing_continues_past_a_damaged_version() {
     let folder = tempfile::tempdir().unwrap();
     for damaged in ["some/where/lists/", "some/where/manifests/00000000000000000002"] {
         let folder = folder.path().join(&damaged[11..16]);
@@ -209,7 +227,7 @@ fn an_address_is_gone_on_with_past_a_damaged_version() {
         let new = objects(&store).into_iter().filter(|it| !known.contains(it));
         let (path, _) = new.into_iter().find(|it| it.0.as_ref().starts_with(damaged)).unwrap();
         put(&store, &path, "{".into());
-        let error = send(&remote, &here, &Settings::default()).unwrap_err();
+        let error = send(&remote, &here, &PublishOptions::default()).unwrap_err();
         let said = error.to_string();
         assert!(said.contains(path.filename().unwrap()), "{said}");
         assert!(said.contains("--replace-damaged"), "{said}");
@@ -218,11 +236,11 @@ fn an_address_is_gone_on_with_past_a_damaged_version() {
         let readable = versions.iter().map(|it| (it.0, it.1.is_ok())).collect::<Vec<_>>();
         assert_eq!(readable, [(1, true), (2, damaged.contains("lists"))]);
 
-        let settings = Settings { replace_damaged: true, ..Settings::default() };
-        assert_eq!(version(&send(&remote, &here, &settings).unwrap()), 3);
+        let options = PublishOptions { replace_damaged: true, ..PublishOptions::default() };
+        assert_eq!(version(&send(&remote, &here, &options).unwrap()), 3);
         assert_same(&here, &receive(&remote, &folder.join("there")).unwrap().lake);
         // Without damage, the option changes nothing.
-        assert_eq!(send(&remote, &here, &settings).unwrap(), Outcome::There { version: 3 });
+        assert_eq!(send(&remote, &here, &options).unwrap(), Outcome::UpToDate { version: 3 });
         // An unreadable version is not kept for that.
         let one = std::num::NonZeroU64::new(1);
         assert_eq!(wait(gc(&remote, one, AGE)).unwrap().versions, 2);
@@ -232,7 +250,7 @@ fn an_address_is_gone_on_with_past_a_damaged_version() {
 }
 
 #[test]
-fn who_has_less_than_the_last_whole_version_does_not_replace_a_damaged_one() {
+fn a_lake_with_less_than_the_last_intact_version_does_not_replace_a_damaged_one() {
     let folder = tempfile::tempdir().unwrap();
     let (store, remote) = memory();
     let here = lake(&folder.path().join("here"));
@@ -245,11 +263,11 @@ fn who_has_less_than_the_last_whole_version_does_not_replace_a_damaged_one() {
     send_plainly(&remote, &here);
     let manifest = Path::from("some/where/manifests/00000000000000000003.json");
     put(&store, &manifest, "{".into());
-    let settings = Settings { replace_damaged: true, ..Settings::default() };
-    let error = send(&remote, &first, &settings).unwrap_err();
+    let options = PublishOptions { replace_damaged: true, ..PublishOptions::default() };
+    let error = send(&remote, &first, &options).unwrap_err();
     assert!(matches!(error, RemoteError::Diverged { version: 2, .. }), "{error}");
-    let settings = Settings { merge: true, ..settings };
-    assert_eq!(version(&send(&remote, &first, &settings).unwrap()), 4);
+    let options = PublishOptions { merge: true, ..options };
+    assert_eq!(version(&send(&remote, &first, &options).unwrap()), 4);
     let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
     let second = receive_on(Disk::default(), &remote, Some(2), &folder.path().join("second"));
     assert_same(&second.unwrap().lake, &there);
@@ -265,23 +283,81 @@ fn only_what_is_sealed_is_merged_and_published() {
     record(&other, 2, 2);
     let sealed = rows(&other, Table::Episodes).len();
     record_unsealed(&other, 3, 4);
-    assert!(rows(&other, Table::Episodes).len() > sealed);
-    let merge = Settings { merge: true, ..Settings::default() };
+    let all = rows(&other, Table::Episodes).len();
+    assert!(all > sealed);
+    let merge = PublishOptions { merge: true, ..PublishOptions::default() };
+    // Another process records into the lake, so nothing more is sealed.
+    let writer = other.writer().unwrap();
     assert_eq!(version(&send(&remote, &other, &merge).unwrap()), 2);
     let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
     assert_eq!(rows(&there, Table::Episodes).len(), 3 + sealed);
+    let finished =
+        there.sealed().unwrap().runs().iter().map(|run| run.finished).collect::<Vec<_>>();
+    assert_eq!(finished, [true, true, false], "the runs are in the order of their seeds");
     // Everything sealed is there, and merging shows it.
-    assert_eq!(send(&remote, &other, &merge).unwrap(), Outcome::There { version: 2 });
+    assert_eq!(send(&remote, &other, &merge).unwrap(), Outcome::UpToDate { version: 2 });
+    drop(writer);
+    assert_eq!(version(&send(&remote, &other, &merge).unwrap()), 3);
+    let there = receive(&remote, there.path()).unwrap().lake;
+    assert_eq!(rows(&there, Table::Episodes).len(), 3 + all);
+    assert!(there.sealed().unwrap().runs().iter().all(|run| run.finished));
 }
 
 #[test]
-fn a_store_that_heeds_no_conditions_is_refused() {
+fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    let layered = DedupSettings { one_layer_rows_max: 0, tier: 0, lag: 0, ..Default::default() };
+    let layers = |lake: &Lake| lake.sealed().unwrap().layers_by_age().len();
+    for (seed, is_counted) in [(1, true), (2, true), (3, false)] {
+        record(&here, seed, 3);
+        if is_counted {
+            dedup(&mut here.maintenance().unwrap(), layered, &mut |_, _| {}).unwrap();
+        }
+    }
+    assert_eq!(layers(&here), 2);
+    for round in 0..2 {
+        send_plainly(&remote, &here);
+        let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
+        assert_eq!(layers(&there), 1);
+        assert_eq!(there.sealed().unwrap().uncounted().count(), 0);
+        assert_same(&here, &there);
+        if round == 0 {
+            // Layers are merged even if no step is new.
+            record(&here, 4, 3);
+            dedup(&mut here.maintenance().unwrap(), layered, &mut |_, _| {}).unwrap();
+            assert_eq!(layers(&here), 2);
+        }
+    }
+}
+
+#[test]
+fn a_lake_without_sealed_episodes_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, remote) = memory();
+    let here = lake(&folder.path().join("here"));
+    let refused = || {
+        let error = send(&remote, &here, &PublishOptions::default()).unwrap_err();
+        assert!(matches!(error, RemoteError::NothingSealed { .. }), "{error}");
+        assert!(objects(&store).is_empty());
+    };
+    refused();
+    record_unsealed(&here, 1, 2);
+    let writer = here.writer().unwrap();
+    refused();
+    drop(writer);
+    assert_eq!(version(&send_plainly(&remote, &here)), 1);
+}
+
+#[test]
+fn a_store_that_ignores_conditional_writes_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = memory();
     let here = lake(&folder.path().join("here"));
     record(&here, 1, 4);
     let careless = Wrapped::careless(&store);
-    let error = send(&place_in(careless), &here, &Settings::default()).unwrap_err();
+    let error = send(&place_in(careless), &here, &PublishOptions::default()).unwrap_err();
     assert!(matches!(error, RemoteError::Unconditional { .. }), "{error}");
     assert!(objects(&store).iter().all(|(path, _)| !path.as_ref().contains("manifests")));
 }
@@ -296,15 +372,27 @@ fn another_lake_is_refused() {
     let mut identity = toy_identity();
     identity.compiler = "toy 99".into();
     let other = Lake::create(folder.path().join("other"), &identity).unwrap();
-    let error = send(&remote, &other, &Settings::default()).unwrap_err().to_string();
+    let episode = EpisodeRow {
+        id: EpisodeId(0),
+        seed: 1,
+        benchmark: "generator://toy-v0/1".parse().unwrap(),
+        policy: "random".into(),
+        parent: None,
+        steps: 0,
+        outcome: EpisodeOutcome::Complete,
+        detail: None,
+    };
+    let rows = Rows { episodes: vec![episode], ..Rows::default() };
+    other.writer().unwrap().append(&rows).unwrap();
+    let error = send(&remote, &other, &PublishOptions::default()).unwrap_err().to_string();
     assert!(error.contains("compiler") && error.contains("toy 99"), "{error}");
 }
 
 #[test]
-fn an_address_says_what_is_wrong_with_it() {
+fn a_wrong_address_is_explained() {
     for (address, what) in [
         ("lake", "relative"),
-        ("ftp://host/lake", "nothing is known of ftp://"),
+        ("ftp://host/lake", "ftp:// is not supported"),
         ("s3:///lake", "bucket"),
         ("file://tmp/lake", "file:///"),
     ] {

@@ -13,11 +13,12 @@ use indicatif::ProgressBar;
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use steplake::lake::{Disk, Lake};
-use steplake_remote::RemoteError;
 use steplake_remote::gc::{AGE, AGE_MIN, Collected, gc};
-use steplake_remote::publish::{Outcome, Settings, publish};
+use steplake_remote::publish::{Outcome, publish};
 use steplake_remote::remote::Remote;
+use steplake_remote::{PublishOptions, RemoteError};
 
+use crate::delta_tables::assert_delta_tables;
 use crate::support::{
     Fault, Times, Wrapped, assert_sound, content, derive, episodes, lake, memory, objects,
     place_at, place_in, put, receive, receive_on, record, send, send_plainly, wait,
@@ -68,8 +69,8 @@ enum Ended {
     Collections(Result<Vec<Collected>, RemoteError>),
 }
 
-async fn publisher(remote: &Remote, lake: &Lake, settings: &Settings) -> Ended {
-    Ended::Publisher(publish(remote, lake, settings, &ProgressBar::hidden()).await)
+async fn publisher(remote: &Remote, lake: &Lake, options: &PublishOptions) -> Ended {
+    Ended::Publisher(publish(remote, lake, options, &ProgressBar::hidden()).await)
 }
 
 /// Runs two collections in a row.
@@ -84,24 +85,26 @@ async fn collections(remote: &Remote, keep: Option<NonZeroU64>) -> Ended {
     Ended::Collections(Ok(done))
 }
 
-/// Cuts a publication short before its version exists, and leaves all that it sent.
+/// Interrupts a publication before its version exists; all objects that it sent stay.
 fn leave(store: &Arc<InMemory>, times: &Arc<Times>, lake: &Lake) {
     let (rehearsal, _) = memory();
     for (path, _) in objects(store) {
         put(&rehearsal, &path, content(store, &path));
     }
     let counting = Wrapped::new(&rehearsal, times, None);
-    let operations = Arc::clone(&counting.operations);
+    let announcement = Arc::clone(&counting.announcement);
     send_plainly(&place_in(counting), lake);
-    let last = operations.load(Ordering::SeqCst) - 1;
-    let remote = place_at(store, times, Some((last, Fault::Refuse)), 0);
-    let error = send(&remote, lake, &Settings::default()).unwrap_err();
+    let at = announcement.load(Ordering::SeqCst);
+    let remote = place_at(store, times, Some((at, Fault::Refuse)), 0);
+    let error = send(&remote, lake, &PublishOptions::default()).unwrap_err();
     assert!(matches!(error, RemoteError::Store { .. }), "{error}");
 }
 
-/// Fetches all versions, each complete, and returns the episodes of the newest.
-fn demand_whole(remote: &Remote, folder: &Path) -> BTreeSet<(String, u32)> {
+/// Fetches all versions, each complete, and returns the episodes of the newest. Its Delta tables
+/// must be complete too.
+fn demand_whole(store: &InMemory, remote: &Remote, folder: &Path) -> BTreeSet<(String, u32)> {
     let mut newest = BTreeSet::new();
+    assert_delta_tables(store, remote);
     for (number, manifest) in wait(remote.versions()).unwrap() {
         manifest.unwrap();
         let into = folder.join(format!("version-{number}"));
@@ -127,10 +130,11 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-fn next() -> impl Strategy<Value = Next> {
+fn event() -> impl Strategy<Value = Next> {
     prop_oneof![
         9 => (0..3_usize).prop_map(Next::Party),
-        1 => prop_oneof![Just(Duration::from_hours(20)), Just(AGE_MIN), Just(AGE)].prop_map(Next::Pass),
+        1 => prop_oneof![Just(Duration::from_hours(20)), Just(AGE_MIN), Just(AGE)]
+            .prop_map(Next::Pass),
     ]
 }
 
@@ -138,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
     fn publishers_and_collections_lose_nothing(
-        order in prop::collection::vec(next(), 1..160),
+        order in prop::collection::vec(event(), 1..160),
         shared in any::<bool>(),
         published in any::<bool>(),
         merge in any::<bool>(),
@@ -171,12 +175,12 @@ proptest! {
         }
         leave(&store, &times, &one);
         times.pass(Duration::from_hours(left_hours));
-        let settings = Settings { merge, ..Settings::default() };
+        let options = PublishOptions { merge, ..PublishOptions::default() };
         let places = ahead_days.map(|days| place_at(&store, &times, None, days * 86_400_000));
         let ended = interleave(
             vec![
-                Box::pin(publisher(&places[0], &one, &settings)),
-                Box::pin(publisher(&places[1], &other, &settings)),
+                Box::pin(publisher(&places[0], &one, &options)),
+                Box::pin(publisher(&places[1], &other, &options)),
                 Box::pin(collections(&places[2], keep.and_then(NonZeroU64::new))),
             ],
             order,
@@ -187,12 +191,15 @@ proptest! {
             match ended {
                 Ended::Publisher(Ok(_)) => wanted.extend(episodes(lake)),
                 Ended::Publisher(Err(RemoteError::Diverged { .. })) => prop_assert!(!merge && own),
-                // It paused so long that what it had just sent was gone when it checked.
+                Ended::Publisher(Err(RemoteError::NothingSealed { .. })) => {
+                    prop_assert!(!shared && !own);
+                }
+                // It paused so long that its new objects were deleted before it checked them.
                 Ended::Publisher(Err(RemoteError::Arrival { .. })) | Ended::Collections(Ok(_)) => {}
                 other => panic!("{other:?}"),
             }
         }
-        let newest = demand_whole(&remote, folder.path());
+        let newest = demand_whole(&store, &remote, folder.path());
         prop_assert_eq!(newest, wanted);
     }
 }
@@ -223,11 +230,12 @@ fn a_collection_that_pauses_deletes_nothing_that_was_published_meanwhile() {
         let (store, times, here) = left_long_ago(folder.path());
         times.pass(AGE);
         let places = [(); 2].map(|()| place_at(&store, &times, None, 0));
-        let before = objects(&store).len();
-        let settings = Settings::default();
+        let is_log = |path: &object_store::path::Path| path.as_ref().contains("_delta_log");
+        let before = objects(&store).iter().filter(|(path, _)| !is_log(path)).count();
+        let options = PublishOptions::default();
         let ended = interleave(
             vec![
-                Box::pin(publisher(&places[0], &here, &settings)),
+                Box::pin(publisher(&places[0], &here, &options)),
                 Box::pin(collections(&places[1], NonZeroU64::new(1))),
             ],
             with_pause(pause),
@@ -236,8 +244,8 @@ fn a_collection_that_pauses_deletes_nothing_that_was_published_meanwhile() {
         assert!(matches!(ended[0], Ended::Publisher(Ok(Outcome::Published(_)))), "{ended:?}");
         let Ended::Collections(Ok(collected)) = &ended[1] else { panic!("{ended:?}") };
         let deleted = collected.iter().map(|it| it.objects).sum::<u64>();
-        assert!(deleted > 0, "what was left is gone");
-        assert_eq!(demand_whole(&places[0], folder.path()), episodes(&here));
+        assert!(deleted > 0, "the orphaned objects are deleted");
+        assert_eq!(demand_whole(&store, &places[0], folder.path()), episodes(&here));
         if pause > before + 20 {
             break;
         }
@@ -250,13 +258,13 @@ fn a_publication_that_pauses_for_a_week_names_nothing_that_was_deleted() {
         let folder = tempfile::tempdir().unwrap();
         let (store, times, here) = left_long_ago(folder.path());
         let places = [(); 2].map(|()| place_at(&store, &times, None, 0));
-        let settings = Settings::default();
+        let options = PublishOptions::default();
         let before = std::iter::repeat_n(Next::Party(1), pause);
         let order = before.chain([Next::Pass(AGE)]).chain(with_pause(0));
         let ended = interleave(
             vec![
                 Box::pin(collections(&places[0], None)),
-                Box::pin(publisher(&places[1], &here, &settings)),
+                Box::pin(publisher(&places[1], &here, &options)),
             ],
             order,
             &times,
@@ -269,32 +277,32 @@ fn a_publication_that_pauses_for_a_week_names_nothing_that_was_deleted() {
             }
             other => panic!("{other:?}"),
         }
-        assert_eq!(demand_whole(&places[0], folder.path()), episodes(&here));
+        assert_eq!(demand_whole(&store, &places[0], folder.path()), episodes(&here));
     }
 }
 
 #[test]
-fn who_lacks_something_is_told_what_to_type() {
+fn a_publisher_whose_lake_lacks_something_is_told_to_merge() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let lakes = ["one", "other"].map(|name| lake(&folder.path().join(name)));
     record(&lakes[0], 1, 3);
     record(&lakes[1], 2, 2);
     send_plainly(&remote, &lakes[0]);
-    let error = send(&remote, &lakes[1], &Settings::default()).unwrap_err();
+    let error = send(&remote, &lakes[1], &PublishOptions::default()).unwrap_err();
     assert!(matches!(error, RemoteError::Diverged { version: 1, .. }), "{error}");
     assert!(error.to_string().contains("publish memory:///some/where --merge"), "{error}");
-    let merge = Settings { merge: true, ..Settings::default() };
+    let merge = PublishOptions { merge: true, ..PublishOptions::default() };
     let Outcome::Published(sent) = send(&remote, &lakes[1], &merge).unwrap() else {
         panic!("it has something of its own")
     };
     assert!(sent.version == 2 && sent.merged);
-    // By now everything of both is there; merging shows it.
+    // The version has everything of both lakes, as a merge shows.
     for lake in &lakes {
-        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::There { version: 2 });
+        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::UpToDate { version: 2 });
     }
     let left = std::fs::read_dir(folder.path()).unwrap().count();
-    assert_eq!(left, 2, "where they were merged is gone");
+    assert_eq!(left, 2, "the temporary folder is deleted");
     let fetched = receive(&remote, &folder.path().join("there")).unwrap().lake;
     let all = lakes.iter().flat_map(episodes).collect::<BTreeSet<_>>();
     assert_eq!(episodes(&fetched), all);

@@ -30,10 +30,10 @@ use steplake::generate::{
 use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table};
 use steplake::model::{Benchmark, BenchmarkUri, EpisodeId};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
-use steplake_remote::RemoteError;
-use steplake_remote::fetch::{self, Fetched, fetch};
-use steplake_remote::publish::{Outcome, Settings, publish};
+use steplake_remote::fetch::{Fetched, fetch};
+use steplake_remote::publish::{Outcome, publish};
 use steplake_remote::remote::Remote;
+use steplake_remote::{FetchOptions, PublishOptions, RemoteError};
 
 pub(crate) struct ToyPrograms;
 
@@ -91,9 +91,14 @@ pub(crate) fn derive(lake: &Lake) {
 
 /// Returns the rows of a table as text, sorted.
 pub(crate) fn rows(lake: &Lake, table: Table) -> Vec<String> {
+    rows_of(lake, table, ScanColumns::All)
+}
+
+/// Returns some columns of the rows of a table as text, sorted.
+pub(crate) fn rows_of(lake: &Lake, table: Table, columns: ScanColumns<'_>) -> Vec<String> {
     let snapshot = lake.snapshot().unwrap();
     let mut rows = Vec::new();
-    for batch in snapshot.scan(table, ScanColumns::All) {
+    for batch in snapshot.scan(table, columns) {
         let batch = batch.unwrap();
         for row in 0..batch.num_rows() {
             rows.push(format!("{:?}", batch.slice(row, 1).columns()));
@@ -151,20 +156,20 @@ pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
 pub(crate) fn send(
     remote: &Remote,
     lake: &Lake,
-    settings: &Settings,
+    options: &PublishOptions,
 ) -> std::result::Result<Outcome, RemoteError> {
-    wait(publish(remote, lake, settings, &ProgressBar::hidden()))
+    wait(publish(remote, lake, options, &ProgressBar::hidden()))
 }
 
 pub(crate) fn send_plainly(remote: &Remote, lake: &Lake) -> Outcome {
-    send(remote, lake, &Settings::default()).unwrap()
+    send(remote, lake, &PublishOptions::default()).unwrap()
 }
 
 /// Returns the version that a publication made.
 pub(crate) fn version(outcome: &Outcome) -> u64 {
     match outcome {
         Outcome::Published(sent) => sent.version,
-        Outcome::There { version } => panic!("version {version} had all of it"),
+        Outcome::UpToDate { version } => panic!("version {version} had all of it"),
     }
 }
 
@@ -174,8 +179,8 @@ pub(crate) fn receive_on(
     version: Option<u64>,
     into: &FilePath,
 ) -> std::result::Result<Fetched, RemoteError> {
-    let (settings, bar) = (fetch::Settings::default(), ProgressBar::hidden());
-    wait(fetch(remote, version, into, disk, &settings, &bar))
+    let (options, bar) = (FetchOptions::default(), ProgressBar::hidden());
+    wait(fetch(remote, version, into, disk, &options, &bar))
 }
 
 pub(crate) fn receive(
@@ -193,6 +198,14 @@ pub(crate) fn objects(store: &InMemory) -> Vec<(Path, u64)> {
         .collect();
     found.sort();
     found
+}
+
+/// Returns an object that holds rows of a table.
+pub(crate) fn segment(objects: &[(Path, u64)], table: Table) -> Path {
+    let folder = format!("/segments/{table}/");
+    let is_segment =
+        |path: &&Path| path.as_ref().contains(&folder) && !path.as_ref().contains("_delta_log");
+    objects.iter().map(|(path, _)| path).find(is_segment).unwrap().clone()
 }
 
 pub(crate) fn content(store: &InMemory, path: &Path) -> Bytes {
@@ -271,6 +284,8 @@ pub(crate) struct Wrapped {
     is_careless: bool,
     times: Arc<Times>,
     pub(crate) operations: Arc<AtomicUsize>,
+    /// The number of the last operation that wrote a manifest.
+    pub(crate) announcement: Arc<AtomicUsize>,
 }
 
 impl Wrapped {
@@ -280,14 +295,15 @@ impl Wrapped {
         fault: Option<(usize, Fault)>,
     ) -> Arc<Self> {
         let (inner, times) = (Arc::clone(inner), Arc::clone(times));
-        Arc::new(Self { inner, fault, is_careless: false, times, operations: Arc::default() })
+        let (operations, announcement) = Default::default();
+        Arc::new(Self { inner, fault, is_careless: false, times, operations, announcement })
     }
 
     /// Creates a store that treats conditional writes like any others.
     pub(crate) fn careless(inner: &Arc<InMemory>) -> Arc<Self> {
         let (inner, times) = (Arc::clone(inner), Arc::default());
-        let operations = Arc::default();
-        Arc::new(Self { inner, fault: None, is_careless: true, times, operations })
+        let (operations, announcement) = Default::default();
+        Arc::new(Self { inner, fault: None, is_careless: true, times, operations, announcement })
     }
 
     async fn turn(&self) -> Option<Fault> {
@@ -357,6 +373,9 @@ impl ObjectStore for Wrapped {
             }
             put
         };
+        if at.as_ref().contains("/manifests/") {
+            self.announcement.store(self.operations.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
         let exists = Error::AlreadyExists { path: at.to_string(), source: "it is there".into() };
         match self.turn().await {
             Some(Fault::Twice) if is_conditional => {

@@ -87,7 +87,7 @@ impl Job {
                 let open = |name| Lake::open_on(disk.clone(), folder.join(name));
                 let (lakes, few) = (
                     [open("first")?, open("second")?],
-                    merge::Settings { files_at_once: 2, ..merge::Settings::default() },
+                    merge::MergeOptions { files_at_once: 2, ..merge::MergeOptions::default() },
                 );
                 let merged = merge(disk.clone(), &lakes, &into, &few, &mut |_, _| ());
                 merged.map_err(store_error)?.0

@@ -1,11 +1,11 @@
-//! What the catalog keeps of a fetch, to tell what came after it.
+//! What the catalog keeps of a fetch, to detect later changes by others.
 
 use rusqlite::Connection;
 
 use crate::lake::sqlite::Catalog;
 use crate::lake::{Lake, LakeError, RunRow, catalog, manifest};
 
-/// What a lake holds that no fetch brought, in the words of a message.
+/// Returns what a lake holds that no fetch brought, in the words of a message; `None` if nothing.
 pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str>> {
     let count = |sql: &str, after: i64| log.query_row(sql, [after], |row| row.get::<_, i64>(0));
     let Some(fetched) = manifest::fetched(log)? else {
@@ -22,7 +22,7 @@ pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str
     if count("SELECT count(*) FROM retractions WHERE snapshot_id > ?1", fetched.snapshot.0)? > 0 {
         return Ok(Some("something was retracted in it"));
     }
-    // What a repair writes is what is left of what came.
+    // A repair writes the intact rows of fetched files.
     let sql =
         "SELECT count(*) FROM segments WHERE retired_in IS NULL AND layer IS NULL AND added_in > ?1
                AND added_in NOT IN (SELECT snapshot_id FROM snapshots WHERE kind = 'repair')";
@@ -30,7 +30,7 @@ pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str
     Ok(added.then_some("rows were sealed in it"))
 }
 
-/// Digest of a list of runs.
+/// Returns the digest of a list of runs.
 pub(super) fn runs_digest(runs: &[RunRow]) -> String {
     let mut hasher = blake3::Hasher::new();
     for run in runs {
@@ -41,12 +41,13 @@ pub(super) fn runs_digest(runs: &[RunRow]) -> String {
 }
 
 impl Lake {
-    /// What the lake was fetched from, in the words of
-    /// [`Fetching::complete`](super::Fetching::complete); none where it was not.
+    /// Returns what the lake was fetched from, as
+    /// [`ReplicaWriter::complete`](super::ReplicaWriter::complete) was told; `None` if it was not
+    /// fetched.
     ///
     /// # Errors
     ///
-    /// When the catalog cannot be read.
+    /// Returns an error if the catalog cannot be read.
     pub fn fetched(&self) -> Result<Option<String>, LakeError> {
         let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
         Ok(catalog.reading(manifest::fetched)?.map(|fetched| fetched.what))

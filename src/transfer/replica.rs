@@ -1,25 +1,25 @@
-//! A lake that is made after an [`Inventory`], or brought up to a newer one: the copy of a lake
-//! that lies elsewhere.
+//! Makes a lake from an [`Inventory`], or updates one to it: the copy of a lake that is elsewhere.
 //!
 //! # What is durable when
 //!
-//! Files come to `fetching/` in the lake, each under its name once it is durable and what its
-//! digest says. Nothing of them is part of the lake before [`Fetching::complete`], which moves them
-//! to their places and then publishes all of it in one transaction. Killed before that, the lake is
-//! as it was, or still none where it was new: then the folder holds `fetch.unfinished` and no
-//! `lake.json`. The next fetch takes up what is durable in `fetching/`.
+//! Files arrive in `fetching/` in the lake. Each gets its name once it is durable and matches its
+//! digest. No file is part of the lake before [`ReplicaWriter::complete`], which moves all files to
+//! their places and then lists them in one transaction. If the process is killed before that, the
+//! lake is unchanged; a new folder holds `fetch.unfinished` and no `lake.json`, so it is no lake.
+//! The next fetch reuses the durable files in `fetching/`.
 //!
 //! # What a reader sees
 //!
-//! The lake as it was, or the new one. Who reads the old one meanwhile reads on.
+//! The lake before the update, or the lake after it. A reader that has the earlier one open keeps
+//! it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::fetched::{own_work, runs_digest};
 use super::inventory::Inventory;
+use super::origin::{own_work, runs_digest};
 use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog, demand_empty};
 use crate::lake::digest::{Content, ContentHasher};
 use crate::lake::disk::DiskFile;
@@ -33,40 +33,42 @@ use crate::lake::{
 };
 use crate::upkeep::{Keep, Maintenance};
 
-/// The folder of files that are on their way.
+/// The folder of files that are arriving.
 const FOLDER: &str = "fetching";
 
-const WHAT_IT_SAYS: &str = "This folder is no lake yet: a `steplake fetch` into it is under way, or was \
-interrupted. The same command goes on; or delete the folder.\n";
+const UNFINISHED_NOTE: &str = "This folder is not a lake yet: a `steplake fetch` into it is running or was \
+interrupted. Run the same command again to continue, or delete the folder.\n";
 
-/// The right to make a folder the copy of an [`Inventory`].
+/// Makes a folder the copy of an [`Inventory`]. While it exists, nobody else can write to the
+/// folder.
 #[derive(Debug)]
-pub struct Fetching {
+pub struct ReplicaWriter {
     lake: Lake,
     inventory: Inventory,
-    /// The files that are there, by digest.
-    here: Mutex<HashMap<String, Segment>>,
-    place: Place,
+    /// The files that have arrived, by digest.
+    arrived: Mutex<HashMap<String, Segment>>,
+    target: Target,
 }
 
+/// The state of the folder before.
 #[derive(Debug)]
-enum Place {
+enum Target {
     /// There is no lake yet.
     New(Lock),
-    /// An older copy is there.
+    /// It is a lake that was fetched earlier.
     Lake(Box<(Maintenance, Writer)>),
 }
 
-impl Fetching {
-    /// Takes a folder that is empty, not there yet, left by a fetch that was cut short, or a lake
-    /// that was fetched before and not worked on since. With `verify`, each file that it has is
-    /// compared with its digests first, and those that are damaged are missing.
+impl ReplicaWriter {
+    /// Begins with a folder that does not exist, is empty, was left by an interrupted fetch, or is
+    /// a lake that was fetched earlier and not changed since. With `verify`, each file of the lake
+    /// is compared with its digests first; damaged files count as missing.
     ///
     /// # Errors
     ///
-    /// [`LakeError::OwnWork`] when the lake has rows, runs or retractions that no fetch brought;
-    /// [`LakeError::OtherIdentity`] when it is of something else; [`LakeError::NotALake`] when
-    /// the folder holds something else; [`LakeError::Busy`] and [`LakeError::BeingMaintained`].
+    /// [`LakeError::OwnWork`] if the lake has rows, runs or retractions that no fetch brought;
+    /// [`LakeError::OtherIdentity`] if it has another identity; [`LakeError::NotALake`] if the
+    /// folder holds something else; [`LakeError::Busy`] and [`LakeError::BeingMaintained`].
     pub fn begin(
         disk: Disk,
         path: &Path,
@@ -74,17 +76,17 @@ impl Fetching {
         verify: bool,
     ) -> Result<Self, LakeError> {
         let is_lake = path.join(identity_file::FILE_NAME).exists();
-        let fetching = if is_lake {
-            Self::begin_again(disk, path, inventory, verify)?
+        let replica = if is_lake {
+            Self::update(disk, path, inventory, verify)?
         } else {
-            Self::begin_new(disk, path, inventory)?
+            Self::create(disk, path, inventory)?
         };
-        fetching.lake.disk.create_dir(&fetching.lake.path.join(FOLDER))?;
-        fetching.take_up()?;
-        Ok(fetching)
+        replica.lake.disk.create_dir(&replica.lake.path.join(FOLDER))?;
+        replica.reuse_arrived()?;
+        Ok(replica)
     }
 
-    fn begin_new(disk: Disk, path: &Path, inventory: Inventory) -> Result<Self, LakeError> {
+    fn create(disk: Disk, path: &Path, inventory: Inventory) -> Result<Self, LakeError> {
         let unfinished = path.join(FETCH_UNFINISHED);
         let demand = || if unfinished.exists() { Ok(()) } else { demand_empty(path) };
         demand()?;
@@ -92,13 +94,13 @@ impl Fetching {
         let lock = Lock::take(&disk, path, Right::Write)?;
         demand()?;
         let lake = Lake::new(path, inventory.identity.clone(), disk);
-        lake.disk.write_file(&unfinished, WHAT_IT_SAYS.as_bytes())?;
-        // What a completion that was cut short made of the catalog.
+        lake.disk.write_file(&unfinished, UNFINISHED_NOTE.as_bytes())?;
+        // An interrupted completion may have left a part of the catalog.
         clear_unfinished(&lake.disk, path)?;
-        Ok(Self { lake, inventory, here: Mutex::default(), place: Place::New(lock) })
+        Ok(Self { lake, inventory, arrived: Mutex::default(), target: Target::New(lock) })
     }
 
-    fn begin_again(
+    fn update(
         disk: Disk,
         path: &Path,
         inventory: Inventory,
@@ -113,37 +115,37 @@ impl Fetching {
             inventory.identity.write(path, &lake.disk)?;
         }
         let lake = lake.current()?;
-        let here = maintenance.catalog.reading(|log| {
+        let listed = maintenance.catalog.reading(|log| {
             if let Some(what) = own_work(log)? {
                 return Ok(Err(what));
             }
             let now = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
             Ok(Ok((now, manifest::retired(log, &lake)?)))
         })?;
-        let (mut here, mut before) =
-            here.map_err(|what| LakeError::OwnWork { path: path.to_owned(), what })?;
-        here.retain(|it| if verify { it.check().is_ok() } else { it.open().is_ok() });
-        // Among those that were put away there may be some that a repair found damaged.
-        before.retain(|segment| segment.check().is_ok());
-        let here = before.into_iter().chain(here);
-        let here = here.map(|segment| (segment.digest.clone(), segment)).collect();
-        let place = Place::Lake(Box::new((maintenance, writer)));
-        Ok(Self { lake, inventory, here: Mutex::new(here), place })
+        let (mut now, mut retired) =
+            listed.map_err(|what| LakeError::OwnWork { path: path.to_owned(), what })?;
+        now.retain(|it| if verify { it.check().is_ok() } else { it.open().is_ok() });
+        // A repair may have retired some of these because they are damaged.
+        retired.retain(|segment| segment.check().is_ok());
+        let arrived = retired.into_iter().chain(now);
+        let arrived = arrived.map(|segment| (segment.digest.clone(), segment)).collect();
+        let target = Target::Lake(Box::new((maintenance, writer)));
+        Ok(Self { lake, inventory, arrived: Mutex::new(arrived), target })
     }
 
-    /// Takes what an earlier fetch left durable, and removes what it left otherwise, or for another
-    /// version.
-    fn take_up(&self) -> Result<(), LakeError> {
+    /// Reuses the wanted files that an interrupted fetch left, and removes all others in the folder
+    /// of arriving files.
+    fn reuse_arrived(&self) -> Result<(), LakeError> {
         let folder = self.lake.path.join(FOLDER);
         let missing = self.missing();
         let wanted: HashMap<_, _> = missing.iter().map(|row| (row.name(), row)).collect();
-        // A completion that was cut short had moved some already.
+        // An interrupted completion may have moved some files to their places.
         for row in &missing {
             let path = self.path(row);
             if path.exists()
-                && let Some(segment) = self.as_listed(row, &path)?
+                && let Some(segment) = self.intact(row, &path)?
             {
-                self.keep(segment);
+                self.add(segment);
             }
         }
         let entries = std::fs::read_dir(&folder).map_err(LakeError::io("list", &folder))?;
@@ -151,19 +153,19 @@ impl Fetching {
             let path = entry.map_err(LakeError::io("list", &folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let found = match wanted.get(name) {
-                Some(&row) => self.as_listed(row, &path)?,
+                Some(&row) => self.intact(row, &path)?,
                 None => None,
             };
             match found {
-                Some(segment) => self.keep(segment),
+                Some(segment) => self.add(segment),
                 None => self.lake.disk.remove(&path)?,
             }
         }
         Ok(())
     }
 
-    /// The segment that a file is, where it has the content that it should have.
-    fn as_listed(&self, row: &FileRow, path: &Path) -> Result<Option<Segment>, LakeError> {
+    /// Returns the segment in a file; `None` if its content does not match the list.
+    fn intact(&self, row: &FileRow, path: &Path) -> Result<Option<Segment>, LakeError> {
         let reading = || LakeError::io("read", path);
         let file = self.lake.disk.open(path).map_err(reading())?;
         if file.bytes().map_err(reading())? != row.bytes {
@@ -192,67 +194,66 @@ impl Fetching {
         }
     }
 
-    fn keep(&self, segment: Segment) {
-        let mut here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
-        here.insert(segment.digest.clone(), segment);
+    fn add(&self, segment: Segment) {
+        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        arrived.insert(segment.digest.clone(), segment);
     }
 
-    /// The files that are still to come, each once.
+    /// Returns the files that have not arrived, each once.
     pub fn missing(&self) -> Vec<FileRow> {
-        let here = self.here.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
         let mut seen = BTreeSet::new();
-        let missing = self.inventory.files.iter().filter(|row| !here.contains_key(&row.digest));
+        let missing = self.inventory.files.iter().filter(|row| !arrived.contains_key(&row.digest));
         missing.filter(|row| seen.insert(&row.digest)).cloned().collect()
     }
 
-    /// Begins to write a file that is missing. Several can be written at a time.
+    /// Begins to write a missing file. Several can be written at a time.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does.
-    pub fn file(&self, row: &FileRow) -> Result<FetchedFile, LakeError> {
+    /// [`LakeError::DiskFull`] and other disk errors.
+    pub fn create_file(&self, row: &FileRow) -> Result<IncomingFile, LakeError> {
         let path = self.lake.path.join(FOLDER).join(row.name());
         let mut temporary = path.clone().into_os_string();
         temporary.push(".tmp");
         let file = self.lake.disk.create(temporary.clone().into())?;
         let hasher = ContentHasher::default();
-        Ok(FetchedFile { file, hasher, temporary: temporary.into(), path, row: row.clone() })
+        Ok(IncomingFile { file, hasher, temporary: temporary.into(), path, row: row.clone() })
     }
 
-    /// Makes a file that is as listed durable, and takes it for the lake.
+    /// Makes a file durable, and adds it to the files that have arrived.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when it is not what the list says: it is removed. What else a disk
-    /// does.
-    pub fn take(&self, file: FetchedFile) -> Result<(), LakeError> {
+    /// [`LakeError::Corrupt`] if it does not match the list; the file is removed. Disk errors.
+    pub fn accept(&self, file: IncomingFile) -> Result<(), LakeError> {
         let is_as_listed = file.is_as_listed();
-        let FetchedFile { mut file, hasher, temporary, path, row } = file;
+        let IncomingFile { mut file, hasher, temporary, path, row } = file;
         if !is_as_listed {
             self.lake.disk.remove(&temporary)?;
-            return Err(LakeError::corrupt(&path, "it is not what its digest says"));
+            return Err(LakeError::corrupt(&path, "its content does not match its digest"));
         }
         file.sync()?;
         self.lake.disk.rename(&temporary, &path)?;
-        self.keep(self.segment(&row, hasher.finish()));
+        self.add(self.segment(&row, hasher.finish()));
         Ok(())
     }
 
-    /// Makes the folder the lake of the list; `what` says for people what that is. An older copy,
-    /// and what only it had, is gone, but for who reads it at this moment.
+    /// Makes the folder the lake in the list; `what` tells people which one. Files that only an
+    /// earlier copy had are deleted, unless somebody is reading them.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does. The lake is then as it was before.
+    /// [`LakeError::DiskFull`] and other disk errors. The lake is then unchanged.
     ///
     /// # Panics
     ///
-    /// When a file is missing.
+    /// Panics if a file is missing.
     pub fn complete(self, what: &str) -> Result<Lake, LakeError> {
-        let Self { lake, inventory, here, place } = self;
-        let here = here.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Self { lake, inventory, arrived, target } = self;
+        let arrived = arrived.into_inner().unwrap_or_else(PoisonError::into_inner);
         let segments = inventory.files.iter().map(|row| {
-            let known = here.get(&row.digest).expect("all files are there");
+            let known = arrived.get(&row.digest).expect("all files have arrived");
             let path = lake.table_folder(row.table).join(row.name());
             let (layer, is_counted, rows) = (row.layer, row.is_counted, row.rows);
             let (table, key_range) = (row.table, row.key_range);
@@ -260,19 +261,19 @@ impl Fetching {
         });
         let segments = segments.collect::<Vec<_>>();
         move_in(&lake, &segments)?;
-        let rights = match place {
-            Place::New(lock) => {
+        let rights = match target {
+            Target::New(lock) => {
                 let mut catalog = create_catalog(&lake)?;
                 adopt(&mut catalog, &lake, &inventory, &segments, what)?;
                 drop(catalog);
                 ReadersLock::create(&lake.path)?;
                 lake.identity.write(&lake.path, &lake.disk)?;
-                // It is a lake, whatever becomes of this: nobody heeds the file beside a lake.json.
+                // If this fails, the folder is a lake all the same: its `lake.json` decides.
                 let _ = lake.disk.remove(&lake.path.join(FETCH_UNFINISHED));
                 drop(lock);
                 None
             }
-            Place::Lake(mut rights) => {
+            Target::Lake(mut rights) => {
                 adopt(&mut rights.0.catalog, &lake, &inventory, &segments, what)?;
                 Some(rights)
             }
@@ -281,18 +282,18 @@ impl Fetching {
         if let Some(rights) = rights {
             let (mut maintenance, writer) = *rights;
             drop(writer);
-            // The lake is the new one already; what cannot be cleared away now is by the next `gc`.
+            // The update is complete. The next `gc` deletes what cannot be deleted now.
             if let Err(error) = clear_old(&mut maintenance) {
-                tracing::debug!(%error, "what the older copy had stays for now");
+                tracing::debug!(%error, "files of the earlier copy are not deleted yet");
             }
         }
         Ok(lake)
     }
 }
 
-/// A file on its way.
+/// A file that is being written.
 #[derive(Debug)]
-pub struct FetchedFile {
+pub struct IncomingFile {
     file: DiskFile,
     hasher: ContentHasher,
     temporary: PathBuf,
@@ -300,39 +301,39 @@ pub struct FetchedFile {
     row: FileRow,
 }
 
-impl FetchedFile {
-    /// Adds what comes next of its content.
+impl IncomingFile {
+    /// Appends a part of the content.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does.
+    /// [`LakeError::DiskFull`] and other disk errors.
     pub fn write(&mut self, content: &[u8]) -> Result<(), LakeError> {
         self.file.write_all(content).map_err(LakeError::io("write", &self.path))?;
         self.hasher.update(content);
         Ok(())
     }
 
-    /// Whether what was written is the wanted file.
+    /// Returns whether the content so far is that of the listed file.
     pub fn is_as_listed(&self) -> bool {
         self.hasher.is_of(self.row.bytes, &self.row.digest)
     }
 }
 
-/// Moves files from where they came to where the lake has them. Durable on return.
+/// Moves files from the folder of arriving files to the folders of their tables. Durable on return.
 fn move_in(lake: &Lake, segments: &[Segment]) -> Result<(), LakeError> {
     for segment in segments {
         let name = segment.path.file_name().expect("a segment has a name");
         let from = lake.path.join(FOLDER).join(name);
         if from.exists() {
             lake.disk
-                .create_dir(segment.path.parent().expect("it lies in the folder of its table"))?;
+                .create_dir(segment.path.parent().expect("it is in the folder of its table"))?;
             lake.disk.rename(&from, &segment.path)?;
         }
     }
     Ok(())
 }
 
-/// Makes the catalog say what the list says, in one transaction and a snapshot of its own.
+/// Makes the catalog match the list, in one transaction and a snapshot of its own.
 fn adopt(
     catalog: &mut Catalog,
     lake: &Lake,
@@ -351,7 +352,7 @@ fn adopt(
     edit::apply(catalog, lake, &edit).map(drop)
 }
 
-/// Lets go of older copies: their runs may have had other numbers.
+/// Forgets the snapshots of earlier copies, in which runs may have had other numbers.
 fn clear_old(maintenance: &mut Maintenance) -> Result<(), LakeError> {
     maintenance.expire(Keep::Newest(std::num::NonZeroU64::MIN))?;
     maintenance.collect().map(drop)

@@ -1,4 +1,4 @@
-//! The place of each file of a version: an object that exists, or one to be sent.
+//! Finds the object of each file of a version, or chooses one to be sent.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -11,35 +11,35 @@ use steplake::transfer::Inventory;
 use crate::RemoteError;
 use crate::fetch::digest_of;
 use crate::gc::AGE_MIN;
-use crate::publish::Settings;
-use crate::remote::{Remote, Standing};
+use crate::options::PublishOptions;
+use crate::remote::{Newest, Remote};
 use crate::version::{Objects, content_of, segment_object};
 
 /// The greatest age, by this machine's clock, of a usable object that no version names.
 const TRUSTED: Duration = Duration::from_hours(24);
 /// The greatest age of such an object by the store's clock, just before the version is made: half a
 /// day less than [`AGE_MIN`].
-const HOLDS: Duration = Duration::from_hours(36);
+const SAFE: Duration = Duration::from_hours(36);
 
-/// The places of the files of a version.
+/// The objects of the files of a version.
 #[derive(Debug)]
-pub(crate) struct Placed {
+pub(crate) struct Located {
     /// The object of each file by the file's digest, including objects to be sent.
     pub(crate) objects: Objects,
     /// Files to be sent.
     pub(crate) missing: Vec<FileRow>,
-    /// When the oldest used object that no version names was written: by the store's clock, Unix
+    /// When the oldest used object that no version names was written, by the store's clock: Unix
     /// time in milliseconds.
-    oldest_left_ms: Option<i64>,
+    oldest_orphan_ms: Option<i64>,
 }
 
-impl Placed {
+impl Located {
     /// Returns whether the used objects that no version names were young enough, at this moment of
-    /// the store's clock, for [`gc`](crate::gc) to leave them. The moment must lie after the lookup
-    /// of the greatest number.
-    pub(crate) fn holds_at(&self, ms: i64) -> bool {
-        const { assert!(HOLDS.as_secs() < AGE_MIN.as_secs()) };
-        self.oldest_left_ms.is_none_or(|oldest| ms - oldest < ms_of(HOLDS))
+    /// the store's clock, for [`gc`](crate::gc) to keep them. The moment must be after the lookup of
+    /// the greatest number.
+    pub(crate) fn is_safe_at(&self, ms: i64) -> bool {
+        const { assert!(SAFE.as_secs() < AGE_MIN.as_secs()) };
+        self.oldest_orphan_ms.is_none_or(|oldest| ms - oldest < ms_of(SAFE))
     }
 }
 
@@ -47,68 +47,70 @@ fn ms_of(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Finds a place for each file of `wanted`: the object that the newest version names; with `left`,
-/// an object recently left by a publication that was cut short; or a new object of this attempt,
-/// which is called `name`. With `read_back`, existing objects of files in `here` are checked for
-/// damage.
+/// Finds an object for each file of `wanted`: the object that the newest version names; with
+/// `use_orphans`, an object recently left by an interrupted publication; or a new object of this
+/// attempt, which is called `name`. With `read_back`, existing objects of files in `here` are
+/// checked for damage.
 ///
 /// If versions newer than the newest readable one are damaged, the objects of the readable one are
 /// not used: a collection that could read the damaged ones may be about to delete what only the
 /// readable one has.
-pub(crate) async fn place(
+pub(crate) async fn locate(
     remote: &Remote,
     here: &Inventory,
     wanted: &Inventory,
-    standing: &Standing,
-    left: bool,
+    newest: &Newest,
+    use_orphans: bool,
     name: &str,
-    settings: &Settings,
-) -> Result<Placed, RemoteError> {
-    let base = standing.newest.as_ref().filter(|_| !standing.passed_damage);
+    options: &PublishOptions,
+) -> Result<Located, RemoteError> {
+    let base = newest.published.as_ref().filter(|_| !newest.skipped_damage);
     let none = Objects::new();
     let named = base.map_or(&none, |base| &base.objects);
     let digests: HashSet<&str> = here.files.iter().map(|row| row.digest.as_str()).collect();
     let mut seen = HashSet::new();
     let each = wanted.files.iter().filter(|row| seen.insert(&row.digest)).collect::<Vec<_>>();
-    let lacks = each.iter().any(|row| !named.contains_key(&row.digest));
-    let left = if left && lacks { Left::find(remote).await? } else { Left::default() };
-    let (left, digests) = (&left, &digests);
+    let is_missing = each.iter().any(|row| !named.contains_key(&row.digest));
+    let orphans =
+        if use_orphans && is_missing { Orphans::find(remote).await? } else { Orphans::default() };
+    let (orphans, digests) = (&orphans, &digests);
     let found: Vec<(&FileRow, Found)> = stream::iter(each)
         .map(|row| async move {
             let is_here = digests.contains(row.digest.as_str());
-            let found = match (named.get(&row.digest), left.of(row)) {
+            let found = match (named.get(&row.digest), orphans.of(row)) {
                 (Some(object), _) => Found::Named(object.clone()),
-                (None, Some((object, written_ms))) => Found::Left(object.clone(), written_ms),
+                (None, Some((object, written_ms))) => Found::Orphan(object.clone(), written_ms),
                 (None, None) => Found::Nowhere,
             };
-            let whole = match found.object() {
-                Some(object) if settings.read_back && is_here => {
-                    is_whole(remote, object, row).await?
+            let is_intact = match found.object() {
+                Some(object) if options.read_back && is_here => {
+                    is_intact(remote, object, row).await?
                 }
                 _ => true,
             };
-            Ok::<_, RemoteError>((row, if whole { found } else { Found::Nowhere }))
+            Ok::<_, RemoteError>((row, if is_intact { found } else { Found::Nowhere }))
         })
-        .buffered(settings.parallel.max(1))
+        .buffered(options.parallel.max(1))
         .try_collect()
         .await?;
-    let mut placed = Placed { objects: Objects::new(), missing: Vec::new(), oldest_left_ms: None };
+    let mut located =
+        Located { objects: Objects::new(), missing: Vec::new(), oldest_orphan_ms: None };
     for (row, found) in found {
         let object = match found {
             Found::Named(object) => object,
-            Found::Left(object, written_ms) => {
-                let oldest = placed.oldest_left_ms.get_or_insert(written_ms);
+            Found::Orphan(object, written_ms) => {
+                let oldest = located.oldest_orphan_ms.get_or_insert(written_ms);
                 *oldest = written_ms.min(*oldest);
                 object
             }
             Found::Nowhere => {
-                placed.missing.push(row.clone());
+                located.missing.push(row.clone());
                 segment_object(row, name)
             }
         };
-        placed.objects.insert(row.digest.clone(), object);
+        located.objects.insert(row.digest.clone(), object);
     }
-    Ok(placed)
+    Ok(located)
 }
 
 /// Where a file was found.
@@ -116,21 +118,21 @@ enum Found {
     /// The newest version names the object.
     Named(String),
     /// No version is known to name the object, which was written at this time.
-    Left(String, i64),
+    Orphan(String, i64),
     Nowhere,
 }
 
 impl Found {
     fn object(&self) -> Option<&str> {
         match self {
-            Self::Named(object) | Self::Left(object, _) => Some(object),
+            Self::Named(object) | Self::Orphan(object, _) => Some(object),
             Self::Nowhere => None,
         }
     }
 }
 
 /// Reads an object, and returns whether it is the file.
-async fn is_whole(remote: &Remote, object: &str, row: &FileRow) -> Result<bool, RemoteError> {
+async fn is_intact(remote: &Remote, object: &str, row: &FileRow) -> Result<bool, RemoteError> {
     match remote.head(object).await? {
         Some(found) if found.size == row.bytes => {
             Ok(digest_of(remote, object, row.bytes).await? == row.digest)
@@ -141,9 +143,9 @@ async fn is_whole(remote: &Remote, object: &str, row: &FileRow) -> Result<bool, 
 
 /// Young objects, by the digest of the file in them.
 #[derive(Debug, Default)]
-struct Left(HashMap<String, Vec<(String, ObjectMeta)>>);
+struct Orphans(HashMap<String, Vec<(String, ObjectMeta)>>);
 
-impl Left {
+impl Orphans {
     async fn find(remote: &Remote) -> Result<Self, RemoteError> {
         let now_ms = remote.now_ms();
         let mut found: HashMap<_, Vec<_>> = HashMap::new();
