@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-
 use crate::assembly::failure::CommandError;
 use crate::console::source::Opening;
 use crate::lake::{Lake, Snapshot};
-use crate::query::{Engine, QueryError};
+use crate::query::Engine;
 
 /// Names that a schema of a lake cannot have, since the session has schemas of these names.
 const RESERVED: [&str; 2] = ["public", "information_schema"];
 
 /// A lake with its name, as in `--lake NAME=FOLDER`.
 type NamedLake = (String, PathBuf);
-
 
 /// Returns the lakes of `--lake NAME=FOLDER`; none where the paths are a single folder or nothing.
 pub(super) fn named(
@@ -30,7 +28,9 @@ pub(super) fn named(
             )));
         }
         if lakes.iter().any(|(known, _)| *known == name) {
-            return Err(CommandError::usage(format!("two lakes are called `{name}`: name them apart")));
+            return Err(CommandError::usage(format!(
+                "two lakes are called `{name}`: name them apart"
+            )));
         }
         lakes.push((name, folder));
     }

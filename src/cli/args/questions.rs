@@ -1,6 +1,8 @@
 //! The arguments of `sql` and `query` that only this program takes.
 
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
 
 use super::bytes::Bytes;
 use crate::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};

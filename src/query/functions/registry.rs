@@ -72,7 +72,8 @@ pub(in crate::query) const OF_ONE_LAKE: [&str; 2] = [ir::NAME, ir_diff::NAME];
 
 /// The functions whose meaning differs between two lakes.
 pub(in crate::query) fn that_differ(one: &Identity, other: &Identity) -> Vec<&'static str> {
-    let spaces = |identity: &Identity| (identity.environment.clone(), identity.action_space.clone());
+    let spaces =
+        |identity: &Identity| (identity.environment.clone(), identity.action_space.clone());
     if spaces(one) == spaces(other) { Vec::new() } else { vec!["action_name", "commandline"] }
 }
 

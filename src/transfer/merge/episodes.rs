@@ -62,23 +62,19 @@ impl Episodes {
         let mut series = SegmentSeries::new(lake, Table::Episodes);
         let mut bytes = RowBytes::new(lake, Table::Episodes, &[]);
         for (place, source) in sources.iter().enumerate() {
-            source.visit(
-                Table::Episodes,
-                ScanColumns::All,
-                lake.schemas.get(Table::Episodes),
-                &mut |batches| {
-                    for batch in batches {
-                        let batch = batch?;
-                        read(batch.num_rows());
-                        for piece in pieces(&batch) {
-                            let piece = renumber(&piece, place, source, runs)?;
-                            let keep = self.take_rows(&piece, place, sources, runs, &mut bytes)?;
-                            series.write(&filtered(&piece, &keep))?;
-                        }
+            let schema = lake.schemas.get(Table::Episodes);
+            source.visit(Table::Episodes, ScanColumns::All, schema, &mut |batches| {
+                for batch in batches {
+                    let batch = batch?;
+                    read(batch.num_rows());
+                    for piece in pieces(&batch) {
+                        let piece = renumber(&piece, place, source, runs)?;
+                        let keep = self.take_rows(&piece, place, sources, runs, &mut bytes)?;
+                        series.write(&filtered(&piece, &keep))?;
                     }
-                    Ok(series.boundary()?)
-                },
-            )?;
+                }
+                Ok(series.boundary()?)
+            })?;
         }
         Ok(series.finish()?)
     }
@@ -146,6 +142,9 @@ impl Episodes {
                                 current.get_or_insert_with(|| (id, blake3::Hasher::new()));
                             steps.update(&rows);
                         }
+                        let owned = |id| self.known.get(id).map(|known| known.owner == place);
+                        let keep = ids(&piece).iter().map(|id| Some(owned(id).unwrap_or(false)));
+                        series.write(&filtered(&piece, &keep.collect()))?;
                     }
                 }
                 if let Some((last, steps)) = current {
@@ -229,9 +228,10 @@ impl Episodes {
                         };
                         add_program(&mut chosen, uri, new, sources)?;
                     }
-                    Ok(())
-                },
-            )?;
+                    batches.push(batch);
+                }
+                Ok(())
+            })?;
         }
         let mut series = SegmentSeries::new(lake, Table::Benchmarks);
         let places = chosen.values().map(|program| program.place).collect::<Vec<_>>();
