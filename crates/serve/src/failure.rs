@@ -4,6 +4,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use steplake::cli::failure::lake_line;
 use steplake::cli::messages::line;
 use steplake::lake::LakeError;
 use steplake::query::QueryError;
@@ -47,7 +48,7 @@ impl Failed {
 impl From<LakeError> for Failed {
     fn from(error: LakeError) -> Self {
         let usage = matches!(error, LakeError::NoSnapshot { .. });
-        Self::new(if usage { Code::Usage } else { Code::Lake }, line(&error))
+        Self::new(if usage { Code::Usage } else { Code::Lake }, lake_line(&error))
     }
 }
 

@@ -8,7 +8,7 @@ use futures::Stream;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-use crate::lingering::Lingering;
+use crate::drain_on_close::DrainOnClose;
 
 /// Most concurrent connections. Another one waits until one is closed.
 const CONNECTIONS_MAX: usize = 1024;
@@ -18,12 +18,12 @@ const CONNECTIONS_MAX: usize = 1024;
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Returns the stream of clients' connections. It does not end, and does not fail.
-pub(crate) fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<Lingering>> {
+pub(crate) fn incoming(listener: TcpListener) -> impl Stream<Item = io::Result<DrainOnClose>> {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     futures::stream::unfold((listener, places), async |(listener, places)| {
         let place = Arc::clone(&places).acquire_owned().await.ok()?;
         let stream = accept(&listener).await;
-        Some((Ok(Lingering::new(stream, place)), (listener, places)))
+        Some((Ok(DrainOnClose::new(stream, place)), (listener, places)))
     })
 }
 

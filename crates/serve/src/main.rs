@@ -9,7 +9,7 @@ mod failure;
 // Connections and access.
 mod server;
 mod incoming;
-mod lingering;
+mod drain_on_close;
 mod token;
 mod health;
 
@@ -22,7 +22,7 @@ mod handles;
 
 // Answers.
 mod queries;
-mod outbox;
+mod response_channel;
 mod newest;
 mod wire;
 mod status;

@@ -56,7 +56,7 @@ struct Current {
     /// The state of the files before they were read.
     stamp: Stamp,
     /// Whether the stamp would reveal any later change.
-    settled: bool,
+    stamp_is_final: bool,
     read_at: Instant,
 }
 
@@ -142,14 +142,14 @@ impl Newest {
         let mut current = self.current.lock().await;
         let stamp = self.stamp();
         if let Some(current) = current.as_ref()
-            && current.settled
+            && current.stamp_is_final
             && current.stamp == stamp
         {
             return Ok(Arc::clone(&current.served));
         }
         // A change in the same tick as the stamp would not change the stamp, so such a stamp is not
         // trusted.
-        let settled = current.as_ref().is_some_and(|current| {
+        let stamp_is_final = current.as_ref().is_some_and(|current| {
             current.stamp == stamp && current.read_at.elapsed() > CLOCK_TICK
         });
         let (lake, read_at) = (self.lake.clone(), Instant::now());
@@ -161,7 +161,7 @@ impl Newest {
             Some(before) if before.served.is(&snapshot) => Arc::clone(&before.served),
             _ => Arc::new(self.opening.serve(snapshot).await?),
         };
-        *current = Some(Current { served: Arc::clone(&served), stamp, settled, read_at });
+        *current = Some(Current { served: Arc::clone(&served), stamp, stamp_is_final, read_at });
         Ok(served)
     }
 

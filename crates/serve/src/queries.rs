@@ -18,7 +18,7 @@ use tokio::task::{JoinError, JoinSet};
 use tonic::Status;
 
 use crate::newest::{Newest, Served};
-use crate::outbox::{Reading, outbox};
+use crate::response_channel::{Reading, response_channel};
 use crate::tickets::Asked;
 use crate::{status, wire};
 
@@ -132,7 +132,7 @@ impl Queries {
         statement.kept = Some(self.place().await?);
         tracing::info!(sql = statement.text, "query");
         self.counters.begun.fetch_add(1, Ordering::Relaxed);
-        let (sender, ending, reading) = outbox(MESSAGES_WAITING_MAX);
+        let (sender, ending, reading) = response_channel(MESSAGES_WAITING_MAX);
         let (queries, kept_open) = (self.clone(), sender.clone());
         let work = self.clone().send(statement, sender);
         // The queries' own threads may be busy when the time is up, so this runs elsewhere.

@@ -25,7 +25,7 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// A connection that is closed only after the client has closed its side. If a socket is closed
 /// with unread data, even a window update, the connection is reset, and the client loses what it
 /// has not received yet.
-pub(crate) struct Lingering {
+pub(crate) struct DrainOnClose {
     stream: TcpStream,
     /// The place among the allowed connections.
     _place: OwnedSemaphorePermit,
@@ -37,14 +37,14 @@ pub(crate) struct Lingering {
     end: Option<Pin<Box<Sleep>>>,
 }
 
-impl Lingering {
+impl DrainOnClose {
     pub(crate) fn new(stream: TcpStream, place: OwnedSemaphorePermit) -> Self {
         let silence = Box::pin(tokio::time::sleep(GREETING_MAX));
         Self { stream, _place: place, greeting_bytes: GREETING_BYTES, silence, end: None }
     }
 }
 
-impl Connected for Lingering {
+impl Connected for DrainOnClose {
     type ConnectInfo = TcpConnectInfo;
 
     fn connect_info(&self) -> TcpConnectInfo {
@@ -52,7 +52,7 @@ impl Connected for Lingering {
     }
 }
 
-impl AsyncRead for Lingering {
+impl AsyncRead for DrainOnClose {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -73,7 +73,7 @@ impl AsyncRead for Lingering {
     }
 }
 
-impl AsyncWrite for Lingering {
+impl AsyncWrite for DrainOnClose {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

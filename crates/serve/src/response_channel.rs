@@ -10,7 +10,7 @@ use tonic::Status;
 
 /// Creates a channel for messages: what is sent into the first part comes out of the last in order,
 /// and the second can end it early. Senders wait while `waiting_max` messages wait.
-pub(crate) fn outbox<T>(waiting_max: usize) -> (mpsc::Sender<T>, Ending<T>, Reading<T>) {
+pub(crate) fn response_channel<T>(waiting_max: usize) -> (mpsc::Sender<T>, Ending<T>, Reading<T>) {
     let (sender, receiver) = mpsc::channel(waiting_max);
     let waiting = Waiting { messages: Some(receiver), why: None, reader: None };
     let waiting = Arc::new(Mutex::new(waiting));
@@ -76,7 +76,7 @@ mod tests {
 
     #[tokio::test]
     async fn messages_come_in_their_order_and_then_the_end() {
-        let (sender, ending, reading) = outbox(2);
+        let (sender, ending, reading) = response_channel(2);
         let sending = async move {
             for number in 0..5 {
                 sender.send(number).await.unwrap();
@@ -89,7 +89,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_lets_go_of_what_waits() {
-        let (sender, ending, mut reading) = outbox(2);
+        let (sender, ending, mut reading) = response_channel(2);
         let message = Arc::new(());
         sender.send(Arc::clone(&message)).await.unwrap();
         sender.send(Arc::clone(&message)).await.unwrap();
@@ -103,7 +103,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_waits_is_told_of_the_end() {
-        let (_sender, ending, mut reading) = outbox::<()>(1);
+        let (_sender, ending, mut reading) = response_channel::<()>(1);
         let next = tokio::spawn(async move { reading.next().await });
         tokio::task::yield_now().await;
         ending.end(Status::unavailable("stopping"));
@@ -113,7 +113,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_reader_that_leaves_is_noticed() {
-        let (sender, _ending, reading) = outbox::<()>(1);
+        let (sender, _ending, reading) = response_channel::<()>(1);
         drop(reading);
         sender.closed().await;
     }
