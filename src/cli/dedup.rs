@@ -7,24 +7,19 @@ use indicatif::HumanCount;
 use super::args::{Cli, DedupArgs};
 use super::failure::Failed;
 use super::{counted, print, progress};
-use crate::dedup::{self, Report, Settings};
-use crate::lake::{Lake, LakeError};
+use crate::dedup::{self, DedupOptions, Report};
+use crate::lake::Lake;
 use crate::upkeep::Maintenance;
 
 pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
     let lake = Lake::open(&cli.lake)?;
     let mut maintenance = lake.maintenance()?;
-    // Dedup counts only sealed steps. If another process records, it decides when to seal.
-    let waiting = match lake.writer() {
-        Ok(mut writer) => {
-            writer.seal()?;
-            0
-        }
-        Err(LakeError::Busy { .. }) => lake.snapshot()?.closed_hot_steps(),
-        Err(error) => return Err(error.into()),
+    let waiting = dedup::seal_closed(&lake)?;
+    let settings = DedupOptions {
+        full: args.full,
+        memory_bytes_max: args.memory.0,
+        ..DedupOptions::default()
     };
-    let settings =
-        Settings { full: args.full, memory_bytes_max: args.memory.0, ..Settings::default() };
     let report = derive(cli, &mut maintenance, settings)?;
     if waiting > 0 {
         tracing::warn!(
@@ -44,7 +39,7 @@ pub(super) fn dedup(cli: &Cli, args: &DedupArgs) -> Result<(), Failed> {
 pub(super) fn derive(
     cli: &Cli,
     maintenance: &mut Maintenance,
-    settings: Settings,
+    settings: DedupOptions,
 ) -> Result<Report, Failed> {
     let bar = progress::bar(cli, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
     let report = dedup::dedup(maintenance, settings, &mut |done, all| {

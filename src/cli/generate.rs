@@ -15,7 +15,9 @@ use super::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
-use crate::generate::{Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate};
+use crate::generate::{
+    Ending, Plan, Policy, Programs, Progress, ResumeState, Shard, Stop, generate,
+};
 use crate::lake::{Identity, Lake, LakeError, Writer};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
 use crate::record::{self, Choice, Recording, RecordingOptions};
@@ -189,7 +191,7 @@ fn take_up(
     writer: &mut Writer,
     args: &GenerateArgs,
     plan: &Plan,
-) -> Result<Option<(RunId, Past)>, Failed> {
+) -> Result<Option<(RunId, ResumeState)>, Failed> {
     let arguments = arguments(args, plan);
     let runs = writer.runs()?;
     let mut same = runs.iter().filter(|run| run.arguments == arguments);
@@ -209,11 +211,11 @@ fn take_up(
         if run.finished {
             return Ok(None);
         }
-        return Ok(Some((run.id, Past::take_up(writer, run.id, plan)?)));
+        return Ok(Some((run.id, ResumeState::resume(writer, run.id, plan)?)));
     } else if !runs.is_empty() {
         tracing::warn!("no unfinished run of these arguments: a new one begins");
     }
-    Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default())))
+    Ok(Some((writer.begin_run(&arguments, now_ms())?, ResumeState::default())))
 }
 
 fn now_ms() -> i64 {

@@ -25,7 +25,7 @@ pub(super) fn run(cli: &Cli, args: &MergeArgs) -> Result<(), Failed> {
     let derived = merged
         .maintenance()
         .map_err(Failed::from)
-        .and_then(|mut maintenance| derive(cli, &mut maintenance, dedup::Settings::default()));
+        .and_then(|mut maintenance| derive(cli, &mut maintenance, dedup::DedupOptions::default()));
     derived.map_err(|failed| {
         let path = args.into.display();
         failed.after(&format!("the lakes are merged into {path}, and its derived tables are empty"))

@@ -43,7 +43,7 @@ pub(super) fn run(cli: &Cli, args: &RetractArgs) -> Result<(), Failed> {
     print(&format!(
         "retracted {said}, in snapshot {snapshot}; snapshots before it keep what they have\n"
     ))?;
-    let derived = derive(cli, &mut maintenance, dedup::Settings::default());
+    let derived = derive(cli, &mut maintenance, dedup::DedupOptions::default());
     let stands = "the retraction stands, and the derived tables are empty";
     derived.map(drop).map_err(|failed| failed.after(stands))
 }

@@ -41,12 +41,12 @@ impl fmt::Display for Uncounted {
 
 /// What dedup has counted of the steps of a snapshot. Clones share whether the warning was given.
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
+pub(super) struct DedupCoverage {
     snapshot: Arc<Snapshot>,
     is_told: Arc<AtomicBool>,
 }
 
-impl Counted {
+impl DedupCoverage {
     pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
         Self { snapshot, is_told: Arc::default() }
     }
@@ -112,7 +112,7 @@ fn derived(scan: &TableScan) -> Result<Option<Table>> {
 pub(super) struct CountedTable {
     pub(super) table: Table,
     pub(super) inner: Arc<dyn TableProvider>,
-    pub(super) counted: Counted,
+    pub(super) counted: DedupCoverage,
 }
 
 #[async_trait]

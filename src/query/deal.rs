@@ -30,7 +30,11 @@ pub(super) struct Dealt {
 /// Deals segments out to partitions. Where they follow one another by their leading keys, as those
 /// of one run or one layer do, so do the partitions if these are about equal then. Else the largest
 /// come first, and nothing is known of their order.
-pub(super) fn deal(segments: &[&Segment], schema: &SchemaRef, partitions: usize) -> Result<Dealt> {
+pub(super) fn partition_segments(
+    segments: &[&Segment],
+    schema: &SchemaRef,
+    partitions: usize,
+) -> Result<Dealt> {
     if let Some(key) = leading_key(segments, schema)
         && let Some(ranges) = in_order(segments)
     {

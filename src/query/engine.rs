@@ -20,7 +20,7 @@ use datafusion::prelude::{SQLOptions, SessionConfig, SessionContext};
 
 use super::answer::Answer;
 use super::backend::Backend;
-use super::counted::{Counted, CountedTable};
+use super::counted::{CountedTable, DedupCoverage};
 use super::explain::{Known, explain};
 use super::functions::FunctionMemory;
 use super::graph::{GraphSource, Graphs};
@@ -90,7 +90,7 @@ pub struct Engine {
     rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,
     backend: Option<Arc<dyn Backend>>,
-    pub(super) counted: Counted,
+    pub(super) counted: DedupCoverage,
 }
 
 impl Engine {
@@ -113,7 +113,7 @@ impl Engine {
             rows: HashMap::new(),
             segments: HashMap::new(),
             backend: options.backend.clone(),
-            counted: Counted::new(Arc::clone(&snapshot)),
+            counted: DedupCoverage::new(Arc::clone(&snapshot)),
         };
         for table in Table::ALL {
             let provider = engine.table(&snapshot, table).await.map_err(failed)?;

@@ -12,15 +12,7 @@ const KNOTS: &[(&str, usize, &str)] = &[
     ("cli", 24, "commands print and count with `cli/mod.rs`, which runs them"),
     ("crates/cluster", 4, "commands speak with `say` of `main.rs`, which runs them"),
     ("crates/remote", 4, "placing, sending and publishing share the settings of publishing"),
-    (
-        "dedup",
-        7,
-        "the parts of a pass take its settings and plan from `dedup/mod.rs`, which runs it",
-    ),
-    ("env", 4, "`env/mod.rs` has the traits, and makes each environment by its name"),
     ("query", 36, "the engine, its functions and its errors name one another"),
-    ("record", 2, "a recording makes recorders, and they write to it"),
-    ("replay", 2, "a transition that diverges is looked at again from a rebuilt state"),
 ];
 
 /// The files of a circle, in order.

@@ -13,7 +13,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 pub use self::questions::{OutputArgs, QueryArgs, RowFormat, SQL_HELP, SnapshotArgs, SqlArgs};
 pub(super) use self::questions::{QueryCommand, RoomArgs, SqlCommand};
 use crate::generate::{Policy, Shard};
-use crate::replay::TRAIL_STEPS_MAX;
+use crate::replay::PATH_STEPS_MAX;
 
 /// The highest limit on the CPU time of a step, in seconds: twelve days.
 pub(super) const STEP_CPU_SECONDS_MAX: u64 = 1 << 20;
@@ -220,13 +220,13 @@ impl FromStr for Ir {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let keyframes = || {
             let every: NonZeroU32 = text.strip_prefix("keyframes=")?.parse().ok()?;
-            (every.get() as usize <= TRAIL_STEPS_MAX).then_some(every)
+            (every.get() as usize <= PATH_STEPS_MAX).then_some(every)
         };
         match text {
             "all" => Ok(Self(Some(NonZeroU32::MIN))),
             "none" => Ok(Self(None)),
             _ => keyframes().map(|every| Self(Some(every))).ok_or_else(|| {
-                format!("write `all`, `none`, or `keyframes=K` with K from 1 to {TRAIL_STEPS_MAX}")
+                format!("write `all`, `none`, or `keyframes=K` with K from 1 to {PATH_STEPS_MAX}")
             }),
         }
     }
