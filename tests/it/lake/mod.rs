@@ -5,6 +5,7 @@ mod failing_disk;
 mod faults;
 mod formats;
 mod full_disks;
+mod log_entries;
 mod merge;
 mod other_readers;
 mod repair;
