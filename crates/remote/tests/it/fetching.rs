@@ -71,7 +71,7 @@ fn what_was_done_in_a_copy_is_not_lost() {
         let error = receive(&remote, lake.path()).unwrap_err();
         assert!(matches!(error, RemoteError::Lake(LakeError::OwnWork { .. })), "{error}");
         let said = error.to_string();
-        assert!(said.contains(what) && said.contains("steplake merge"), "{said}");
+        assert!(said.contains(what) && said.contains("merge the two"), "{said}");
         assert_eq!(rows(lake, Table::Steps), before);
     };
     let recorded = copy("recorded");
