@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use futures::StreamExt as _;
-use steplake::dedup::Settings;
+use steplake::dedup::DedupOptions;
 use steplake::lake::{
     BenchmarkRow, EpisodeRow, FORMAT_VERSION, Identity, IrRow, Lake, ObservationRow,
     RecordedObservation, RecordedReward, Rows, ScanColumns, StepRow, Table,
@@ -39,7 +39,7 @@ pub(crate) fn manifest(content: &[u8]) {
         let _ = writer.seal();
     }
     if let Ok(mut maintenance) = lake.maintenance() {
-        let _ = steplake::dedup::dedup(&mut maintenance, Settings::default(), &mut |_, _| ());
+        let _ = steplake::dedup::dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ());
         let _ = maintenance.collect();
     }
     read(&lake);
@@ -193,7 +193,7 @@ fn record(path: &Path, sealed: bool) -> Lake {
     if sealed {
         writer.seal().unwrap();
         let mut maintenance = lake.maintenance().unwrap();
-        steplake::dedup::dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap();
+        steplake::dedup::dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
     }
     drop(writer);
     lake

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::Lake;
 
 use synthetic::Synthetic;
@@ -62,11 +62,11 @@ fn child(lake: &str, full: bool) {
     let began = Instant::now();
     let lake = Lake::open(Path::new(lake)).expect("the bench made it");
     let mut maintenance = lake.maintenance().expect("nobody else maintains it");
-    let settings = Settings {
+    let settings = DedupOptions {
         memory_bytes_max: MEMORY,
         threads: THREADS.try_into().expect("two"),
         full,
-        ..Settings::default()
+        ..DedupOptions::default()
     };
     let report = dedup(&mut maintenance, settings, &mut |_, _| ()).expect("the lake is sound");
     let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the caller's own usage can be had");

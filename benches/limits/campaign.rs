@@ -11,7 +11,7 @@ use steplake::env::Environment;
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::generate::{
-    Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
+    Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
 use steplake::lake::Lake;
 use steplake::model::{Benchmark, BenchmarkUri};
@@ -175,8 +175,8 @@ pub(crate) fn record_in(
         let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
         let recording = Recording::begin(writer, environment.spec(), run, &options)
             .expect("the lake is of this environment");
-        let (past, never) = (Past::default(), AtomicBool::new(false));
-        generate(environment, &recording, &plan, programs, past, &progress, &never)
+        let (resumed, never) = (ResumeState::default(), AtomicBool::new(false));
+        generate(environment, &recording, &plan, programs, resumed, &progress, &never)
             .expect("the programs are good");
         let mut writer = recording.close().expect("the disk takes the rows");
         writer.finish_run(run).expect("the disk takes a row");

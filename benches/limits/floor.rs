@@ -132,7 +132,7 @@ fn state_bytes(lake: &Path) -> (u64, u64) {
     (all, snapshot.rows(Table::Observations))
 }
 
-/// One round: the floor, and the recorded ways in order.
+/// One round: the floor, and the recorded paths in order.
 struct Round {
     alone: Measured,
     recorded: Vec<Measured>,

@@ -65,8 +65,8 @@ fn rebuild(every: u32, lake: &Snapshot, all: &Snapshot) {
         states(all, Table::Ir).into_iter().filter(|state| !stored.contains(state)).collect();
     let ways = Instant::now();
     let wanted = sample(&missing, BATCH).into_iter().collect();
-    let trails = lake.trails(&wanted).expect("it was just recorded");
-    let (ways, found) = (ways.elapsed(), trails.len());
+    let paths = lake.replay_paths(&wanted).expect("it was just recorded");
+    let (ways, found) = (ways.elapsed(), paths.len());
     let rebuilder = rebuilder();
     let (mut wrong, mut lost, mut right) = (0, 0, 0);
     let mut compare = |states: &[StateId], answer: Result<Vec<Option<Vec<u8>>>, RebuildError>| {

@@ -27,7 +27,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike as _;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::Lake;
 use steplake::query::{Engine, EngineOptions};
 
@@ -70,7 +70,7 @@ fn make(path: &Path, steps: u64) {
     drop(synthetic);
     let lake = Lake::open(path).expect("it was just made");
     let mut maintenance = lake.maintenance().expect("nobody else maintains it");
-    let settings = Settings { threads: threads(), full: true, ..Settings::default() };
+    let settings = DedupOptions { threads: threads(), full: true, ..DedupOptions::default() };
     dedup(&mut maintenance, settings, &mut |_, _| ()).expect("the lake is sound");
 }
 

@@ -66,6 +66,10 @@ impl CommandError {
         Self { code, message: line(error) }
     }
 
+    fn of_lake(code: Code, error: &LakeError) -> Self {
+        Self { code, message: lake_line(error) }
+    }
+
     /// Prints the message and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
@@ -88,8 +92,32 @@ impl From<LakeError> for CommandError {
             LakeError::NoSnapshot { .. } | LakeError::NothingToRetract { .. } => Code::Usage,
             _ => Code::Lake,
         };
-        Self::of(code, &error)
+        Self::of_lake(code, &error)
     }
+}
+
+/// Formats an error of the store in one line, with the commands and options that help.
+pub fn lake_line(error: &LakeError) -> String {
+    let advice = match error {
+        LakeError::NotFound { .. } => {
+            "record one with `steplake generate`, or name another folder with --lake"
+        }
+        LakeError::OwnWork { .. } => "`steplake merge` merges two lakes",
+        LakeError::NoSnapshot { oldest, newest, .. } if oldest != newest => {
+            "`steplake snapshots` lists them"
+        }
+        LakeError::NotDerived { snapshot, newest, .. } if snapshot == newest => {
+            "run `steplake dedup`"
+        }
+        LakeError::NotDerived { .. } => "`steplake snapshots` lists them",
+        LakeError::RunHasGaps { .. } => "leave out --resume, or give another --seed",
+        LakeError::NothingToRetract { .. } => "`steplake info` lists the runs",
+        LakeError::Corrupt { path, .. } if !path.ends_with("lake.json") => {
+            "`steplake verify` lists all damage, and with --repair drops it"
+        }
+        _ => return line(error),
+    };
+    format!("{}; {advice}", line(error))
 }
 
 impl From<MergeError> for CommandError {
@@ -211,6 +239,7 @@ impl From<std::io::Error> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lake::{SnapshotId, Table};
 
     #[test]
     fn what_cannot_be_fetched_is_told_from_what_does_not_exist() {
@@ -236,6 +265,21 @@ mod tests {
             let told = "/nfs/lake lies on NFS, a file system that several machines share: ";
             assert!(error.message.starts_with(told) && !error.message.contains('\n'), "{error}");
         }
+    }
+
+    #[test]
+    fn an_error_of_the_store_is_told_with_the_commands_that_help() {
+        let (path, newest) = (std::path::PathBuf::from("lake"), SnapshotId(3));
+        let said = |error| CommandError::from(error).message;
+        let missing = said(LakeError::NotFound { path: path.clone() });
+        assert!(
+            missing.starts_with("there is no lake at lake; record one with `steplake generate`")
+        );
+        let table = Table::StateTransitions;
+        let not_derived = LakeError::NotDerived { path, table, snapshot: newest, newest };
+        let not_derived = CommandError::from(QueryError::Store(not_derived));
+        assert!(not_derived.message.ends_with("not counted yet; run `steplake dedup`"));
+        assert_eq!(not_derived.code, Code::Lake);
     }
 
     #[test]

@@ -7,24 +7,19 @@ use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::{counted, print};
-use crate::dedup::{self, Report, Settings};
-use crate::lake::{Lake, LakeError};
+use crate::dedup::{self, DedupOptions, Report};
+use crate::lake::Lake;
 use crate::upkeep::Maintenance;
 
 pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), CommandError> {
     let lake = Lake::open(&global.lake)?;
     let mut maintenance = lake.maintenance()?;
-    // Dedup counts only sealed steps. If another process records, it decides when to seal.
-    let waiting = match lake.writer() {
-        Ok(mut writer) => {
-            writer.seal()?;
-            0
-        }
-        Err(LakeError::Busy { .. }) => lake.snapshot()?.closed_hot_steps(),
-        Err(error) => return Err(error.into()),
+    let waiting = dedup::seal_closed(&lake)?;
+    let settings = DedupOptions {
+        full: args.full,
+        memory_bytes_max: args.memory.0,
+        ..DedupOptions::default()
     };
-    let settings =
-        Settings { full: args.full, memory_bytes_max: args.memory.0, ..Settings::default() };
     let report = derive(global, &mut maintenance, settings)?;
     if waiting > 0 {
         tracing::warn!(
@@ -44,7 +39,7 @@ pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Command
 pub(super) fn derive(
     global: &GlobalArgs,
     maintenance: &mut Maintenance,
-    settings: Settings,
+    settings: DedupOptions,
 ) -> Result<Report, CommandError> {
     let bar = progress::bar(global, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
     let report = dedup::dedup(maintenance, settings, &mut |done, all| {

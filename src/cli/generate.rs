@@ -17,7 +17,9 @@ use crate::assembly::output::{counted, print};
 use crate::env::Environment;
 use crate::env::toy::{self, ToyEnvironment};
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
-use crate::generate::{Ending, Past, Plan, Policy, Programs, Progress, Shard, Stop, generate};
+use crate::generate::{
+    Ending, Plan, Policy, Programs, Progress, ResumeState, Shard, Stop, generate,
+};
 use crate::lake::{Identity, Lake, LakeError, Writer};
 use crate::model::{ActionSpace, EnvironmentSpec, RunId};
 use crate::record::{self, Choice, Recording, RecordingOptions};
@@ -209,7 +211,7 @@ fn begin_or_resume(
     writer: &mut Writer,
     args: &GenerateArgs,
     plan: &Plan,
-) -> Result<Option<(RunId, Past)>, CommandError> {
+) -> Result<Option<(RunId, ResumeState)>, CommandError> {
     let arguments = arguments(args, plan);
     let runs = writer.runs()?;
     let mut same = runs.iter().filter(|run| run.arguments == arguments);
@@ -229,11 +231,11 @@ fn begin_or_resume(
         if run.finished {
             return Ok(None);
         }
-        return Ok(Some((run.id, Past::take_up(writer, run.id, plan)?)));
+        return Ok(Some((run.id, ResumeState::resume(writer, run.id, plan)?)));
     } else if !runs.is_empty() {
         tracing::warn!("there is no unfinished run with these arguments: a new one begins");
     }
-    Ok(Some((writer.begin_run(&arguments, now_ms())?, Past::default())))
+    Ok(Some((writer.begin_run(&arguments, now_ms())?, ResumeState::default())))
 }
 
 fn now_ms() -> i64 {

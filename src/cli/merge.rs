@@ -10,7 +10,7 @@ use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::{counted, print};
-use crate::dedup;
+use crate::dedup::DedupOptions;
 use crate::lake::{Disk, Lake, Table};
 use crate::transfer::merge::{MergeOptions, Report, merge, new_conflicts};
 
@@ -27,7 +27,7 @@ pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandEr
     let derived = merged
         .maintenance()
         .map_err(CommandError::from)
-        .and_then(|mut maintenance| derive(global, &mut maintenance, dedup::Settings::default()));
+        .and_then(|mut maintenance| derive(global, &mut maintenance, DedupOptions::default()));
     derived.map_err(|failed| {
         let path = args.into.display();
         failed.after(&format!("the lakes are merged into {path}, and its derived tables are empty"))

@@ -44,7 +44,7 @@ pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), Command
         }
     };
     print(&format!("retracted {said}, in snapshot {snapshot}; earlier snapshots are unchanged\n"))?;
-    let derived = derive(global, &mut maintenance, dedup::Settings::default());
+    let derived = derive(global, &mut maintenance, dedup::DedupOptions::default());
     let stands = "the retraction stands, and the derived tables are empty";
     derived.map(drop).map_err(|failed| failed.after(stands))
 }

@@ -146,7 +146,7 @@ fn repair(global: &GlobalArgs, lake: &Lake) -> Result<(), CommandError> {
     let is_derived = sealed.rows(Table::Steps) == 0 || sealed.dedup_inputs().is_some();
     drop(sealed);
     if !repaired.is_nothing() || !is_derived {
-        derive(global, &mut lake.maintenance()?, dedup::Settings::default())?;
+        derive(global, &mut lake.maintenance()?, dedup::DedupOptions::default())?;
     }
     Ok(())
 }
@@ -172,6 +172,9 @@ fn dropped(repaired: &Repaired) -> String {
     for path in &repaired.mended {
         let what = "sound; its digests in the manifest were damaged and are made anew";
         line(format!("{what}: {}", path.display()));
+    }
+    for path in &repaired.entries {
+        line(format!("damaged, and written again from the database: {}", path.display()));
     }
     for path in &repaired.derived {
         line(format!("made anew, since it was damaged: {}", path.display()));

@@ -1,13 +1,9 @@
 //! Turns steps into transitions: every (state, action) that was taken, once.
 //!
 //! A sealed step is an *edge*: the state before it, its action, and the state after it, or none if
-//! the compiler failed. Equal edges are counted. The edges of one (state, action) become
-//!
-//! - a row of `state_transitions`, with the most frequent next state, the smallest one if several
-//!   are equally frequent; its rewards are those of the first such step by `(episode_id,
-//!   step_index)`;
-//! - rows of `conflicts`, one per next state, if there are several;
-//! - a row of `failures` if the compiler failed, with kind and detail of the first failure.
+//! the compiler failed. Equal edges are counted. `layers::rule` states which rows of
+//! `state_transitions`, `conflicts` and `failures` the edges become. It is below this module,
+//! because readers merge layers by the same rule.
 //!
 //! The result depends only on the sealed steps: not on how they were sealed, nor on how often dedup
 //! ran in between. Only sealed steps are counted, so a pass can run beside a writer.
@@ -27,62 +23,27 @@
 //! range of partitions, sorts them one by one, merges them with the layers that are taken in, and
 //! writes the range: all states of a partition are smaller than those of the next.
 
-mod failed;
-mod fresh;
+mod failed_episodes;
+mod new_edges;
+mod options;
 mod pass;
 mod plan;
 mod scatter;
 mod sorted;
 mod steps;
 
-use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-use pass::Rows;
+pub use options::DedupOptions;
+use pass::RowCounts;
 
-use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
+use crate::lake::decode::action_index;
+use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{Layer, LayerChange};
 use crate::upkeep::Maintenance;
 
 /// Changes when the same steps would give other tables.
 const VERSION: u32 = 2;
-
-/// Parameters of a dedup. They affect the number of layers, and nothing else in the result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
-    /// Memory for the whole pass: edges not yet sorted, edges being sorted, pages and row groups of
-    /// Parquet. Not included are the program itself, the catalog's list of files, and some hundred
-    /// bytes for each failed episode with new steps. Parquet takes about 50 MiB per thread, however
-    /// little data there is.
-    pub memory_bytes_max: u64,
-    /// Number of threads.
-    pub threads: NonZeroUsize,
-    /// Whether to make the tables anew from all steps, as one layer.
-    pub full: bool,
-    /// All layers become one while they have at most this many rows together.
-    pub one_layer_rows_max: u64,
-    /// A layer is taken in if it has less than this many times the rows to be written. Layers are
-    /// tried from the newest on, until one is too large. So a step is rewritten a few times, and
-    /// there are few layers.
-    pub tier: u64,
-    /// All layers become one when the newer ones have more than one row for this many of the
-    /// oldest. Other tools see only the oldest layer, so it must not lag far behind. With 0, it
-    /// may.
-    pub lag: u64,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            memory_bytes_max: 1 << 30,
-            threads: std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN),
-            full: false,
-            one_layer_rows_max: 500_000,
-            tier: 8,
-            lag: 10,
-        }
-    }
-}
 
 /// The result of a dedup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +65,21 @@ pub struct Report {
     pub elapsed: Duration,
 }
 
+/// Seals what is closed, for a dedup to count. If another process is recording, that process
+/// decides when to seal: then nothing is sealed here, and the result is the number of steps of
+/// closed episodes that the dedup will not count.
+///
+/// # Errors
+///
+/// [`LakeError::DiskFull`] and other disk errors.
+pub fn seal_closed(lake: &Lake) -> Result<u64, LakeError> {
+    match lake.writer() {
+        Ok(mut writer) => writer.seal().map(|_| 0),
+        Err(LakeError::Busy { .. }) => Ok(lake.snapshot()?.closed_hot_steps()),
+        Err(error) => Err(error),
+    }
+}
+
 /// Counts the steps that are sealed and not counted yet, in one transaction. Calls `progress` with
 /// the rows read and the total.
 ///
@@ -116,7 +92,7 @@ pub struct Report {
 /// The tables are then unchanged.
 pub fn dedup(
     maintenance: &mut Maintenance,
-    settings: Settings,
+    options: DedupOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Report, LakeError> {
     let begun = Instant::now();
@@ -127,18 +103,13 @@ pub fn dedup(
         && layers.iter().all(|(_, layer)| layer.is_whole());
     let all = snapshot.segments(Table::Steps);
     let uncounted = snapshot.uncounted().cloned().collect::<Vec<_>>();
-    let is_known = stands && !settings.full;
+    let is_known = stands && !options.full;
     if is_known && uncounted.is_empty() {
         let rows = rows_of(layers.iter().map(|(_, layer)| layer));
         return Ok(report(true, 0, rows, layers.len(), begun));
     }
-    let mut job = Job {
-        maintenance,
-        snapshot: &snapshot,
-        settings: &settings,
-        inputs,
-        uncounted: &uncounted,
-    };
+    let mut job =
+        Job { maintenance, snapshot: &snapshot, options: &options, inputs, uncounted: &uncounted };
     let done = if is_known {
         match job.run(&uncounted, &layers, progress) {
             Err(LakeError::Corrupt { path, .. }) if is_derived(&layers, &path) => {
@@ -158,8 +129,8 @@ fn inputs() -> String {
     format!("version {VERSION}")
 }
 
-fn report(unchanged: bool, steps: u64, rows: Rows, layers: usize, begun: Instant) -> Report {
-    let Rows { transitions, conflicts, failures } = rows;
+fn report(unchanged: bool, steps: u64, rows: RowCounts, layers: usize, begun: Instant) -> Report {
+    let RowCounts { transitions, conflicts, failures } = rows;
     let elapsed = begun.elapsed();
     Report { unchanged, steps, transitions, conflicts, failures, layers, elapsed }
 }
@@ -168,8 +139,8 @@ fn is_derived(layers: &[(LayerId, Layer)], path: &std::path::Path) -> bool {
     layers.iter().any(|(_, layer)| layer.segments().any(|segment| segment.path == path))
 }
 
-fn rows_of<'a>(layers: impl Iterator<Item = &'a Layer>) -> Rows {
-    let mut rows = Rows::default();
+fn rows_of<'a>(layers: impl Iterator<Item = &'a Layer>) -> RowCounts {
+    let mut rows = RowCounts::default();
     for segment in layers.flat_map(Layer::segments) {
         rows.add(segment.table, segment.rows);
     }
@@ -180,14 +151,14 @@ fn rows_of<'a>(layers: impl Iterator<Item = &'a Layer>) -> Rows {
 struct Job<'a> {
     maintenance: &'a mut Maintenance,
     snapshot: &'a Snapshot,
-    settings: &'a Settings,
+    options: &'a DedupOptions,
     inputs: String,
     uncounted: &'a [Segment],
 }
 
 struct Done {
     steps: u64,
-    rows: Rows,
+    rows: RowCounts,
     layers: usize,
 }
 
@@ -200,18 +171,13 @@ impl Job<'_> {
         layers: &[(LayerId, Layer)],
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Done, LakeError> {
-        let (settings, snapshot) = (self.settings, self.snapshot);
+        let (options, snapshot) = (self.options, self.snapshot);
         let lake = self.maintenance.lake().clone();
-        let scattered = pass::scatter(
-            &lake,
-            snapshot,
-            steps,
-            &snapshot.retracted_actions(),
-            settings,
-            progress,
-        )?;
+        let retracted = snapshot.retracted_actions().into_iter().map(action_index);
+        let retracted = retracted.collect::<Vec<_>>();
+        let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, progress)?;
         let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
-        let kept = kept_layers(scattered.edges, &sizes, settings);
+        let kept = kept_layers(scattered.edges, &sizes, options);
         let (kept, taken) = layers.split_at(kept);
         let taken = taken.iter().map(|(_, layer)| layer.clone()).collect::<Vec<_>>();
         let known = snapshot.layers_by_age();
@@ -226,7 +192,7 @@ impl Job<'_> {
         rows.add(Table::StateTransitions, written.rows.transitions);
         rows.add(Table::Conflicts, written.rows.conflicts);
         rows.add(Table::Failures, written.rows.failures);
-        let is_empty = written.rows == Rows::default();
+        let is_empty = written.rows == RowCounts::default();
         self.maintenance.publish(LayerChange {
             retire,
             add: written.writers,
@@ -243,15 +209,15 @@ impl Job<'_> {
 }
 
 /// Returns how many of the layers, counted from the oldest, stay unchanged when `new` rows come.
-fn kept_layers(new: u64, sizes: &[u64], settings: &Settings) -> usize {
-    if new + sizes.iter().sum::<u64>() <= settings.one_layer_rows_max {
+fn kept_layers(new: u64, sizes: &[u64], options: &DedupOptions) -> usize {
+    if new + sizes.iter().sum::<u64>() <= options.one_layer_rows_max {
         return 0;
     }
     let mut together = new;
     for (kept, size) in sizes.iter().enumerate().rev() {
-        if *size >= settings.tier.saturating_mul(together) {
+        if *size >= options.tier.saturating_mul(together) {
             let lag = new + sizes[1..].iter().sum::<u64>();
-            return if lag.saturating_mul(settings.lag) > sizes[0] { 0 } else { kept + 1 };
+            return if lag.saturating_mul(options.lag) > sizes[0] { 0 } else { kept + 1 };
         }
         together += size;
     }
@@ -262,8 +228,8 @@ fn kept_layers(new: u64, sizes: &[u64], settings: &Settings) -> usize {
 mod tests {
     use super::*;
 
-    fn below(one_layer_rows_max: u64) -> Settings {
-        Settings { one_layer_rows_max, ..Settings::default() }
+    fn below(one_layer_rows_max: u64) -> DedupOptions {
+        DedupOptions { one_layer_rows_max, ..DedupOptions::default() }
     }
 
     #[test]

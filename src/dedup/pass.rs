@@ -2,9 +2,9 @@
 
 use std::sync::mpsc::Sender;
 
-use super::Settings;
-use super::failed::Failed;
-use super::fresh::FreshEdges;
+use super::failed_episodes::FailedEpisodes;
+use super::new_edges::NewEdges;
+use super::options::DedupOptions;
 use super::plan::Plan;
 use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
@@ -13,24 +13,25 @@ use crate::layers::{
     EdgeShape, EdgeSource, Encoder, KeyRange, Layer, LayerEdges, LayerWriter, Merge, Ranges,
     Wanted, key_of_place,
 };
+use crate::model::ActionIndex;
 use crate::upkeep::Maintenance;
 
 /// The layer that a pass has written; its tables are not part of the lake yet.
 pub(super) struct Written {
     /// Ranges of the layer, ordered by key.
     pub(super) writers: Vec<LayerWriter>,
-    pub(super) rows: Rows,
+    pub(super) rows: RowCounts,
 }
 
 /// Numbers of rows, by table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Rows {
+pub(super) struct RowCounts {
     pub(super) transitions: u64,
     pub(super) conflicts: u64,
     pub(super) failures: u64,
 }
 
-impl Rows {
+impl RowCounts {
     pub(super) fn add(&mut self, table: Table, rows: u64) {
         match table {
             Table::StateTransitions => self.transitions += rows,
@@ -47,7 +48,7 @@ pub(super) struct Scattered<'a> {
     snapshot: &'a Snapshot,
     plan: Plan,
     shape: EdgeShape,
-    failed: Failed,
+    failed: FailedEpisodes,
     partitions: Vec<Partition>,
     /// Number of steps with an action.
     pub(super) steps: u64,
@@ -60,14 +61,14 @@ pub(super) fn scatter<'a>(
     lake: &'a Lake,
     snapshot: &'a Snapshot,
     segments: &[Segment],
-    retracted: &[i16],
-    settings: &Settings,
+    retracted: &[ActionIndex],
+    options: &DedupOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Scattered<'a>, LakeError> {
     let shape = EdgeShape::new(snapshot.identity().rewards.len());
     let total = segments.iter().map(|segment| segment.rows).sum();
-    let plan = Plan::new(total, shape, settings);
-    let failed = Failed::read(snapshot, segments)?;
+    let plan = Plan::new(total, shape, options);
+    let failed = FailedEpisodes::read(snapshot, segments)?;
     let steps = Steps::new(snapshot, segments, retracted)?;
     let work = |read: &Sender<u64>| {
         let mut scatter = Scatter::new(lake, plan, shape);
@@ -98,12 +99,12 @@ pub(super) fn write(
     let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
     let work = |(partitions, keys, mut writer): (Vec<Partition>, KeyRange, LayerWriter)| {
         let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
-        sources.push(Box::new(FreshEdges::open(lake, &plan, shape, &failed, partitions)?));
+        sources.push(Box::new(NewEdges::open(lake, &plan, shape, &failed, partitions)?));
         let keys = Ranges::new(&[keys]);
         for layer in layers {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
         }
-        let mut rows = Rows::default();
+        let mut rows = RowCounts::default();
         let mut encoder = Encoder::of(snapshot);
         Merge::new(sources, shape).encode(&mut encoder, &mut |table, batch| {
             rows.add(table, batch.num_rows() as u64);
@@ -112,7 +113,7 @@ pub(super) fn write(
         Ok((writer, rows))
     };
     let results = in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())?;
-    let mut written = Written { writers: Vec::new(), rows: Rows::default() };
+    let mut written = Written { writers: Vec::new(), rows: RowCounts::default() };
     for (writer, rows) in results {
         written.writers.push(writer);
         written.rows.add(Table::StateTransitions, rows.transitions);

@@ -1,6 +1,6 @@
 //! The division of memory.
 
-use super::Settings;
+use super::options::DedupOptions;
 use crate::layers::{Edge, EdgeShape};
 
 /// Bytes of a word.
@@ -36,13 +36,13 @@ impl Plan {
     ///
     /// Half of the memory holds edges not yet sorted, a quarter edges being sorted. The last
     /// quarter is for Parquet: pages that are read, row groups that are written.
-    pub(super) fn new(edges: u64, shape: EdgeShape, settings: &Settings) -> Self {
+    pub(super) fn new(edges: u64, shape: EdgeShape, options: &DedupOptions) -> Self {
         let row_bytes = shape.words() as u64 * WORD;
         let bytes = edges.saturating_mul(row_bytes);
-        let memory = settings.memory_bytes_max;
+        let memory = options.memory_bytes_max;
         // Edges that fit many times over do not justify a second thread; one thread writes fewer
         // files.
-        let threads = if bytes <= memory / 16 { 1 } else { settings.threads.get() as u64 };
+        let threads = if bytes <= memory / 16 { 1 } else { options.threads.get() as u64 };
         let threads = threads.min(memory / 4 / PARQUET_BYTES).max(1);
         let gathered = memory / 2 / threads;
         let wanted = (bytes / PARTITION_BYTES).max(1).next_power_of_two();
@@ -102,9 +102,9 @@ mod tests {
 
     use super::*;
 
-    fn settings(memory_bytes_max: u64) -> Settings {
+    fn options(memory_bytes_max: u64) -> DedupOptions {
         let threads = NonZeroUsize::new(2).unwrap();
-        Settings { memory_bytes_max, threads, ..Settings::default() }
+        DedupOptions { memory_bytes_max, threads, ..DedupOptions::default() }
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
         for memory in [0, 1, 1000, 1 << 20, 1 << 26, 1 << 30, 1 << 40] {
             for edges in [0, 1, 1000, 1_000_000, 100_000_000, 10_000_000_000] {
                 let shape = EdgeShape::new(4);
-                let plan = Plan::new(edges, shape, &settings(memory));
+                let plan = Plan::new(edges, shape, &options(memory));
                 let row = shape.words() as u64 * WORD;
                 let gathered = plan.partitions() * plan.buffer_words_max * plan.threads;
                 let floor = row * plan.threads as u64;
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_hundred_million_steps_are_cut_so_that_each_partition_is_sorted_in_memory() {
-        let plan = Plan::new(100_000_000, EdgeShape::new(4), &settings(1 << 30));
+        let plan = Plan::new(100_000_000, EdgeShape::new(4), &options(1 << 30));
         assert!(100_000_000 / plan.partitions() * 2 < plan.sort_rows_max, "{plan:?}");
         assert_eq!(plan.threads, 2);
     }

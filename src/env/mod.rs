@@ -23,6 +23,7 @@
 
 mod keyframes;
 pub mod llvm;
+mod named;
 mod planted;
 pub mod toy;
 pub mod worker;
@@ -31,29 +32,12 @@ use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 
 pub use self::keyframes::KeyframeCount;
+pub use self::named::{DEFAULT, NAMES, open};
 
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, EnvironmentSpec,
     Failure, ObservationIndex, RewardTracker, StateId, Step, Value,
 };
-
-/// The environment used if none is named.
-pub const DEFAULT: &str = llvm::NAME;
-
-/// The names of all environments; the default comes first.
-pub const NAMES: [&str; 2] = [llvm::NAME, toy::NAME];
-
-/// Opens the environment called `name`, with sessions in this process; `None` if there is none.
-///
-/// Run a real compiler's sessions in [worker] processes.
-pub fn open(name: &str) -> Option<Box<dyn Environment>> {
-    match name {
-        llvm::NAME => Some(Box::new(llvm::LlvmEnvironment::new())),
-        toy::NAME => Some(Box::new(toy::ToyEnvironment::default())),
-        toy::UNSURE => Some(Box::new(toy::ToyEnvironment::unsure())),
-        _ => None,
-    }
-}
 
 /// A compiler problem.
 pub trait Environment: Send + Sync + std::fmt::Debug {
@@ -98,8 +82,8 @@ pub struct Watch {
     /// If set, [keyframes](KeyframeCount) are observed too, in the space that serialises a state.
     /// The number is the most changes of state from one keyframe to the next.
     pub keyframes: Option<NonZeroU32>,
-    /// Identifies the caller. What was sent to one asker is still new to another.
-    pub asker: u64,
+    /// The number of the recording that asks. What was sent to one is still new to another.
+    pub recording: u64,
 }
 
 /// The result of starting an episode.
@@ -171,9 +155,9 @@ pub trait Session: Send {
 
     /// Applies actions in order and hands each step to `visit`, until the actions run out, the
     /// episode ends, or `visit` breaks. The `observe` passed to `visit` looks at the state of that
-    /// step. It knows the watched spaces of every state that is new to the asker (the initial state
-    /// is new at the start), and likewise the serialised state of each new keyframe. It knows other
-    /// values only if the session need not go back for them.
+    /// step. It knows the watched spaces of every state that is new to the recording (the initial
+    /// state is new at the start), and likewise the serialised state of each new keyframe. It knows
+    /// other values only if the session need not go back for them.
     ///
     /// An invalid action ends the batch after the steps before it were visited. After a break the
     /// session is in the state of the last step visited *or a later one of the batch*, so break

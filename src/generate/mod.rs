@@ -1,13 +1,13 @@
 //! Generating: plays the episodes of a [`Plan`] on many workers and records them.
 //!
 //! What a run leaves in the lake depends only on its plan, apart from the number of jobs;
-//! `schedule` ensures that. [`Past`] explains how an interrupted run is resumed.
+//! `schedule` ensures that. [`ResumeState`] explains how an interrupted run is resumed.
 
 mod error;
-mod past;
 mod plan;
 mod policy;
 mod programs;
+mod resume;
 mod schedule;
 mod shard;
 mod starts;
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 pub use self::error::GenerateError;
-pub use self::past::Past;
 pub use self::plan::{Plan, Shard, Stop};
 pub use self::policy::Policy;
 use self::policy::Tried;
 pub use self::programs::{ProgramError, Programs};
+pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
 use self::starts::{First, Starts, lock};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
@@ -51,7 +51,7 @@ pub enum Ending {
     Interrupted,
 }
 
-/// Plays the episodes of `plan` that are not in the `past`, until the plan's stop or until
+/// Plays the episodes of `plan` that are not settled in `resumed`, until the plan's stop or until
 /// `interrupt`.
 ///
 /// If a program's first start in this run fails, this episode and all later ones of the program
@@ -66,12 +66,12 @@ pub fn generate(
     recording: &Recording,
     plan: &Plan,
     programs: &dyn Programs,
-    mut past: Past,
+    mut resumed: ResumeState,
     progress: &Progress,
     interrupt: &AtomicBool,
 ) -> Result<Ending, GenerateError> {
-    progress.episodes.store(past.settled.into(), Ordering::Relaxed);
-    let starts = Starts::new(std::mem::take(&mut past.starts));
+    progress.episodes.store(resumed.settled.into(), Ordering::Relaxed);
+    let starts = Starts::new(std::mem::take(&mut resumed.starts));
     let campaign = Campaign {
         environment,
         recording,
@@ -80,8 +80,8 @@ pub fn generate(
         progress,
         interrupt,
         board: Mutex::new(Board {
-            tried: std::mem::take(&mut past.tried),
-            schedule: Schedule::new(plan, past),
+            tried: std::mem::take(&mut resumed.tried),
+            schedule: Schedule::new(plan, resumed),
             error: None,
         }),
         settled: Condvar::new(),

@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use super::past::Past;
 use super::plan::{Plan, Stop};
 use super::policy::Policy;
+use super::resume::ResumeState;
 use super::shard::Places;
 use crate::lake::EpisodeRow;
 use crate::model::StateId;
@@ -68,8 +68,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Returns the schedule of what is left of `plan` after its `past`.
-    pub(super) fn new(plan: &Plan, past: Past) -> Self {
+    /// Returns the schedule of what `resumed` leaves of `plan`.
+    pub(super) fn new(plan: &Plan, resumed: ResumeState) -> Self {
         let places = Places::new(plan);
         let mut schedule = Self {
             places,
@@ -81,12 +81,12 @@ impl Schedule {
             round: places.round(),
             serial: plan.policy == Policy::Explore,
             jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
-            settled: past.settled,
+            settled: resumed.settled,
             given: BTreeSet::new(),
             played: BTreeMap::new(),
-            steps: past.steps,
-            states: past.states,
-            failed_starts_from: past.failed_starts_from,
+            steps: resumed.steps,
+            states: resumed.states,
+            failed_starts_from: resumed.failed_starts_from,
             over: false,
         };
         schedule.over = schedule.is_fulfilled() || schedule.nothing_starts();
@@ -241,7 +241,7 @@ mod tests {
     /// Plays a plan, finishing the episodes in an order drawn from `order`. Returns what settled,
     /// in order.
     fn settled(plan: &Plan, order: &[usize]) -> Vec<(u32, u32)> {
-        let mut schedule = Schedule::new(plan, Past::default());
+        let mut schedule = Schedule::new(plan, ResumeState::default());
         let (mut running, mut rows, mut turn) = (Vec::new(), Vec::new(), 0);
         loop {
             while running.len() < plan.jobs
@@ -270,7 +270,9 @@ mod tests {
             kind in 0_usize..3,
             explore in any::<bool>(),
         ) {
-            let stop = [Stop::Steps(count), Stop::States(count / 4 + 1), Stop::Episodes(count / 8 + 1)][kind];
+            let stop =
+                [Stop::Steps(count), Stop::States(count / 4 + 1), Stop::Episodes(count / 8 + 1)];
+            let stop = stop[kind];
             let policy = if explore { Policy::Explore } else { Policy::Random };
             let alone = settled(&plan(stop, policy, 1), &[0]);
             prop_assert_eq!(settled(&plan(stop, policy, jobs), &order), alone.clone());
@@ -286,16 +288,19 @@ mod tests {
     #[test]
     fn a_run_that_was_over_stays_over() {
         let plan = plan(Stop::Episodes(2), Policy::Random, 2);
-        let past = Past { settled: 2, steps: 20, failed_starts_from: 2, ..Past::default() };
-        assert_eq!(Schedule::new(&plan, past).next(), Next::Finished);
+        let resumed =
+            ResumeState { settled: 2, steps: 20, failed_starts_from: 2, ..ResumeState::default() };
+        assert_eq!(Schedule::new(&plan, resumed).next(), Next::Finished);
     }
 
     #[test]
     fn jobs_play_all_that_is_sure_to_be_needed_while_one_episode_lasts() {
         // An episode reaches at most 11 states.
         for (states, ahead) in [(11 * 100, 100), (11 * 100 + 1, 101), (1, 8), (1 << 40, 512)] {
-            let mut schedule =
-                Schedule::new(&plan(Stop::States(states), Policy::Random, 2), Past::default());
+            let mut schedule = Schedule::new(
+                &plan(Stop::States(states), Policy::Random, 2),
+                ResumeState::default(),
+            );
             for ordinal in 0..ahead {
                 assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
                 if ordinal > 0 {
@@ -315,7 +320,8 @@ mod tests {
             played
         };
         for stop in [Stop::Steps(100), Stop::States(50)] {
-            let mut schedule = Schedule::new(&plan(stop, Policy::Random, 2), Past::default());
+            let mut schedule =
+                Schedule::new(&plan(stop, Policy::Random, 2), ResumeState::default());
             assert_eq!(schedule.next(), Next::Play { ordinal: 0, steps_max: 10 });
             assert_eq!(schedule.take(play(0, 10)).len(), 1);
             // Failed starts that were played ahead are not settled.
@@ -330,18 +336,19 @@ mod tests {
             assert_eq!(schedule.next(), Next::Finished);
         }
         let mut schedule =
-            Schedule::new(&plan(Stop::Episodes(9), Policy::Random, 2), Past::default());
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Random, 2), ResumeState::default());
         let settled: usize = (0..9).map(|ordinal| schedule.take(failed_start(ordinal)).len()).sum();
         assert_eq!((settled, schedule.nothing_starts()), (9, false));
-        let past = Past { settled: 5, steps: 20, failed_starts_from: 2, ..Past::default() };
+        let resumed =
+            ResumeState { settled: 5, steps: 20, failed_starts_from: 2, ..ResumeState::default() };
         let plan = plan(Stop::Steps(100), Policy::Random, 2);
-        assert!(Schedule::new(&plan, past).nothing_starts());
+        assert!(Schedule::new(&plan, resumed).nothing_starts());
     }
 
     #[test]
     fn explore_waits_for_the_earlier_episode_of_the_same_benchmark() {
         let mut schedule =
-            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), Past::default());
+            Schedule::new(&plan(Stop::Episodes(9), Policy::Explore, 8), ResumeState::default());
         for ordinal in 0..3 {
             assert_eq!(schedule.next(), Next::Play { ordinal, steps_max: 10 });
         }

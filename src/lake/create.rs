@@ -138,13 +138,13 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
         return Err(LakeError::HoldsALake { path: path.to_owned() });
     }
     if path.join(MERGE_UNFINISHED).exists() {
-        let what = "it holds merge.unfinished: a `steplake merge` into it was not completed, and may be \
-                    run again";
+        let what = "it holds merge.unfinished: a merge into it was not completed, and may be run \
+                    again";
         return Err(not_a_lake(what.into()));
     }
     if path.join(FETCH_UNFINISHED).exists() {
-        let what = "it holds fetch.unfinished: a `steplake fetch` into it was not completed, and may be \
-                    run again";
+        let what = "it holds fetch.unfinished: a fetch into it was not completed, and may be run \
+                    again";
         return Err(not_a_lake(what.into()));
     }
     let entries = match std::fs::read_dir(path) {

@@ -1,18 +1,82 @@
-//! Rows of Arrow batches as values of the model.
+//! Batches of the tables as typed columns.
+//!
+//! No other code names a column of `steps` or of the derived tables to read it, nor its type. What
+//! reads a batch has compared its columns with those of `lake.json`, so a column that is missing
+//! here was not asked for: a defect, which the panic names.
 
-use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
-use arrow::datatypes::Int64Type;
+use arrow::array::{
+    Array as _, ArrayRef, ArrowPrimitiveType, AsArray as _, BooleanArray, DictionaryArray,
+    FixedSizeBinaryArray, Float64Array, Int32Array, Int64Array, PrimitiveArray, RecordBatch,
+    StringArray,
+};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{Float64Type, Int16Type, Int32Type, Int64Type};
 
 use super::rows::KnownBenchmark;
-use crate::model::{Baselines, StateId};
+use super::table::Table;
+use crate::model::{ActionIndex, Baselines, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
+
+/// The type of the columns named `action`.
+pub(crate) type ActionType = Int16Type;
+/// A number of such a column.
+pub(crate) type ActionNumber = i16;
+/// A column of actions.
+pub(crate) type ActionArray = PrimitiveArray<ActionType>;
+
+/// Returns the action that a number of a column stands for.
+#[inline]
+pub(crate) fn action_index(number: ActionNumber) -> ActionIndex {
+    ActionIndex(number.cast_unsigned())
+}
+
+/// Returns the number that stands for an action in a column.
+#[inline]
+pub(crate) fn action_number(action: ActionIndex) -> ActionNumber {
+    action.0.cast_signed()
+}
+
+fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a ArrayRef {
+    batch.column_by_name(name).unwrap_or_else(|| panic!("column `{name}` was not read"))
+}
+
+fn typed<'a, A>(
+    batch: &'a RecordBatch,
+    name: &str,
+    downcast: impl FnOnce(&'a ArrayRef) -> Option<A>,
+) -> A {
+    let column = column(batch, name);
+    let other = || panic!("column `{name}` has another type: {}", column.data_type());
+    downcast(column).unwrap_or_else(other)
+}
+
+fn numbers<'a, T: ArrowPrimitiveType>(batch: &'a RecordBatch, name: &str) -> &'a PrimitiveArray<T> {
+    typed(batch, name, |column| column.as_primitive_opt())
+}
+
+fn text<'a>(batch: &'a RecordBatch, name: &str) -> &'a StringArray {
+    typed(batch, name, |column| column.as_string_opt())
+}
+
+fn ids<'a>(batch: &'a RecordBatch, name: &str) -> &'a FixedSizeBinaryArray {
+    typed(batch, name, |column| column.as_fixed_size_binary_opt())
+}
+
+fn booleans<'a>(batch: &'a RecordBatch, name: &str) -> &'a BooleanArray {
+    typed(batch, name, |column| column.as_boolean_opt())
+}
+
+#[inline]
+fn is_there(nulls: Option<&NullBuffer>, row: usize) -> bool {
+    nulls.is_none_or(|nulls| nulls.is_valid(row))
+}
 
 /// The states in a column.
 pub(crate) fn state_ids<'a>(
     batch: &'a RecordBatch,
     column: &str,
 ) -> impl Iterator<Item = Option<StateId>> + 'a {
-    let ids: &FixedSizeBinaryArray = batch[column].as_fixed_size_binary();
-    (0..ids.len()).map(|row| ids.is_valid(row).then(|| state_id(ids, row)))
+    let states = States::of(batch, column);
+    (0..batch.num_rows()).map(move |row| states.get(row))
 }
 
 /// The state in a row, which is not null.
@@ -25,21 +89,296 @@ pub(crate) fn order(state: StateId) -> (i64, StateId) {
     (state.key(), state)
 }
 
+/// The column `state_key`.
+pub(crate) fn state_keys(batch: &RecordBatch) -> &Int64Array {
+    numbers(batch, "state_key")
+}
+
+/// The column `episode_id`.
+pub(crate) fn episode_ids(batch: &RecordBatch) -> &[i64] {
+    numbers::<Int64Type>(batch, "episode_id").values()
+}
+
+/// Says for each row whether its episode is of `run`.
+pub(crate) fn are_of_run(batch: &RecordBatch, run: RunId) -> impl Iterator<Item = bool> + '_ {
+    episode_ids(batch).iter().map(move |&id| EpisodeId(id).run() == run)
+}
+
+/// The column `benchmark_uri` of any table.
+pub(crate) fn benchmark_uris(batch: &RecordBatch) -> impl Iterator<Item = &str> {
+    enum Uris<'a> {
+        Text(&'a StringArray),
+        Symbols(&'a DictionaryArray<Int32Type>, &'a StringArray),
+    }
+    let uris = typed(batch, "benchmark_uri", |column| {
+        let symbols = || {
+            let symbols = column.as_dictionary_opt::<Int32Type>()?;
+            Some(Uris::Symbols(symbols, symbols.values().as_string_opt()?))
+        };
+        column.as_string_opt().map(Uris::Text).or_else(symbols)
+    });
+    (0..batch.num_rows()).map(move |row| match uris {
+        Uris::Text(text) => text.value(row),
+        Uris::Symbols(symbols, text) => {
+            text.value(symbols.key(row).expect("`benchmark_uri` has no nulls"))
+        }
+    })
+}
+
+/// A column of states. States may be null.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct States<'a> {
+    bytes: &'a [u8],
+    nulls: Option<&'a NullBuffer>,
+}
+
+impl<'a> States<'a> {
+    pub(crate) fn of(batch: &'a RecordBatch, column: &str) -> Self {
+        let ids = ids(batch, column);
+        assert_eq!(ids.value_size(), StateId::LEN, "column `{column}` holds no state ids");
+        Self { bytes: ids.value_data(), nulls: ids.nulls() }
+    }
+
+    /// The bytes of the state in a row.
+    #[inline]
+    pub(crate) fn bytes(&self, row: usize) -> Option<&'a [u8; StateId::LEN]> {
+        let bytes = self.bytes[row * StateId::LEN..].first_chunk();
+        bytes.filter(|_| is_there(self.nulls, row))
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<StateId> {
+        self.bytes(row).copied().map(StateId)
+    }
+}
+
+/// A column of actions. Actions may be null.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Actions<'a> {
+    numbers: &'a [ActionNumber],
+    nulls: Option<&'a NullBuffer>,
+}
+
+impl Actions<'_> {
+    #[inline]
+    pub(crate) fn is_there(&self, row: usize) -> bool {
+        is_there(self.nulls, row)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> Option<ActionIndex> {
+        self.is_there(row).then(|| action_index(self.numbers[row]))
+    }
+}
+
+/// A column of rewards, of which some may be missing.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rewards<'a> {
+    values: &'a [f64],
+    nulls: Option<&'a NullBuffer>,
+}
+
+impl<'a> Rewards<'a> {
+    fn of(column: &'a Float64Array) -> Self {
+        let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
+        Self { values: column.values(), nulls }
+    }
+
+    /// The reward in a row; NaN for none.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> f64 {
+        if is_there(self.nulls, row) { self.values[row] } else { f64::NAN }
+    }
+}
+
+/// The name of the column of a reward space.
+pub(crate) fn reward_column(space: &str) -> String {
+    format!("reward_{space}")
+}
+
+/// The columns of rewards that were read, in the lake's order.
+fn reward_columns(batch: &RecordBatch) -> impl Iterator<Item = &Float64Array> {
+    let fields = batch.schema_ref().fields().iter().zip(batch.columns());
+    let rewards = fields.filter(|(field, _)| field.name().starts_with("reward_"));
+    rewards.map(|(_, column)| column.as_primitive::<Float64Type>())
+}
+
+/// Rows of `steps`. `episode_id` and `step_index` are always read; each other column only if it is
+/// asked for here.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StepColumns<'a> {
+    batch: &'a RecordBatch,
+    pub(crate) episodes: &'a [i64],
+    pub(crate) indexes: &'a [i32],
+}
+
+impl<'a> StepColumns<'a> {
+    pub(crate) fn of(batch: &'a RecordBatch) -> Self {
+        let indexes = numbers::<Int32Type>(batch, "step_index").values();
+        Self { batch, episodes: episode_ids(batch), indexes }
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.episodes.len()
+    }
+
+    /// None where there is no action: at step 0.
+    pub(crate) fn actions(&self) -> Actions<'a> {
+        let actions: &ActionArray = numbers(self.batch, "action");
+        Actions { numbers: actions.values(), nulls: actions.nulls() }
+    }
+
+    /// None where the compiler failed.
+    pub(crate) fn states(&self) -> States<'a> {
+        States::of(self.batch, "state_id")
+    }
+
+    /// Null with the state.
+    pub(crate) fn state_keys(&self) -> &'a Int64Array {
+        state_keys(self.batch)
+    }
+
+    pub(crate) fn keyframes(&self) -> &'a BooleanArray {
+        booleans(self.batch, "keyframe")
+    }
+
+    /// Microseconds.
+    pub(crate) fn wall_times(&self) -> &'a [i64] {
+        numbers::<Int64Type>(self.batch, "wall_time_us").values()
+    }
+
+    /// The columns of rewards that were read, in the lake's order.
+    pub(crate) fn rewards(&self) -> Vec<Rewards<'a>> {
+        reward_columns(self.batch).map(Rewards::of).collect()
+    }
+}
+
+/// Rows of `episodes`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EpisodeColumns<'a> {
+    ids: &'a [i64],
+    steps: &'a [i32],
+    outcomes: &'a StringArray,
+    details: &'a StringArray,
+}
+
+/// What a row of `episodes` says of how its episode ended.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EpisodeEnd<'a> {
+    pub(crate) id: EpisodeId,
+    /// Steps with an action.
+    pub(crate) steps: i32,
+    /// As it is written.
+    pub(crate) outcome: &'a str,
+    pub(crate) detail: Option<&'a str>,
+}
+
+impl<'a> EpisodeColumns<'a> {
+    /// The columns to read.
+    pub(crate) const NAMES: [&'static str; 4] = ["episode_id", "steps", "outcome", "detail"];
+
+    pub(crate) fn of(batch: &'a RecordBatch) -> Self {
+        Self {
+            ids: episode_ids(batch),
+            steps: numbers::<Int32Type>(batch, "steps").values(),
+            outcomes: text(batch, "outcome"),
+            details: text(batch, "detail"),
+        }
+    }
+
+    pub(crate) fn rows(self) -> impl Iterator<Item = EpisodeEnd<'a>> {
+        (0..self.ids.len()).map(move |row| EpisodeEnd {
+            id: EpisodeId(self.ids[row]),
+            steps: self.steps[row],
+            outcome: self.outcomes.value(row),
+            detail: self.details.is_valid(row).then(|| self.details.value(row)),
+        })
+    }
+}
+
+impl EpisodeEnd<'_> {
+    /// Why the episode ended; none if no such outcome is known.
+    pub(crate) fn outcome(&self) -> Option<EpisodeOutcome> {
+        self.outcome.parse().ok()
+    }
+
+    /// How the compiler failed, if the episode ended in that.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        let Some(EpisodeOutcome::Failed(kind)) = self.outcome() else { return None };
+        Some(Failure { kind, detail: self.detail.unwrap_or_default().to_owned() })
+    }
+}
+
+/// Rows of a derived table, all columns. It owns its columns, which it shares with the batch.
+#[derive(Debug, Clone)]
+pub(crate) struct EdgeColumns {
+    pub(crate) states: FixedSizeBinaryArray,
+    pub(crate) state_keys: Int64Array,
+    actions: ActionArray,
+    pub(crate) counts: Int64Array,
+    pub(crate) first_episodes: Int64Array,
+    pub(crate) first_indexes: Int32Array,
+    /// None in `failures`.
+    pub(crate) led: Option<LedColumns>,
+    /// Kind and detail; none but in `failures`.
+    pub(crate) failed: Option<(StringArray, StringArray)>,
+}
+
+/// What the rows have that led to a state.
+#[derive(Debug, Clone)]
+pub(crate) struct LedColumns {
+    pub(crate) states: FixedSizeBinaryArray,
+    pub(crate) wall_times: Int64Array,
+    pub(crate) rewards: Vec<Float64Array>,
+}
+
+impl EdgeColumns {
+    pub(crate) fn of(batch: &RecordBatch, table: Table) -> Self {
+        let is_failures = table == Table::Failures;
+        Self {
+            states: ids(batch, "state_id").clone(),
+            state_keys: state_keys(batch).clone(),
+            actions: numbers(batch, "action").clone(),
+            counts: numbers(batch, "count").clone(),
+            first_episodes: numbers(batch, "first_episode_id").clone(),
+            first_indexes: numbers(batch, "first_step_index").clone(),
+            led: (!is_failures).then(|| LedColumns {
+                states: ids(batch, "next_state_id").clone(),
+                wall_times: numbers(batch, "wall_time_us").clone(),
+                rewards: reward_columns(batch).cloned().collect(),
+            }),
+            failed: is_failures
+                .then(|| (text(batch, "kind").clone(), text(batch, "detail").clone())),
+        }
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.counts.len()
+    }
+
+    #[inline]
+    pub(crate) fn action(&self, row: usize) -> ActionIndex {
+        action_index(self.actions.value(row))
+    }
+}
+
 /// The programs of some rows of `benchmarks`, by name.
 pub(crate) fn known_benchmarks(
     batch: &RecordBatch,
     names: &[String],
 ) -> Vec<(String, KnownBenchmark)> {
-    let text = |name, row| batch[name].as_string::<i32>().value(row).to_owned();
-    let states: Vec<Option<StateId>> = state_ids(batch, "initial_state_id").collect();
-    let known = |(row, initial_state)| {
+    let digests = text(batch, "program_digest");
+    let states = States::of(batch, "initial_state_id");
+    let known = |(row, uri): (usize, &str)| {
         let baseline = |name: &String| {
-            let column = batch[name.as_str()].as_primitive::<Int64Type>();
+            let column = numbers::<Int64Type>(batch, name);
             column.is_valid(row).then(|| (name.clone(), column.value(row)))
         };
         let baselines = Baselines(names.iter().filter_map(baseline).collect());
-        let program_digest = text("program_digest", row);
-        (text("benchmark_uri", row), KnownBenchmark { program_digest, initial_state, baselines })
+        let (program_digest, initial_state) = (digests.value(row).to_owned(), states.get(row));
+        (uri.to_owned(), KnownBenchmark { program_digest, initial_state, baselines })
     };
-    states.into_iter().enumerate().map(known).collect()
+    benchmark_uris(batch).enumerate().map(known).collect()
 }

@@ -15,7 +15,7 @@ pub(crate) const REPORT: &str =
 pub enum LakeError {
     /// Nothing stands at the path.
     #[error(
-        "there is no lake at {}: record one with `steplake generate`, or name another folder",
+        "there is no lake at {}",
         .path.display()
     )]
     NotFound {
@@ -73,7 +73,7 @@ pub enum LakeError {
     /// The lake holds what no fetch brought, and a fetch would drop it.
     #[error(
         "the lake at {} is not the copy of a published one alone ({what}): fetch into another folder, and \
-         bring the two together with `steplake merge`",
+         merge the two",
         .path.display()
     )]
     OwnWork {
@@ -138,7 +138,7 @@ pub enum LakeError {
         else if wanted < oldest && wanted.0 > 0 { format!("snapshot {wanted} no more: it has expired") }
         else { format!("no snapshot {wanted}") },
         if oldest == newest { format!("there is only {newest}") }
-        else { format!("there are {oldest} to {newest}, `steplake snapshots` lists them") }
+        else { format!("there are {oldest} to {newest}") }
     )]
     NoSnapshot {
         /// The lake.
@@ -170,8 +170,8 @@ pub enum LakeError {
         "{}the lake at {} has no {table}: {}",
         if snapshot == newest { String::new() } else { format!("snapshot {snapshot} of ") },
         .path.display(),
-        if snapshot == newest { "its steps are not counted yet; run `steplake dedup`" }
-        else { "its steps were not counted yet; read a later one (`steplake snapshots` lists them)" }
+        if snapshot == newest { "its steps are not counted yet" }
+        else { "its steps were not counted yet; read a later one" }
     )]
     NotDerived {
         /// The lake.
@@ -185,8 +185,8 @@ pub enum LakeError {
     },
     /// Episodes of the run were taken back.
     #[error(
-        "run {} of the lake at {} cannot be gone on with: {what}, and it would record it again; \
-         begin another run, without --resume or with another --seed",
+        "run {} of the lake at {} cannot be resumed: {what}, and it would record it again; begin \
+         another run",
         .run.0,
         .path.display()
     )]
@@ -239,7 +239,7 @@ pub enum LakeError {
             "restore it from a copy, or from a new lake of the same environment, compiler and choices, whose \
              lake.json is equal"
         } else {
-            "restore it from a copy; `steplake verify` lists all damage, and with --repair drops it"
+            "restore it from a copy"
         }
     )]
     Corrupt {

@@ -2,12 +2,11 @@
 
 use std::collections::HashSet;
 
-use arrow::array::{Array as _, AsArray as _, BooleanArray, RecordBatch};
+use arrow::array::{Array as _, BooleanArray, RecordBatch};
 use arrow::compute::interleave_record_batch;
-use arrow::datatypes::{Int32Type, Int64Type};
 
 use super::catalog::{self, PlacedFrame};
-use super::decode::{order, state_id, state_ids};
+use super::decode::{StepColumns, benchmark_uris, episode_ids, order, state_ids};
 use super::error::LakeError;
 use super::frame::{self, Frame};
 use super::handle::Lake;
@@ -44,9 +43,7 @@ pub(crate) fn closed_episodes<'a>(
     batches: impl Iterator<Item = (Table, &'a RecordBatch)>,
 ) -> HashSet<i64> {
     let episodes = batches.filter(|(table, _)| *table == Table::Episodes);
-    let ids = episodes
-        .flat_map(|(_, batch)| batch["episode_id"].as_primitive::<Int64Type>().values().iter());
-    ids.copied().collect()
+    episodes.flat_map(|(_, batch)| episode_ids(batch)).copied().collect()
 }
 
 /// The benchmarks that the episodes among these rows are about.
@@ -54,15 +51,12 @@ pub(crate) fn closed_benchmarks<'a>(
     batches: impl Iterator<Item = (Table, &'a RecordBatch)>,
 ) -> HashSet<&'a str> {
     let episodes = batches.filter(|(table, _)| *table == Table::Episodes);
-    episodes
-        .flat_map(|(_, batch)| batch["benchmark_uri"].as_string::<i32>().iter().flatten())
-        .collect()
+    episodes.flat_map(|(_, batch)| benchmark_uris(batch)).collect()
 }
 
 /// For each row of a batch of `benchmarks`, whether it is one of `kept`.
 pub(crate) fn benchmark_mask(batch: &RecordBatch, kept: &HashSet<&str>) -> BooleanArray {
-    let uris = batch["benchmark_uri"].as_string::<i32>();
-    uris.iter().map(|uri| Some(uri.is_some_and(|uri| kept.contains(uri)))).collect()
+    benchmark_uris(batch).map(|uri| Some(kept.contains(uri))).collect()
 }
 
 /// For each row of a batch of `observations` or `ir`, whether its state is one of `kept`.
@@ -77,25 +71,22 @@ pub(crate) fn keyframes<'a>(
     batch: &'a RecordBatch,
     counts: impl Fn(i64) -> bool + 'a,
 ) -> impl Iterator<Item = StateId> + 'a {
-    let keyframes = batch["keyframe"].as_boolean();
-    let episodes = batch["episode_id"].as_primitive::<Int64Type>().values();
-    let states = state_ids(batch, "state_id").enumerate();
-    states
-        .filter(move |&(row, _)| keyframes.value(row) && counts(episodes[row]))
-        .filter_map(|(_, state)| state)
+    let steps = StepColumns::of(batch);
+    let (keyframes, states) = (steps.keyframes(), steps.states());
+    let kept = move |&row: &usize| keyframes.value(row) && counts(steps.episodes[row]);
+    (0..steps.rows()).filter(kept).filter_map(move |row| states.get(row))
 }
 
 /// For each batch, which of its rows are to be sealed.
 pub(crate) fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
     let closed = closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
     let benchmarks = closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
-    let episodes = |batch: &RecordBatch| batch["episode_id"].as_primitive::<Int64Type>().clone();
     let (mut states, mut whole) = (HashSet::new(), HashSet::new());
     for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
         whole.extend(keyframes(&hot.batch, |episode| closed.contains(&episode)));
         let mut last = None;
         for (&episode, state) in
-            episodes(&hot.batch).values().iter().zip(state_ids(&hot.batch, "state_id"))
+            episode_ids(&hot.batch).iter().zip(state_ids(&hot.batch, "state_id"))
         {
             // Most steps change nothing: the state of the step before need not be looked up again.
             if state != last && closed.contains(&episode) {
@@ -107,7 +98,7 @@ pub(crate) fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
     let mask = |hot: &HotBatch| match hot.table {
         _ if closed.is_empty() => BooleanArray::new_null(0),
         Table::Steps => {
-            episodes(&hot.batch).values().iter().map(|id| Some(closed.contains(id))).collect()
+            episode_ids(&hot.batch).iter().map(|id| Some(closed.contains(id))).collect()
         }
         Table::Observations => state_mask(&hot.batch, &states),
         Table::Ir => state_mask(&hot.batch, &whole),
@@ -149,30 +140,17 @@ fn sorted_places(table: Table, hot: &[(&HotBatch, &BooleanArray)]) -> Vec<(usize
     }
     match table {
         Table::Steps => sorted(hot, |batch| {
-            let indexes = batch["step_index"].as_primitive::<Int32Type>().values().iter();
-            batch["episode_id"]
-                .as_primitive::<Int64Type>()
-                .values()
-                .iter()
-                .copied()
-                .zip(indexes.copied())
-                .collect()
+            let steps = StepColumns::of(batch);
+            steps.episodes.iter().copied().zip(steps.indexes.iter().copied()).collect()
         }),
         Table::Actions => unreachable!("actions are never hot"),
-        Table::Episodes => {
-            sorted(hot, |batch| batch["episode_id"].as_primitive::<Int64Type>().values().to_vec())
+        Table::Episodes => sorted(hot, |batch| episode_ids(batch).to_vec()),
+        Table::Observations | Table::Ir => {
+            sorted(hot, |batch| state_ids(batch, "state_id").flatten().map(order).collect())
         }
-        Table::Observations | Table::Ir => sorted(hot, |batch| {
-            let ids = batch["state_id"].as_fixed_size_binary();
-            (0..ids.len()).map(|row| order(state_id(ids, row))).collect()
-        }),
-        Table::Benchmarks => sorted(hot, |batch| {
-            batch["benchmark_uri"]
-                .as_string::<i32>()
-                .iter()
-                .map(|uri| uri.unwrap_or("").to_owned())
-                .collect()
-        }),
+        Table::Benchmarks => {
+            sorted(hot, |batch| benchmark_uris(batch).map(str::to_owned).collect())
+        }
         Table::StateTransitions | Table::Conflicts | Table::Failures => Vec::new(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
 use arrow::array::{AsArray as _, RecordBatch};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::datatypes::Int32Type;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
@@ -14,7 +14,7 @@ use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use sha1::{Digest as _, Sha1};
 
-use super::decode::{state_id, state_ids};
+use super::decode::{States, state_ids, state_keys};
 use super::error::LakeError;
 use super::guarded::guarded;
 use super::reading::SegmentFile;
@@ -92,9 +92,7 @@ fn read_from(
     let spans = candidate_pages(footer.metadata(), wanted);
     for (group, spans) in spans {
         for batch in read_pages(&file, &footer, group, &spans)? {
-            let ids = batch["state_id"].as_fixed_size_binary();
-            for row in 0..batch.num_rows() {
-                let state = state_id(ids, row);
+            for (row, state) in state_ids(&batch, "state_id").flatten().enumerate() {
                 if wanted.get(&state.key()).is_some_and(|states| states.contains(&state)) {
                     let bitcode = unpack(&batch, row)
                         .map_err(|what| LakeError::corrupt(&segment.path, what))?;
@@ -197,7 +195,7 @@ pub fn bitcode_sha1(bitcode: &[u8]) -> [u8; 20] {
 /// The bitcode in a row of `ir`; says what is wrong where it is not what its SHA-1 says. Whether it
 /// is that of the row's state only a compiler can tell.
 pub(crate) fn unpack(batch: &RecordBatch, row: usize) -> Result<Vec<u8>, String> {
-    let state = state_id(batch["state_id"].as_fixed_size_binary(), row);
+    let state = States::of(batch, "state_id").get(row).ok_or("a row has no state")?;
     let compressed = batch["bitcode"].as_binary::<i32>().value(row);
     let bytes = batch["bytes"].as_primitive::<Int32Type>().value(row);
     let bytes = usize::try_from(bytes)
@@ -210,7 +208,7 @@ pub(crate) fn unpack(batch: &RecordBatch, row: usize) -> Result<Vec<u8>, String>
     if bitcode_sha1(&bitcode)[..] != *batch["bitcode_sha1"].as_fixed_size_binary().value(row) {
         return Err(format!("the IR of {state} is not what its SHA-1 says"));
     }
-    if batch["state_key"].as_primitive::<Int64Type>().value(row) != state.key() {
+    if state_keys(batch).value(row) != state.key() {
         return Err(format!("the IR of {state} stands under another key"));
     }
     Ok(bitcode)

@@ -159,7 +159,43 @@ pub(crate) fn segments(
     select(connection, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
 }
 
-/// Those of them that a repair found damaged.
+/// The segments that snapshot `id` brought.
+pub(crate) fn added_in(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "added_in = ?1", id)
+}
+
+/// The segments that snapshot `id` was the first to be without.
+pub(crate) fn retired_in(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "retired_in = ?1", id)
+}
+
+/// The segments that the layers count from snapshot `id` on.
+pub(crate) fn counted_in(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "counted_in = ?1", id)
+}
+
+/// The segments from before snapshot `id` that a repair found damaged.
+pub(crate) fn lost_before(
+    connection: &Connection,
+    lake: &Lake,
+    id: SnapshotId,
+) -> rusqlite::Result<Vec<Segment>> {
+    select(connection, lake, "lost AND added_in < ?1", id)
+}
+
+/// The segments of a snapshot that a repair found damaged.
 pub(crate) fn lost(
     connection: &Connection,
     lake: &Lake,

@@ -49,6 +49,7 @@ pub(crate) mod digest;
 pub(crate) mod disk;
 pub(crate) mod edit;
 pub(crate) mod encode;
+pub(crate) mod episode_steps;
 mod error;
 mod file_system;
 pub(crate) mod frame;

@@ -2,11 +2,12 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch};
-use arrow::datatypes::{Int64Type, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
 use super::catalog;
+use super::decode::{StepColumns, episode_ids};
 use super::encode::{self, Schemas};
 use super::error::LakeError;
 use super::handle::Lake;
@@ -257,16 +258,14 @@ impl Snapshot {
 
     /// Hot steps with an action of closed episodes: dedup counts them once they are sealed.
     pub fn closed_hot_steps(&self) -> u64 {
-        let episodes =
-            |batch: &RecordBatch| batch["episode_id"].as_primitive::<Int64Type>().clone();
         let hot = self.hot(Table::Episodes).iter();
-        let closed: HashSet<i64> =
-            hot.flat_map(|batch| episodes(batch).values().to_vec()).collect();
+        let closed: HashSet<i64> = hot.flat_map(episode_ids).copied().collect();
         let count = |batch: &RecordBatch| {
-            let of_closed =
-                episodes(batch).values().iter().map(|id| closed.contains(id)).collect::<Vec<_>>();
-            let with_action = |&row: &usize| of_closed[row] && batch["action"].is_valid(row);
-            (0..batch.num_rows()).filter(with_action).count() as u64
+            let steps = StepColumns::of(batch);
+            let actions = steps.actions();
+            let counts =
+                |&row: &usize| actions.is_there(row) && closed.contains(&steps.episodes[row]);
+            (0..steps.rows()).filter(counts).count() as u64
         };
         self.hot(Table::Steps).iter().map(count).sum()
     }

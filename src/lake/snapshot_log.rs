@@ -19,7 +19,7 @@ use super::error::LakeError;
 use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::LossRow;
-use super::manifest::{Derived, Fetched, SnapshotKind};
+use super::manifest::{Derived, Fetched, SnapshotKind, SnapshotRow};
 use super::retractions::RetractionRow;
 use super::rows::RunRow;
 use super::segment::FileRow;
@@ -130,6 +130,39 @@ pub(crate) fn read_all(lake: &Lake) -> Result<Vec<LogEntry>, LakeError> {
     }
     let folder = lake.path.join(FOLDER);
     Err(LakeError::corrupt(&folder, "it has no entry that lists a whole snapshot"))
+}
+
+/// What is wrong with the entries of these snapshots, which are all that have not expired: one by
+/// one, with their files. Earlier entries are of no account.
+///
+/// # Errors
+///
+/// When the folder cannot be listed.
+pub(crate) fn damage(
+    lake: &Lake,
+    history: &[SnapshotRow],
+) -> Result<Vec<(SnapshotId, PathBuf, LakeError)>, LakeError> {
+    let numbers = numbers(lake)?;
+    let Some(oldest) = history.first().map(|row| row.id) else { return Ok(Vec::new()) };
+    let (mut damage, mut is_whole) = (Vec::new(), numbers.first().is_some_and(|id| *id < oldest));
+    for id in history.iter().map(|row| row.id) {
+        let path = path(lake, id);
+        if numbers.binary_search(&id).is_err() {
+            damage.push((id, path.clone(), LakeError::corrupt(&path, "it is missing")));
+            continue;
+        }
+        // A disk may fail for a moment.
+        match read(lake, id).or_else(|_damage| read(lake, id)) {
+            Ok(entry) => is_whole |= entry.whole,
+            Err(error) => damage.push((id, path, error)),
+        }
+    }
+    if damage.is_empty() && !is_whole {
+        let path = path(lake, oldest);
+        let what = "it says what changed, and the entries before it are missing";
+        damage.push((oldest, path.clone(), LakeError::corrupt(&path, what)));
+    }
+    Ok(damage)
 }
 
 /// Removes the entries before `oldest`, which is whole.

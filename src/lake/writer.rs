@@ -2,13 +2,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::{AsArray as _, BooleanArray, StringArray};
+use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Int32Type, Int64Type};
 use rusqlite::params;
 
 use super::catalog::{self, random_uid};
-use super::decode::{known_benchmarks, state_ids};
+use super::decode::{benchmark_uris, episode_ids, known_benchmarks, state_ids};
 use super::edit;
 use super::error::LakeError;
 use super::frame::Frame;
@@ -244,8 +243,8 @@ impl Writer {
         let mut closed = BTreeSet::new();
         for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id"])) {
             let batch = batch?;
-            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-            closed.extend(ids.map(|&id| EpisodeId(id)).filter(|id| id.run() == run));
+            let ids = episode_ids(&batch).iter().map(|&id| EpisodeId(id));
+            closed.extend(ids.filter(|id| id.run() == run));
         }
         Ok(closed)
     }
@@ -286,26 +285,19 @@ impl Writer {
         let mut benchmarks = hot::closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
         let (mut held, mut whole) = (HashSet::new(), HashSet::new());
         for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
-            let uris = hot.batch["benchmark_uri"].as_dictionary::<Int32Type>();
-            let uris = uris.downcast_dict::<StringArray>().expect("the names are strings");
-            let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-            let staying = uris.into_iter().zip(episodes).filter(|&(_, &episode)| stays(episode));
-            benchmarks.extend(staying.filter_map(|(uri, _)| uri));
-            let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-            let states = state_ids(&hot.batch, "state_id").zip(episodes);
-            held.extend(
-                states.filter(|&(_, &episode)| stays(episode)).filter_map(|(state, _)| state),
-            );
+            let states = state_ids(&hot.batch, "state_id");
+            let rows = episode_ids(&hot.batch).iter().zip(benchmark_uris(&hot.batch).zip(states));
+            for (_, (uri, state)) in rows.filter(|&(&episode, _)| stays(episode)) {
+                benchmarks.insert(uri);
+                held.extend(state);
+            }
             whole.extend(hot::keyframes(&hot.batch, stays));
         }
         let path = self.log();
         let transaction = self.catalog.write()?;
         for hot in &hot {
             let keep: BooleanArray = match hot.table {
-                Table::Steps => {
-                    let episodes = hot.batch["episode_id"].as_primitive::<Int64Type>();
-                    episodes.values().iter().map(|&episode| Some(stays(episode))).collect()
-                }
+                Table::Steps => episode_ids(&hot.batch).iter().map(|&id| Some(stays(id))).collect(),
                 Table::Observations => hot::state_mask(&hot.batch, &held),
                 Table::Ir => hot::state_mask(&hot.batch, &whole),
                 Table::Benchmarks => hot::benchmark_mask(&hot.batch, &benchmarks),

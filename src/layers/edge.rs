@@ -4,7 +4,7 @@
 //! word  high 32 bits            low 32 bits
 //! 0     state before, bytes 0..8, top bit flipped: the order of `state_key`
 //! 1     state before, bytes 8..16
-//! 2     state before, 16..20    action (16 bits, top bit flipped), 1 where a state came out
+//! 2     state before, 16..20    action (16 bits), 1 where a state came out
 //! 3, 4  state after, bytes 0..16; 0 where the compiler failed
 //! 5     state after, 16..20     step index of the first step
 //! 6     episode of the first step
@@ -18,10 +18,10 @@
 
 use std::cmp::Ordering;
 
-use crate::model::StateId;
+use crate::model::{ActionIndex, StateId};
 
 /// Words of an edge before its rewards.
-const HEAD: usize = 9;
+pub(super) const HEAD: usize = 9;
 const SIGN: u64 = 1 << 63;
 const LOW: u64 = 0xffff_ffff;
 
@@ -51,12 +51,8 @@ impl EdgeShape {
 pub(crate) struct StateWords(pub(crate) [u64; 3]);
 
 impl StateWords {
-    /// # Panics
-    ///
-    /// When there are not 20 bytes.
     #[inline]
-    pub(crate) fn of(id: &[u8]) -> Self {
-        let id: &[u8; StateId::LEN] = id.try_into().expect("an id has 20 bytes");
+    pub(crate) fn of(id: &[u8; StateId::LEN]) -> Self {
         let (first, rest) = id.split_first_chunk::<8>().expect("20 bytes");
         let (second, rest) = rest.split_first_chunk::<8>().expect("12 bytes");
         let third = rest.first_chunk::<4>().expect("4 bytes");
@@ -81,7 +77,7 @@ impl StateWords {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EdgeHead {
     pub(crate) from: StateWords,
-    pub(crate) action: i16,
+    pub(crate) action: ActionIndex,
     pub(crate) to: Option<StateWords>,
     pub(crate) first_episode: i64,
     pub(crate) first_index: i32,
@@ -96,10 +92,9 @@ impl EdgeHead {
         let StateWords(from) = self.from;
         let to = self.to.map_or([0; 3], |to| to.0);
         let led = u64::from(self.to.is_some());
-        let action = u64::from(self.action.cast_unsigned() ^ 0x8000);
         row[0] = from[0] ^ SIGN;
         row[1] = from[1];
-        row[2] = (from[2] << 32) | (action << 16) | led;
+        row[2] = (from[2] << 32) | (u64::from(self.action.0) << 16) | led;
         row[3] = to[0];
         row[4] = to[1];
         row[5] = (to[2] << 32) | u64::from(self.first_index.cast_unsigned());
@@ -127,9 +122,8 @@ impl<'a> Edge<'a> {
         StateWords([self.0[0] ^ SIGN, self.0[1], self.0[2] >> 32]).bytes()
     }
 
-    pub(crate) fn action(self) -> i16 {
-        let low = u16::try_from((self.0[2] >> 16) & 0xffff).expect("masked to 16 bits");
-        (low ^ 0x8000).cast_signed()
+    pub(crate) fn action(self) -> ActionIndex {
+        ActionIndex(u16::try_from((self.0[2] >> 16) & 0xffff).expect("masked to 16 bits"))
     }
 
     /// True where a state came out, false where the compiler failed.
@@ -200,43 +194,24 @@ pub(crate) fn rewards_of(row: &mut [u64]) -> &mut [u64] {
     &mut row[HEAD..]
 }
 
-/// Takes the steps of `other`, the same edge, into `row`. True when the first step is now that of
-/// `other`. In whatever order edges are taken together, the result is the same.
-#[inline]
-pub(crate) fn absorb(row: &mut [u64], other: &[u64]) -> bool {
-    let (mine, theirs) = (Edge(row), Edge(other));
-    debug_assert!(mine.is_same(theirs), "only equal edges are counted together");
-    let count = mine.count() + theirs.count();
-    let wall_time_us = mine.wall_time_us().saturating_add(theirs.wall_time_us());
-    let earlier = theirs.first() < mine.first();
-    row[8] = count.cast_unsigned();
-    row[7] = wall_time_us.cast_unsigned();
-    if earlier {
-        row[5] = other[5];
-        row[6] = other[6];
-        row[HEAD..].copy_from_slice(&other[HEAD..]);
-    }
-    earlier
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn row(head: &EdgeHead) -> Vec<u64> {
+    pub(in crate::layers) fn row(head: &EdgeHead) -> Vec<u64> {
         let mut row = vec![0; EdgeShape::new(1).words()];
         head.write(&mut row);
         rewards_of(&mut row)[0] = f64::from_bits(head.count.cast_unsigned()).to_bits();
         row
     }
 
-    fn head() -> impl Strategy<Value = EdgeHead> {
+    pub(in crate::layers) fn head() -> impl Strategy<Value = EdgeHead> {
         let state = || prop_oneof![any::<[u8; 20]>(), any::<u8>().prop_map(|byte| [byte; 20])];
         let of = |id: [u8; 20]| StateWords::of(&id);
         (
             state(),
-            any::<i16>(),
+            any::<u16>().prop_map(ActionIndex),
             proptest::option::of(state()),
             any::<i64>(),
             0..i32::MAX,
@@ -283,25 +258,6 @@ mod tests {
             let (one, other) = (row(&one), row(&other));
             prop_assert_eq!(Edge(&one).order(Edge(&other)), key(&one).cmp(&key(&other)));
             prop_assert_eq!(Edge(&one).is_same(Edge(&other)), key(&one) == key(&other));
-        }
-
-        #[test]
-        fn taking_edges_together_asks_for_no_order(head in head(), firsts in proptest::collection::vec((any::<i64>(), 0..i32::MAX), 3)) {
-            let [a, b, c] = [0, 1, 2].map(|at| row(&EdgeHead {
-                first_episode: firsts[at].0, first_index: firsts[at].1, count: 1 + head.count % 7, ..head
-            }));
-            let together = |rows: [&Vec<u64>; 3]| {
-                let mut left = rows[0].clone();
-                absorb(&mut left, rows[1]);
-                absorb(&mut left, rows[2]);
-                let mut right = rows[1].clone();
-                absorb(&mut right, rows[2]);
-                let mut whole = rows[0].clone();
-                absorb(&mut whole, &right);
-                assert_eq!(left, whole);
-                left
-            };
-            prop_assert_eq!(together([&a, &b, &c]), together([&c, &a, &b]));
         }
     }
 }

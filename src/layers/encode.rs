@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, FixedSizeBinaryArray, Float64Array, Int16Array, Int32Array, Int64Array, RecordBatch,
-    StringArray,
+    ArrayRef, FixedSizeBinaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::SchemaRef;
 
 use super::edge::{Edge, EdgeShape};
+use super::rule::RowMaker;
 use super::text::FailureText;
+use crate::lake::decode::{ActionArray, ActionNumber, action_number};
 use crate::lake::encode::Schemas;
 use crate::lake::table::STATE_ID_LEN;
 use crate::lake::{Snapshot, Table};
@@ -20,21 +21,17 @@ use crate::model::StateId;
 /// Rows of a batch at most.
 const BATCH_ROWS: usize = 16_384;
 
-/// Makes batches of the derived tables from edges that come in their order, each once.
-///
-/// The edges of one (state, action) that led somewhere are one row of `state_transitions`, that of
-/// the edge with the most steps and among equals the smallest next state; where there are several,
-/// each is a row of `conflicts` besides. Those that failed are a row of `failures`.
+/// The derived tables, in the order of their numbers.
+const TABLES: [Table; 3] = [Table::StateTransitions, Table::Conflicts, Table::Failures];
+
+/// Makes batches of the derived tables from edges that come in their order, each once, by the
+/// [rule](super::rule).
 #[derive(Debug)]
 pub(crate) struct Encoder {
     schemas: [SchemaRef; 3],
     shape: EdgeShape,
-    /// The edges of the present (state, action) that led somewhere: how many, and the best of them.
-    led: usize,
-    best: Vec<u64>,
-    transitions: Rows,
-    conflicts: Rows,
-    failures: Rows,
+    maker: RowMaker,
+    rows: [RowBuffer; 3],
     texts: Texts,
     ready: VecDeque<(Table, RecordBatch)>,
 }
@@ -45,6 +42,11 @@ struct Texts {
     details: Vec<Option<String>>,
 }
 
+/// The place of a derived table in [`TABLES`].
+fn place(table: Table) -> usize {
+    table as usize - Table::StateTransitions as usize
+}
+
 impl Encoder {
     /// For the tables of a snapshot's lake.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
@@ -52,75 +54,44 @@ impl Encoder {
     }
 
     pub(crate) fn new(schemas: &Schemas, shape: EdgeShape) -> Self {
-        let tables = [Table::StateTransitions, Table::Conflicts, Table::Failures];
         Self {
-            schemas: tables.map(|table| Arc::clone(schemas.get(table))),
+            schemas: TABLES.map(|table| Arc::clone(schemas.get(table))),
             shape,
-            led: 0,
-            best: Vec::with_capacity(shape.words()),
-            transitions: Rows::default(),
-            conflicts: Rows::default(),
-            failures: Rows::default(),
+            maker: RowMaker::default(),
+            rows: Default::default(),
             texts: Texts::default(),
             ready: VecDeque::new(),
         }
     }
 
-    /// Takes the next edge; `text` says how the compiler failed where it did.
+    /// Takes the next edge; `text` says how the compiler failed, if it did.
     pub(crate) fn push(&mut self, row: &[u64], text: Option<FailureText<'_>>) {
-        let edge = Edge(row);
-        if self.led > 0 && !edge.leaves_as(Edge(&self.best)) {
-            self.end_group();
-        }
-        if !edge.led() {
-            let text = text.expect("a failure has a kind");
-            self.failures.push(edge);
-            self.texts.kinds.push(text.kind.to_owned());
-            self.texts.details.push(text.detail.map(str::to_owned));
-            if self.failures.count.len() >= BATCH_ROWS {
-                self.flush_failures();
+        let Self { maker, rows, texts, .. } = self;
+        maker.push(row, |table, edge| {
+            rows[place(table)].push(edge);
+            if table == Table::Failures {
+                let text = text.expect("a failure has a kind");
+                texts.kinds.push(text.kind.to_owned());
+                texts.details.push(text.detail.map(str::to_owned));
             }
-            return;
-        }
-        self.led += 1;
-        if self.led == 2 {
-            self.conflicts.push(Edge(&self.best));
-        }
-        if self.led >= 2 {
-            self.conflicts.push(edge);
-            if self.conflicts.count.len() >= BATCH_ROWS {
-                self.flush_conflicts();
+        });
+        for table in TABLES {
+            if self.rows[place(table)].count.len() >= BATCH_ROWS {
+                self.flush(table);
             }
-        }
-        // Among equals the first, which is the smallest.
-        if self.led == 1 || edge.count() > Edge(&self.best).count() {
-            self.best.clear();
-            self.best.extend_from_slice(row);
-        }
-    }
-
-    fn end_group(&mut self) {
-        self.transitions.push(Edge(&self.best));
-        self.led = 0;
-        if self.transitions.count.len() >= BATCH_ROWS {
-            self.flush_transitions();
         }
     }
 
     /// There are no more edges.
     pub(crate) fn end(&mut self) {
-        if self.led > 0 {
-            self.end_group();
-        }
-        self.flush_transitions();
-        self.flush_conflicts();
-        self.flush_failures();
+        let Self { maker, rows, .. } = self;
+        maker.end(|table, edge| rows[place(table)].push(edge));
+        TABLES.into_iter().for_each(|table| self.flush(table));
     }
 
     /// The columns of a derived table.
     pub(crate) fn schema(&self, table: Table) -> SchemaRef {
-        let place = table as usize - Table::StateTransitions as usize;
-        Arc::clone(&self.schemas[place])
+        Arc::clone(&self.schemas[place(table)])
     }
 
     /// The next batch that is complete.
@@ -128,27 +99,14 @@ impl Encoder {
         self.ready.pop_front()
     }
 
-    fn flush_transitions(&mut self) {
-        let rows = std::mem::take(&mut self.transitions);
-        let columns = rows.columns(self.shape.rewards());
-        self.flush(Table::StateTransitions, 0, columns);
-    }
-
-    fn flush_conflicts(&mut self) {
-        let rows = std::mem::take(&mut self.conflicts);
-        let columns = rows.columns(self.shape.rewards());
-        self.flush(Table::Conflicts, 1, columns);
-    }
-
-    fn flush_failures(&mut self) {
-        let rows = std::mem::take(&mut self.failures);
-        let texts = std::mem::take(&mut self.texts);
-        let columns = rows.failure_columns(texts);
-        self.flush(Table::Failures, 2, columns);
-    }
-
-    fn flush(&mut self, table: Table, place: usize, columns: Vec<ArrayRef>) {
-        let batch = RecordBatch::try_new(Arc::clone(&self.schemas[place]), columns)
+    fn flush(&mut self, table: Table) {
+        let rows = std::mem::take(&mut self.rows[place(table)]);
+        let columns = if table == Table::Failures {
+            rows.failure_columns(std::mem::take(&mut self.texts))
+        } else {
+            rows.columns(self.shape.rewards())
+        };
+        let batch = RecordBatch::try_new(Arc::clone(&self.schemas[place(table)]), columns)
             .expect("the columns are made to the schema");
         if batch.num_rows() > 0 {
             self.ready.push_back((table, batch));
@@ -158,10 +116,10 @@ impl Encoder {
 
 /// Rows of one table, column by column.
 #[derive(Debug, Default)]
-struct Rows {
+struct RowBuffer {
     from: Vec<u8>,
     from_key: Vec<i64>,
-    action: Vec<i16>,
+    action: Vec<ActionNumber>,
     to: Vec<u8>,
     to_key: Vec<i64>,
     rewards: Vec<f64>,
@@ -171,7 +129,7 @@ struct Rows {
     first_index: Vec<i32>,
 }
 
-impl Rows {
+impl RowBuffer {
     fn push(&mut self, edge: Edge<'_>) {
         if self.count.capacity() == 0 {
             self.from.reserve_exact(BATCH_ROWS * StateId::LEN);
@@ -179,7 +137,7 @@ impl Rows {
         }
         self.from.extend_from_slice(&edge.id_before());
         self.from_key.push(edge.key_before());
-        self.action.push(edge.action());
+        self.action.push(action_number(edge.action()));
         if edge.led() {
             self.to.extend_from_slice(&edge.id_after());
             self.to_key.push(edge.key_after());
@@ -197,7 +155,7 @@ impl Rows {
         let mut columns = vec![
             ids(self.from),
             integers(self.from_key),
-            Arc::new(Int16Array::from(self.action)),
+            Arc::new(ActionArray::from(self.action)),
             ids(self.to),
             integers(self.to_key),
         ];
@@ -220,7 +178,7 @@ impl Rows {
         vec![
             ids(self.from),
             integers(self.from_key),
-            Arc::new(Int16Array::from(self.action)),
+            Arc::new(ActionArray::from(self.action)),
             Arc::new(StringArray::from(texts.kinds)),
             Arc::new(StringArray::from(texts.details)),
             integers(self.count),

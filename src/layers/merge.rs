@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use super::edge::{Edge, EdgeShape, absorb};
+use super::edge::{Edge, EdgeShape};
 use super::encode::Encoder;
+use super::rule::{absorb, stands_for};
 use super::scan::{Ranges, TableCursor};
 use super::text::FailureText;
 use crate::lake::encode::Schemas;
@@ -72,11 +73,11 @@ pub(crate) struct LayerEdges {
     transitions: Option<TableCursor>,
     conflicts: Option<TableCursor>,
     failures: Option<TableCursor>,
-    present: Option<Place>,
+    present: Option<Part>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Place {
+enum Part {
     Transitions,
     Conflicts,
     Failures,
@@ -119,22 +120,22 @@ impl LayerEdges {
         Ok(edges)
     }
 
-    fn cursor(&self, place: Place) -> Option<&TableCursor> {
+    fn cursor(&self, place: Part) -> Option<&TableCursor> {
         match place {
-            Place::Transitions => self.transitions.as_ref(),
-            Place::Conflicts => self.conflicts.as_ref(),
-            Place::Failures => self.failures.as_ref(),
+            Part::Transitions => self.transitions.as_ref(),
+            Part::Conflicts => self.conflicts.as_ref(),
+            Part::Failures => self.failures.as_ref(),
         }
     }
 
-    fn row_of(&self, place: Place) -> Option<&[u64]> {
+    fn row_of(&self, place: Part) -> Option<&[u64]> {
         self.cursor(place)?.row()
     }
 
     /// Finds the least of the three present rows.
     fn choose(&mut self) -> Result<(), LakeError> {
         self.skip_covered()?;
-        let places = [Place::Failures, Place::Conflicts, Place::Transitions];
+        let places = [Part::Failures, Part::Conflicts, Part::Transitions];
         let rows = places.into_iter().filter_map(|place| Some((place, self.row_of(place)?)));
         let least = rows.min_by(|(_, one), (_, other)| Edge(one).order(Edge(other)));
         self.present = least.map(|(place, _)| place);
@@ -144,8 +145,8 @@ impl LayerEdges {
     /// Passes over a transition whose conflicts come now.
     fn skip_covered(&mut self) -> Result<(), LakeError> {
         while let (Some(transition), Some(conflict)) =
-            (self.row_of(Place::Transitions), self.row_of(Place::Conflicts))
-            && Edge(transition).leaves_as(Edge(conflict))
+            (self.row_of(Part::Transitions), self.row_of(Part::Conflicts))
+            && stands_for(Edge(conflict), Edge(transition))
         {
             self.transitions.as_mut().expect("it has a row").advance()?;
         }
@@ -164,9 +165,9 @@ impl EdgeSource for LayerEdges {
 
     fn advance(&mut self) -> Result<(), LakeError> {
         let cursor = match self.present {
-            Some(Place::Transitions) => self.transitions.as_mut(),
-            Some(Place::Conflicts) => self.conflicts.as_mut(),
-            Some(Place::Failures) => self.failures.as_mut(),
+            Some(Part::Transitions) => self.transitions.as_mut(),
+            Some(Part::Conflicts) => self.conflicts.as_mut(),
+            Some(Part::Failures) => self.failures.as_mut(),
             None => None,
         };
         cursor.expect("there is a present edge").advance()?;

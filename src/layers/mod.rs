@@ -3,10 +3,11 @@
 //! A *layer* is what one dedup pass made of some of the steps: segments of `state_transitions`,
 //! `conflicts` and `failures`, each table sorted by its key. It holds all that is known of its
 //! *edges* (a state, an action, and the state after it or none): how many steps there were, the
-//! time that they took together, and the first of them with its rewards. So two layers can be taken
-//! together, and what comes out is, row for row, what one pass over all steps gives.
+//! time that they took together, and the first of them with its rewards. So layers can be merged,
+//! and the result is, row for row, that of one pass over all steps. `rule` states how edges become
+//! rows.
 //!
-//! The tables of a lake are all its layers, taken together. [`LayeredTable`] reads one of them.
+//! The tables of a lake are the merge of all its layers. [`LayeredTable`] reads one of them.
 
 mod change;
 mod coverage;
@@ -14,17 +15,19 @@ mod edge;
 mod encode;
 mod merge;
 mod read;
+mod rule;
 mod scan;
 mod scratch;
 mod text;
 mod writer;
 
 pub use change::LayerChange;
-pub(crate) use edge::{Edge, EdgeHead, EdgeShape, StateWords, absorb, key_of_place, rewards_of};
+pub(crate) use edge::{Edge, EdgeHead, EdgeShape, StateWords, key_of_place, rewards_of};
 pub(crate) use encode::Encoder;
 pub use merge::Layer;
 pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
 pub use read::LayeredTable;
+pub(crate) use rule::absorb;
 pub use scan::KeyRange;
 pub(crate) use scan::Ranges;
 pub(crate) use scratch::{Scratch, Stretch};

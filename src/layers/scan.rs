@@ -5,11 +5,8 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::{
-    Array as _, AsArray as _, FixedSizeBinaryArray, Float64Array, Int16Array, Int32Array,
-    Int64Array, RecordBatch, StringArray,
-};
-use arrow::datatypes::{Int16Type, Int32Type, Int64Type, SchemaRef};
+use arrow::array::{Array as _, FixedSizeBinaryArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use parquet::file::page_index::column_index::ColumnIndexMetaData;
@@ -17,6 +14,7 @@ use parquet::file::statistics::Statistics;
 
 use super::edge::{EdgeHead, EdgeShape, StateWords, rewards_of};
 use super::text::FailureText;
+use crate::lake::decode::{EdgeColumns, state_id, state_keys};
 use crate::lake::reading::SegmentRows;
 use crate::lake::{LakeError, ScanColumns, Segment, Table};
 
@@ -59,7 +57,7 @@ impl Ranges {
 
     /// The rows of a batch that have wanted keys.
     fn cut(&self, batch: &RecordBatch) -> VecDeque<RecordBatch> {
-        let keys = batch["state_key"].as_primitive::<Int64Type>().values();
+        let keys = state_keys(batch).values();
         let (Some(least), Some(greatest)) = (keys.first(), keys.last()) else {
             return VecDeque::new();
         };
@@ -182,72 +180,31 @@ fn pages(
     pages.into_iter()
 }
 
-/// A batch by its columns.
-struct Columns {
-    from: FixedSizeBinaryArray,
-    action: Int16Array,
-    count: Int64Array,
-    first_episode: Int64Array,
-    first_index: Int32Array,
-    led: Option<Led>,
-    failed: Option<(StringArray, StringArray)>,
-}
-
-/// What the rows have that led to a state.
-struct Led {
-    to: FixedSizeBinaryArray,
-    wall_time_us: Int64Array,
-    rewards: Vec<Float64Array>,
-}
-
-impl Columns {
-    fn new(batch: &RecordBatch, table: Table, shape: EdgeShape) -> Self {
-        let int64 = |name: &str| batch[name].as_primitive::<Int64Type>().clone();
-        let text = |name: &str| batch[name].as_string::<i32>().clone();
-        // Rewards are the last columns.
-        let rewards = || batch.columns()[batch.num_columns() - shape.rewards()..].iter();
-        let failed = table == Table::Failures;
-        Self {
-            from: batch["state_id"].as_fixed_size_binary().clone(),
-            action: batch["action"].as_primitive::<Int16Type>().clone(),
-            count: int64("count"),
-            first_episode: int64("first_episode_id"),
-            first_index: batch["first_step_index"].as_primitive::<Int32Type>().clone(),
-            led: (!failed).then(|| Led {
-                to: batch["next_state_id"].as_fixed_size_binary().clone(),
-                wall_time_us: int64("wall_time_us"),
-                rewards: rewards().map(|column| column.as_primitive().clone()).collect(),
-            }),
-            failed: failed.then(|| (text("kind"), text("detail"))),
-        }
-    }
-
-    fn decode(&self, at: usize, row: &mut [u64]) {
-        let head = EdgeHead {
-            from: StateWords::of(self.from.value(at)),
-            action: self.action.value(at),
-            to: self.led.as_ref().map(|led| StateWords::of(led.to.value(at))),
-            first_episode: self.first_episode.value(at),
-            first_index: self.first_index.value(at),
-            wall_time_us: self.led.as_ref().map_or(0, |led| led.wall_time_us.value(at)),
-            count: self.count.value(at),
-        };
-        head.write(row);
-        if let Some(led) = &self.led {
-            for (word, column) in rewards_of(row).iter_mut().zip(&led.rewards) {
-                let reward = if column.is_valid(at) { column.value(at) } else { f64::NAN };
-                *word = reward.to_bits();
-            }
-        }
+/// Puts a row of a derived table into words.
+fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
+    let words = |ids: &FixedSizeBinaryArray| StateWords::of(&state_id(ids, at).0);
+    let led = columns.led.as_ref();
+    let head = EdgeHead {
+        from: words(&columns.states),
+        action: columns.action(at),
+        to: led.map(|led| words(&led.states)),
+        first_episode: columns.first_episodes.value(at),
+        first_index: columns.first_indexes.value(at),
+        wall_time_us: led.map_or(0, |led| led.wall_times.value(at)),
+        count: columns.counts.value(at),
+    };
+    head.write(row);
+    for (word, column) in rewards_of(row).iter_mut().zip(led.iter().flat_map(|led| &led.rewards)) {
+        let reward = if column.is_valid(at) { column.value(at) } else { f64::NAN };
+        *word = reward.to_bits();
     }
 }
 
 /// The rows of a table one after another, each as an edge.
 pub(super) struct TableCursor {
     scan: RangeScan,
-    shape: EdgeShape,
     table: Table,
-    columns: Option<Columns>,
+    columns: Option<EdgeColumns>,
     at: usize,
     row: Vec<u64>,
 }
@@ -264,7 +221,7 @@ impl TableCursor {
         let segments = segments.into_iter();
         let scan = RangeScan { schema, segments, ranges, reader: None, ready: VecDeque::new() };
         let row = vec![f64::NAN.to_bits(); shape.words()];
-        let mut cursor = Self { scan, shape, table, columns: None, at: 0, row };
+        let mut cursor = Self { scan, table, columns: None, at: 0, row };
         cursor.advance()?;
         Ok(cursor)
     }
@@ -283,13 +240,13 @@ impl TableCursor {
 
     pub(super) fn advance(&mut self) -> Result<(), LakeError> {
         self.at += 1;
-        if self.columns.as_ref().is_none_or(|columns| self.at == columns.count.len()) {
+        if self.columns.as_ref().is_none_or(|columns| self.at == columns.rows()) {
             let batch = self.scan.next()?;
-            self.columns = batch.map(|batch| Columns::new(&batch, self.table, self.shape));
+            self.columns = batch.map(|batch| EdgeColumns::of(&batch, self.table));
             self.at = 0;
         }
         if let Some(columns) = &self.columns {
-            columns.decode(self.at, &mut self.row);
+            decode(columns, self.at, &mut self.row);
         }
         Ok(())
     }

@@ -41,14 +41,14 @@ impl fmt::Display for Uncounted {
 
 /// The part of a snapshot's steps that dedup has counted. Clones give one warning together.
 #[derive(Debug, Clone)]
-pub(super) struct Counted {
+pub(super) struct DedupCoverage {
     snapshot: Arc<Snapshot>,
     /// The schema of the tables, if there are several.
     schema: Arc<OnceLock<String>>,
     is_told: Arc<AtomicBool>,
 }
 
-impl Counted {
+impl DedupCoverage {
     pub(super) fn new(snapshot: Arc<Snapshot>) -> Self {
         Self { snapshot, schema: Arc::default(), is_told: Arc::default() }
     }
@@ -117,7 +117,7 @@ impl Counted {
 pub(super) struct CountedTable {
     pub(super) table: Table,
     pub(super) inner: Arc<dyn TableProvider>,
-    pub(super) counted: Counted,
+    pub(super) counted: DedupCoverage,
 }
 
 #[async_trait]

@@ -31,7 +31,11 @@ pub(super) struct Dealt {
 /// within one run or one layer, each partition gets consecutive segments, provided that the
 /// partitions are then about equal. Otherwise the largest segments come first, and the order is
 /// unknown.
-pub(super) fn deal(segments: &[&Segment], schema: &SchemaRef, partitions: usize) -> Result<Dealt> {
+pub(super) fn partition_segments(
+    segments: &[&Segment],
+    schema: &SchemaRef,
+    partitions: usize,
+) -> Result<Dealt> {
     if let Some(key) = leading_key(segments, schema)
         && let Some(ranges) = in_order(segments)
     {

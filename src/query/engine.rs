@@ -18,7 +18,7 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 
 use super::answer::Answer;
 use super::backend::Backend;
-use super::counted::{Counted, CountedTable};
+use super::counted::{CountedTable, DedupCoverage};
 use super::error::QueryError;
 use super::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_lake};
 use super::functions::IrSource;
@@ -45,7 +45,7 @@ pub struct Engine {
     rows: HashMap<String, u64>,
     segments: HashMap<&'static str, Vec<Segment>>,
     backend: Option<Arc<dyn Backend>>,
-    pub(super) counted: Counted,
+    pub(super) counted: DedupCoverage,
 }
 
 impl Engine {
@@ -70,7 +70,7 @@ impl Engine {
             rows: HashMap::new(),
             segments: HashMap::new(),
             backend: options.backend.clone(),
-            counted: Counted::new(Arc::clone(&snapshot)),
+            counted: DedupCoverage::new(Arc::clone(&snapshot)),
         };
         // The actions come from `lake.json`, which may have more than the file of the table.
         for table in Table::ALL.into_iter().filter(|&table| table != Table::Actions) {

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::deal::{deal, statistics};
+use super::deal::{partition_segments, statistics};
 use super::keys::{KeyFilter, key_filters};
 use super::readers::SegmentReaders;
 use crate::lake::{Segment, Snapshot, Table};
@@ -64,7 +64,7 @@ impl LakeTable {
             let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
-        let dealt = deal(segments, &self.schema, state.config().target_partitions())?;
+        let dealt = partition_segments(segments, &self.schema, state.config().target_partitions())?;
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_file_groups(dealt.groups)
             .with_output_ordering(dealt.ordering)

@@ -68,11 +68,21 @@ impl Buffer {
         &self,
         put: impl FnOnce(&mut Rows) -> (usize, usize),
     ) -> Result<(), WriterFailed> {
+        self.push_after(put, |waiting| {
+            self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner)
+        })
+    }
+
+    fn push_after<'a>(
+        &'a self,
+        put: impl FnOnce(&mut Rows) -> (usize, usize),
+        wait: impl Fn(MutexGuard<'a, Waiting>) -> MutexGuard<'a, Waiting>,
+    ) -> Result<(), WriterFailed> {
         let mut waiting = self.lock();
         while waiting.failure.is_none()
             && (waiting.count >= WAITING_ROWS_MAX || waiting.bytes >= WAITING_BYTES_MAX)
         {
-            waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+            waiting = wait(waiting);
         }
         if let Some(reason) = &waiting.failure {
             return Err(WriterFailed(reason.clone()));
@@ -162,7 +172,7 @@ impl Waiting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
+    use std::sync::{Arc, mpsc};
 
     const LONG: Duration = Duration::from_mins(10);
 
@@ -184,18 +194,32 @@ mod tests {
 
     #[test]
     fn a_full_buffer_holds_its_callers_until_it_is_drained() {
-        let buffer = Arc::new(Buffer::default());
-        buffer.push(|_| (WAITING_ROWS_MAX, 0)).unwrap();
-        let caller = std::thread::spawn({
-            let buffer = Arc::clone(&buffer);
-            move || buffer.push(|_| (1, 0))
-        });
-        assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
-        buffer.committed();
-        caller.join().unwrap().unwrap();
-        buffer.close();
-        assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
-        assert!(matches!(buffer.take(LONG), Taken::Closed));
+        for full in [(WAITING_ROWS_MAX, 0), (1, WAITING_BYTES_MAX)] {
+            let buffer = Buffer::default();
+            buffer.push(|_| full).unwrap();
+            // The caller says that it waits while it holds the lock, which nobody can take before
+            // it really waits. If it ends without waiting, the channel is closed.
+            let (waits, waiting) = mpsc::channel();
+            std::thread::scope(|scope| {
+                let buffer = &buffer;
+                let caller = scope.spawn(move || {
+                    buffer.push_after(
+                        |_| (1, 0),
+                        |rows| {
+                            waits.send(()).unwrap();
+                            buffer.drained.wait(rows).unwrap()
+                        },
+                    )
+                });
+                waiting.recv().expect("the caller waits");
+                assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
+                buffer.committed();
+                caller.join().unwrap().unwrap();
+            });
+            buffer.close();
+            assert!(matches!(buffer.take(LONG), Taken::Rows(_)));
+            assert!(matches!(buffer.take(LONG), Taken::Closed));
+        }
     }
 
     #[test]

@@ -19,10 +19,11 @@
 //! them, the callers wait: nothing is dropped.
 
 mod buffer;
-mod claims;
 mod identity;
 mod recorder;
 mod recording;
+mod reservations;
+mod shared;
 
 pub use identity::{Choice, ChoiceError, identity};
 pub use recorder::{EpisodePlan, Recorder, Settle};

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::claims::Claim;
-use super::recording::{Shared, program_digest};
+use super::reservations::Reservation;
+use super::shared::{Shared, program_digest};
 use crate::env::{KeyframeCount, Observe, Session, SessionError, Start, Started, Visit};
 use crate::lake::{
     BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, Rows, StepRow, bitcode_sha1,
@@ -167,8 +167,8 @@ impl Recorder {
             initial_state: Some(started.state),
             baselines: started.baselines.clone(),
         };
-        let claim = shared.claims.benchmark(benchmark.uri.as_str(), &found)?;
-        let row = claim.is_some().then(|| BenchmarkRow {
+        let reservation = shared.reservations.benchmark(benchmark.uri.as_str(), &found)?;
+        let row = reservation.is_some().then(|| BenchmarkRow {
             uri: benchmark.uri.clone(),
             program_digest: digest,
             provenance: benchmark.provenance.clone(),
@@ -176,8 +176,8 @@ impl Recorder {
             baselines: started.baselines.clone(),
         });
         self.open(id, benchmark.uri.clone(), started.state, parent, row)?;
-        if let Some(claim) = claim {
-            claim.meet();
+        if let Some(reservation) = reservation {
+            reservation.fulfil();
         }
         Ok(())
     }
@@ -231,27 +231,27 @@ impl Writing<'_> {
         let Some(state) = step.state else {
             return put(shared, step, benchmark, Fresh::default());
         };
-        let claim = shared.claims.state(state, step.keyframe);
-        let fresh = self.look(state, &claim, observe)?;
+        let reservation = shared.reservations.state(state, step.keyframe);
+        let fresh = self.look(state, &reservation, observe)?;
         put(shared, step, benchmark, fresh)?;
-        claim.meet();
+        reservation.fulfil();
         Ok(())
     }
 
     fn look(
         self,
         state: StateId,
-        claim: &Claim<'_>,
+        reservation: &Reservation<'_>,
         observe: &mut Observe<'_>,
     ) -> Result<Fresh, SessionError> {
         let mut observations = None;
-        if claim.observations {
+        if reservation.observations {
             let values =
                 self.shared.observed.iter().map(|space| space.map(&mut *observe).transpose());
             let values = values.collect::<Result<_, _>>()?;
             observations = Some(ObservationRow { state, values });
         }
-        if !claim.ir {
+        if !reservation.ir {
             return Ok(Fresh { observations, ir: None });
         }
         let Value::Bytes(bytes) = observe(self.shared.state_space)? else {

@@ -6,15 +6,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::buffer::{Buffer, Taken, WriterFailed};
-use super::claims::Claims;
+use super::buffer::{Buffer, Taken};
 use super::recorder::Recorder;
-use crate::env::{KeyframeCount, Session, SessionError, Watch};
+use super::reservations::Reservations;
+use super::shared::{Shared, program_digest};
+use crate::env::{Session, SessionError};
 use crate::lake::{EpisodeRow, LakeError, Prepared, Writer};
-use crate::model::{
-    ActionFlags, ActionIndex, Baselines, Benchmark, EnvironmentSpec, EpisodeId, ObservationIndex,
-    Outcome, RunId,
-};
+use crate::model::{Baselines, Benchmark, EnvironmentSpec, RunId};
 
 /// What to record, and how.
 #[derive(Debug, Clone)]
@@ -72,29 +70,8 @@ pub struct Recording {
     thread: JoinHandle<Result<Writer, LakeError>>,
 }
 
-/// What the recorders of a run share.
-#[derive(Debug)]
-pub(super) struct Shared {
-    pub(super) run: RunId,
-    pub(super) buffer: Buffer,
-    /// For each observation column of the lake, the space that is recorded there.
-    pub(super) observed: Vec<Option<ObservationIndex>>,
-    /// For each reward column of the lake, the place of the recorded space among those of the
-    /// environment.
-    pub(super) rewards: Vec<Option<usize>>,
-    pub(super) keyframes: Option<NonZeroU32>,
-    /// The space that serialises a state.
-    pub(super) state_space: ObservationIndex,
-    /// The flags of each action.
-    flags: Vec<ActionFlags>,
-    /// The names of the environment's baselines.
-    baselines: Vec<&'static str>,
-    pub(super) claims: Claims,
-    ordinal_next: AtomicU32,
-    asker: u64,
-}
-
-static ASKERS: AtomicU64 = AtomicU64::new(1);
+/// The number of the next recording of this process.
+static RECORDINGS: AtomicU64 = AtomicU64::new(1);
 
 impl Recording {
     /// Continues recording `run`, which `writer` has begun.
@@ -137,9 +114,9 @@ impl Recording {
             state_space: spec.state_index(),
             flags,
             baselines,
-            claims: Claims::new(known),
+            reservations: Reservations::new(known),
             ordinal_next: AtomicU32::new(0),
-            asker: ASKERS.fetch_add(1, Ordering::Relaxed),
+            recording: RECORDINGS.fetch_add(1, Ordering::Relaxed),
         });
         let thread = std::thread::Builder::new().name("steplake-writer".into()).spawn({
             let (shared, options) = (Arc::clone(&shared), options.clone());
@@ -167,10 +144,10 @@ impl Recording {
     }
 
     /// Returns the lake's baselines of a program, if it has all of them. Episodes must begin with
-    /// these: pipelines may give another result now and then, and all rewards of a benchmark must be
-    /// scaled by the same row.
+    /// these: pipelines may give another result now and then, and all rewards of a benchmark must
+    /// be scaled by the same row.
     pub fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
-        let known = self.shared.claims.known_benchmark(benchmark.uri.as_str())?;
+        let known = self.shared.reservations.known_benchmark(benchmark.uri.as_str())?;
         let is_same = known.program_digest == program_digest(benchmark);
         let has = |name: &&str| known.baselines.get(name).is_some();
         (is_same && self.shared.baselines.iter().all(has)).then_some(known.baselines)
@@ -178,7 +155,7 @@ impl Recording {
 
     /// How many states this recording was the first to observe.
     pub fn states_new(&self) -> u64 {
-        self.shared.claims.states_new()
+        self.shared.reservations.states_new()
     }
 
     /// Gives episodes that begin without a plan the ordinals from `ordinal` on.
@@ -216,54 +193,6 @@ impl Recording {
     }
 }
 
-impl From<WriterFailed> for SessionError {
-    fn from(failed: WriterFailed) -> Self {
-        Self::Visit(failed.0)
-    }
-}
-
-impl Shared {
-    /// Writes the rows of settled episodes.
-    pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), WriterFailed> {
-        if settled.is_empty() {
-            return Ok(());
-        }
-        self.buffer.push(|rows| {
-            let count = settled.len();
-            rows.episodes.append(&mut settled);
-            (count, 0)
-        })
-    }
-
-    pub(super) fn next_episode(&self) -> EpisodeId {
-        EpisodeId::new(self.run, self.ordinal_next.fetch_add(1, Ordering::Relaxed))
-    }
-
-    /// Returns what sessions should send along: what the caller `wished`, and what is recorded.
-    pub(super) fn watch(&self, wished: &Watch) -> Watch {
-        let mut spaces = wished.spaces.clone();
-        for space in self.observed.iter().flatten() {
-            if !spaces.contains(space) {
-                spaces.push(*space);
-            }
-        }
-        Watch { spaces, keyframes: self.keyframes, asker: self.asker }
-    }
-
-    /// Counts a step, and returns whether the state to which it led is a keyframe.
-    pub(super) fn is_keyframe(
-        &self,
-        count: &mut KeyframeCount,
-        action: ActionIndex,
-        outcome: &Outcome,
-    ) -> bool {
-        let &Outcome::State { changed, .. } = outcome else { return false };
-        let flags = self.flags.get(usize::from(action.0)).copied();
-        let flags = flags.unwrap_or(ActionFlags::UNREMARKABLE);
-        self.keyframes.is_some_and(|every| count.step(every, changed, flags))
-    }
-}
-
 /// For each of a lake's columns, what `find` finds for it, if the column is among those wanted. The
 /// error is a wanted name that is no column, or for which nothing is found.
 fn chosen<'a, T>(
@@ -280,11 +209,6 @@ fn chosen<'a, T>(
     let is_wanted = |name: &str| wanted.is_none_or(|wanted| wanted.iter().any(|one| one == name));
     let found = columns.into_iter().map(|name| is_wanted(name).then(|| find(name)).flatten());
     Ok(found.collect())
-}
-
-/// Returns the BLAKE3 of a program's bytes, hex.
-pub(super) fn program_digest(benchmark: &Benchmark) -> String {
-    blake3::hash(&benchmark.program).to_hex().to_string()
 }
 
 /// Lets nobody wait for a writer thread that is gone, however it went.

@@ -7,6 +7,8 @@ mod paths;
 pub mod rebuild;
 pub mod recompute;
 mod sample;
+mod stored_state;
 
-pub use paths::{TRAIL_STEPS_MAX, Trail};
-pub use sample::*;
+pub use paths::{PATH_STEPS_MAX, ReplayPath};
+pub use sample::{Disagreement, Edge, ReplayReport, draw, replay};
+pub use stored_state::{ReplayError, demand_same};

@@ -1,27 +1,27 @@
-//! Recorded ways to states: what it takes to make a state again whose IR is not stored.
+//! Recorded paths to states: what it takes to make a state again whose IR is not stored.
 
 use std::collections::{HashMap, HashSet};
 
-use arrow::array::{Array as _, AsArray as _, RecordBatch};
-use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+use arrow::array::RecordBatch;
 
-use crate::lake::decode::state_ids;
+use crate::lake::decode::{StepColumns, state_keys};
+use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
 use crate::model::{ActionIndex, StateId};
 
-/// Ways to one state that are remembered; shorter ones push longer ones out.
-const TRAILS_MAX: usize = 4;
+/// Paths to one state that are remembered; shorter ones push longer ones out.
+const PATHS_MAX: usize = 4;
 
-/// Changes of state along a way at most. Keyframes are never further apart; episodes without any
+/// Changes of state along a path at most. Keyframes are never further apart; episodes without any
 /// are cut short here.
-pub const TRAIL_STEPS_MAX: usize = 1000;
+pub const PATH_STEPS_MAX: usize = 1000;
 
 /// What is read of a step.
 const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "keyframe"];
 
-/// A recorded way to a state, within one episode.
+/// A recorded path to a state, within one episode.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Trail {
+pub struct ReplayPath {
     /// The state that it begins in: the last keyframe, or the first state of an episode without
     /// one.
     pub start: StateId,
@@ -32,7 +32,7 @@ pub struct Trail {
 }
 
 impl Snapshot {
-    /// Recorded ways to each of these states, those from keyframes first and of them the shortest,
+    /// Recorded paths to each of these states, those from keyframes first and of them the shortest,
     /// a few of each state at most. There is none to a state that no step led to, or only far away
     /// from the beginning of an episode without keyframes. Open episodes count: what was recorded
     /// of them did happen.
@@ -43,36 +43,28 @@ impl Snapshot {
     /// # Errors
     ///
     /// [`LakeError::Corrupt`] with the file that is damaged.
-    pub fn trails(
+    pub fn replay_paths(
         &self,
         wanted: &HashSet<StateId>,
-    ) -> Result<HashMap<StateId, Vec<Trail>>, LakeError> {
+    ) -> Result<HashMap<StateId, Vec<ReplayPath>>, LakeError> {
         let keys: HashSet<i64> = wanted.iter().map(StateId::key).collect();
-        let mut walk = Walk { wanted, found: HashMap::new(), at: None };
+        let columns = ScanColumns::Named(&COLUMNS);
+        let mut search = Search::new(wanted);
         for segment in self.segments(Table::Steps) {
             if self.has_any(segment, &keys)? {
-                for batch in self.scan_segment(segment, ScanColumns::Named(&COLUMNS)) {
-                    for step in steps(&batch?) {
-                        walk.step(&step);
-                    }
+                for batch in self.scan_segment(segment, columns) {
+                    search.batch(&batch?);
                 }
             }
-            walk.at = None;
         }
-        let mut hot: Vec<Step> = self.hot(Table::Steps).iter().flat_map(steps).collect();
-        hot.sort_unstable_by_key(|step| (step.episode, step.index));
-        for step in &hot {
-            walk.step(step);
-        }
-        Ok(walk.found)
+        self.hot_steps(columns).for_each(|batch| search.batch(&batch));
+        Ok(search.found)
     }
 
     /// Whether a segment of `steps` holds a state with one of these keys.
     fn has_any(&self, segment: &Segment, keys: &HashSet<i64>) -> Result<bool, LakeError> {
         for batch in self.scan_segment(segment, ScanColumns::Named(&["state_key"])) {
-            let batch = batch?;
-            let column = batch["state_key"].as_primitive::<Int64Type>();
-            if column.iter().flatten().any(|key| keys.contains(&key)) {
+            if state_keys(&batch?).iter().flatten().any(|key| keys.contains(&key)) {
                 return Ok(true);
             }
         }
@@ -80,87 +72,78 @@ impl Snapshot {
     }
 }
 
-/// A step, as far as it is of interest here.
-struct Step {
-    episode: i64,
-    index: i32,
-    action: Option<ActionIndex>,
-    state: Option<StateId>,
-    keyframe: bool,
-}
-
-fn steps(batch: &RecordBatch) -> impl Iterator<Item = Step> + '_ {
-    let episodes = batch["episode_id"].as_primitive::<Int64Type>();
-    let indexes = batch["step_index"].as_primitive::<Int32Type>();
-    let actions = batch["action"].as_primitive::<Int16Type>();
-    let keyframes = batch["keyframe"].as_boolean();
-    state_ids(batch, "state_id").enumerate().map(|(row, state)| Step {
-        episode: episodes.value(row),
-        index: indexes.value(row),
-        action: actions.is_valid(row).then(|| ActionIndex(actions.value(row).cast_unsigned())),
-        state,
-        keyframe: keyframes.value(row),
-    })
-}
-
-/// Goes along steps in the order of their episodes.
-struct Walk<'a> {
+/// Looks for the recorded paths to wanted states.
+struct Search<'a> {
     wanted: &'a HashSet<StateId>,
-    found: HashMap<StateId, Vec<Trail>>,
-    at: Option<Place>,
+    found: HashMap<StateId, Vec<ReplayPath>>,
+    walk: EpisodeSteps<StateId>,
+    /// The path to the last step; none if its beginning is missing, or too far away.
+    path: Option<ReplayPath>,
 }
 
-/// Where it stands.
-struct Place {
-    episode: i64,
-    state: StateId,
-    /// The way here.
-    trail: Trail,
-}
+impl<'a> Search<'a> {
+    fn new(wanted: &'a HashSet<StateId>) -> Self {
+        Self { wanted, found: HashMap::new(), walk: EpisodeSteps::default(), path: None }
+    }
 
-impl Walk<'_> {
-    fn step(&mut self, step: &Step) {
-        let Some(state) = step.state else {
-            self.at = None;
-            return;
-        };
-        let begin = || Trail { start: state, from_keyframe: step.keyframe, steps: Vec::new() };
-        let before = self.at.take().filter(|place| place.episode == step.episode);
-        let place = match (before, step.action) {
-            (Some(mut place), Some(action)) => {
-                if place.state == state {
-                    self.at = Some(place);
-                    return;
-                }
-                place.trail.steps.push((action, state));
-                place.state = state;
-                place
+    fn batch(&mut self, batch: &RecordBatch) {
+        let steps = StepColumns::of(batch);
+        let (actions, states, keyframes) = (steps.actions(), steps.states(), steps.keyframes());
+        for row in 0..steps.rows() {
+            let (index, state) = (steps.indexes[row], states.get(row));
+            let link = self.walk.advance(steps.episodes[row], index, state);
+            let path = self.path.take();
+            if let Some(state) = state {
+                let from = match (link, actions.get(row)) {
+                    (Link::Next(from), Some(action)) => path.map(|path| (path, from, action)),
+                    _ => None,
+                };
+                self.step(from, state, index == 0, keyframes.value(row));
             }
-            _ if step.index == 0 || step.keyframe => {
-                Place { episode: step.episode, state, trail: begin() }
-            }
-            // The beginning of the episode is not there, or too far away.
-            _ => return,
-        };
-        self.note(state, &place.trail);
-        if step.keyframe {
-            self.at = Some(Place { trail: begin(), ..place });
-        } else if place.trail.steps.len() < TRAIL_STEPS_MAX {
-            self.at = Some(place);
         }
     }
 
-    fn note(&mut self, state: StateId, trail: &Trail) {
+    /// Visits a step to `state`: `from` are the path to the step before, the state there, and the
+    /// action.
+    fn step(
+        &mut self,
+        from: Option<(ReplayPath, StateId, ActionIndex)>,
+        state: StateId,
+        is_first: bool,
+        keyframe: bool,
+    ) {
+        let begin = || ReplayPath { start: state, from_keyframe: keyframe, steps: Vec::new() };
+        let path = match from {
+            Some((path, from, _)) if from == state => {
+                self.path = Some(path);
+                return;
+            }
+            Some((mut path, _, action)) => {
+                path.steps.push((action, state));
+                path
+            }
+            None if is_first || keyframe => begin(),
+            None => return,
+        };
+        self.note(state, &path);
+        if keyframe {
+            self.path = Some(begin());
+        } else if path.steps.len() < PATH_STEPS_MAX {
+            self.path = Some(path);
+        }
+    }
+
+    fn note(&mut self, state: StateId, path: &ReplayPath) {
         if !self.wanted.contains(&state) {
             return;
         }
         let known = self.found.entry(state).or_default();
-        // A way whose start may not be stored comes last, however short it is.
-        let cost = |trail: &Trail| (!trail.from_keyframe, trail.steps.len());
-        let place = known.partition_point(|other| cost(other) <= cost(trail));
-        if place < TRAILS_MAX && !known.contains(trail) {
-            known.insert(place, trail.clone());
-            known.truncate(TRAILS_MAX);
+        // A path whose start may not be stored comes last, however short it is.
+        let cost = |path: &ReplayPath| (!path.from_keyframe, path.steps.len());
+        let place = known.partition_point(|other| cost(other) <= cost(path));
+        if place < PATHS_MAX && !known.contains(path) {
+            known.insert(place, path.clone());
+            known.truncate(PATHS_MAX);
         }
     }
 }
@@ -173,45 +156,47 @@ mod tests {
         StateId([number; 20])
     }
 
-    /// The ways to `wanted` in one episode of these states; those above 100 are keyframes of 100
+    /// The paths to `wanted` in one episode of these states; those above 100 are keyframes of 100
     /// less.
-    fn trails(wanted: u8, path: &[u8]) -> Vec<(u8, Vec<u8>)> {
+    fn paths(wanted: u8, states: &[u8]) -> Vec<(u8, Vec<u8>)> {
         let set = HashSet::from([state(wanted)]);
-        let mut walk = Walk { wanted: &set, found: HashMap::new(), at: None };
-        for (index, &number) in path.iter().enumerate() {
-            let index = i32::try_from(index).unwrap();
-            let action = (index > 0).then_some(ActionIndex(7));
-            let state = Some(state(number % 100));
-            walk.step(&Step { episode: 1, index, action, state, keyframe: number >= 100 });
+        let mut search = Search::new(&set);
+        let mut before = None;
+        for (index, &number) in states.iter().enumerate() {
+            let state = state(number % 100);
+            let from = search.path.take().zip(before);
+            let from = from.map(|(path, before)| (path, before, ActionIndex(7)));
+            search.step(from, state, index == 0, number >= 100);
+            before = Some(state);
         }
-        let steps = |trail: &Trail| trail.steps.iter().map(|(_, state)| state.0[0]).collect();
-        let found = walk.found.remove(&state(wanted)).unwrap_or_default();
-        found.iter().map(|trail| (trail.start.0[0], steps(trail))).collect()
+        let steps = |path: &ReplayPath| path.steps.iter().map(|(_, state)| state.0[0]).collect();
+        let found = search.found.remove(&state(wanted)).unwrap_or_default();
+        found.iter().map(|path| (path.start.0[0], steps(path))).collect()
     }
 
     #[test]
-    fn a_way_begins_at_the_last_keyframe_and_leaves_out_what_changed_nothing() {
-        assert_eq!(trails(4, &[101, 2, 103, 3, 5, 5, 4, 4]), [(3, vec![5, 4])]);
-        assert_eq!(trails(9, &[101, 2]), []);
+    fn a_path_begins_at_the_last_keyframe_and_leaves_out_what_changed_nothing() {
+        assert_eq!(paths(4, &[101, 2, 103, 3, 5, 5, 4, 4]), [(3, vec![5, 4])]);
+        assert_eq!(paths(9, &[101, 2]), []);
     }
 
     #[test]
-    fn a_keyframe_has_a_way_from_the_one_before() {
-        assert_eq!(trails(3, &[101, 2, 103, 4]), [(1, vec![2, 3])]);
-        assert_eq!(trails(1, &[101, 2]), [(1, vec![])]);
+    fn a_keyframe_has_a_path_from_the_one_before() {
+        assert_eq!(paths(3, &[101, 2, 103, 4]), [(1, vec![2, 3])]);
+        assert_eq!(paths(1, &[101, 2]), [(1, vec![])]);
     }
 
     #[test]
-    fn the_shortest_ways_come_first_and_are_few() {
-        let found = trails(4, &[101, 2, 3, 4, 105, 4, 106, 2, 4, 107, 4, 108, 2, 3, 4, 109, 4]);
+    fn the_shortest_paths_come_first_and_are_few() {
+        let found = paths(4, &[101, 2, 3, 4, 105, 4, 106, 2, 4, 107, 4, 108, 2, 3, 4, 109, 4]);
         assert_eq!(found, [(5, vec![4]), (7, vec![4]), (9, vec![4]), (6, vec![2, 4])]);
     }
 
     #[test]
     fn an_episode_without_keyframes_is_followed_from_its_beginning_and_not_for_ever() {
-        assert_eq!(trails(3, &[1, 2, 3]), [(1, vec![2, 3])]);
-        let long = [0, 1].repeat(TRAIL_STEPS_MAX);
-        assert_eq!(trails(9, &[long.as_slice(), &[9]].concat()), []);
-        assert_eq!(trails(9, &[long.as_slice(), &[102, 9]].concat()), [(2, vec![9])]);
+        assert_eq!(paths(3, &[1, 2, 3]), [(1, vec![2, 3])]);
+        let long = [0, 1].repeat(PATH_STEPS_MAX);
+        assert_eq!(paths(9, &[long.as_slice(), &[9]].concat()), []);
+        assert_eq!(paths(9, &[long.as_slice(), &[102, 9]].concat()), [(2, vec![9])]);
     }
 }

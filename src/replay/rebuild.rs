@@ -1,29 +1,29 @@
-//! Rebuilding: the IR of states that are not stored, by replaying the recorded way from a stored
+//! Rebuilding: the IR of states that are not stored, by replaying the recorded path from a stored
 //! state.
 //!
 //! The result is proved: each step leads to the recorded state, and the id of every returned state
-//! is computed once more from its bytes alone. If a way leads elsewhere this time, another recorded
-//! way is tried; if none is left, the result is an error. A wrong text is never returned.
+//! is computed once more from its bytes alone. If a path leads elsewhere this time, another
+//! recorded path is tried; if none is left, the result is an error. A wrong text is never returned.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 use std::sync::{Mutex, PoisonError};
 
-use super::sample::{ReplayError, begin, demand_same};
+use super::paths::ReplayPath;
+use super::stored_state::{ReplayError, begin, demand_same};
 use crate::env::{Environment, Session, SessionError};
 use crate::lake::{LakeError, Snapshot};
 use crate::model::{ActionIndex, Outcome, StateId, Value};
-use crate::replay::Trail;
 
 /// The result for one state: its serialisation; `None`, if the lake was never meant to hold it; or
 /// why it could not be rebuilt.
 pub type Rebuilt = Result<Option<Vec<u8>>, Obstacle>;
 
-/// Why a state could not be rebuilt; if several ways were tried, why the last one failed.
+/// Why a state could not be rebuilt; if several paths were tried, why the last one failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
-    /// The lake has lost the state in which the way begins.
+    /// The lake has lost the state in which the path begins.
     #[error(
         "the IR of state {state} is rebuilt from that of keyframe {keyframe}, which is not in the lake: \
          `steplake verify` says what is damaged, and the table `losses` what repairs had to drop"
@@ -36,13 +36,13 @@ pub enum Obstacle {
     },
     /// The replay diverged from the recorded steps.
     #[error(
-        "the IR of state {state} cannot be rebuilt: on the recorded way from stored state {start}, {action} \
-         led to {found} this time, and no other recorded way leads there either"
+        "the IR of state {state} cannot be rebuilt: on the recorded path from stored state {start}, {action} \
+         led to {found} this time, and no other recorded path leads there either"
     )]
     Elsewhere {
         /// The state.
         state: StateId,
-        /// The state in which the way begins.
+        /// The state in which the path begins.
         start: StateId,
         /// The point of divergence: an action, or the start itself.
         action: String,
@@ -154,19 +154,19 @@ pub(super) fn rebuild(
     snapshot: &Snapshot,
     states: &[StateId],
 ) -> Result<Vec<Rebuilt>, ReplayError> {
-    let trails = snapshot.trails(&states.iter().copied().collect())?;
+    let paths = snapshot.replay_paths(&states.iter().copied().collect())?;
     let mut results: HashMap<StateId, Rebuilt> = HashMap::new();
-    let attempts = trails.values().map(Vec::len).max().unwrap_or(0);
+    let attempts = paths.values().map(Vec::len).max().unwrap_or(0);
     for attempt in 0..attempts {
-        let mut by_start: BTreeMap<StateId, Vec<(&Trail, StateId)>> = BTreeMap::new();
-        for (&state, trails) in trails.iter().filter(|(state, _)| !is_had(&results, **state)) {
-            if let Some(trail) = trails.get(attempt) {
-                by_start.entry(trail.start).or_default().push((trail, state));
+        let mut by_start: BTreeMap<StateId, Vec<(&ReplayPath, StateId)>> = BTreeMap::new();
+        for (&state, paths) in paths.iter().filter(|(state, _)| !is_had(&results, **state)) {
+            if let Some(path) = paths.get(attempt) {
+                by_start.entry(path.start).or_default().push((path, state));
             }
         }
-        for (start, trails) in by_start {
+        for (start, paths) in by_start {
             let Some(program) = snapshot.ir(&[start])?.pop().flatten() else {
-                for (_, state) in trails.into_iter().filter(|(trail, _)| trail.from_keyframe) {
+                for (_, state) in paths.into_iter().filter(|(path, _)| path.from_keyframe) {
                     let missing = Obstacle::MissingKeyframe { state, keyframe: start };
                     results.entry(state).or_insert(Err(missing));
                 }
@@ -178,9 +178,9 @@ pub(super) fn rebuild(
             } else {
                 session.insert(environment.session()?)
             };
-            let mut guide = Guide { environment, session: session.as_mut(), snapshot, start };
-            for leg in legs(trails) {
-                guide.go(&program, &leg, &mut results)?;
+            let mut replayer = Replayer { environment, session: session.as_mut(), snapshot, start };
+            for batch in batches(paths) {
+                replayer.go(&program, &batch, &mut results)?;
             }
         }
     }
@@ -192,74 +192,71 @@ fn is_had(results: &HashMap<StateId, Rebuilt>, state: StateId) -> bool {
     matches!(results.get(&state), Some(Ok(_)))
 }
 
-/// One replay, with the states on its way: after how many steps, and which.
+/// One replay, with the states on its path: after how many steps, and which.
 #[derive(Debug, PartialEq, Eq)]
-struct Leg<'a> {
+struct ReplayBatch<'a> {
     steps: &'a [(ActionIndex, StateId)],
     stops: Vec<(usize, StateId)>,
 }
 
-/// Combines trails into few replays: a trail that is a prefix of another needs no replay of its
+/// Combines paths into few replays: a path that is a prefix of another needs no replay of its
 /// own.
-fn legs(mut trails: Vec<(&Trail, StateId)>) -> Vec<Leg<'_>> {
-    trails.sort_unstable();
-    let mut legs: Vec<Leg<'_>> = Vec::new();
-    for (trail, state) in trails.into_iter().rev() {
-        let stop = (trail.steps.len(), state);
-        match legs.last_mut() {
-            // In this order a trail directly follows those of which it is a prefix.
-            Some(leg) if leg.steps.starts_with(&trail.steps) => leg.stops.push(stop),
-            _ => legs.push(Leg { steps: &trail.steps, stops: vec![stop] }),
+fn batches(mut paths: Vec<(&ReplayPath, StateId)>) -> Vec<ReplayBatch<'_>> {
+    paths.sort_unstable();
+    let mut batches: Vec<ReplayBatch<'_>> = Vec::new();
+    for (path, state) in paths.into_iter().rev() {
+        let stop = (path.steps.len(), state);
+        match batches.last_mut() {
+            // In this order a path directly follows those of which it is a prefix.
+            Some(batch) if batch.steps.starts_with(&path.steps) => batch.stops.push(stop),
+            _ => batches.push(ReplayBatch { steps: &path.steps, stops: vec![stop] }),
         }
     }
-    for leg in &mut legs {
-        leg.stops.reverse();
+    for batch in &mut batches {
+        batch.stops.reverse();
     }
-    legs
+    batches
 }
 
-/// Where a replay left the recorded way, and the result there.
+/// Where a replay left the recorded path, and the result there.
 #[derive(Debug, Clone)]
-struct Astray {
+struct Divergence {
     action: String,
     found: String,
 }
 
 /// Replays from one stored state.
-struct Guide<'a> {
+struct Replayer<'a> {
     environment: &'a dyn Environment,
     session: &'a mut dyn Session,
     snapshot: &'a Snapshot,
     start: StateId,
 }
 
-impl Guide<'_> {
-    /// Replays one leg, and collects the states on its way.
+impl Replayer<'_> {
+    /// Replays one batch, and collects the states on its path.
     fn go(
         &mut self,
         program: &[u8],
-        leg: &Leg<'_>,
+        batch: &ReplayBatch<'_>,
         results: &mut HashMap<StateId, Rebuilt>,
     ) -> Result<(), SessionError> {
         let started = begin(self.environment, self.session, self.snapshot, self.start, program)?;
-        let mut astray = left(&started, self.start)
-            .map(|found| Astray { action: "its own start".into(), found });
+        let mut divergence = left(&started, self.start)
+            .map(|found| Divergence { action: "its own start".into(), found });
         let mut done = 0;
-        for &(length, state) in &leg.stops {
-            if astray.is_none() {
-                astray = self.walk(&leg.steps[done..length])?;
+        for &(length, state) in &batch.stops {
+            if divergence.is_none() {
+                divergence = self.walk(&batch.steps[done..length])?;
                 done = length;
             }
-            let result = match &astray {
+            let result = match &divergence {
                 None => self.proved(state)?,
-                Some(astray) => Err(astray.clone()),
+                Some(divergence) => Err(divergence.clone()),
             };
             let start = self.start;
-            let result = result.map(Some).map_err(|Astray { action, found }| Obstacle::Elsewhere {
-                state,
-                start,
-                action,
-                found,
+            let result = result.map(Some).map_err(|Divergence { action, found }| {
+                Obstacle::Elsewhere { state, start, action, found }
             });
             results.insert(state, result);
         }
@@ -267,9 +264,12 @@ impl Guide<'_> {
     }
 
     /// Replays steps as long as each leads to the recorded state.
-    fn walk(&mut self, steps: &[(ActionIndex, StateId)]) -> Result<Option<Astray>, SessionError> {
+    fn walk(
+        &mut self,
+        steps: &[(ActionIndex, StateId)],
+    ) -> Result<Option<Divergence>, SessionError> {
         let actions: Vec<ActionIndex> = steps.iter().map(|&(action, _)| action).collect();
-        let (mut ahead, mut astray) = (steps.iter(), None);
+        let (mut ahead, mut divergence) = (steps.iter(), None);
         self.session.multistep(&actions, &mut |step, _| {
             let Some(&(action, expected)) = ahead.next() else { return Ok(ControlFlow::Break(())) };
             let Some(found) = left(&step.outcome, expected) else {
@@ -278,14 +278,14 @@ impl Guide<'_> {
             let spec = self.snapshot.identity().action_space.actions.get(usize::from(action.0));
             let name =
                 spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
-            astray = Some(Astray { action: format!("`{name}`"), found });
+            divergence = Some(Divergence { action: format!("`{name}`"), found });
             Ok(ControlFlow::Break(()))
         })?;
-        Ok(astray)
+        Ok(divergence)
     }
 
     /// Returns the serialisation of the current state, if its bytes have the id `state`.
-    fn proved(&mut self, state: StateId) -> Result<Result<Vec<u8>, Astray>, SessionError> {
+    fn proved(&mut self, state: StateId) -> Result<Result<Vec<u8>, Divergence>, SessionError> {
         let found = match self.session.observe(self.environment.spec().state_index())? {
             Value::Bytes(bytes) => match self.session.identify(&bytes) {
                 Ok(id) if id == state => return Ok(Ok(bytes)),
@@ -297,7 +297,7 @@ impl Guide<'_> {
             },
             _ => "something that is not bytes".to_owned(),
         };
-        Ok(Err(Astray { action: "its last action".into(), found }))
+        Ok(Err(Divergence { action: "its last action".into(), found }))
     }
 }
 
@@ -315,23 +315,23 @@ fn left(outcome: &Outcome, expected: StateId) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn trail(steps: &[u8]) -> Trail {
+    fn path(steps: &[u8]) -> ReplayPath {
         let steps = steps.iter().map(|&step| (ActionIndex(0), StateId([step; 20]))).collect();
-        Trail { start: StateId([0; 20]), from_keyframe: true, steps }
+        ReplayPath { start: StateId([0; 20]), from_keyframe: true, steps }
     }
 
     #[test]
-    fn ways_that_begin_alike_are_gone_once() {
+    fn paths_that_begin_alike_are_replayed_once() {
         let paths: [&[u8]; 6] = [&[1, 2], &[3], &[1], &[1, 4, 5], &[1, 2, 6], &[]];
-        let trails = paths.map(trail);
-        let wanted = trails.iter().enumerate();
-        let wanted = wanted.map(|(n, trail)| (trail, StateId([u8::try_from(n).unwrap(); 20])));
-        let legs = legs(wanted.collect());
-        let numbers = |leg: &Leg<'_>| -> Vec<(usize, u8)> {
-            leg.stops.iter().map(|&(length, state)| (length, state.0[0])).collect()
+        let paths = paths.map(path);
+        let wanted = paths.iter().enumerate();
+        let wanted = wanted.map(|(n, path)| (path, StateId([u8::try_from(n).unwrap(); 20])));
+        let batches = batches(wanted.collect());
+        let numbers = |batch: &ReplayBatch<'_>| -> Vec<(usize, u8)> {
+            batch.stops.iter().map(|&(length, state)| (length, state.0[0])).collect()
         };
         assert_eq!(
-            legs.iter().map(numbers).collect::<Vec<_>>(),
+            batches.iter().map(numbers).collect::<Vec<_>>(),
             [vec![(1, 1)], vec![(3, 3)], vec![(0, 5), (1, 2), (2, 0), (3, 4)]]
         );
     }

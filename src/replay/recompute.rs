@@ -9,12 +9,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array as _, AsArray as _};
-use arrow::datatypes::Int64Type;
-
-use super::sample::{ReplayError, demand_same, start};
+use super::stored_state::{ReplayError, demand_same, start};
 use crate::env::{Environment, Session, SessionError};
-use crate::lake::{Identity, LakeError, REPORT, ScanColumns, Snapshot, Table};
+use crate::lake::decode::known_benchmarks;
+use crate::lake::{Identity, KnownBenchmark, LakeError, REPORT, ScanColumns, Snapshot, Table};
 use crate::model::{Baselines, Dice, StateId};
 use crate::upkeep::{Finding, StoredState};
 
@@ -249,22 +247,12 @@ fn drawn(snapshot: &Snapshot, seed: i64) -> Result<Vec<Measured>, LakeError> {
         return Ok(programs);
     }
     for batch in snapshot.scan(Table::Benchmarks, ScanColumns::All) {
-        let batch = batch?;
-        for row in 0..batch.num_rows() {
-            let baseline = |name: &String| {
-                let column = &batch[name.as_str()];
-                column
-                    .is_valid(row)
-                    .then(|| (name.clone(), column.as_primitive::<Int64Type>().value(row)))
-            };
+        for (uri, known) in known_benchmarks(&batch?, names) {
+            let KnownBenchmark { initial_state, baselines, .. } = known;
             // A repair may have lost the baselines.
-            let Some(baselines) = names.iter().map(baseline).collect() else { continue };
-            let id = batch["initial_state_id"].as_fixed_size_binary().value(row);
-            programs.push(Measured {
-                uri: batch["benchmark_uri"].as_string::<i32>().value(row).to_owned(),
-                initial_state: StateId::from_slice(id),
-                baselines: Baselines(baselines),
-            });
+            if let (Some(initial_state), true) = (initial_state, baselines.0.len() == names.len()) {
+                programs.push(Measured { uri, initial_state, baselines });
+            }
         }
     }
     programs.sort_unstable_by(|one, other| one.uri.cmp(&other.uri));

@@ -7,15 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::Int16Type;
-
 use super::rebuild::{Obstacle, Rebuilt, rebuild};
-use crate::env::{Environment, Session, SessionError, Start, Started, Watch};
-use crate::lake::{Identity, LakeError, Snapshot, Table};
-use crate::model::{
-    ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, Outcome, Provenance, StateId,
-};
+use super::stored_state::{ReplayError, begin, demand_same};
+use crate::env::{Environment, Session, SessionError};
+use crate::lake::decode::{EdgeColumns, state_id};
+use crate::lake::{LakeError, Snapshot, Table};
+use crate::model::{ActionIndex, Dice, Outcome, StateId};
 
 /// A recorded transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,28 +49,6 @@ pub struct ReplayReport {
     pub lost: Vec<Obstacle>,
 }
 
-/// Why replaying stopped early.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ReplayError {
-    /// The lake cannot be read.
-    #[error(transparent)]
-    Store(#[from] LakeError),
-    /// A session failed in a way that is not the compiler's.
-    #[error(transparent)]
-    Session(#[from] SessionError),
-    /// The live environment differs from the lake's.
-    #[error(
-        "the lake was recorded with {lake}, and what is here is {here}: transitions of another compiler cannot be replayed"
-    )]
-    OtherEnvironment {
-        /// The environment and the compiler of the lake.
-        lake: String,
-        /// The live environment and compiler.
-        here: String,
-    },
-}
-
 /// Draws `count` transitions of the lake without repetition (all, if it has fewer), in a random
 /// order fixed by `seed`.
 ///
@@ -84,17 +59,12 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, L
     let mut drawn: Vec<(u64, Edge)> = Vec::new();
     let mut dice = Dice::new(seed, 0);
     for batch in snapshot.scan_layers(Table::StateTransitions, &(i64::MIN..=i64::MAX))? {
-        let batch = batch?;
-        let column = |name| batch.column_by_name(name).expect("it was asked for");
-        let (states, nexts) = (column("state_id"), column("next_state_id"));
-        let actions = column("action").as_primitive::<Int16Type>();
-        for row in 0..batch.num_rows() {
-            let id =
-                |column: &dyn Array| StateId::from_slice(column.as_fixed_size_binary().value(row));
-            let action = ActionIndex(actions.value(row).cast_unsigned());
-            let edge = Edge { state: id(states), action, next: id(nexts) };
-            drawn.push((dice.draw(), edge));
-        }
+        let edges = EdgeColumns::of(&batch?, Table::StateTransitions);
+        let led = edges.led.as_ref().expect("transitions led to states");
+        drawn.extend((0..edges.rows()).map(|row| {
+            let (state, next) = (state_id(&edges.states, row), state_id(&led.states, row));
+            (dice.draw(), Edge { state, action: edges.action(row), next })
+        }));
         // The smallest tickets win: a sample without repetition in one pass and bounded memory.
         if drawn.len() > count.saturating_mul(2).saturating_add(1 << 16) {
             drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
@@ -209,22 +179,6 @@ fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
     report
 }
 
-/// Refuses an environment that differs from the lake's.
-///
-/// # Errors
-///
-/// [`ReplayError::OtherEnvironment`].
-pub fn demand_same(environment: &dyn Environment, identity: &Identity) -> Result<(), ReplayError> {
-    let spec = environment.spec();
-    if (spec.name, &spec.compiler) == (identity.environment.as_str(), &identity.compiler) {
-        return Ok(());
-    }
-    Err(ReplayError::OtherEnvironment {
-        lake: format!("{} ({})", identity.environment, identity.compiler),
-        here: format!("{} ({})", spec.name, spec.compiler),
-    })
-}
-
 /// Starts an episode in a stored state and applies the action.
 fn run(
     environment: &dyn Environment,
@@ -238,47 +192,4 @@ fn run(
         // The state does not even come back as itself: report that.
         other => Ok(other),
     }
-}
-
-/// Starts an episode in a state, given its serialisation. Returns the state in which the episode
-/// begins, which should be the same one, or how the compiler failed.
-pub(super) fn begin(
-    environment: &dyn Environment,
-    session: &mut dyn Session,
-    snapshot: &Snapshot,
-    state: StateId,
-    serialised: &[u8],
-) -> Result<Outcome, SessionError> {
-    // Rewards do not matter here, and computing the baselines would take most of the time.
-    let of_benchmark =
-        environment.spec().observation_spaces.iter().filter(|space| space.of_benchmark);
-    let baselines = Baselines(of_benchmark.map(|space| (space.name.to_owned(), 0)).collect());
-    match start(session, snapshot.identity(), state, serialised, Some(&baselines)) {
-        Err(SessionError::StartFailed { failure, .. }) => Ok(Outcome::Crashed(failure)),
-        started => Ok(Outcome::State {
-            id: started?.state,
-            changed: true,
-            end_of_episode: false,
-            action_space_changed: false,
-        }),
-    }
-}
-
-/// Starts an episode in a state of a lake, given its serialisation.
-pub(super) fn start(
-    session: &mut dyn Session,
-    lake: &Identity,
-    state: StateId,
-    serialised: &[u8],
-    baselines: Option<&Baselines>,
-) -> Result<Started, SessionError> {
-    let uri: BenchmarkUri =
-        format!("benchmark://state/{state}").parse().expect("digits make a path");
-    let (program, provenance) = (serialised.into(), Provenance::default());
-    session.start(&Start {
-        benchmark: &Benchmark { uri, program, provenance },
-        action_space: &lake.action_space.name,
-        baselines,
-        watch: &Watch::default(),
-    })
 }

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int16Type, Int32Type, Int64Type};
+use arrow::array::{Array as _, RecordBatch};
 
 use super::findings::{Findings, StoredState};
-use crate::lake::decode::{order, state_id, state_ids};
+use crate::lake::decode::{
+    EdgeColumns, EpisodeColumns, StepColumns, benchmark_uris, order, state_id, state_ids,
+    state_keys,
+};
+use crate::lake::episode_steps::{EpisodeSteps, Link, in_order};
 use crate::lake::ir::unpack;
-use crate::lake::{Lake, LayerId, REPORT, Segment, Table, sqlite};
-use crate::model::{EpisodeId, EpisodeOutcome, StateId};
+use crate::lake::{Lake, LayerId, REPORT, ScanColumns, Segment, Table, sqlite};
+use crate::model::{ActionIndex, EpisodeId, EpisodeOutcome, StateId};
 
 /// Checks rows, table by table; what rows refer to comes before them.
 ///
@@ -35,17 +37,24 @@ pub(super) struct Checker<'a> {
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
-    /// States without IR, and whether one of the recorded ways to them begins in a state that has
+    /// States without IR, and whether one of the recorded paths to them begins in a state that has
     /// it.
     without_ir: HashMap<StateId, bool>,
     episodes: HashMap<i64, Episode>,
-    chain: Option<Chain>,
+    walk: EpisodeSteps<()>,
+    /// Whether the IR of the last keyframe, or of the first state, of the episode that is being
+    /// read is there.
+    rebuilds: bool,
     /// Whether the rows come in the order of the table's key, and the last of them.
     sorted: bool,
     last_key: Option<RowKey>,
     /// The layer of that row.
     layer: Option<LayerId>,
 }
+
+/// The columns of steps that are checked in their order.
+const STEP_COLUMNS: [&str; 6] =
+    ["episode_id", "step_index", "action", "state_id", "state_key", "keyframe"];
 
 /// What an episode's row says, and whether its steps were seen.
 struct Episode {
@@ -54,17 +63,8 @@ struct Episode {
     seen: bool,
 }
 
-/// The steps of the episode that is being read.
-struct Chain {
-    episode: i64,
-    index: i32,
-    alive: bool,
-    /// Whether the IR of the last keyframe, or of the first state, is there.
-    rebuilds: bool,
-}
-
 /// The place of a row in a table that is sorted by state.
-type RowKey = ((i64, StateId), i16, Option<StateId>);
+type RowKey = ((i64, StateId), ActionIndex, Option<StateId>);
 
 /// A step, as far as it is checked.
 struct Step {
@@ -107,7 +107,8 @@ impl<'a> Checker<'a> {
             with_ir: HashSet::new(),
             without_ir: HashMap::new(),
             episodes: HashMap::new(),
-            chain: None,
+            walk: EpisodeSteps::default(),
+            rebuilds: false,
             sorted: false,
             last_key: None,
             layer: None,
@@ -125,9 +126,7 @@ impl<'a> Checker<'a> {
         match table {
             Table::Steps => {
                 self.references(path, batch);
-                for step in steps(batch) {
-                    self.step(path, &step, true);
-                }
+                self.steps(path, batch, true);
             }
             _ => self.keyed(path, table, batch),
         }
@@ -136,7 +135,7 @@ impl<'a> Checker<'a> {
     /// Says that a segment has no more rows.
     pub(super) fn end_of_segment(&mut self, segment: &Segment) {
         if segment.table == Table::Steps {
-            self.end_of_chain(&segment.path);
+            self.end_of_episode(&segment.path);
         }
         // Only a layer is sorted over all its segments.
         if segment.layer.is_none() {
@@ -148,21 +147,21 @@ impl<'a> Checker<'a> {
     pub(super) fn hot<'b>(&mut self, table: Table, batches: impl Iterator<Item = &'b RecordBatch>) {
         (self.sorted, self.last_key) = (false, None);
         let log = self.log.clone();
-        let mut hot_steps = Vec::new();
-        for batch in batches {
+        let batches = batches.collect::<Vec<_>>();
+        for batch in &batches {
             *self.rows.entry(table).or_default() += batch.num_rows() as u64;
             if table == Table::Steps {
                 self.references(&log, batch);
-                hot_steps.extend(steps(batch));
             } else {
                 self.keyed(&log, table, batch);
             }
         }
-        hot_steps.sort_unstable_by_key(|step| (step.episode, step.index));
-        for step in &hot_steps {
-            self.step(&log, step, false);
+        if table == Table::Steps {
+            for batch in in_order(&batches, ScanColumns::Named(&STEP_COLUMNS)) {
+                self.steps(&log, &batch, false);
+            }
+            self.end_of_episode(&log);
         }
-        self.end_of_chain(&log);
     }
 
     /// Checks what only shows when every row was seen.
@@ -209,7 +208,7 @@ impl<'a> Checker<'a> {
     fn keyed(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
         match table {
             Table::Benchmarks => {
-                for uri in batch["benchmark_uri"].as_string::<i32>().iter().flatten() {
+                for uri in benchmark_uris(batch) {
                     if !self.benchmarks.insert(uri.to_owned()) {
                         self.report(path, "is there twice", || uri.to_owned());
                     }
@@ -226,26 +225,23 @@ impl<'a> Checker<'a> {
     }
 
     fn episodes(&mut self, path: &Path, batch: &RecordBatch) {
-        let steps = batch["steps"].as_primitive::<Int32Type>().values().iter();
-        let outcomes = batch["outcome"].as_string::<i32>().iter();
-        let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-        for ((&id, &steps), outcome) in ids.zip(steps).zip(outcomes) {
-            let outcome = outcome.unwrap_or_default();
-            let Ok(parsed) = outcome.parse::<EpisodeOutcome>() else {
-                self.report(path, "is no outcome of an episode", || outcome.to_owned());
+        for row in EpisodeColumns::of(batch).rows() {
+            let Some(outcome) = row.outcome() else {
+                self.report(path, "is no outcome of an episode", || row.outcome.to_owned());
                 continue;
             };
-            let failed = matches!(parsed, EpisodeOutcome::Failed(_));
-            if self.episodes.insert(id, Episode { steps, failed, seen: false }).is_some() {
+            let failed = matches!(outcome, EpisodeOutcome::Failed(_));
+            let (id, episode) = (row.id.0, Episode { steps: row.steps, failed, seen: false });
+            if self.episodes.insert(id, episode).is_some() {
                 self.report(path, "is there twice", || format!("episode {}", named(id)));
             }
         }
     }
 
     fn states(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
-        let keys = batch["state_key"].as_primitive::<Int64Type>();
+        let keys = state_keys(batch);
         for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
-            self.in_order(path, state, 0, None);
+            self.in_order(path, state, ActionIndex(0), None);
             let known = if table == Table::Ir { &mut self.with_ir } else { &mut self.observed };
             if !known.insert(state) {
                 self.report(path, "is there twice", || format!("state {state}"));
@@ -267,21 +263,26 @@ impl<'a> Checker<'a> {
     }
 
     fn derived(&mut self, path: &Path, table: Table, batch: &RecordBatch) {
-        let actions = batch["action"].as_primitive::<Int16Type>();
-        let keys = batch["state_key"].as_primitive::<Int64Type>();
-        let next =
-            (table == Table::Conflicts).then(|| batch["next_state_id"].as_fixed_size_binary());
-        for (row, state) in state_ids(batch, "state_id").flatten().enumerate() {
-            let next = next.map(|next: &FixedSizeBinaryArray| state_id(next, row));
-            self.in_order(path, state, actions.value(row), next);
-            if keys.value(row) != state.key() {
+        let edges = EdgeColumns::of(batch, table);
+        let next = edges.led.as_ref().filter(|_| table == Table::Conflicts);
+        for row in 0..edges.rows() {
+            let state = state_id(&edges.states, row);
+            let next = next.map(|next| state_id(&next.states, row));
+            self.in_order(path, state, edges.action(row), next);
+            if edges.state_keys.value(row) != state.key() {
                 self.report(path, "stands under another key", || format!("state {state}"));
             }
         }
     }
 
     /// Checks that rows come in the order of their keys, and so that no key is there twice.
-    fn in_order(&mut self, path: &Path, state: StateId, action: i16, next: Option<StateId>) {
+    fn in_order(
+        &mut self,
+        path: &Path,
+        state: StateId,
+        action: ActionIndex,
+        next: Option<StateId>,
+    ) {
         if !self.sorted {
             return;
         }
@@ -294,10 +295,8 @@ impl<'a> Checker<'a> {
 
     /// Checks that the benchmark and the state of each step are there.
     fn references(&mut self, path: &Path, batch: &RecordBatch) {
-        let uris =
-            cast(&batch["benchmark_uri"], &DataType::Utf8).expect("a dictionary of text is text");
         let mut last = "";
-        for uri in uris.as_string::<i32>().iter().flatten() {
+        for uri in benchmark_uris(batch) {
             if uri != last && !self.benchmarks.contains(uri) {
                 let subject = || format!("benchmark {uri}");
                 self.lacks(Table::Benchmarks, path, "has no row of its own", subject);
@@ -314,10 +313,27 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Checks steps, which come in the order of their episodes.
+    fn steps(&mut self, path: &Path, batch: &RecordBatch, sealed: bool) {
+        let steps = StepColumns::of(batch);
+        let (actions, states, keys) = (steps.actions(), steps.states(), steps.state_keys());
+        let keyframes = steps.keyframes();
+        for row in 0..steps.rows() {
+            let step = Step {
+                episode: steps.episodes[row],
+                index: steps.indexes[row],
+                has_action: actions.is_there(row),
+                state: states.get(row),
+                key: keys.is_valid(row).then(|| keys.value(row)),
+                keyframe: keyframes.value(row),
+            };
+            self.step(path, &step, sealed);
+        }
+    }
+
     fn step(&mut self, path: &Path, step: &Step, sealed: bool) {
-        let continues = self.chain.as_ref().is_some_and(|chain| chain.episode == step.episode);
-        if !continues {
-            self.end_of_chain(path);
+        if self.walk.last().is_none_or(|last| last.episode != step.episode) {
+            self.end_of_episode(path);
             let row = self.episodes.get_mut(&step.episode);
             match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
                 Some(true) => {
@@ -336,11 +352,8 @@ impl<'a> Checker<'a> {
                 _ => {}
             }
         }
-        let follows = match &self.chain {
-            Some(chain) if continues => chain.alive && step.index == chain.index + 1,
-            _ => step.index == 0,
-        };
-        if !follows
+        let link = self.walk.advance(step.episode, step.index, step.state.map(drop));
+        if link == Link::Broken
             || step.has_action == (step.index == 0)
             || step.key != step.state.map(|state| state.key())
             || (step.keyframe && step.state.is_none())
@@ -348,10 +361,7 @@ impl<'a> Checker<'a> {
             let subject = || format!("step {} of episode {}", step.index, named(step.episode));
             self.report(path, "does not follow", subject);
         }
-        let rebuilds = self.chain.as_ref().is_some_and(|chain| continues && chain.rebuilds);
-        let rebuilds = self.rebuilds(path, step, rebuilds);
-        let alive = step.state.is_some();
-        self.chain = Some(Chain { episode: step.episode, index: step.index, alive, rebuilds });
+        self.rebuilds = self.rebuilds(path, step, self.rebuilds);
     }
 
     /// Checks that the IR of a keyframe is there, and notes which states can be rebuilt: whether
@@ -382,11 +392,12 @@ impl<'a> Checker<'a> {
         (rebuilt, self.without_ir.len() as u64 - rebuilt)
     }
 
-    fn end_of_chain(&mut self, path: &Path) {
-        let Some(chain) = self.chain.take() else { return };
-        let Some(episode) = self.episodes.get(&chain.episode) else { return };
-        if episode.steps != chain.index || episode.failed == chain.alive {
-            let subject = || format!("episode {}", named(chain.episode));
+    fn end_of_episode(&mut self, path: &Path) {
+        self.rebuilds = false;
+        let Some(last) = self.walk.end() else { return };
+        let Some(episode) = self.episodes.get(&last.episode) else { return };
+        if episode.steps != last.index || episode.failed == last.state.is_some() {
+            let subject = || format!("episode {}", named(last.episode));
             self.report(path, "has other steps than its row says", subject);
         }
     }
@@ -396,20 +407,4 @@ impl<'a> Checker<'a> {
 fn named(id: i64) -> String {
     let id = EpisodeId(id);
     format!("{} of run {}", id.ordinal(), id.run().0)
-}
-
-fn steps(batch: &RecordBatch) -> impl Iterator<Item = Step> + '_ {
-    let episodes = batch["episode_id"].as_primitive::<Int64Type>();
-    let indexes = batch["step_index"].as_primitive::<Int32Type>();
-    let actions = &batch["action"];
-    let keys = batch["state_key"].as_primitive::<Int64Type>();
-    let keyframes = batch["keyframe"].as_boolean();
-    state_ids(batch, "state_id").enumerate().map(|(row, state)| Step {
-        episode: episodes.value(row),
-        index: indexes.value(row),
-        has_action: actions.is_valid(row),
-        state,
-        key: keys.is_valid(row).then(|| keys.value(row)),
-        keyframe: keyframes.value(row),
-    })
 }

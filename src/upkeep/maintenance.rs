@@ -5,14 +5,9 @@ use std::num::NonZeroU64;
 
 use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, ReadersLock, Right};
-use crate::lake::manifest::Derived;
 use crate::lake::recovery::recover;
-use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::sqlite::Catalog;
-use crate::lake::{
-    FileRow, Lake, LakeError, Removed, Segment, SnapshotId, Table, catalog, losses, manifest,
-    orphans, outside, retractions,
-};
+use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, outside};
 
 /// The right to maintain a lake, with a connection of its own: to dedup, to expire snapshots, to
 /// delete what none has. Dropping it gives the right back. One process at a time has it; a
@@ -85,19 +80,6 @@ impl Maintenance {
         recover(lake, &maintenance.catalog)?;
         maintenance.forget_in_log()?;
         Ok(maintenance)
-    }
-
-    /// Makes the log of snapshots begin with the oldest snapshot, if it begins earlier.
-    fn forget_in_log(&self) -> Result<(), LakeError> {
-        let oldest = self.catalog.reading(manifest::snapshots)?.first().map(|row| row.id);
-        let first = snapshot_log::numbers(&self.lake)?.first().copied();
-        let (Some(oldest), Some(first)) = (oldest, first) else { return Ok(()) };
-        if first >= oldest {
-            return Ok(());
-        }
-        let entry = self.catalog.reading(|log| whole_entry(log, &self.lake, oldest))?;
-        snapshot_log::write(&self.lake, &entry)?;
-        snapshot_log::forget(&self.lake, oldest)
     }
 
     /// The lake.
@@ -188,36 +170,4 @@ impl Maintenance {
         let removed = orphans::remove_unlisted(lake, tables, &keep)?;
         Ok(Collected { removed, writer_at_work: writer.is_none() })
     }
-}
-
-/// The entry of the log that lists all that a snapshot holds.
-fn whole_entry(
-    log: &rusqlite::Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<LogEntry> {
-    let path = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
-    let history = manifest::snapshots(log)?;
-    let row = history.iter().find(|row| row.id == id).expect("the caller has looked");
-    let segments = manifest::segments(log, lake, id)?;
-    let has_layers = segments.iter().any(|segment| segment.layer.is_some());
-    let inputs = manifest::derivation(log, manifest::DEDUP)?;
-    let counted = segments.iter().filter(|segment| segment.is_counted);
-    Ok(LogEntry {
-        identity: lake.identity.digest(),
-        snapshot: id,
-        kind: row.kind,
-        created_at_ms: row.created_at_ms,
-        detail: row.detail.clone(),
-        whole: true,
-        add: segments.iter().map(FileRow::of).collect(),
-        retire: Vec::new(),
-        lost: manifest::lost(log, lake, id)?.iter().map(path).collect(),
-        counted: counted.map(path).collect(),
-        derived: inputs.filter(|_| has_layers).map_or(Derived::Dropped, Derived::Made),
-        fetched: manifest::fetched(log)?.filter(|fetched| fetched.snapshot <= id),
-        runs: catalog::runs(log)?,
-        retractions: retractions::list(log, id)?,
-        losses: losses::list(log, id)?,
-    })
 }

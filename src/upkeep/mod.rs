@@ -6,6 +6,7 @@
 
 mod check;
 mod findings;
+mod log_entries;
 pub(crate) mod maintenance;
 mod repair;
 mod retract;

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type};
+use arrow::array::{BooleanArray, RecordBatch};
 
 use super::maintenance::Maintenance;
+use crate::lake::decode::{benchmark_uris, episode_ids};
 use crate::lake::edit::VersionEdit;
 use crate::lake::manifest::Derived;
 use crate::lake::{
@@ -88,16 +87,13 @@ impl Subject {
         match self {
             Self::Benchmarks(wanted) => {
                 let wanted = wanted.iter().map(BenchmarkUri::as_str).collect::<HashSet<_>>();
-                let uris = cast(&batch["benchmark_uri"], &DataType::Utf8);
-                let uris = uris.expect("a dictionary of text is text");
-                for (row, uri) in uris.as_string::<i32>().iter().enumerate() {
-                    visit(row, uri.filter(|uri| wanted.contains(uri)));
+                for (row, uri) in benchmark_uris(batch).enumerate() {
+                    visit(row, Some(uri).filter(|uri| wanted.contains(uri)));
                 }
             }
             Self::Run(run) => {
                 let value = run.0.to_string();
-                let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-                for (row, &id) in ids.enumerate() {
+                for (row, &id) in episode_ids(batch).iter().enumerate() {
                     visit(row, (EpisodeId(id).run() == *run).then_some(value.as_str()));
                 }
             }
@@ -114,7 +110,7 @@ impl Subject {
     fn find(&self, snapshot: &Snapshot) -> Result<Found, LakeError> {
         let mut found = Found::default();
         let mut add = |batch: &RecordBatch, is_hot: bool| {
-            let ids = batch["episode_id"].as_primitive::<Int64Type>().values();
+            let ids = episode_ids(batch);
             self.each(batch, &mut |row, part| {
                 let Some(part) = part else { return };
                 let run = EpisodeId(ids[row]).run();
@@ -231,7 +227,7 @@ impl Maintenance {
         let before = |value: &str| before(&snapshot, subject.kind(), value);
         match subject {
             Subject::Run(run) if snapshot.runs().iter().all(|row| row.id != *run) => {
-                nothing(format!("there is no run {}; `steplake info` lists them", run.0))
+                nothing(format!("there is no run {}", run.0))
             }
             Subject::Run(run) => before(&run.0.to_string()).map_or(Ok(found), nothing),
             Subject::Benchmarks(uris) => {
@@ -259,9 +255,7 @@ impl Snapshot {
         let mut known = HashSet::new();
         for table in [Table::Benchmarks, Table::Episodes] {
             for batch in self.scan(table, ScanColumns::Named(&["benchmark_uri"])) {
-                let batch = batch?;
-                let uris = batch["benchmark_uri"].as_string::<i32>().iter().flatten();
-                for uri in uris {
+                for uri in benchmark_uris(&batch?) {
                     if !known.contains(uri) {
                         known.insert(uri.to_owned());
                     }

@@ -16,7 +16,7 @@ use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    Lake, LakeError, Scan, ScanColumns, Segment, SnapshotId, Table, losses, manifest,
+    Lake, LakeError, Scan, ScanColumns, Segment, SnapshotId, Table, losses, manifest, snapshot_log,
 };
 
 /// What a verification saw.
@@ -34,7 +34,7 @@ pub struct VerifyReport {
     pub rows: BTreeMap<Table, u64>,
     /// States whose IR was decompressed and compared with its SHA-1.
     pub ir: u64,
-    /// States without IR that a recorded way leads to from a state that has it.
+    /// States without IR that a recorded path leads to from a state that has it.
     pub rebuilt: u64,
     /// States without IR that cannot be rebuilt: no IR was to be kept where they were recorded, or
     /// it is lost.
@@ -77,6 +77,9 @@ const MEND: &str = "`steplake verify --repair` makes them anew, where the file i
 
 /// The same of a file that only older snapshots have.
 const EXPIRE: &str = "only older snapshots have it: `steplake expire` and `steplake gc` drop it";
+
+/// The same of an entry of the log of snapshots.
+const REWRITE: &str = "`steplake verify --repair` writes it again";
 
 /// What is to be checked.
 struct Contents {
@@ -174,8 +177,23 @@ pub(super) fn verify(
     (report.rows, report.ir) = (checker.rows, checker.ir);
     report.unobserved = checker.unobserved.len() as u64;
     report.lost_keyframes = checker.lost_keyframes.len() as u64;
+    if moment == Moment::Now {
+        verify_log(lake, &catalog, &mut findings)?;
+    }
     report.findings = findings.into_list();
     Ok(report)
+}
+
+/// Checks the log of snapshots. Another process may forget snapshots meanwhile, so damage counts
+/// only if it is there at a second look.
+fn verify_log(lake: &Lake, catalog: &Catalog, findings: &mut Findings) -> Result<(), LakeError> {
+    let look = || snapshot_log::damage(lake, &catalog.reading(manifest::snapshots)?);
+    if !look()?.is_empty() {
+        for (_, path, error) in look()? {
+            add_error(findings, &path, REWRITE, error);
+        }
+    }
+    Ok(())
 }
 
 impl Lake {

@@ -8,16 +8,7 @@ use crate::tree::{demand, demand_none, module_of, tree};
 
 /// How many files of a module may use one another in circles, with the reason. A module that is
 /// not listed has no circles. Lower a number when a knot becomes smaller.
-const KNOTS: &[(&str, usize, &str)] = &[
-    (
-        "dedup",
-        7,
-        "the parts of a pass take its settings and plan from `dedup/mod.rs`, which runs it",
-    ),
-    ("env", 4, "`env/mod.rs` has the traits, and makes each environment by its name"),
-    ("record", 2, "a recording makes recorders, and they write to it"),
-    ("replay", 2, "a transition that diverges is looked at again from a rebuilt state"),
-];
+const KNOTS: &[(&str, usize, &str)] = &[];
 
 /// The files of a circle, in order.
 type Knot = Vec<usize>;

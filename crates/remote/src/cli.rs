@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use steplake::assembly::failure::lake_line;
 use steplake::assembly::messages;
 use steplake::lake::{Disk, Lake};
 
@@ -172,7 +173,11 @@ pub fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "steplake: {}", messages::line(&error));
+            let said = match &error {
+                RemoteError::Lake(error) => lake_line(error),
+                other => messages::line(other),
+            };
+            let _ = writeln!(std::io::stderr(), "steplake: {said}");
             ExitCode::from(code(&error))
         }
     }

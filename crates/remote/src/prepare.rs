@@ -48,10 +48,10 @@ fn merge_layers(lake: &Lake, snapshot: &Snapshot) -> Result<(), RemoteError> {
         return Ok(());
     }
     // A pass over new steps takes in all layers. If no step is new, only a full pass merges them.
-    let settings = dedup::Settings {
+    let settings = dedup::DedupOptions {
         full: is_counted,
         one_layer_rows_max: u64::MAX,
-        ..dedup::Settings::default()
+        ..dedup::DedupOptions::default()
     };
     dedup(&mut lake.maintenance()?, settings, &mut |_, _| {})?;
     Ok(())

@@ -329,7 +329,7 @@ async fn merged(
             return Ok::<_, RemoteError>((together, same));
         }
         let mut maintenance = together.maintenance()?;
-        dedup(&mut maintenance, dedup::Settings::default(), &mut |_, _| {})?;
+        dedup(&mut maintenance, dedup::DedupOptions::default(), &mut |_, _| {})?;
         drop(maintenance);
         Ok((together, same))
     })?;

@@ -19,7 +19,7 @@ use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX}
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};
-use crate::replay::TRAIL_STEPS_MAX;
+use crate::replay::PATH_STEPS_MAX;
 
 /// Record what compilers do, keep every state once, and ask questions about it.
 #[derive(Debug, Parser)]
@@ -236,13 +236,13 @@ impl FromStr for Ir {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let keyframes = || {
             let every: NonZeroU32 = text.strip_prefix("keyframes=")?.parse().ok()?;
-            (every.get() as usize <= TRAIL_STEPS_MAX).then_some(every)
+            (every.get() as usize <= PATH_STEPS_MAX).then_some(every)
         };
         match text {
             "all" => Ok(Self(Some(NonZeroU32::MIN))),
             "none" => Ok(Self(None)),
             _ => keyframes().map(|every| Self(Some(every))).ok_or_else(|| {
-                format!("write `all`, `none`, or `keyframes=K` with K from 1 to {TRAIL_STEPS_MAX}")
+                format!("write `all`, `none`, or `keyframes=K` with K from 1 to {PATH_STEPS_MAX}")
             }),
         }
     }

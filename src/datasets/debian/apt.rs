@@ -34,7 +34,7 @@ pub(super) struct Apt {
     root: Mutex<Option<PathBuf>>,
     records: Mutex<BTreeMap<String, Vec<SourceRecord>>>,
     /// For each package, the version chosen when none is named.
-    settled: Mutex<BTreeMap<String, String>>,
+    chosen: Mutex<BTreeMap<String, String>>,
 }
 
 /// The system's repositories, converted to repositories of sources.
@@ -73,8 +73,8 @@ impl Repositories {
 
 impl Apt {
     pub(super) fn new(cache: Cache, system: &Path) -> Self {
-        let (root, records, settled) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self { cache, system: system.to_owned(), root, records, settled }
+        let (root, records, chosen) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self { cache, system: system.to_owned(), root, records, chosen }
     }
 
     /// Returns the newest version of a source package that can be fetched. An index and its
@@ -85,8 +85,8 @@ impl Apt {
         package: &str,
         is_here: &dyn Fn(&str) -> bool,
     ) -> Result<String, DatasetError> {
-        let mut settled = self.settled.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(version) = settled.get(package) {
+        let mut chosen = self.chosen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(version) = chosen.get(package) {
             return Ok(version.clone());
         }
         let mut withdrawn = BTreeSet::new();
@@ -108,7 +108,7 @@ impl Apt {
                             record.version
                         );
                     }
-                    settled.insert(package.to_owned(), record.version.clone());
+                    chosen.insert(package.to_owned(), record.version.clone());
                     return Ok(record.version.clone());
                 }
                 Ok(false) => {

@@ -35,7 +35,8 @@ unsafe impl Send for Engine {}
 pub(super) enum Change {
     /// The content is as before, and in canonical form.
     None,
-    /// The content may have changed; call [`Program::verify_changes`] and [`Program::settle`].
+    /// The content may have changed; call [`Program::verify_changes`] and
+    /// [`Program::canonicalise_changes`].
     Some,
 }
 

@@ -26,7 +26,7 @@ macro_rules! define {
             // SAFETY: it has the name, the type and the meaning of the C library's function.
             #[unsafe(no_mangle)]
             extern "C" fn $name($($argument: f64),+) -> f64 {
-                settle(libm::$name($($argument),+), &[$($argument),+])
+                report_errors(libm::$name($($argument),+), &[$($argument),+])
             }
         )+
         /// Every function of one or two arguments, with its name.
@@ -69,7 +69,7 @@ extern "C" fn log2f(x: f32) -> f32 {
 /// Which exceptions `libm` raises depends on its compiler, so this clears all of them and sets
 /// `errno` from the values: EDOM if the result is no number, ERANGE for overflow, poles and
 /// underflow.
-fn settle(result: f64, arguments: &[f64]) -> f64 {
+fn report_errors(result: f64, arguments: &[f64]) -> f64 {
     // SAFETY: this is the C library's function, which takes any number.
     unsafe { feclearexcept(FE_ALL_EXCEPT) };
     if let Some(nan) = arguments.iter().find(|argument| argument.is_nan())

@@ -105,7 +105,7 @@ impl Program {
     }
 
     /// Canonicalises what the last run changed.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn canonicalise_changes(&mut self) {
         // SAFETY: the handle is alive.
         unsafe { ffi::steplake_llvm_module_settle(self.raw()) };
     }

@@ -216,7 +216,7 @@ impl Episode {
 
     /// Returns the step to the last run's result.
     fn advance(&mut self, wall_time: Duration) -> Result<Step, SessionError> {
-        self.program.settle();
+        self.program.canonicalise_changes();
         let state = self.program.state_id();
         let changed = state != self.state;
         if changed {
@@ -328,7 +328,7 @@ fn measure_baselines(
         let mut program = Program::revive(bitcode)?;
         let change = engine.run(&mut program, pipeline).expect("LLVM knows its default pipelines");
         if change == Change::Some {
-            program.settle();
+            program.canonicalise_changes();
         }
         baselines.push((name.to_owned(), program.instructions()));
     }

@@ -88,7 +88,7 @@ struct Worker<'a> {
     alarm: Alarm,
     sessions: HashMap<u32, Served>,
     sent: Sent,
-    asker: u64,
+    recording: u64,
     out: UnixStream,
 }
 
@@ -135,7 +135,7 @@ fn answer_all(
         alarm: Alarm::new(step_cpu_max)?,
         sessions: HashMap::new(),
         sent: Sent::default(),
-        asker: 0,
+        recording: 0,
         out,
     };
     wire::send(&mut worker.out, &Reply::Ready)?;
@@ -210,12 +210,12 @@ impl Worker<'_> {
         let benchmark = start.benchmark()?;
         self.flight.begin(benchmark.uri.as_str(), start.steps);
         self.alarm.begin_start(&self.flight);
-        if self.asker != start.asker {
+        if self.recording != start.recording {
             self.sent.forget();
-            self.asker = start.asker;
+            self.recording = start.recording;
         }
-        let (spaces, asker) = (wire::spaces(&start.watch), start.asker);
-        let watch = Watch { spaces, keyframes: start.keyframes, asker };
+        let (spaces, recording) = (wire::spaces(&start.watch), start.recording);
+        let watch = Watch { spaces, keyframes: start.keyframes, recording };
         let served = serve_session(self.environment, &mut self.sessions, session)?;
         served.watch.clone_from(&watch);
         served.is_in_doubt = false;

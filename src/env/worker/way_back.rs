@@ -75,7 +75,7 @@ impl WorkerSession {
             Err(trouble) => return failed_again(trouble),
         };
         let process = worker.last_process(environment)?;
-        // The asker knows these states already, so the worker does not observe them.
+        // The recording knows these states already, so the worker does not observe them.
         let (session, actions) = (self.number, episode.actions.clone());
         process.send(&Request::Steps { session, actions, changes: None, window: None });
         loop {

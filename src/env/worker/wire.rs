@@ -63,7 +63,7 @@ pub(super) struct WireStart {
     baselines: Option<Vec<(String, i64)>>,
     pub(super) watch: Vec<u8>,
     pub(super) keyframes: Option<NonZeroU32>,
-    pub(super) asker: u64,
+    pub(super) recording: u64,
     /// The number of actions that led to the program, if it is a state of an episode.
     pub(super) steps: u64,
     /// The supervisor has the observations of the first state, and does not want them again.
@@ -79,7 +79,7 @@ impl WireStart {
             baselines: start.baselines.map(|baselines| baselines.0.clone()),
             watch: start.watch.spaces.iter().map(|space| space.0).collect(),
             keyframes: start.watch.keyframes,
-            asker: start.watch.asker,
+            recording: start.watch.recording,
             steps: 0,
             is_observed: false,
         }
@@ -354,7 +354,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         baselines: Some(vec![("Size".into(), 5)]),
         watch: vec![0, 1],
         keyframes: NonZeroU32::new(4),
-        asker: 4,
+        recording: 4,
         steps: 0,
         is_observed: false,
     };

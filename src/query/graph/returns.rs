@@ -4,13 +4,14 @@
 use std::iter;
 use std::sync::Arc;
 
-use arrow::array::{Array as _, AsArray as _, Int32Array, RecordBatch};
-use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, SchemaRef};
+use arrow::array::{Int32Array, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
 use super::columns::{integers, numbers, schema};
 use super::question::{Asked, BATCH_ROWS, Given, Needs, Question, make_room};
+use crate::lake::decode::StepColumns;
 use crate::lake::{LakeError, Segment, Snapshot, Table};
 use crate::query::pulled::Batches;
 use crate::query::views::reward_column_name;
@@ -49,17 +50,15 @@ struct Taken {
     total: f64,
 }
 
-/// The steps with an action of a batch, whose columns are the episode, the index, the action and
-/// the reward.
+/// The steps with an action of a batch, which has one reward.
 fn steps(batch: &RecordBatch) -> impl Iterator<Item = Taken> + '_ {
-    let episodes = batch.column(0).as_primitive::<Int64Type>().values();
-    let indices = batch.column(1).as_primitive::<Int32Type>().values();
-    let (actions, rewards) = (batch.column(2), batch.column(3).as_primitive::<Float64Type>());
-    let step = move |row: usize| {
-        let reward = if rewards.is_valid(row) { rewards.value(row) } else { f64::NAN };
-        Taken { episode: episodes[row], index: indices[row], reward, total: 0.0 }
-    };
-    (0..batch.num_rows()).filter(|&row| actions.is_valid(row)).map(step)
+    let steps = StepColumns::of(batch);
+    let (actions, rewards) = (steps.actions(), steps.rewards()[0]);
+    let taken = (0..steps.rows()).filter(move |&row| actions.is_there(row));
+    taken.map(move |row| {
+        let (episode, index) = (steps.episodes[row], steps.indexes[row]);
+        Taken { episode, index, reward: rewards.get(row), total: 0.0 }
+    })
 }
 
 /// Batches of steps; the steps of an episode are consecutive.

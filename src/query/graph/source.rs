@@ -15,7 +15,7 @@ use super::observations::Observations;
 use super::question::{Asked, Given, Needs, make_room};
 use crate::lake::{Identity, Snapshot, Table};
 use crate::model::StateId;
-use crate::query::counted::Counted;
+use crate::query::counted::DedupCoverage;
 use crate::query::options::EngineOptions;
 use crate::query::pulled::blocking;
 use crate::query::views::reward_column_name;
@@ -31,7 +31,7 @@ const START_BYTES: usize = size_of::<(String, Node)>() + size_of::<StateId>();
 pub(in crate::query) struct GraphSource {
     snapshot: Arc<Snapshot>,
     pub(super) identity: Arc<Identity>,
-    pub(super) counted: Counted,
+    pub(super) counted: DedupCoverage,
     threads: NonZeroUsize,
     graphs: Graphs,
     /// The cached data of the sealed part, locked while a question adds to it.
@@ -39,7 +39,7 @@ pub(in crate::query) struct GraphSource {
 }
 
 impl GraphSource {
-    pub(in crate::query) fn new(counted: Counted, options: &EngineOptions) -> Self {
+    pub(in crate::query) fn new(counted: DedupCoverage, options: &EngineOptions) -> Self {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let threads = options.threads.unwrap_or_else(cores);
         let snapshot = Arc::clone(counted.snapshot());

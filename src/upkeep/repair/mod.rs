@@ -19,9 +19,8 @@ mod salvage;
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use arrow::array::{AsArray as _, BooleanArray, RecordBatch, StringArray};
-use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use parquet::file::metadata::PageIndexPolicy;
 
 use self::chains::Chains;
@@ -29,8 +28,9 @@ use self::damage::{damage, demand_disk};
 pub use self::restore::Restored;
 use super::maintenance::Maintenance;
 use crate::lake::catalog;
-use crate::lake::decode::state_ids;
+use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids, state_ids};
 use crate::lake::edit::{self, VersionEdit};
+use crate::lake::episode_steps::in_order;
 use crate::lake::frame::Frame;
 use crate::lake::hot::{HotBatch, decode};
 use crate::lake::manifest::Derived;
@@ -55,6 +55,9 @@ pub struct Repaired {
     /// Files that are sound, and of which the manifest's digests were damaged: these were made
     /// anew.
     pub mended: Vec<PathBuf>,
+    /// Entries of the log of snapshots that were damaged or missing: they were written again from
+    /// the database.
+    pub entries: Vec<PathBuf>,
     /// Programs whose rows were made up: name, dataset and initial state are all that is known of
     /// them.
     pub benchmarks: Vec<String>,
@@ -68,7 +71,8 @@ impl Repaired {
     /// True when nothing was damaged.
     pub fn is_nothing(&self) -> bool {
         let is_cut = self.snapshot.is_some() || !self.older.is_empty();
-        !is_cut && self.mended.is_empty() && self.restored.is_none()
+        let is_mended = !self.mended.is_empty() || !self.entries.is_empty();
+        !is_cut && !is_mended && self.restored.is_none()
     }
 }
 
@@ -80,7 +84,8 @@ impl Lake {
     /// First, a database that is lost or malformed is made again from the log of snapshots. Rows
     /// that were not sealed are taken over as far as they can be read, and `hot.sqlite.damaged`
     /// keeps the old database. Then the manifest's digests of blocks are computed again if they are
-    /// damaged and their file is sound. Each of these steps is durable on its own.
+    /// damaged and their file is sound, and entries of the log of snapshots are written again if
+    /// they are damaged or missing. Each of these steps is durable on its own.
     ///
     /// # Errors
     ///
@@ -92,8 +97,9 @@ impl Lake {
         // The right to write.
         let _writer = self.writer()?;
         let mended = maintenance.mend_digests()?;
+        let entries = maintenance.mend_log()?;
         let mut done = maintenance.drop_damage()?;
-        done.restored = restored;
+        (done.restored, done.entries) = (restored, entries);
         done.mended.splice(0..0, mended);
         Ok(done)
     }
@@ -235,20 +241,20 @@ impl Repair {
             }
         }
         self.hot(Table::Episodes).for_each(|batch| chains.rows(batch));
-        let columns = ScanColumns::Named(&["episode_id", "step_index", "state_id"]);
+        let columns = ScanColumns::Named(&["episode_id", "step_index"]);
         for segment in self.sound(Table::Steps) {
             for batch in self.scan(segment, columns) {
-                chains.sealed(&batch?);
+                chains.steps(&batch?, true);
             }
         }
-        chains.hot(self.hot(Table::Steps));
+        let hot = self.hot(Table::Steps).collect::<Vec<_>>();
+        in_order(&hot, columns).for_each(|batch| chains.steps(&batch, false));
         let broken = chains.broken();
         if broken.is_empty() {
             return Ok(());
         }
         let whole = |batch: &RecordBatch| -> BooleanArray {
-            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-            ids.map(|id| Some(!broken.contains(id))).collect()
+            episode_ids(batch).iter().map(|id| Some(!broken.contains(id))).collect()
         };
         let of_episodes = |table| matches!(table, Table::Episodes | Table::Steps);
         let sound = std::mem::take(&mut self.sound);
@@ -309,19 +315,16 @@ impl Repair {
     fn make_up_benchmarks(&mut self) -> Result<(), LakeError> {
         let mut known = HashSet::new();
         self.left(Table::Benchmarks, &["benchmark_uri"], &mut |batch| {
-            let uris = batch["benchmark_uri"].as_string::<i32>().iter().flatten();
-            known.extend(uris.map(str::to_owned));
+            known.extend(benchmark_uris(batch).map(str::to_owned));
         })?;
         let mut unknown: BTreeMap<String, StateId> = BTreeMap::new();
-        let columns = ["benchmark_uri", "step_index", "state_id"];
+        let columns = ["episode_id", "benchmark_uri", "step_index", "state_id"];
         self.left(Table::Steps, &columns, &mut |batch| {
-            let uris = cast(&batch["benchmark_uri"], &DataType::Utf8);
-            let uris = uris.expect("a dictionary of text is text");
-            let uris: &StringArray = uris.as_string();
-            let indices = batch["step_index"].as_primitive::<Int32Type>().values();
-            for (row, state) in state_ids(batch, "state_id").enumerate() {
-                let uri = uris.value(row);
-                if let (0, Some(state), false) = (indices[row], state, known.contains(uri))
+            let steps = StepColumns::of(batch);
+            let states = steps.states();
+            for (row, uri) in benchmark_uris(batch).enumerate() {
+                if let (0, Some(state)) = (steps.indexes[row], states.get(row))
+                    && !known.contains(uri)
                     && !unknown.contains_key(uri)
                 {
                     unknown.insert(uri.to_owned(), state);

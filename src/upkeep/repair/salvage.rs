@@ -6,15 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-use arrow::array::{AsArray as _, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::Int64Type;
 use rusqlite::Connection;
 
 use super::damage::{damage, is_about_content};
 use super::places::{damaged_database, new_database};
 use crate::lake::catalog::{self, PlacedFrame};
-use crate::lake::decode::state_ids;
+use crate::lake::decode::{benchmark_uris, episode_ids, state_ids};
 use crate::lake::frame::Frame;
 use crate::lake::sqlite::{self, Catalog, wal};
 use crate::lake::{Lake, LakeError, RunRow, SnapshotId, Table, manifest};
@@ -34,18 +33,18 @@ pub(super) fn key_column(table: Table) -> &'static str {
 
 /// The keys of a batch of a recorded table, row by row.
 pub(super) fn keys(table: Table, batch: &RecordBatch) -> Vec<Key> {
-    let column = key_column(table);
     match table {
         Table::Benchmarks => {
-            let uris = batch[column].as_string::<i32>().iter();
-            let hashes = uris.map(|uri| blake3::hash(uri.unwrap_or_default().as_bytes()));
+            let hashes = benchmark_uris(batch).map(|uri| blake3::hash(uri.as_bytes()));
             hashes.map(|hash| padded(&hash.as_bytes()[..20])).collect()
         }
         Table::Episodes | Table::Steps => {
-            let ids = batch[column].as_primitive::<Int64Type>().values().iter();
-            ids.map(|id| padded(&id.to_le_bytes())).collect()
+            episode_ids(batch).iter().map(|id| padded(&id.to_le_bytes())).collect()
         }
-        _ => state_ids(batch, column).map(|state| state.map_or([0; 20], |state| state.0)).collect(),
+        _ => {
+            let states = state_ids(batch, key_column(table));
+            states.map(|state| state.map_or([0; 20], |state| state.0)).collect()
+        }
     }
 }
 
@@ -147,8 +146,7 @@ impl SalvagedCatalog {
         let mut runs = BTreeSet::new();
         for HotFrame { frame, rows } in self.frames.iter().flatten() {
             if let (Table::Episodes | Table::Steps, Some((batch, _))) = (frame.table, rows) {
-                let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
-                runs.extend(ids.map(|&id| EpisodeId(id).run().0));
+                runs.extend(episode_ids(batch).iter().map(|&id| EpisodeId(id).run().0));
             }
         }
         runs

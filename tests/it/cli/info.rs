@@ -1,7 +1,7 @@
 //! What `info` says to those who read a lake with other tools.
 
 use serde_json::Value;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::Lake;
 
 use super::{folder, toy};
@@ -42,7 +42,7 @@ fn each_tool_gets_the_line_that_reads_the_lake() {
 fn info_counts_the_steps_that_other_tools_do_not_see() {
     let (_folder, lake) = folder();
     // Only the newest layers may stay by themselves.
-    let layers = Settings { one_layer_rows_max: 0, tier: 0, lag: 0, ..Settings::default() };
+    let layers = DedupOptions { one_layer_rows_max: 0, tier: 0, lag: 0, ..DedupOptions::default() };
     let mut steps = Vec::new();
     for seed in ["1", "2", "3"] {
         toy(&lake, &["--steps", "100", "--seed", seed]);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow::array::Array as _;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use steplake::dedup::{Report, Settings, dedup};
+use steplake::dedup::{DedupOptions, Report, dedup};
 use steplake::lake::{Lake, LakeError, StepRow, Table, Writer};
 use steplake::layers::KeyRange;
 use steplake::model::{EpisodeId, RunId, StateId};
@@ -119,12 +119,16 @@ fn assert_same(found: &[Derived], wanted: &[Derived]) {
     assert_eq!(found.len(), wanted.len());
 }
 
-fn settings(memory_bytes_max: u64) -> Settings {
-    Settings { memory_bytes_max, threads: NonZeroUsize::new(2).unwrap(), ..Settings::default() }
+fn settings(memory_bytes_max: u64) -> DedupOptions {
+    DedupOptions {
+        memory_bytes_max,
+        threads: NonZeroUsize::new(2).unwrap(),
+        ..DedupOptions::default()
+    }
 }
 
 /// Counts what is sealed.
-fn count(lake: &Lake, settings: Settings) -> Report {
+fn count(lake: &Lake, settings: DedupOptions) -> Report {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
 }
 
@@ -193,7 +197,7 @@ fn a_pass_with_nothing_new_writes_nothing() {
     let old = before.0[0].path.file_name().unwrap();
     assert!(!lake.path().join("current/state_transitions").join(old).exists());
     assert!(!files(&lake).contains(&before.0[0]));
-    let full = count(&lake, Settings { full: true, ..settings(1 << 20) });
+    let full = count(&lake, DedupOptions { full: true, ..settings(1 << 20) });
     assert_eq!((full.unchanged, full.steps, full.layers), (false, 4, 1));
     assert_same(&derived(&lake, &ALL), &expected(&lake));
 }
@@ -220,7 +224,7 @@ fn damaged_steps_are_refused_with_the_name_of_their_file() {
     content[100] ^= 1;
     std::fs::write(&path, content).unwrap();
     let mut maintenance = lake.maintenance().unwrap();
-    let error = dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap_err();
+    let error = dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap_err();
     assert!(matches!(&error, LakeError::Corrupt { path: named, .. } if *named == path), "{error}");
 }
 
@@ -253,7 +257,7 @@ proptest! {
         let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
         let mut writer = lake.writer().unwrap();
         let mut author = Author::default();
-        let with = |memory| Settings { one_layer_rows_max, tier, ..settings(memory) };
+        let with = |memory| DedupOptions { one_layer_rows_max, tier, ..settings(memory) };
         // The last one stays open.
         let closed = episodes.len().saturating_sub(1);
         for (at, path) in episodes.iter().enumerate() {
@@ -289,7 +293,7 @@ proptest! {
         }
         let report = lake.verify(&mut |_, _| ()).unwrap();
         prop_assert!(report.is_sound(), "{:?}", report.findings);
-        let full = count(&lake, Settings { full: true, ..settings(memories[1]) });
+        let full = count(&lake, DedupOptions { full: true, ..settings(memories[1]) });
         prop_assert!(full.layers <= 1);
         assert_same(&derived(&lake, &ALL), &wanted);
     }
@@ -313,7 +317,7 @@ fn a_partition_that_is_too_large_is_sorted_in_pieces() {
     writer.seal().unwrap();
     let wanted = expected(&lake);
     for memory in [0, 10_000, 100_000, 1 << 30] {
-        let report = count(&lake, Settings { full: true, ..settings(memory) });
+        let report = count(&lake, DedupOptions { full: true, ..settings(memory) });
         assert_eq!(report.steps, 6000);
         assert_same(&derived(&lake, &ALL), &wanted);
     }

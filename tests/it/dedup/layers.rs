@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Lake, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Answer, Engine};
@@ -16,7 +16,7 @@ use crate::fixtures::toy_lake::{Author, identity, state};
 const LAKE: &str = "STEPLAKE_TEST_LAKE";
 
 /// Never takes layers together.
-const APART: Settings = Settings {
+const APART: DedupOptions = DedupOptions {
     memory_bytes_max: 1 << 30,
     threads: std::num::NonZeroUsize::MIN,
     full: false,
@@ -25,7 +25,7 @@ const APART: Settings = Settings {
     lag: 0,
 };
 
-fn count(lake: &Lake, settings: Settings) -> usize {
+fn count(lake: &Lake, settings: DedupOptions) -> usize {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap().layers
 }
 
@@ -112,7 +112,7 @@ async fn tables_in_layers_answer_as_those_of_one_layer() {
         let apart = engine(&lake).await;
         let defined = rows(apart.named("dedup", &[]).await.unwrap()).await;
         assert_eq!(ask(&apart, ORDERED[0]).await, defined, "{layers} layers");
-        assert_eq!(count(&lake, Settings { full: true, ..APART }), 1);
+        assert_eq!(count(&lake, DedupOptions { full: true, ..APART }), 1);
         let whole = engine(&lake).await;
         for table in ORDERED {
             let found = ask(&apart, table).await;
@@ -135,7 +135,7 @@ async fn the_table_is_what_plain_sql_says() {
     let folder = tempfile::tempdir().unwrap();
     let path = std::env::var_os(LAKE).map_or(folder.path().join("lake"), PathBuf::from);
     let lake = record(&path, 3);
-    let layers = count(&lake, Settings { full: true, ..APART });
+    let layers = count(&lake, DedupOptions { full: true, ..APART });
     assert_eq!(layers, 1);
     let engine = engine(&lake).await;
     let defined = rows(engine.named("dedup", &[]).await.unwrap()).await;
@@ -208,7 +208,7 @@ async fn a_look_up_reads_a_page_of_each_layer() {
     let failed = format!("SELECT action, count FROM failures WHERE state_id = '{last}'");
     assert_eq!(ask(&apart, &failed).await, [["7".to_owned(), layers.to_string()]]);
 
-    count(&lake, Settings { full: true, ..APART });
+    count(&lake, DedupOptions { full: true, ..APART });
     let whole = engine(&lake).await;
     let found = plan(&whole, &taken).await;
     assert_eq!(metric(&found, "row_groups_pruned_statistics=1 total → "), 1, "{found}");

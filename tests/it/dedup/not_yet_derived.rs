@@ -49,9 +49,9 @@ async fn no_table_is_empty_for_want_of_a_dedup() {
     let (lake, mut writer) = record(&folder.path().join("lake"), Disk::default()).unwrap();
     let now = || lake.snapshot().unwrap();
     let at = |id: SnapshotId| lake.snapshot_at(id).unwrap();
-    refused(now, "run `steplake dedup`").await;
+    refused(now, "its steps are not counted yet").await;
     writer.seal().unwrap();
-    refused(now, "run `steplake dedup`").await;
+    refused(now, "its steps are not counted yet").await;
     let sealed = now().id();
     derive(&lake).unwrap();
     let (derived, rows) = (now().id(), answered(now).await);
@@ -60,7 +60,7 @@ async fn no_table_is_empty_for_want_of_a_dedup() {
     let mut maintenance = lake.maintenance().unwrap();
     maintenance.retract(&mut writer, &Subject::Run(RUNS[0]), "why").unwrap();
     drop(maintenance);
-    refused(now, "run `steplake dedup`").await;
+    refused(now, "its steps are not counted yet").await;
     let retracted = now().id();
     derive(&lake).unwrap();
     assert!(answered(now).await > 0);
@@ -73,7 +73,7 @@ async fn no_table_is_empty_for_want_of_a_dedup() {
     for action in ["a1", "a2", "a3"] {
         lake.maintenance().unwrap().retract_action(action, "why").unwrap();
     }
-    refused(now, "run `steplake dedup`").await;
+    refused(now, "its steps are not counted yet").await;
     derive(&lake).unwrap();
     assert_eq!(answered(now).await, 0);
     let emptied = now().id();

@@ -23,8 +23,11 @@ fn workers() -> WorkerEnvironment {
 }
 
 fn start(session: &mut dyn Session, benchmark: &Benchmark) -> StateId {
-    let watch =
-        Watch { spaces: vec![ObservationIndex(0), ObservationIndex(2)], asker: 1, keyframes: None };
+    let watch = Watch {
+        spaces: vec![ObservationIndex(0), ObservationIndex(2)],
+        recording: 1,
+        keyframes: None,
+    };
     let start = Start { benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
     session.start(&start).unwrap().state
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Disk, Lake, LakeError, Operation, Rows, Table, Verdict, Writer};
 use steplake::model::{EpisodeId, RunId, StateId};
 use steplake::upkeep::Keep;
@@ -93,19 +93,19 @@ impl Machine {
             }
             Act::DiscardOpen => writer.discard_open(RUN),
             Act::Dedup => {
-                let settings = Settings::default();
+                let settings = DedupOptions::default();
                 dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
             }
             Act::DedupApart => {
                 // So little memory that most of it goes to temporary files, in one thread all the
                 // same.
-                let settings = Settings {
+                let settings = DedupOptions {
                     one_layer_rows_max: 0,
                     tier: 0,
                     lag: 0,
                     memory_bytes_max: 100,
                     threads: NonZeroUsize::MIN,
-                    ..Settings::default()
+                    ..DedupOptions::default()
                 };
                 dedup(&mut self.lake.maintenance()?, settings, &mut |_, _| ()).map(drop)
             }

@@ -6,6 +6,7 @@ mod faults;
 mod formats;
 mod full_disks;
 mod growth;
+mod log_entries;
 mod merge;
 mod other_readers;
 mod repair;

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use steplake::dedup::{Settings as DedupSettings, dedup};
-use steplake::generate::{Past, Policy, Stop};
+use steplake::dedup::{DedupOptions, dedup};
+use steplake::generate::{Policy, ResumeState, Stop};
 use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotKind, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::upkeep::Repaired;
@@ -47,7 +47,7 @@ pub(crate) fn record_sealing(path: &Path, seals: &[u32]) -> Lake {
 }
 
 pub(crate) fn derive(lake: &Lake) -> Result<(), LakeError> {
-    dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
+    dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut |_, _| ()).map(drop)
 }
 
 pub(crate) fn repair(lake: &Lake) -> Result<Repaired, LakeError> {
@@ -267,7 +267,8 @@ fn a_run_with_a_hole_is_not_gone_on_with() {
     flip(&second_file(&lake, Table::Episodes));
     repaired(&lake);
     let plan = toy_plan(Policy::Random, Stop::Episodes(6), 1);
-    let error = Past::take_up(&mut lake.writer().unwrap(), RUN, &plan).unwrap_err().to_string();
+    let error =
+        ResumeState::resume(&mut lake.writer().unwrap(), RUN, &plan).unwrap_err().to_string();
     assert!(error.contains("a repair had to drop episodes of it"), "{error}");
 }
 

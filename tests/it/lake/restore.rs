@@ -47,7 +47,7 @@ pub(crate) fn sealed(rows: &Rows) -> Rows {
 
 /// The snapshots of a lake, and all that each of them says. How much the oldest one brought is
 /// forgotten with those before it.
-fn snapshots(lake: &Lake) -> Vec<(SnapshotRow, Rows)> {
+pub(super) fn snapshots(lake: &Lake) -> Vec<(SnapshotRow, Rows)> {
     let mut history = lake.sealed().unwrap().history().to_vec();
     (history[0].rows_added, history[0].bytes_added) = (0, 0);
     let rows = |row: SnapshotRow| {

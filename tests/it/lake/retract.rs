@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use steplake::dedup::{Settings as DedupSettings, dedup};
-use steplake::generate::{Past, Policy, Stop};
+use steplake::dedup::{DedupOptions, dedup};
+use steplake::generate::{Policy, ResumeState, Stop};
 use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotId, SnapshotKind, Table, Writer};
 use steplake::model::{EpisodeId, RunId};
-use steplake::upkeep::Subject;
+use steplake::upkeep::{Keep, Subject};
 
 use crate::fixtures::power::Power;
 use crate::fixtures::support::copy_folder;
 use crate::fixtures::support::scratch;
 use crate::fixtures::support::{contents, fail, play, rows, run, toy_lake, toy_plan};
-use crate::fixtures::toy_lake::{Author, identity, read, state, uri};
+use crate::fixtures::toy_lake::{Author, identity, read, rows_of, state, uri};
 
 pub(crate) const RUNS: [RunId; 2] = [RunId(1), RunId(2)];
 
@@ -39,7 +39,7 @@ pub(crate) fn record(path: &Path, disk: Disk) -> Result<(Lake, Writer), LakeErro
 }
 
 pub(crate) fn derive(lake: &Lake) -> Result<(), LakeError> {
-    dedup(&mut lake.maintenance()?, DedupSettings::default(), &mut |_, _| ()).map(drop)
+    dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut |_, _| ()).map(drop)
 }
 
 fn assert_sound(lake: &Lake) {
@@ -189,13 +189,13 @@ fn a_run_that_lost_episodes_is_not_gone_on_with() {
     let mut writer = play(&lake, &plan);
     let subject = Subject::benchmark(plan.benchmarks[2].clone());
     lake.maintenance().unwrap().retract(&mut writer, &subject, "a test").unwrap();
-    let error = Past::take_up(&mut writer, RUNS[0], &plan).unwrap_err().to_string();
+    let error = ResumeState::resume(&mut writer, RUNS[0], &plan).unwrap_err().to_string();
     assert!(
         error.contains("run 1 of the lake") && error.contains("was retracted (a test)"),
         "{error}"
     );
     let run = writer.begin_run("{}", 1).unwrap();
-    assert_eq!(Past::take_up(&mut writer, run, &plan).unwrap().episodes(), 0);
+    assert_eq!(ResumeState::resume(&mut writer, run, &plan).unwrap().episodes(), 0);
 }
 
 #[test]
@@ -248,6 +248,57 @@ fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
             return;
         }
         std::fs::remove_dir_all(&path).unwrap();
+    }
+}
+
+#[test]
+fn after_a_killed_retraction_expire_and_gc_leave_what_older_snapshots_that_are_read_have() {
+    let folder = scratch();
+    let subject = Subject::Run(RUNS[0]);
+    let retract = |lake: &Lake| {
+        let (mut maintenance, mut writer) = (lake.maintenance()?, lake.writer()?);
+        maintenance.retract(&mut writer, &subject, "why").map(drop)
+    };
+    let origin = folder.path().join("origin");
+    drop(record(&origin, Disk::default()).unwrap());
+    derive(&Lake::open(&origin).unwrap()).unwrap();
+    for operations in 0.. {
+        let case = format!("killed before operation {operations}");
+        let path = folder.path().join(format!("killed-{operations}"));
+        copy_folder(&origin, &path);
+        let lake = Lake::open(&path).unwrap();
+        let older = lake.sealed().unwrap();
+        let (id, rows) = (older.id(), rows_of(&older));
+        let (disk, power) = Power::disk(operations, true);
+        let result = Lake::open_on(disk, &path).and_then(|lake| retract(&lake));
+        let is_killed = power.lock().unwrap().off;
+        assert!(is_killed || result.is_ok(), "{case}");
+
+        // While it is read, a snapshot may expire, and its files stay.
+        let mut maintenance = lake.maintenance().unwrap();
+        let newest = lake.sealed().unwrap().id();
+        let keeps = operations % 2 == 1;
+        maintenance.expire(Keep::From(if keeps { id } else { newest })).unwrap();
+        let refused = maintenance.collect();
+        assert!(matches!(refused, Err(LakeError::BeingRead { .. })), "{case}: {refused:?}");
+        assert_eq!(rows_of(&older), rows, "{case}");
+        drop(older);
+
+        // Then those go that no snapshot has.
+        maintenance.collect().unwrap();
+        drop(maintenance);
+        assert_sound(&lake);
+        if keeps {
+            assert_eq!(rows_of(&lake.snapshot_at(id).unwrap()), rows, "{case}");
+        }
+        for row in lake.snapshot().unwrap().history() {
+            assert!(lake.verify_at(row.id, &mut |_, _| ()).unwrap().is_sound(), "{case}");
+        }
+        std::fs::remove_dir_all(&path).unwrap();
+        if !is_killed {
+            assert!(operations > 20, "{operations}");
+            return;
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use futures::TryStreamExt as _;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{
     Clock, Disk, Lake, LakeError, LayerId, ScanColumns, Snapshot, SnapshotId, SnapshotKind,
     SnapshotRow, Table, Writer,
@@ -67,7 +67,8 @@ impl Growing {
     }
 
     fn dedup(&self) {
-        dedup(&mut self.lake.maintenance().unwrap(), Settings::default(), &mut |_, _| ()).unwrap();
+        dedup(&mut self.lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ())
+            .unwrap();
     }
 
     /// Snapshots 2 to 7: a seal and a dedup, three times.
@@ -305,7 +306,7 @@ fn readers_and_maintenance_go_on_while_a_writer_seals() {
     let mut last = false;
     while !last {
         last = writing.is_finished();
-        dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap();
+        dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
         maintenance.expire(newest(3)).unwrap();
         match maintenance.collect() {
             Ok(_) | Err(LakeError::BeingRead { .. }) => {}

@@ -3,7 +3,7 @@
 
 use steplake::env::toy::ToyEnvironment;
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, step_by_step};
-use steplake::generate::{Ending, Past, Policy, Stop};
+use steplake::generate::{Ending, Policy, ResumeState, Stop};
 use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
 use steplake::record::{Choice, identity};
@@ -105,7 +105,7 @@ fn record(environment: &Liar) -> (tempfile::TempDir, Lake) {
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("{}", 0).unwrap();
     let plan = toy_plan(Policy::Random, Stop::Episodes(30), 2);
-    let performed = perform(environment, &ToyPrograms, writer, run, &plan, Past::default());
+    let performed = perform(environment, &ToyPrograms, writer, run, &plan, ResumeState::default());
     assert_eq!(performed.ending.unwrap(), Ending::Complete);
     let mut writer = performed.writer;
     writer.finish_run(run).unwrap();

@@ -264,7 +264,7 @@ async fn a_damaged_file_is_named() {
         let message = error.to_string();
         assert!(message.contains(&path.display().to_string()), "{kind}: {message}");
         assert!(
-            message.contains("steplake verify") && !message.contains('\n'),
+            message.contains("restore it from a copy") && !message.contains('\n'),
             "{kind}: {message}"
         );
         assert!(batches(&engine, "SELECT * FROM episodes").await.is_ok(), "{kind}");

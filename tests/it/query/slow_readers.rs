@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures::TryStreamExt as _;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::Lake;
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Answer, Engine, EngineOptions, STACK_BYTES};
@@ -35,7 +35,7 @@ fn record(path: &Path) -> Lake {
     let lake = Lake::create(path, &identity()).unwrap();
     let mut writer = lake.writer().unwrap();
     let mut author = Author::default();
-    let apart = Settings { one_layer_rows_max: 0, tier: 0, ..Settings::default() };
+    let apart = DedupOptions { one_layer_rows_max: 0, tier: 0, ..DedupOptions::default() };
     for (ordinal, transitions) in [(0, TRANSITIONS), (1, 10)] {
         let to = 1..=u32::try_from(transitions).unwrap();
         let path: Vec<_> = to.map(|to| (1, Some(to))).collect();

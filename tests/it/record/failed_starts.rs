@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, Deadly, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
-use steplake::generate::{Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Stop};
+use steplake::generate::{
+    Ending, GenerateError, Plan, Policy, ProgramError, Programs, ResumeState, Stop,
+};
 use steplake::lake::{EpisodeRow, Lake, Rows, Table, Writer};
 use steplake::model::{
     ActionIndex, Benchmark, BenchmarkUri, EnvironmentSpec, EpisodeId, EpisodeOutcome, Failure,
@@ -68,8 +70,8 @@ fn begin(lake: &Lake) -> Writer {
     writer
 }
 
-fn play(writer: Writer, plan: &Plan, past: Past, deadly: bool) -> Performed {
-    perform(&workers(), &WithDeadly { deadly }, writer, RUN, plan, past)
+fn play(writer: Writer, plan: &Plan, resumed: ResumeState, deadly: bool) -> Performed {
+    perform(&workers(), &WithDeadly { deadly }, writer, RUN, plan, resumed)
 }
 
 /// The rows that speak of a program.
@@ -84,7 +86,7 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
     for policy in [Policy::Random, Policy::Explore] {
         let (_alone, alone) = toy_lake();
         let stop = Stop::Episodes(16);
-        let performed = play(begin(&alone), &plan(policy, stop, 1), Past::default(), true);
+        let performed = play(begin(&alone), &plan(policy, stop, 1), ResumeState::default(), true);
         assert_eq!(performed.ending.unwrap(), Ending::Complete);
         assert_eq!(performed.progress.failures.load(Ordering::Relaxed), 8);
         let reasons = [
@@ -105,12 +107,13 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
 
         let (_together, together) = toy_lake();
         let first = Stop::Episodes(7);
-        let performed = play(begin(&together), &plan(policy, first, 2), Past::default(), true);
+        let performed =
+            play(begin(&together), &plan(policy, first, 2), ResumeState::default(), true);
         let mut writer = performed.writer;
         writer.seal().unwrap();
         // Taken up, the run does not even ask for the programs that failed.
-        let past = Past::take_up(&mut writer, RUN, &plan(policy, stop, 2)).unwrap();
-        let performed = play(writer, &plan(policy, stop, 2), past, false);
+        let resumed = ResumeState::resume(&mut writer, RUN, &plan(policy, stop, 2)).unwrap();
+        let performed = play(writer, &plan(policy, stop, 2), resumed, false);
         assert_eq!(performed.ending.unwrap(), Ending::Complete);
         assert_same(alone.path(), together.path());
 
@@ -118,7 +121,7 @@ fn a_run_goes_on_after_programs_that_kill_the_compiler() {
         let mut writer = performed.writer;
         writer.seal().unwrap();
         let mut maintenance = together.maintenance().unwrap();
-        let report = dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap();
+        let report = dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
         assert_eq!((report.steps, report.failures), (8 * 20, 0));
         assert_eq!(contents(together.path())[..5], before[..5]);
         assert!(together.verify(&mut |_, _| ()).unwrap().is_sound());
@@ -139,13 +142,13 @@ fn a_run_over_deadly_programs_alone_ends_with_an_error() {
     for (jobs, stop) in [(1, Stop::Steps(100)), (2, Stop::States(100))] {
         let plan = Plan { benchmarks: uris.to_vec(), ..toy_plan(Policy::Random, stop, jobs) };
         let (_folder, lake) = toy_lake();
-        let mut performed = play(begin(&lake), &plan, Past::default(), true);
+        let mut performed = play(begin(&lake), &plan, ResumeState::default(), true);
         for _ in 0..2 {
             let error = performed.ending.unwrap_err();
             assert!(matches!(error, GenerateError::NothingStarts), "{error}");
             assert_eq!(rows(lake.path(), Table::Episodes).len(), 2);
-            let past = Past::take_up(&mut performed.writer, RUN, &plan).unwrap();
-            performed = play(performed.writer, &plan, past, false);
+            let resumed = ResumeState::resume(&mut performed.writer, RUN, &plan).unwrap();
+            performed = play(performed.writer, &plan, resumed, false);
         }
     }
 }
@@ -225,8 +228,8 @@ fn a_start_that_fails_once_after_others_leaves_no_trace() {
         let plan = toy_plan(Policy::Random, Stop::Episodes(20), jobs);
         let (_tired, tired) = toy_lake();
         let environment = Tired::new(3..4);
-        let past = Past::default();
-        let performed = perform(&environment, &ToyPrograms, begin(&tired), RUN, &plan, past);
+        let resumed = ResumeState::default();
+        let performed = perform(&environment, &ToyPrograms, begin(&tired), RUN, &plan, resumed);
         assert_eq!(performed.ending.unwrap(), Ending::Complete);
         assert_same(calm.path(), tired.path());
     }
@@ -240,11 +243,11 @@ fn a_program_that_started_before_is_never_given_up() {
         let (_calm, calm) = toy_lake();
         drop(play_calmly(&calm, &plan));
         let (_tired, tired) = toy_lake();
-        let (mut writer, mut past) = (begin(&tired), Past::default());
+        let (mut writer, mut resumed) = (begin(&tired), ResumeState::default());
         // First in the process that started it before, then in two that have this from the lake.
         for deadly in [3..5, 0..2, 0..2] {
             let environment = Tired::new(deadly);
-            let performed = perform(&environment, &ToyPrograms, writer, RUN, &plan, past);
+            let performed = perform(&environment, &ToyPrograms, writer, RUN, &plan, resumed);
             let error = performed.ending.unwrap_err();
             let GenerateError::StartFailed { uri, failure } = &error else { panic!("{error}") };
             assert_eq!((uri.as_str(), failure.kind), (TIRED, FailureKind::Crash));
@@ -252,9 +255,9 @@ fn a_program_that_started_before_is_never_given_up() {
             let episodes = rows(tired.path(), Table::Episodes);
             assert_eq!(episodes.len(), 3 * plan.benchmarks.len(), "{episodes:?}");
             assert!(episodes.iter().all(|row| row.contains("steps=20")), "{episodes:?}");
-            past = Past::take_up(&mut writer, RUN, &plan).unwrap();
+            resumed = ResumeState::resume(&mut writer, RUN, &plan).unwrap();
         }
-        let performed = perform(&workers(), &ToyPrograms, writer, RUN, &plan, past);
+        let performed = perform(&workers(), &ToyPrograms, writer, RUN, &plan, resumed);
         assert_eq!(performed.ending.unwrap(), Ending::Complete);
         assert_same(calm.path(), tired.path());
     }
@@ -268,7 +271,7 @@ fn a_failed_start_in_the_lake_says_nothing_beside_a_start() {
         ..toy_plan(Policy::Random, Stop::Steps(steps), 1)
     };
     let (_folder, lake) = toy_lake();
-    let performed = play(begin(&lake), &until(60), Past::default(), false);
+    let performed = play(begin(&lake), &until(60), ResumeState::default(), false);
     assert_eq!(performed.ending.unwrap(), Ending::Complete);
     let mut writer = performed.writer;
     let failed = EpisodeRow {
@@ -282,8 +285,8 @@ fn a_failed_start_in_the_lake_says_nothing_beside_a_start() {
         detail: Some("more than 1 s of CPU time".into()),
     };
     writer.append(&Rows { episodes: vec![failed], ..Rows::default() }).unwrap();
-    let past = Past::take_up(&mut writer, RUN, &until(100)).unwrap();
-    let performed = play(writer, &until(100), past, false);
+    let resumed = ResumeState::resume(&mut writer, RUN, &until(100)).unwrap();
+    let performed = play(writer, &until(100), resumed, false);
     assert_eq!(performed.ending.unwrap(), Ending::Complete);
     assert_eq!(rows(lake.path(), Table::Episodes).len(), 6);
 }

@@ -307,7 +307,7 @@ fn toy_state(number: u32) -> StateId {
 
 #[test]
 fn a_way_that_leads_elsewhere_gives_way_to_another_or_to_an_error() {
-    // 5 doubled is 10 and not 11: the recorded way is one that LLVM would not take again.
+    // 5 doubled is 10 and not 11: the recorded path is one that LLVM would not take again.
     let false_way: (u32, &[(&str, u32)]) = (5, &[("double", 11), ("increment", 12)]);
     let (_folder, lake) = told(&[false_way]);
     let error = toy_rebuilder().ir(&lake, &[toy_state(12)]).unwrap_err().to_string();
@@ -315,8 +315,8 @@ fn a_way_that_leads_elsewhere_gives_way_to_another_or_to_an_error() {
     assert_eq!(
         error,
         format!(
-            "the IR of state {state} cannot be rebuilt: on the recorded way from stored state {start}, \
-             `double` led to state {found} this time, and no other recorded way leads there either"
+            "the IR of state {state} cannot be rebuilt: on the recorded path from stored state {start}, \
+             `double` led to state {found} this time, and no other recorded path leads there either"
         )
     );
     // A longer way that holds is taken after it, and a state beside the way is not touched by it.
@@ -405,7 +405,7 @@ fn a_worker_sends_keyframes_and_no_other_state_also_after_it_was_killed() {
     let environment = WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config);
     let (cost, whole) = (ObservationIndex(0), environment.spec().state_index());
     let every = NonZeroU32::new(3);
-    let watch = Watch { spaces: vec![cost], keyframes: every, asker: 5 };
+    let watch = Watch { spaces: vec![cost], keyframes: every, recording: 5 };
     let benchmark = toy::benchmark(11);
     let begin =
         Start { benchmark: &benchmark, action_space: toy::NAME, baselines: None, watch: &watch };

@@ -8,7 +8,7 @@ use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
-use steplake::generate::{Past, Plan, Policy, Stop};
+use steplake::generate::{Plan, Policy, ResumeState, Stop};
 use steplake::lake::{BenchmarkRow, Lake, ObservationRow, Rows, ScanColumns, StepRow, Table};
 use steplake::model::{ActionIndex, Baselines, EpisodeId, Provenance, RunId, StateId, Value};
 use steplake::record::{EpisodePlan, Recorder, Recording, RecordingOptions, Settle};
@@ -74,8 +74,8 @@ fn no_episode_is_put_together_from_two() {
                 |table| rows(&interrupted, table).iter().filter(|row| row.contains("77")).count();
             assert!(strange(Table::Observations) >= 18);
 
-            let past = Past::take_up(&mut writer, run, &plan).unwrap();
-            drop(play_on(writer, run, &plan, past));
+            let resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
+            drop(play_on(writer, run, &plan, resumed));
             assert_same(&calm, &interrupted);
             assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());
         }
@@ -138,7 +138,7 @@ fn a_resumed_run_knows_what_was_tried_wherever_the_rows_lie() {
     let mut writer = recording.close().unwrap();
     drop(open);
 
-    let past = Past::take_up(&mut writer, run, &plan).unwrap();
-    drop(play_on(writer, run, &plan, past));
+    let resumed = ResumeState::resume(&mut writer, run, &plan).unwrap();
+    drop(play_on(writer, run, &plan, resumed));
     assert_same(calm.path(), interrupted.path());
 }

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use steplake::dedup::{Settings as DedupSettings, dedup};
-use steplake::generate::{Past, Plan, Policy, Shard, Stop};
+use steplake::dedup::{DedupOptions, dedup};
+use steplake::generate::{Plan, Policy, ResumeState, Shard, Stop};
 use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::transfer::{merge::MergeOptions, merge::merge};
@@ -46,7 +46,7 @@ fn assert_same_contents(whole: &Path, merged: &Path) {
 
 fn finish(lake: &Lake) {
     drop(lake.writer().unwrap().seal().unwrap());
-    dedup(&mut lake.maintenance().unwrap(), DedupSettings::default(), &mut |_, _| {}).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| {}).unwrap();
 }
 
 /// Plays each shard of a plan into a lake of its own, and merges them.
@@ -95,9 +95,9 @@ fn a_shard_is_taken_up_where_it_stood() {
         let (_stopped, stopped) = toy_lake();
         let before = Plan { stop: Stop::Episodes(12), ..plan.clone() };
         let mut writer = play(&stopped, &before);
-        let past = Past::take_up(&mut writer, RunId(1), &plan).unwrap();
-        assert!((3..9).contains(&past.episodes()), "{}", past.episodes());
-        drop(play_on(writer, RunId(1), &plan, past));
+        let resumed = ResumeState::resume(&mut writer, RunId(1), &plan).unwrap();
+        assert!((3..9).contains(&resumed.episodes()), "{}", resumed.episodes());
+        drop(play_on(writer, RunId(1), &plan, resumed));
         assert_same(calm.path(), stopped.path());
     }
 }

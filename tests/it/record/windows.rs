@@ -6,12 +6,13 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
 use steplake::generate::{
-    Ending, GenerateError, Past, Plan, Policy, ProgramError, Programs, Progress, Stop, generate,
+    Ending, GenerateError, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Stop,
+    generate,
 };
 use steplake::lake::{Lake, Table, Writer};
 use steplake::model::{
@@ -63,7 +64,7 @@ impl How {
         &self,
         writer: Writer,
         plan: &Plan,
-        past: Past,
+        resumed: ResumeState,
     ) -> (Writer, Result<Ending, GenerateError>) {
         let keyframes = NonZeroU32::new(self.keyframes);
         let options = RecordingOptions { keyframes, ..RecordingOptions::default() };
@@ -71,14 +72,14 @@ impl How {
         let (progress, never) = (Progress::default(), AtomicBool::new(false));
         let programs = Planted(self.plant.clone());
         let ending =
-            generate(&self.environment, &recording, plan, &programs, past, &progress, &never);
+            generate(&self.environment, &recording, plan, &programs, resumed, &progress, &never);
         (recording.close().unwrap(), ending)
     }
 
     /// Records a whole run.
     fn record(&self, plan: &Plan) -> (tempfile::TempDir, Lake) {
         let (folder, lake) = toy_lake();
-        let (_, ending) = self.play(begin(&lake), plan, Past::default());
+        let (_, ending) = self.play(begin(&lake), plan, ResumeState::default());
         assert_eq!(ending.unwrap(), Ending::Complete);
         (folder, lake)
     }
@@ -139,11 +140,11 @@ fn failures_do_not_depend_on_where_a_run_was_taken_up() {
     let how = How::new(Some(16), plant);
     let (_folder, lake) = toy_lake();
     let first = Plan { stop: Stop::Episodes(5), ..plan(Policy::Explore, 2) };
-    let (mut writer, ending) = how.play(begin(&lake), &first, Past::default());
+    let (mut writer, ending) = how.play(begin(&lake), &first, ResumeState::default());
     assert_eq!(ending.unwrap(), Ending::Complete);
     let all = plan(Policy::Explore, 2);
-    let past = Past::take_up(&mut writer, RUN, &all).unwrap();
-    let (_, ending) = how.play(writer, &all, past);
+    let resumed = ResumeState::resume(&mut writer, RUN, &all).unwrap();
+    let (_, ending) = how.play(writer, &all, resumed);
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_same(whole.path(), lake.path());
     assert!(failures(&lake) > 0);
@@ -300,7 +301,7 @@ fn a_worker_that_is_killed_again_and_again_stops_the_run_which_goes_on_later() {
         std::fs::write(&file, "").unwrap();
         let (_folder, lake) = toy_lake();
         let plan = plan(policy, 1);
-        let (mut writer, ending) = how.play(begin(&lake), &plan, Past::default());
+        let (mut writer, ending) = how.play(begin(&lake), &plan, ResumeState::default());
         let error = ending.unwrap_err();
         assert!(matches!(error, GenerateError::Machine(_)), "{error:?}");
         let said = error.to_string();
@@ -313,8 +314,8 @@ fn a_worker_that_is_killed_again_and_again_stops_the_run_which_goes_on_later() {
         }
         assert_eq!(failures(&lake), 0);
         std::fs::remove_file(&file).unwrap();
-        let past = Past::take_up(&mut writer, RUN, &plan).unwrap();
-        let (_, ending) = how.play(writer, &plan, past);
+        let resumed = ResumeState::resume(&mut writer, RUN, &plan).unwrap();
+        let (_, ending) = how.play(writer, &plan, resumed);
         assert_eq!(ending.unwrap(), Ending::Complete);
         assert_same(wanted.path(), lake.path());
     }
@@ -343,7 +344,7 @@ fn a_break_that_healed_within_its_window_is_found_by_replaying() {
     writer.seal().unwrap();
     drop(writer);
     let mut maintenance = lake.maintenance().unwrap();
-    dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
     let snapshot = lake.snapshot().unwrap();
     let edges = draw(&snapshot, usize::MAX / 4, 1).unwrap();
     let report = replay(&how.environment, &snapshot, &edges, 1, &|| ()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use futures::TryStreamExt as _;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Lake, Snapshot};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, EngineOptions, QueryError};
@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 use crate::toy_lake::{Author, identity};
 
 /// Never takes layers together.
-pub(crate) const APART: Settings = Settings {
+pub(crate) const APART: DedupOptions = DedupOptions {
     memory_bytes_max: 1 << 30,
     threads: NonZeroUsize::MIN,
     full: false,
@@ -24,7 +24,7 @@ pub(crate) const APART: Settings = Settings {
     lag: 0,
 };
 
-pub(crate) fn count(lake: &Lake, settings: Settings) -> steplake::dedup::Report {
+pub(crate) fn count(lake: &Lake, settings: DedupOptions) -> steplake::dedup::Report {
     dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap()
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use steplake::dedup::Settings;
+use steplake::dedup::DedupOptions;
 use steplake::lake::{Lake, Table};
 
 use crate::lakes::{APART, Embedded, count, in_layers};

@@ -70,7 +70,7 @@ fn a_fetch_refuses_to_overwrite_changes_of_a_copy() {
         let error = receive(&remote, lake.path()).unwrap_err();
         assert!(matches!(error, RemoteError::Lake(LakeError::OwnWork { .. })), "{error}");
         let said = error.to_string();
-        assert!(said.contains(what) && said.contains("steplake merge"), "{said}");
+        assert!(said.contains(what) && said.contains("merge the two"), "{said}");
         assert_eq!(rows(lake, Table::Steps), before);
     };
     let recorded = copy("recorded");

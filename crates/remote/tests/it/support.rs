@@ -21,11 +21,11 @@ use object_store::{
     ObjectStore, ObjectStoreExt as _, PutMode, PutMultipartOptions, PutOptions, PutPayload,
     PutResult, Result,
 };
-use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
-    Ending, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
+    Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
 use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table};
 use steplake::model::{Benchmark, BenchmarkUri, EpisodeId};
@@ -78,15 +78,22 @@ pub(crate) fn record_unsealed(lake: &Lake, seed: i64, episodes: u64) {
     let options = RecordingOptions::default();
     let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
     let (progress, never) = (Progress::default(), AtomicBool::new(false));
-    let ending =
-        generate(&environment, &recording, &plan, &ToyPrograms, Past::default(), &progress, &never);
+    let ending = generate(
+        &environment,
+        &recording,
+        &plan,
+        &ToyPrograms,
+        ResumeState::default(),
+        &progress,
+        &never,
+    );
     assert_eq!(ending.unwrap(), Ending::Complete);
     let mut writer = recording.close().unwrap();
     writer.finish_run(run).unwrap();
 }
 
 pub(crate) fn derive(lake: &Lake) {
-    dedup(&mut lake.maintenance().unwrap(), DedupSettings::default(), &mut |_, _| {}).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| {}).unwrap();
 }
 
 /// Returns the rows of a table as text, sorted.

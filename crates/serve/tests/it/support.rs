@@ -16,11 +16,11 @@ use arrow_flight::sql::client::FlightSqlServiceClient;
 use futures::TryStreamExt as _;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
-    Ending, Past, Plan, Policy, ProgramError, Programs, Progress, Shard, Stop, generate,
+    Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
 use steplake::lake::Lake;
 use steplake::model::{Benchmark, BenchmarkUri};
@@ -45,7 +45,7 @@ pub(crate) fn record(path: &Path, seed: i64) {
     record_hot(path, seed);
     let lake = Lake::open(path).unwrap();
     lake.writer().unwrap().seal().unwrap();
-    dedup(&mut lake.maintenance().unwrap(), Settings::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ()).unwrap();
 }
 
 /// Records a run, and leaves it in the hot log.
@@ -73,7 +73,7 @@ pub(crate) fn record_hot(path: &Path, seed: i64) {
         shard: Shard::WHOLE,
     };
     let (progress, never) = (Progress::default(), AtomicBool::new(false));
-    let past = Past::default();
+    let past = ResumeState::default();
     let ending = generate(&environment, &recording, &plan, &ToyPrograms, past, &progress, &never);
     assert_eq!(ending.unwrap(), Ending::Complete);
     let mut writer = recording.close().unwrap();

@@ -2,7 +2,7 @@
 //! it.
 //!
 //! Each line of input is a task: the path of a program's bitcode, a seed to shuffle the heap with,
-//! and indices into [`pipelines`](super::pipelines). The child writes a [`Line`] before and after
+//! and indices into [`pipelines`](super::condition::pipelines). The child writes a [`Line`] before and after
 //! each pipeline, and one at the end of the task.
 
 use std::io::{self, BufRead, Write};
@@ -15,7 +15,7 @@ use nix::time::{ClockId, clock_gettime};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use super::{STEP_CPU_MAX, pipelines};
+use super::condition::{STEP_CPU_MAX, pipelines};
 use crate::env::llvm::engine::{Change, Engine};
 use crate::env::llvm::program::Program;
 use crate::env::llvm::session::first_state;
@@ -159,14 +159,14 @@ fn attempt(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Trial 
     let (state, reread) = (program.state_id(), revive(&after).state_id());
     if reread != state {
         // The rest of the walk should show other actions, not this one's odd state.
-        *program = settled(&after);
+        *program = stable(&after);
     }
     let (state, reread, changed) = (Some(state), Some(reread), before != after);
     Trial { state, replayed, reread, changed, cpu, registered }
 }
 
 /// Returns a program that comes back unchanged from its bitcode.
-fn settled(bitcode: &[u8]) -> Program {
+fn stable(bitcode: &[u8]) -> Program {
     let mut bitcode = bitcode.to_vec();
     for _ in 0..4 {
         let mut program = Program::revive(&bitcode).expect("LLVM reads what it has written");
@@ -183,7 +183,7 @@ fn step(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Option<Ch
     let change = engine.run(program, pipeline).expect("a test parses every pipeline");
     if change == Change::Some {
         program.verify_changes().ok()?;
-        program.settle();
+        program.canonicalise_changes();
     }
     Some(change)
 }

@@ -13,62 +13,31 @@
 //! own binary, executed again; it must call [`probe_child`].
 
 mod child;
+mod condition;
 mod process;
 mod report;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 pub use child::probe_child;
 pub use report::{Finding, ProbeReport, SLOW_CPU_MIN};
 
 use child::Trial;
+use condition::{CONDITIONS, pipelines};
 use process::{Child, Death};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use super::spaces::{ACTION_SPACES, action_spaces};
+use super::spaces::ACTION_SPACES;
 use crate::model::Benchmark;
 
-/// The CPU time that a step may take; a longer step is killed and counts as slow.
-const STEP_CPU_MAX: Duration = Duration::from_secs(10);
 /// The number of steps of a walk: enough to reach states that no single action leads to, few enough
 /// to leave something of the program.
 const WALK_STEPS: usize = 40;
-
-/// How a child is run: environment variables for its allocator and for the CPU that its C library
-/// sees, and whether addresses are random.
-#[derive(Debug, Clone, Copy)]
-struct Condition {
-    variables: &'static [(&'static str, &'static str)],
-    random_addresses: bool,
-}
-
-const CONDITIONS: [Condition; 3] = [
-    Condition { variables: &[], random_addresses: true },
-    Condition {
-        variables: &[
-            (
-                "GLIBC_TUNABLES",
-                "glibc.malloc.tcache_count=0:glibc.malloc.mmap_threshold=32768:\
-                 glibc.cpu.hwcaps=-FMA,-FMA4,-AVX2",
-            ),
-            ("MALLOC_PERTURB_", "90"),
-        ],
-        random_addresses: false,
-    },
-    Condition {
-        variables: &[
-            ("GLIBC_TUNABLES", "glibc.malloc.mxfast=0:glibc.malloc.top_pad=67108864"),
-            ("MALLOC_ARENA_MAX", "1"),
-        ],
-        random_addresses: true,
-    },
-];
 
 /// The arguments of a probe.
 #[derive(Debug, Clone)]
@@ -94,13 +63,6 @@ pub struct ProbeProgress {
     pub walks_done: usize,
     /// The number of all walks.
     pub walks: usize,
-}
-
-/// Returns every pipeline of any action space, in a fixed order.
-pub(super) fn pipelines() -> Vec<String> {
-    let actions = action_spaces().into_iter().flat_map(|space| space.actions);
-    let pipelines: BTreeSet<_> = actions.map(|action| action.pipeline).collect();
-    pipelines.into_iter().filter(|pipeline| !pipeline.is_empty()).collect()
 }
 
 /// A walk to run under every condition.

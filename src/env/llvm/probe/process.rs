@@ -9,8 +9,8 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::Signal;
 
-use super::Condition;
 use super::child::{Line, Trial};
+use super::condition::Condition;
 
 /// How an action killed its child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

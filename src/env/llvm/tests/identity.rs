@@ -42,7 +42,7 @@ fn the_id_changes_with_every_field() {
                 unchanged.push(name);
                 continue;
             }
-            program.settle();
+            program.canonicalise_changes();
             assert_ne!(program.state_id(), before, "{name}");
             if !has_debug_info {
                 // Reading bitcode renumbers bundle tags and completes data layouts.

@@ -195,7 +195,7 @@ fn a_constant_that_many_ways_lead_to_is_visited_once() {
     let mut program = begin(&engine, b"declare void @first()");
     program.nest_constants(40);
     assert_eq!(engine.run(&mut program, "no-op-module"), Ok(Change::Some));
-    program.settle();
+    program.canonicalise_changes();
     let id = program.state_id();
     assert_eq!(Program::revive(program.write()).unwrap().state_id(), id);
 }
@@ -212,7 +212,7 @@ fn the_order_of_use_lists_is_restored_without_a_change() {
         let pipeline = "function(sroa,early-cse,instcombine<no-verify-fixpoint>,gvn)";
         for program in [&mut program, &mut untouched] {
             assert_eq!(engine.run(program, pipeline), Ok(Change::Some));
-            program.settle();
+            program.canonicalise_changes();
         }
         assert_eq!(program.state_id(), untouched.state_id());
     }
@@ -230,7 +230,7 @@ fn the_order_is_restored_beside_a_change_elsewhere_too() {
         for pipeline in pipelines {
             for program in [&mut program, &mut untouched] {
                 assert_eq!(engine.run(program, pipeline), Ok(Change::Some), "{pipeline}");
-                program.settle();
+                program.canonicalise_changes();
             }
         }
         assert_eq!(program.state_id(), untouched.state_id());
@@ -260,7 +260,7 @@ fn walk_in(space: usize, seed: u64, steps: usize, check: &mut Check<'_>) {
             let change = engine.run(&mut program, pipeline).unwrap();
             if change == Change::Some {
                 program.verify_changes().unwrap();
-                program.settle();
+                program.canonicalise_changes();
             }
             check(pipeline, &before, change, &mut program);
         }
@@ -293,7 +293,7 @@ fn replayed_steps_lead_where_the_first_ones_led() {
     walk(3, 40, &mut |pipeline, before, _, program| {
         let mut replay = Program::revive(before).unwrap();
         if second.run(&mut replay, pipeline).unwrap() == Change::Some {
-            replay.settle();
+            replay.canonicalise_changes();
         }
         assert!(replay.write() == program.write(), "{pipeline} (seed 3)");
     });

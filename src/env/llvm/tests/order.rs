@@ -48,7 +48,7 @@ fn it_does_not_matter_which_function_asked_a_target_machine_first() {
             let mut program = begin(&engine, both.as_bytes());
             let change = engine.run(&mut program, &pipeline).unwrap();
             if change == Change::Some {
-                program.settle();
+                program.canonicalise_changes();
             }
             (program.state_id(), change)
         });

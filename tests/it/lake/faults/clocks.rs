@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Clock, Lake, ScanColumns, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Format, TableLimits, write};
@@ -46,7 +46,8 @@ async fn a_clock_that_jumps_between_runs_changes_nothing_but_what_is_shown() {
             writer.append(&new).unwrap();
             rows.extend(new.steps);
             writer.seal().unwrap();
-            dedup(&mut lake.maintenance().unwrap(), Settings::default(), &mut |_, _| ()).unwrap();
+            dedup(&mut lake.maintenance().unwrap(), DedupOptions::default(), &mut |_, _| ())
+                .unwrap();
             writer.finish_run(run).unwrap();
         }
         assert!(lake.verify(&mut |_, _| ()).unwrap().is_sound());

@@ -3,7 +3,7 @@
 use std::io::Error;
 use std::path::Path;
 
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Disk, Lake, LakeError, Operation, Table, Verdict};
 
 use super::flips::{Bench, flipped};
@@ -72,7 +72,7 @@ fn damage_to_a_layer_is_noticed_and_dedup_makes_up_for_it() {
                     let path = folder.path().join("lake");
                     Image::of(&bench.lake).lay(&path);
                     let lake = Lake::open(&path).unwrap();
-                    let settings = Settings { full: true, ..Settings::default() };
+                    let settings = DedupOptions { full: true, ..DedupOptions::default() };
                     dedup(&mut lake.maintenance().unwrap(), settings, &mut |_, _| ()).unwrap();
                     assert!(merged(Disk::default(), &path).unwrap() == truth, "{case}");
                     made_anew += 1;

@@ -1,6 +1,7 @@
 //! Faults of the disk of every kind at every place. Whatever happens, an answer is right or an
 //! error that names a file, and nothing that was acknowledged is lost.
 
+mod broken_ends;
 mod changes;
 mod clocks;
 mod flips;

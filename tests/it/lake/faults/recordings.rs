@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::env::Environment as _;
 use steplake::env::toy::ToyEnvironment;
-use steplake::generate::{Past, Plan, Policy, Progress, Stop, generate};
+use steplake::generate::{Plan, Policy, Progress, ResumeState, Stop, generate};
 use steplake::lake::{Disk, Lake};
 use steplake::record::{Recording, RecordingOptions};
 
@@ -32,20 +32,20 @@ fn play(disk: Disk, path: &Path, plan: &Plan) -> Result<(), Failed> {
         Some(run) => run.id,
         None => writer.begin_run("{}", 0).map_err(failed)?,
     };
-    let past = Past::take_up(&mut writer, run, plan).map_err(failed)?;
+    let resumed = ResumeState::resume(&mut writer, run, plan).map_err(failed)?;
     let environment = ToyEnvironment::default();
     let options =
         RecordingOptions { flush_interval: Duration::from_millis(4), ..Default::default() };
     let recording = Recording::begin(writer, environment.spec(), run, &options).map_err(failed)?;
     let (progress, never) = (Progress::default(), AtomicBool::new(false));
-    let ending = generate(&environment, &recording, plan, &ToyPrograms, past, &progress, &never);
+    let ending = generate(&environment, &recording, plan, &ToyPrograms, resumed, &progress, &never);
     let mut writer = recording.close().map_err(failed)?;
     ending.map_err(failed)?;
     writer.discard_open(run).map_err(failed)?;
     writer.finish_run(run).map_err(failed)?;
     writer.seal().map_err(failed)?;
     let mut maintenance = lake.maintenance().map_err(failed)?;
-    dedup(&mut maintenance, Settings::default(), &mut |_, _| ()).map_err(failed)?;
+    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).map_err(failed)?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ mod laws;
 
 use std::path::{Path, PathBuf};
 
-use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Disk, Identity, Lake, LakeError, RetractionRow, Rows, RunRow, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::transfer::{
@@ -101,7 +101,7 @@ impl Contents {
 
 fn derive(lake: &Lake) {
     let mut maintenance = lake.maintenance().unwrap();
-    dedup(&mut maintenance, DedupSettings::default(), &mut |_, _| ()).unwrap();
+    dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
 }
 
 fn try_merge(lakes: &[&Lake], into: &Path) -> Result<(Lake, Report), MergeError> {

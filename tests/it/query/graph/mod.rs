@@ -13,7 +13,7 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt as _;
 use proptest::prelude::*;
-use steplake::dedup::{Settings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::Lake;
 use steplake::model::{EpisodeId, RunId};
 use steplake::query::{Engine, QueryError};
@@ -22,7 +22,7 @@ use crate::fixtures::support::engine;
 use crate::fixtures::toy_lake::{Author, Taken, identity, state};
 
 /// Dedup options that never merge layers.
-const APART: Settings = Settings {
+const APART: DedupOptions = DedupOptions {
     memory_bytes_max: 1 << 30,
     threads: NonZeroUsize::MIN,
     full: false,

@@ -3,20 +3,18 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use arrow::array::{Array as _, AsArray as _};
-use arrow::datatypes::{Int32Type, Int64Type};
-
+use crate::lake::decode::EpisodeColumns;
 use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
 use crate::layers::{Edge, FailureText};
 use crate::model::{EpisodeId, EpisodeOutcome, FailureKind};
 
 /// The failures in which steps of a pass may have ended.
-pub(super) struct Failed {
+pub(super) struct FailedEpisodes {
     lake: PathBuf,
     episodes: HashMap<i64, (FailureKind, Option<Box<str>>)>,
 }
 
-impl Failed {
+impl FailedEpisodes {
     /// Reads the episodes whose steps may be in `steps`: sealing writes both tables in files of
     /// about the same key range.
     pub(super) fn read(snapshot: &Snapshot, steps: &[Segment]) -> Result<Self, LakeError> {
@@ -28,20 +26,12 @@ impl Failed {
         };
         let mut episodes = HashMap::new();
         for segment in snapshot.segments(Table::Episodes).iter().filter(meets) {
-            let columns = ScanColumns::Named(&["episode_id", "steps", "outcome", "detail"]);
+            let columns = ScanColumns::Named(&EpisodeColumns::NAMES);
             for batch in snapshot.scan_segment(segment, columns) {
-                let batch = batch?;
-                let ids = batch["episode_id"].as_primitive::<Int64Type>();
-                let lengths = batch["steps"].as_primitive::<Int32Type>();
-                let outcomes = batch["outcome"].as_string::<i32>();
-                let details = batch["detail"].as_string::<i32>();
-                for (row, outcome) in outcomes.iter().enumerate() {
-                    // A failed start has no step.
-                    if lengths.value(row) > 0
-                        && let Some(Ok(EpisodeOutcome::Failed(kind))) = outcome.map(str::parse)
-                    {
-                        let detail = details.is_valid(row).then(|| details.value(row).into());
-                        episodes.insert(ids.value(row), (kind, detail));
+                // A failed start has no step.
+                for row in EpisodeColumns::of(&batch?).rows().filter(|row| row.steps > 0) {
+                    if let Some(EpisodeOutcome::Failed(kind)) = row.outcome() {
+                        episodes.insert(row.id.0, (kind, row.detail.map(Into::into)));
                     }
                 }
             }

@@ -2,24 +2,25 @@
 
 use std::collections::{HashMap, HashSet};
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+use arrow::array::RecordBatch;
 
 use super::plan::{Plan, Stop};
 use super::policy::{Policy, Tried};
 use super::shard::Places;
 use super::starts::First;
+use crate::lake::decode::{EpisodeColumns, StepColumns, are_of_run};
+use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Table, Writer};
-use crate::model::{ActionIndex, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
+use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId};
 
-/// How far an interrupted run came. [`Past::default`] is that of a new run.
+/// How far an interrupted run came. [`ResumeState::default`] is that of a new run.
 ///
 /// Settled episodes are a prefix of the run's shard, since they are settled and committed in order.
 /// Later episodes may have left steps. Those are discarded, and the episodes are played afresh: an
 /// action that is not a pure function of the state may lead elsewhere this time, and no episode may
 /// be put together from two.
 #[derive(Debug, Default)]
-pub struct Past {
+pub struct ResumeState {
     pub(super) settled: u32,
     pub(super) steps: u64,
     /// The distinct states of the settled episodes; kept only if the plan stops at a number of
@@ -33,15 +34,7 @@ pub struct Past {
     pub(super) starts: HashMap<BenchmarkUri, First>,
 }
 
-/// A step of a settled episode.
-struct Visited {
-    ordinal: u32,
-    index: u32,
-    state: Option<StateId>,
-    action: Option<ActionIndex>,
-}
-
-impl Past {
+impl ResumeState {
     /// Returns how many episodes of the run are settled.
     pub fn episodes(&self) -> u32 {
         self.settled
@@ -64,30 +57,29 @@ impl Past {
     ///
     /// [`LakeError::RunHasGaps`] if episodes of the run were retracted, or lost in a repair;
     /// errors of the store when it reads or writes files.
-    pub fn take_up(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, LakeError> {
+    pub fn resume(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, LakeError> {
         demand_all_there(writer, run, plan)?;
         writer.discard_open(run)?;
         let actions = &writer.identity().action_space.actions;
         let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
         let snapshot = writer.lake().snapshot()?;
-        let mut past = Self::default();
-        let columns = ["episode_id", "steps", "outcome", "detail"];
+        let mut state = Self::default();
+        let columns = ScanColumns::Named(&EpisodeColumns::NAMES);
         let mut failed = Vec::new();
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&columns)) {
-            past.read_episodes(&batch?, run, plan, &mut failed);
+        for batch in snapshot.scan(Table::Episodes, columns) {
+            state.read_episodes(&batch?, run, plan, &mut failed);
         }
         for ordinal in failed {
-            if matches!(past.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
-                past.note_start(ordinal, plan);
+            if matches!(state.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
+                state.note_start(ordinal, plan);
             }
         }
         let columns = ["episode_id", "step_index", "state_id", "action"];
-        let mut visited = Vec::new();
-        for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
-            past.read_steps(&batch?, run, plan, &mut visited);
+        let mut walk = EpisodeSteps::default();
+        for batch in snapshot.steps(ScanColumns::Named(&columns)) {
+            state.read_steps(&batch?, run, plan, actions, &mut walk);
         }
-        past.note_tries(visited, plan, actions);
-        Ok(past)
+        Ok(state)
     }
 
     /// Reads the episodes of a batch; the failed starts among them go to `failed`.
@@ -98,28 +90,19 @@ impl Past {
         plan: &Plan,
         failed: &mut Vec<u32>,
     ) {
-        let ids = column(batch, "episode_id").as_primitive::<Int64Type>();
-        let steps = column(batch, "steps").as_primitive::<Int32Type>();
-        let outcomes = column(batch, "outcome").as_string::<i32>();
-        let details = column(batch, "detail").as_string::<i32>();
-        for row in 0..batch.num_rows() {
-            let id = EpisodeId(ids.value(row));
-            if id.run() != run {
-                continue;
-            }
+        for row in EpisodeColumns::of(batch).rows().filter(|row| row.id.run() == run) {
             self.settled += 1;
-            self.steps += u64::try_from(steps.value(row)).unwrap_or(0);
-            let uri = plan.benchmark(id.ordinal()).clone();
-            match outcomes.value(row).parse() {
-                Ok(EpisodeOutcome::Failed(kind)) if steps.value(row) == 0 => {
-                    let detail = details.value(row).to_owned();
+            self.steps += u64::try_from(row.steps).unwrap_or(0);
+            let uri = plan.benchmark(row.id.ordinal()).clone();
+            match row.failure().filter(|_| row.steps == 0) {
+                Some(failure) => {
                     // A started episode of the same program takes precedence.
-                    self.starts.entry(uri).or_insert(First::Failed(Failure { kind, detail }));
-                    failed.push(id.ordinal());
+                    self.starts.entry(uri).or_insert(First::Failed(failure));
+                    failed.push(row.id.ordinal());
                 }
-                _ => {
+                None => {
                     self.starts.insert(uri, First::Started);
-                    self.note_start(id.ordinal(), plan);
+                    self.note_start(row.id.ordinal(), plan);
                 }
             }
         }
@@ -131,50 +114,27 @@ impl Past {
         self.failed_starts_from = self.failed_starts_from.max(after);
     }
 
-    /// Reads the steps of a batch; for the policy that looks back, they go to `visited`.
+    /// Reads the steps of a batch: the states, and which action was tried in which.
     fn read_steps(
         &mut self,
         batch: &RecordBatch,
         run: RunId,
         plan: &Plan,
-        visited: &mut Vec<Visited>,
+        actions: u16,
+        walk: &mut EpisodeSteps<StateId>,
     ) {
-        let episodes = column(batch, "episode_id").as_primitive::<Int64Type>();
-        let indices = column(batch, "step_index").as_primitive::<Int32Type>();
-        let states = column(batch, "state_id").as_fixed_size_binary();
-        let chosen = column(batch, "action").as_primitive::<Int16Type>();
-        for row in 0..batch.num_rows() {
-            let id = EpisodeId(episodes.value(row));
-            if id.run() != run {
-                continue;
-            }
-            let state = states.is_valid(row).then(|| StateId::from_slice(states.value(row)));
+        let steps = StepColumns::of(batch);
+        let (chosen, states) = (steps.actions(), steps.states());
+        for (row, _) in are_of_run(batch, run).enumerate().filter(|&(_, is_of_run)| is_of_run) {
+            let (id, state) = (EpisodeId(steps.episodes[row]), states.get(row));
             if matches!(plan.stop, Stop::States(_)) {
                 self.states.extend(state);
             }
-            if plan.policy == Policy::Explore {
-                visited.push(Visited {
-                    ordinal: id.ordinal(),
-                    index: u32::try_from(indices.value(row)).unwrap_or(0),
-                    state,
-                    action: u16::try_from(chosen.value(row)).ok().map(ActionIndex),
-                });
-            }
-        }
-    }
-
-    /// Notes which action was tried in which state. The rows of an episode come in any order: what
-    /// a seal or [`Writer::discard_open`] leaves of a frame stands behind rows that were appended
-    /// later.
-    fn note_tries(&mut self, mut visited: Vec<Visited>, plan: &Plan, actions: u16) {
-        visited.sort_unstable_by_key(|step| (step.ordinal, step.index));
-        for pair in visited.windows(2) {
-            let [before, step] = pair else { continue };
-            if (before.ordinal, before.index + 1) != (step.ordinal, step.index) {
-                continue;
-            }
-            if let (Some(from), Some(action)) = (before.state, step.action) {
-                let tried = self.tried.entry(plan.benchmark(step.ordinal).clone()).or_default();
+            if plan.policy == Policy::Explore
+                && let Link::Next(from) = walk.advance(id.0, steps.indexes[row], state)
+                && let Some(action) = chosen.get(row)
+            {
+                let tried = self.tried.entry(plan.benchmark(id.ordinal()).clone()).or_default();
                 tried.note(from, action, actions);
             }
         }
@@ -199,9 +159,4 @@ fn demand_all_there(writer: &Writer, run: RunId, plan: &Plan) -> Result<(), Lake
         return Err(gaps(format!("a repair had to drop {losses} of it")));
     }
     Ok(())
-}
-
-/// Returns a requested column by its name.
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a dyn Array {
-    batch.column_by_name(name).expect("a scan has the columns that were asked for").as_ref()
 }

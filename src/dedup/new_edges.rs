@@ -1,6 +1,6 @@
 //! The new edges of a range of partitions, one after another.
 
-use super::failed::Failed;
+use super::failed_episodes::FailedEpisodes;
 use super::plan::Plan;
 use super::scatter::Partition;
 use super::sorted::{Sorted, sort_partition};
@@ -8,11 +8,11 @@ use crate::lake::{Lake, LakeError};
 use crate::layers::{Edge, EdgeShape, EdgeSource, FailureText, Merge};
 
 /// The edges of consecutive partitions; each partition is sorted when its turn comes.
-pub(super) struct FreshEdges<'a> {
+pub(super) struct NewEdges<'a> {
     lake: &'a Lake,
     plan: &'a Plan,
     shape: EdgeShape,
-    failed: &'a Failed,
+    failed: &'a FailedEpisodes,
     partitions: std::vec::IntoIter<Partition>,
     sorted: Sorted,
     at: usize,
@@ -20,15 +20,15 @@ pub(super) struct FreshEdges<'a> {
     merge: Option<(Merge<'static>, Vec<u64>)>,
 }
 
-impl<'a> FreshEdges<'a> {
+impl<'a> NewEdges<'a> {
     pub(super) fn open(
         lake: &'a Lake,
         plan: &'a Plan,
         shape: EdgeShape,
-        failed: &'a Failed,
+        failed: &'a FailedEpisodes,
         partitions: Vec<Partition>,
     ) -> Result<Self, LakeError> {
-        let mut fresh = Self {
+        let mut edges = Self {
             lake,
             plan,
             shape,
@@ -38,8 +38,8 @@ impl<'a> FreshEdges<'a> {
             at: 0,
             merge: None,
         };
-        fresh.find()?;
-        Ok(fresh)
+        edges.find()?;
+        Ok(edges)
     }
 
     /// Advances to the next partition with an edge if the current one has none left.
@@ -72,7 +72,7 @@ impl<'a> FreshEdges<'a> {
     }
 }
 
-impl EdgeSource for FreshEdges<'_> {
+impl EdgeSource for NewEdges<'_> {
     fn row(&self) -> Option<&[u64]> {
         match &self.merge {
             Some((_, present)) => (!present.is_empty()).then_some(present.as_slice()),

@@ -1,0 +1,142 @@
+//! The steps of episodes, one after another.
+//!
+//! Sealed steps lie in their order: those of an episode one after another, in one segment. Hot
+//! steps lie in any order. [`Snapshot::steps`] and [`in_order`] hand out both in the order of their
+//! episodes, and [`EpisodeSteps`] says which step follows on which.
+
+use arrow::array::RecordBatch;
+use arrow::compute::interleave_record_batch;
+
+use super::decode::StepColumns;
+use super::error::LakeError;
+use super::scan::ScanColumns;
+use super::snapshot::Snapshot;
+use super::table::Table;
+
+/// Rows of a batch that is put in order.
+const BATCH_ROWS: usize = 16_384;
+
+/// The step that was visited last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LastStep<S> {
+    pub(crate) episode: i64,
+    pub(crate) index: i32,
+    /// None if the compiler failed.
+    pub(crate) state: Option<S>,
+}
+
+/// How a step follows on the one that was visited before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link<S> {
+    /// It is step 0 of an episode that begins here.
+    First,
+    /// It is the next step of the same episode, and was taken in this state.
+    Next(S),
+    /// Neither: the step before it is missing, or was a failure.
+    Broken,
+}
+
+/// A walk along the steps of episodes. `S` is what is known of a state.
+#[derive(Debug)]
+pub(crate) struct EpisodeSteps<S> {
+    last: Option<LastStep<S>>,
+}
+
+impl<S> Default for EpisodeSteps<S> {
+    fn default() -> Self {
+        Self { last: None }
+    }
+}
+
+impl<S: Copy> EpisodeSteps<S> {
+    /// Goes to the next step.
+    #[inline]
+    pub(crate) fn advance(&mut self, episode: i64, index: i32, state: Option<S>) -> Link<S> {
+        match self.last.replace(LastStep { episode, index, state }) {
+            Some(last) if last.episode == episode => match last.state {
+                Some(from) if last.index.checked_add(1) == Some(index) => Link::Next(from),
+                _ => Link::Broken,
+            },
+            _ if index == 0 => Link::First,
+            _ => Link::Broken,
+        }
+    }
+
+    /// The step that was visited last.
+    pub(crate) fn last(&self) -> Option<LastStep<S>> {
+        self.last
+    }
+
+    /// Ends the walk. The next step begins another.
+    pub(crate) fn end(&mut self) -> Option<LastStep<S>> {
+        self.last.take()
+    }
+}
+
+/// Hot rows of `steps` in the order of their episodes. Each batch has the columns asked for, in the
+/// table's order; `episode_id` and `step_index` must be among them.
+pub(crate) fn in_order(
+    hot: &[&RecordBatch],
+    columns: ScanColumns<'_>,
+) -> impl Iterator<Item = RecordBatch> + use<> {
+    let project = |batch: &RecordBatch| {
+        let columns = columns.places(batch.schema_ref());
+        batch.project(&columns).expect("the places are of the schema")
+    };
+    let batches = hot.iter().map(|batch| project(batch)).collect::<Vec<_>>();
+    let mut rows = Vec::new();
+    for (place, batch) in batches.iter().enumerate() {
+        let steps = StepColumns::of(batch);
+        let keys = steps.episodes.iter().zip(steps.indexes).enumerate();
+        rows.extend(keys.map(|(row, (&episode, &index))| (episode, index, place, row)));
+    }
+    rows.sort_unstable();
+    let starts = (0..rows.len()).step_by(BATCH_ROWS);
+    starts.map(move |start| {
+        let rows = rows[start..].iter().take(BATCH_ROWS);
+        let places = rows.map(|&(_, _, place, row)| (place, row)).collect::<Vec<_>>();
+        let batches = batches.iter().collect::<Vec<_>>();
+        interleave_record_batch(&batches, &places).expect("the places are of the batches")
+    })
+}
+
+impl Snapshot {
+    /// Reads the steps of all episodes, also of open ones: the sealed ones, then the hot ones, each
+    /// in the order of their episodes. `episode_id` and `step_index` must be among the columns.
+    pub(crate) fn steps<'a>(
+        &'a self,
+        columns: ScanColumns<'a>,
+    ) -> impl Iterator<Item = Result<RecordBatch, LakeError>> + 'a {
+        let segments = self.segments(Table::Steps).iter();
+        let sealed = segments.flat_map(move |segment| self.scan_segment(segment, columns));
+        sealed.chain(self.hot_steps(columns).map(Ok))
+    }
+
+    /// The hot part of [`steps`](Self::steps).
+    pub(crate) fn hot_steps(
+        &self,
+        columns: ScanColumns<'_>,
+    ) -> impl Iterator<Item = RecordBatch> + use<> {
+        in_order(&self.hot(Table::Steps).iter().collect::<Vec<_>>(), columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_follows_on_the_one_before_it_in_its_episode_alone() {
+        let mut walk = EpisodeSteps::default();
+        assert_eq!(walk.advance(1, 0, Some('a')), Link::First);
+        assert_eq!(walk.advance(1, 1, Some('b')), Link::Next('a'));
+        assert_eq!(walk.advance(1, 3, Some('c')), Link::Broken, "a step is missing");
+        assert_eq!(walk.advance(1, 4, None), Link::Next('c'));
+        assert_eq!(walk.advance(1, 5, Some('d')), Link::Broken, "nothing follows on a failure");
+        assert_eq!(walk.advance(2, 1, Some('e')), Link::Broken, "the first step is missing");
+        assert_eq!(walk.advance(3, 0, Some('f')), Link::First);
+        assert_eq!(walk.advance(3, 0, Some('f')), Link::Broken, "it is there twice");
+        assert_eq!(walk.end().map(|last| (last.episode, last.index)), Some((3, 0)));
+        assert_eq!(walk.advance(3, 1, Some('g')), Link::Broken);
+    }
+}

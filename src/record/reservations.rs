@@ -1,0 +1,377 @@
+//! What the lake has already, and who is about to add what it lacks.
+//!
+//! The first recorder that reaches a state or a benchmark reserves it, and fulfils the reservation
+//! once the rows are in the buffer. Until then other recorders wait: what they record refers to
+//! those rows and must not be committed before them. A reservation that is dropped earlier, also in
+//! a panic, is released, so that nobody waits in vain. The holder of a benchmark's reservation may
+//! also reserve a state, but not the other way round.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::env::SessionError;
+use crate::lake::{self, KnownBenchmark, REPORT};
+use crate::model::StateId;
+
+/// What is known and reserved, for all recorders of a run.
+#[derive(Debug)]
+pub(super) struct Reservations {
+    known: Mutex<LakeContents>,
+    /// Signals that a reservation was fulfilled or released.
+    released: Condvar,
+    /// Number of states whose observations were added.
+    states_new: AtomicU64,
+}
+
+#[derive(Debug)]
+struct LakeContents {
+    observed: HashSet<StateId>,
+    ir: HashSet<StateId>,
+    /// By URI.
+    benchmarks: HashMap<String, KnownBenchmark>,
+    /// States that somebody is observing just now.
+    reserved: HashSet<StateId>,
+    /// Benchmarks whose row some recorder is making.
+    benchmarks_reserved: HashSet<String>,
+}
+
+/// A reservation on what the lake still lacks of a state.
+#[derive(Debug)]
+pub(super) struct Reservation<'a> {
+    reservations: &'a Reservations,
+    state: StateId,
+    pub(super) observations: bool,
+    pub(super) ir: bool,
+    fulfilled: bool,
+}
+
+/// The right to write a benchmark's row.
+#[derive(Debug)]
+pub(super) struct BenchmarkReservation<'a> {
+    reservations: &'a Reservations,
+    uri: String,
+    found: KnownBenchmark,
+    fulfilled: bool,
+}
+
+impl Reservations {
+    /// Starts with what the lake knows, and no reservations.
+    pub(super) fn new(known: lake::Known) -> Self {
+        let known = LakeContents {
+            observed: known.observed,
+            ir: known.ir,
+            benchmarks: known.benchmarks,
+            reserved: HashSet::new(),
+            benchmarks_reserved: HashSet::new(),
+        };
+        let (known, states_new) = (Mutex::new(known), AtomicU64::new(0));
+        Self { known, released: Condvar::new(), states_new }
+    }
+
+    /// Ignores poisoning: a panic leaves whole values behind, since each changes in one step.
+    fn known(&self) -> MutexGuard<'_, LakeContents> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, known: MutexGuard<'a, LakeContents>) -> MutexGuard<'a, LakeContents> {
+        self.released.wait(known).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of states whose observations were added.
+    pub(super) fn states_new(&self) -> u64 {
+        self.states_new.load(Ordering::Relaxed)
+    }
+
+    /// Reserves what the lake lacks of `state`, its IR only if `wants_ir`: it may be wanted later,
+    /// at a place where the state is a keyframe. Waits while another recorder has reserved the
+    /// state.
+    pub(super) fn state(&self, state: StateId, wants_ir: bool) -> Reservation<'_> {
+        self.state_after(state, wants_ir, |known| self.wait(known))
+    }
+
+    fn state_after<'a>(
+        &'a self,
+        state: StateId,
+        wants_ir: bool,
+        wait: impl Fn(MutexGuard<'a, LakeContents>) -> MutexGuard<'a, LakeContents>,
+    ) -> Reservation<'a> {
+        let mut known = self.known();
+        while known.reserved.contains(&state) {
+            known = wait(known);
+        }
+        let observations = known.observed.insert(state);
+        let ir = wants_ir && known.ir.insert(state);
+        if observations || ir {
+            known.reserved.insert(state);
+        }
+        Reservation { reservations: self, state, observations, ir, fulfilled: false }
+    }
+
+    /// Returns what the lake knows of a benchmark.
+    pub(super) fn known_benchmark(&self, uri: &str) -> Option<KnownBenchmark> {
+        self.known().benchmarks.get(uri).cloned()
+    }
+
+    /// Reserves the row of a benchmark that the lake does not have yet; the row will say what was
+    /// `found`. Waits while another recorder has reserved it.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::Visit`] if the lake knows the benchmark with another program, another
+    /// initial state or other baselines.
+    pub(super) fn benchmark(
+        &self,
+        uri: &str,
+        found: &KnownBenchmark,
+    ) -> Result<Option<BenchmarkReservation<'_>>, SessionError> {
+        self.benchmark_after(uri, found, |known| self.wait(known))
+    }
+
+    fn benchmark_after<'a>(
+        &'a self,
+        uri: &str,
+        found: &KnownBenchmark,
+        wait: impl Fn(MutexGuard<'a, LakeContents>) -> MutexGuard<'a, LakeContents>,
+    ) -> Result<Option<BenchmarkReservation<'a>>, SessionError> {
+        let mut known = self.known();
+        while known.benchmarks_reserved.contains(uri) {
+            known = wait(known);
+        }
+        let Some(there) = known.benchmarks.get(uri) else {
+            known.benchmarks_reserved.insert(uri.to_owned());
+            let (uri, found) = (uri.to_owned(), found.clone());
+            let reservation =
+                BenchmarkReservation { reservations: self, uri, found, fulfilled: false };
+            return Ok(Some(reservation));
+        };
+        match difference(there, found) {
+            None => Ok(None),
+            Some(difference) => Err(SessionError::Visit(format!("{uri} {difference}"))),
+        }
+    }
+}
+
+/// Returns how a benchmark differs from what the lake knows of it. Facts that a repair lost are not
+/// compared.
+fn difference(there: &KnownBenchmark, found: &KnownBenchmark) -> Option<String> {
+    if there.program_digest.is_empty() {
+        return None;
+    }
+    if there.program_digest != found.program_digest {
+        let short = |digest: &str| digest.get(..12).unwrap_or(digest).to_owned();
+        return Some(format!(
+            "is another program than the one that the lake knows by this name ({} instead of {}): \
+             record it under another name or into another lake",
+            short(&found.program_digest),
+            short(&there.program_digest),
+        ));
+    }
+    if let (Some(there), Some(found)) = (there.initial_state, found.initial_state)
+        && there != found
+    {
+        return Some(format!("begins in state {found} here, and in {there} in the lake: {REPORT}"));
+    }
+    let differs = |(name, there): &(String, i64)| {
+        let found = found.baselines.get(name)?;
+        (found != *there).then(|| {
+            format!(
+                "has {name} {found} here, and {there} in the lake, whose rewards go by it: run the \
+                 same command again with --resume, which takes the lake's"
+            )
+        })
+    };
+    there.baselines.0.iter().find_map(differs)
+}
+
+impl Reservation<'_> {
+    /// Declares that what was reserved is in the buffer.
+    pub(super) fn fulfil(mut self) {
+        self.fulfilled = true;
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if !self.observations && !self.ir {
+            return;
+        }
+        let mut known = self.reservations.known();
+        known.reserved.remove(&self.state);
+        if self.fulfilled {
+            let new = u64::from(self.observations);
+            self.reservations.states_new.fetch_add(new, Ordering::Relaxed);
+        } else {
+            if self.observations {
+                known.observed.remove(&self.state);
+            }
+            if self.ir {
+                known.ir.remove(&self.state);
+            }
+        }
+        drop(known);
+        self.reservations.released.notify_all();
+    }
+}
+
+impl BenchmarkReservation<'_> {
+    /// Declares that the row is in the buffer.
+    pub(super) fn fulfil(mut self) {
+        self.fulfilled = true;
+    }
+}
+
+impl Drop for BenchmarkReservation<'_> {
+    fn drop(&mut self) {
+        let mut known = self.reservations.known();
+        known.benchmarks_reserved.remove(&self.uri);
+        if self.fulfilled {
+            known.benchmarks.insert(std::mem::take(&mut self.uri), std::mem::take(&mut self.found));
+        }
+        drop(known);
+        self.reservations.released.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc;
+
+    use super::*;
+    use crate::model::Baselines;
+
+    const STATE: StateId = StateId([7; 20]);
+    const URI: &str = "generator://toy-v0/1";
+
+    fn reservations() -> Reservations {
+        Reservations::new(lake::Known::default())
+    }
+
+    fn program(digest: &str) -> KnownBenchmark {
+        let baselines = Baselines(vec![("Size".to_owned(), 7)]);
+        KnownBenchmark { program_digest: digest.into(), initial_state: Some(STATE), baselines }
+    }
+
+    #[test]
+    fn a_benchmark_stays_what_it_was_found_to_be() {
+        let reservations = reservations();
+        reservations.benchmark(URI, &program("a")).unwrap().unwrap().fulfil();
+        assert_eq!(reservations.known_benchmark(URI), Some(program("a")));
+        let baselines = Baselines(vec![("Size".to_owned(), 8)]);
+        let initial_state = Some(StateId([8; 20]));
+        for (other, word) in [
+            (program("b"), "another program"),
+            (KnownBenchmark { initial_state, ..program("a") }, "begins in state 0808"),
+            (KnownBenchmark { baselines, ..program("a") }, "Size 8 here, and 7 in the lake"),
+        ] {
+            let error = reservations.benchmark(URI, &other).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        // A lake may have no column for a baseline, and a repair may have lost the row.
+        let fewer = KnownBenchmark { baselines: Baselines::default(), ..program("a") };
+        assert!(reservations.benchmark(URI, &fewer).unwrap().is_none());
+        let lost = HashMap::from([(URI.to_owned(), KnownBenchmark::default())]);
+        let reservations =
+            Reservations::new(lake::Known { benchmarks: lost, ..Default::default() });
+        assert!(reservations.benchmark(URI, &program("a")).unwrap().is_none());
+    }
+
+    fn some_are_held(reservations: &Reservations) -> bool {
+        let known = reservations.known();
+        !known.reserved.is_empty() || !known.benchmarks_reserved.is_empty()
+    }
+
+    #[test]
+    fn a_panic_releases_its_reservations_too() {
+        let reservations = reservations();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _benchmark = reservations.benchmark(URI, &program("a")).unwrap().unwrap();
+            let _state = reservations.state(STATE, true);
+            assert!(!some_are_held(&reservations), "two are held, so this panics");
+        }));
+        assert!(panicked.is_err());
+        assert!(!some_are_held(&reservations));
+        // Everything can be reserved again, under another digest too: no row of the first one was
+        // written.
+        let reservation = reservations.state(STATE, true);
+        assert!(reservation.observations && reservation.ir);
+        assert!(reservations.benchmark(URI, &program("b")).unwrap().is_some());
+        assert_eq!(reservations.states_new(), 0);
+    }
+
+    #[test]
+    fn what_was_fulfilled_is_reserved_once() {
+        let reservations = reservations();
+        reservations.state(STATE, true).fulfil();
+        reservations.benchmark(URI, &program("a")).unwrap().unwrap().fulfil();
+        for _ in 0..2 {
+            // An empty reservation releases nothing.
+            let again = reservations.state(STATE, true);
+            assert!(!again.observations && !again.ir);
+        }
+        assert!(reservations.benchmark(URI, &program("a")).unwrap().is_none());
+        assert!(reservations.benchmark(URI, &program("b")).is_err());
+        assert_eq!(reservations.states_new(), 1);
+        assert!(!some_are_held(&reservations));
+    }
+
+    #[test]
+    fn what_was_seen_without_its_ir_can_still_bring_it() {
+        let reservations = reservations();
+        let seen = reservations.state(STATE, false);
+        assert!(seen.observations && !seen.ir);
+        seen.fulfil();
+        let again = reservations.state(STATE, false);
+        assert!(!again.observations && !again.ir);
+        drop(again);
+        // Once released, the IR can be reserved again.
+        for _ in 0..2 {
+            let keyframe = reservations.state(STATE, true);
+            assert!(!keyframe.observations && keyframe.ir);
+        }
+        reservations.state(STATE, true).fulfil();
+        assert!(!reservations.state(STATE, true).ir);
+        assert_eq!(reservations.states_new(), 1);
+        assert!(!some_are_held(&reservations));
+    }
+
+    #[test]
+    fn others_wait_until_what_was_reserved_is_in_the_buffer() {
+        let (reservations, pushed) = (reservations(), AtomicBool::new(false));
+        let benchmark = reservations.benchmark(URI, &program("a")).unwrap().unwrap();
+        let state = reservations.state(STATE, true);
+        // A caller says that it waits while it holds the lock, which nobody can take before it
+        // really waits. If it ends without waiting, its channel is closed.
+        let (benchmark_waits, of_benchmark) = mpsc::channel();
+        let (state_waits, of_state) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let (reservations, pushed) = (&reservations, &pushed);
+            scope.spawn(move || {
+                let wait = |known| {
+                    benchmark_waits.send(()).unwrap();
+                    reservations.wait(known)
+                };
+                let found = program("a");
+                assert!(reservations.benchmark_after(URI, &found, wait).unwrap().is_none());
+                assert!(pushed.load(Ordering::Relaxed), "the benchmark's row comes first");
+            });
+            scope.spawn(move || {
+                let wait = |known| {
+                    state_waits.send(()).unwrap();
+                    reservations.wait(known)
+                };
+                assert!(!reservations.state_after(STATE, true, wait).observations);
+                assert!(pushed.load(Ordering::Relaxed), "the state's row comes first");
+            });
+            // Moved here, so that a failure releases them and with them the callers.
+            let (benchmark, state) = (benchmark, state);
+            of_benchmark.recv().expect("the caller with the benchmark waits");
+            of_state.recv().expect("the caller with the state waits");
+            pushed.store(true, Ordering::Relaxed);
+            state.fulfil();
+            benchmark.fulfil();
+        });
+    }
+}

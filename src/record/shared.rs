@@ -1,0 +1,88 @@
+//! What the recorders of a run share.
+
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::buffer::{Buffer, WriterFailed};
+use super::reservations::Reservations;
+use crate::env::{KeyframeCount, SessionError, Watch};
+use crate::lake::EpisodeRow;
+use crate::model::{
+    ActionFlags, ActionIndex, Benchmark, EpisodeId, ObservationIndex, Outcome, RunId,
+};
+
+/// What the recorders of a run share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) run: RunId,
+    pub(super) buffer: Buffer,
+    /// For each observation column of the lake, the space that is recorded there.
+    pub(super) observed: Vec<Option<ObservationIndex>>,
+    /// For each reward column of the lake, the place of the recorded space among those of the
+    /// environment.
+    pub(super) rewards: Vec<Option<usize>>,
+    pub(super) keyframes: Option<NonZeroU32>,
+    /// The space that serialises a state.
+    pub(super) state_space: ObservationIndex,
+    /// The flags of each action.
+    pub(super) flags: Vec<ActionFlags>,
+    /// The names of the environment's baselines.
+    pub(super) baselines: Vec<&'static str>,
+    pub(super) reservations: Reservations,
+    pub(super) ordinal_next: AtomicU32,
+    /// Tells this recording from others of the process.
+    pub(super) recording: u64,
+}
+
+impl From<WriterFailed> for SessionError {
+    fn from(failed: WriterFailed) -> Self {
+        Self::Visit(failed.0)
+    }
+}
+
+impl Shared {
+    /// Writes the rows of settled episodes.
+    pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), WriterFailed> {
+        if settled.is_empty() {
+            return Ok(());
+        }
+        self.buffer.push(|rows| {
+            let count = settled.len();
+            rows.episodes.append(&mut settled);
+            (count, 0)
+        })
+    }
+
+    pub(super) fn next_episode(&self) -> EpisodeId {
+        EpisodeId::new(self.run, self.ordinal_next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Returns what sessions should send along: what the caller `wished`, and what is recorded.
+    pub(super) fn watch(&self, wished: &Watch) -> Watch {
+        let mut spaces = wished.spaces.clone();
+        for space in self.observed.iter().flatten() {
+            if !spaces.contains(space) {
+                spaces.push(*space);
+            }
+        }
+        Watch { spaces, keyframes: self.keyframes, recording: self.recording }
+    }
+
+    /// Counts a step, and returns whether the state to which it led is a keyframe.
+    pub(super) fn is_keyframe(
+        &self,
+        count: &mut KeyframeCount,
+        action: ActionIndex,
+        outcome: &Outcome,
+    ) -> bool {
+        let &Outcome::State { changed, .. } = outcome else { return false };
+        let flags = self.flags.get(usize::from(action.0)).copied();
+        let flags = flags.unwrap_or(ActionFlags::UNREMARKABLE);
+        self.keyframes.is_some_and(|every| count.step(every, changed, flags))
+    }
+}
+
+/// Returns the BLAKE3 of a program's bytes, hex.
+pub(super) fn program_digest(benchmark: &Benchmark) -> String {
+    blake3::hash(&benchmark.program).to_hex().to_string()
+}

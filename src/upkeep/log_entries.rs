@@ -1,0 +1,101 @@
+//! Entries of the log of snapshots, made from the catalog: where the log has to begin later, and
+//! where it is damaged.
+
+use std::path::PathBuf;
+
+use rusqlite::Connection;
+
+use super::maintenance::Maintenance;
+use crate::lake::manifest::Derived;
+use crate::lake::snapshot_log::{self, LogEntry};
+use crate::lake::{
+    FileRow, Lake, LakeError, Segment, SnapshotKind, SnapshotRow, catalog, losses, manifest,
+    retractions,
+};
+
+impl Maintenance {
+    /// Makes the log of snapshots begin with the oldest snapshot, if it begins earlier.
+    pub(super) fn forget_in_log(&self) -> Result<(), LakeError> {
+        let history = self.catalog.reading(manifest::snapshots)?;
+        let first = snapshot_log::numbers(&self.lake)?.first().copied();
+        let (Some(oldest), Some(first)) = (history.first(), first) else { return Ok(()) };
+        if first >= oldest.id {
+            return Ok(());
+        }
+        let entry = self.catalog.reading(|log| entry(log, &self.lake, oldest, true))?;
+        snapshot_log::write(&self.lake, &entry)?;
+        snapshot_log::forget(&self.lake, oldest.id)
+    }
+
+    /// Writes the entries of the log of snapshots again that are damaged or missing, and returns
+    /// their files. Each is durable on its own.
+    pub(super) fn mend_log(&self) -> Result<Vec<PathBuf>, LakeError> {
+        let history = self.catalog.reading(manifest::snapshots)?;
+        let Some(oldest) = history.first().map(|row| row.id) else { return Ok(Vec::new()) };
+        let mut mended = Vec::new();
+        for (id, path, _) in snapshot_log::damage(&self.lake, &history)? {
+            let row = history.iter().find(|row| row.id == id).expect("it is one of these");
+            let entry = self.catalog.reading(|log| entry(log, &self.lake, row, id == oldest))?;
+            snapshot_log::write(&self.lake, &entry)?;
+            mended.push(path);
+        }
+        Ok(mended)
+    }
+}
+
+/// The entry of a snapshot. The oldest one, and one that a fetch made, list all that the snapshot
+/// holds.
+fn entry(
+    log: &Connection,
+    lake: &Lake,
+    row: &SnapshotRow,
+    is_oldest: bool,
+) -> rusqlite::Result<LogEntry> {
+    let id = row.id;
+    let path = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
+    let paths = |segments: Vec<Segment>| segments.iter().map(path).collect::<Vec<_>>();
+    let fetched = manifest::fetched(log)?.filter(|fetched| fetched.snapshot <= id);
+    let is_fetched = fetched.as_ref().is_some_and(|fetched| fetched.snapshot == id);
+    let whole = is_oldest || is_fetched;
+    let inputs = manifest::derivation(log, manifest::DEDUP)?;
+    let (mut retractions, mut losses) = (retractions::list(log, id)?, losses::list(log, id)?);
+    let (add, retire, lost, counted, derived);
+    if whole {
+        let segments = manifest::segments(log, lake, id)?;
+        let has_layers = segments.iter().any(|segment| segment.layer.is_some());
+        derived = inputs.filter(|_| has_layers).map_or(Derived::Dropped, Derived::Made);
+        (lost, retire) = (paths(manifest::lost(log, lake, id)?), Vec::new());
+        counted = segments.iter().filter(|segment| segment.is_counted).map(path).collect();
+        add = segments;
+    } else {
+        derived = match row.kind {
+            // What a later snapshot dropped was made by rules that nobody asks for any more.
+            SnapshotKind::Dedup => Derived::Made(inputs.unwrap_or_default()),
+            SnapshotKind::Retract | SnapshotKind::Repair => Derived::Dropped,
+            _ => Derived::Kept,
+        };
+        add = manifest::added_in(log, lake, id)?;
+        retire = paths(manifest::retired_in(log, lake, id)?);
+        lost = paths(manifest::lost_before(log, lake, id)?);
+        counted = paths(manifest::counted_in(log, lake, id)?);
+        retractions.retain(|row| row.snapshot == id);
+        losses.retain(|row| row.snapshot == id);
+    }
+    Ok(LogEntry {
+        identity: lake.identity.digest(),
+        snapshot: id,
+        kind: row.kind,
+        created_at_ms: row.created_at_ms,
+        detail: row.detail.clone(),
+        whole,
+        add: add.iter().map(FileRow::of).collect(),
+        retire,
+        lost,
+        counted,
+        derived,
+        fetched: fetched.filter(|_| whole),
+        runs: catalog::runs(log)?,
+        retractions,
+        losses,
+    })
+}
