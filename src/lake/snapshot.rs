@@ -110,7 +110,7 @@ impl Lake {
         let mut snapshot = Snapshot::read(self, Moment::Now)?;
         let mut hot = HashSet::new();
         for batch in snapshot.hot(Table::Episodes) {
-            let ids = batch["episode_id"].as_primitive::<Int64Type>().values().iter();
+            let ids = episode_ids(batch).iter();
             hot.extend(ids.map(|&id| EpisodeId(id).run()));
         }
         for run in &mut snapshot.runs {

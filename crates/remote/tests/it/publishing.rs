@@ -1,6 +1,6 @@
 //! Publications, also interrupted ones.
 
-use steplake::dedup::{Settings as DedupSettings, dedup};
+use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Disk, EpisodeRow, Lake, Rows, Table};
 use steplake::model::{EpisodeId, EpisodeOutcome};
 use steplake::upkeep::{Keep, Subject};
@@ -308,7 +308,7 @@ fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
-    let layered = DedupSettings { one_layer_rows_max: 0, tier: 0, lag: 0, ..Default::default() };
+    let layered = DedupOptions { one_layer_rows_max: 0, tier: 0, lag: 0, ..Default::default() };
     let layers = |lake: &Lake| lake.sealed().unwrap().layers_by_age().len();
     for (seed, is_counted) in [(1, true), (2, true), (3, false)] {
         record(&here, seed, 3);

@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use steplake::env::Environment as _;
 use steplake::env::toy::{self, ToyEnvironment};
-use steplake::generate::{Ending, Past, Plan, Policy, Progress, Shard, Stop, generate};
+use steplake::generate::{Ending, Plan, Policy, Progress, ResumeState, Shard, Stop, generate};
 use steplake::lake::{Lake, ScanColumns, Table, Writer};
 use steplake::model::RunId;
 use steplake::record::{Recording, RecordingOptions};
@@ -27,7 +27,7 @@ fn play(mut writer: Writer, run: RunId, episodes: u64) -> Writer {
         jobs: 1,
         shard: Shard::WHOLE,
     };
-    let past = Past::take_up(&mut writer, run, &plan).unwrap();
+    let past = ResumeState::resume(&mut writer, run, &plan).unwrap();
     let options = RecordingOptions::default();
     let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
     let (progress, never) = (Progress::default(), AtomicBool::new(false));
