@@ -361,14 +361,15 @@ pub(crate) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>
     Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
 }
 
-/// Says whether a database holds nothing yet, as the creation of a lake leaves it.
+/// Says whether a database holds nothing but what the creation of a lake writes.
 pub(crate) fn is_unused(path: &Path) -> Result<bool, LakeError> {
     let unused = || {
         let connection = open_shared(path)?;
         if user_version(&connection)? == 0 {
             return Ok(0);
         }
-        let sql = "SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM segments)
+        let sql = "SELECT (SELECT count(*) FROM frames) + (SELECT count(*) FROM segments
+                      WHERE table_name <> 'actions')
                    + (SELECT count(*) FROM runs)";
         connection.query_row(sql, [], |row| count(row, 0))
     };

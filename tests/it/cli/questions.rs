@@ -133,7 +133,7 @@ fn a_statement_that_asks_wrongly_is_a_mistake_of_its_author() {
         ("SELECT ir('abc')", "`abc` is not a state id: 40 hexadecimal digits are wanted"),
         ("SELECT ir(X'00')", "a state id has 20 bytes, not 1"),
         ("SELECT ir_diff('abc', 'abc')", "`abc` is not a state id"),
-        ("SELECT ir(1)", "a state id is wanted"),
+        ("SELECT ir(1)", "expected a state id"),
         ("SELECT action_name(99)", "there is no action 99"),
         ("SELECT avg(InstCount) FROM observations", "feature(InstCount, 'TotalInsts')"),
         ("SELECT best_cost('IrInstructionCount')", "SELECT * FROM best_cost('OBSERVATION SPACE')"),
