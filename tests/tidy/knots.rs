@@ -12,6 +12,7 @@ const KNOTS: &[(&str, usize, &str)] = &[
     ("cli", 24, "commands print and count with `cli/mod.rs`, which runs them"),
     ("crates/cluster", 4, "commands speak with `say` of `main.rs`, which runs them"),
     ("crates/remote", 4, "placing, sending and publishing share the settings of publishing"),
+    ("env", 3, "a worker's environment, process and session name one another"),
     ("query", 36, "the engine, its functions and its errors name one another"),
 ];
 
