@@ -2,8 +2,8 @@
 //! it.
 //!
 //! Each line of input is a task: the path of a program's bitcode, a seed to shuffle the heap with,
-//! and indices into [`pipelines`](super::condition::pipelines). The child writes a [`Line`] before and after
-//! each pipeline, and one at the end of the task.
+//! and indices into [`pipelines`](super::condition::pipelines). The child writes a [`Line`] before
+//! and after each pipeline, and one at the end of the task.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
