@@ -161,7 +161,7 @@ async fn values_that_are_no_sound_data_are_refused() {
     };
     let refused = put.await.unwrap_err();
     assert_eq!(refused.code(), Code::InvalidArgument, "{}", refused.message());
-    assert!(refused.message().contains("no sound Arrow data"), "{}", refused.message());
+    assert!(refused.message().contains("not valid Arrow data"), "{}", refused.message());
 }
 
 #[tokio::test]
