@@ -100,8 +100,8 @@ impl Lake {
         Snapshot::read(self, Moment::Sealed)
     }
 
-    /// The sealed rows of this moment, for a copy that has no others: a run of which closed episodes
-    /// are hot is not finished in it.
+    /// The sealed rows of this moment, for a copy that has no others: a run of which closed
+    /// episodes are hot is not finished in it.
     ///
     /// # Errors
     ///

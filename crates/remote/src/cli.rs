@@ -94,8 +94,8 @@ struct PublishArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// If the newest version has something that this lake lacks, publish both as one. The local lake
-    /// does not get what it lacks.
+    /// If the newest version has something that this lake lacks, publish both as one. The local
+    /// lake does not get what it lacks.
     #[arg(long)]
     merge: bool,
 

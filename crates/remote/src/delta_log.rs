@@ -28,9 +28,9 @@
 //!
 //! # Damage
 //!
-//! If the manifest or the list of a version cannot be read, its Delta version is left out, unless it
-//! was written before. The actions of the version after it are left out too, since they would say
-//! what changed since the damaged one; its checkpoint lists all of its files.
+//! If the manifest or the list of a version cannot be read, its Delta version is left out, unless
+//! it was written before. The actions of the version after it are left out too, since they would
+//! say what changed since the damaged one; its checkpoint lists all of its files.
 
 use std::collections::BTreeMap;
 

@@ -98,7 +98,8 @@ pub async fn gc(
     Err(RemoteError::Overtaken { address: remote.address().to_owned(), attempts: ATTEMPTS_MAX })
 }
 
-/// Makes one attempt; returns `None` if another publication or collection took its number meanwhile.
+/// Makes one attempt; returns `None` if another publication or collection took its number
+/// meanwhile.
 async fn attempt(
     remote: &Remote,
     keep: usize,

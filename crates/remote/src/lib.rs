@@ -13,7 +13,7 @@
 //! Everything that a version names is there before the version: first the segments, then the list,
 //! then the manifest. The store acknowledges each before the next begins. So a version is there
 //! completely or not at all. A publication that is killed at any moment leaves objects that no
-//! version names, and nothing else. The Delta logs follow the version: see [`delta_log`].
+//! version names, and nothing else. The Delta logs follow the version: see `delta_log.rs`.
 //!
 //! # What a reader sees
 //!
@@ -24,9 +24,10 @@
 //!
 //! Both read the newest version N and make N+1. The store accepts one of them. The other starts
 //! again with the version that is newest then: it finds that this version has everything in its
-//! lake, or builds on it, or reports that each has something that the other lacks. Numbers are never
-//! reused: a forgotten version leaves its manifest behind. [`gc`] also takes a number before it
-//! deletes: a publication that is running then starts again, and uses nothing that may be deleted.
+//! lake, or builds on it, or reports that each has something that the other lacks. Numbers are
+//! never reused: a forgotten version leaves its manifest behind. [`gc`] also takes a number before
+//! it deletes: a publication that is running then starts again, and uses nothing that may be
+//! deleted.
 
 // Parameters of publications and fetches.
 mod options;

@@ -35,8 +35,8 @@ pub(crate) struct Located {
 
 impl Located {
     /// Returns whether the used objects that no version names were young enough, at this moment of
-    /// the store's clock, for [`gc`](crate::gc) to keep them. The moment must be after the lookup of
-    /// the greatest number.
+    /// the store's clock, for [`gc`](crate::gc) to keep them. The moment must be after the lookup
+    /// of the greatest number.
     pub(crate) fn is_safe_at(&self, ms: i64) -> bool {
         const { assert!(SAFE.as_secs() < AGE_MIN.as_secs()) };
         self.oldest_orphan_ms.is_none_or(|oldest| ms - oldest < ms_of(SAFE))

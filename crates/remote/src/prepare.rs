@@ -26,7 +26,8 @@ pub(crate) fn prepare(lake: &Lake) -> Result<(), RemoteError> {
 
 fn seal(lake: &Lake) -> Result<(), RemoteError> {
     let hot = lake.snapshot()?;
-    let episodes = hot.hot(Table::Episodes).iter().map(|batch| batch.num_rows()).sum::<usize>();
+    let batches = hot.hot(Table::Episodes).iter();
+    let episodes = batches.fold(0, |episodes, batch| episodes + batch.num_rows());
     if episodes == 0 {
         return Ok(());
     }

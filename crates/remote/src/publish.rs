@@ -96,15 +96,15 @@ impl Candidate {
 /// Publishes the sealed part of a lake as a new version, unless an existing version has all of it.
 ///
 /// First it brings the lake into the form in which it is published: closed episodes are sealed, all
-/// sealed steps are counted, and the derived tables have one layer. At the end it writes the version
-/// as Delta tables.
+/// sealed steps are counted, and the derived tables have one layer. At the end it writes the
+/// version as Delta tables.
 ///
-/// The version is durable once this has returned `Ok` or [`RemoteError::DeltaTables`], as durable as
-/// the store makes what it acknowledges. After a kill or another `Err`, the store holds what it held
-/// before, and objects that no version names; [`gc`](crate::gc::gc) deletes these after a while, and
-/// the next publication uses them. If the store's answer to the request that makes the version was
-/// lost ([`RemoteError::Store`]), the version may exist: complete, but not yet as Delta tables. The
-/// next publication finds it and completes these.
+/// The version is durable once this has returned `Ok` or [`RemoteError::DeltaTables`], as durable
+/// as the store makes what it acknowledges. After a kill or another `Err`, the store holds what it
+/// held before, and objects that no version names; [`gc`](crate::gc::gc) deletes these after a
+/// while, and the next publication uses them. If the store's answer to the request that makes the
+/// version was lost ([`RemoteError::Store`]), the version may exist: complete, but not yet as Delta
+/// tables. The next publication finds it and completes these.
 ///
 /// No object is ever overwritten, so a collection at the same time deletes nothing of the version:
 /// [`gc`](crate::gc) explains why. A damaged file is sent again under another name, and a new

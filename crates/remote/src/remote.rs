@@ -106,9 +106,9 @@ impl Remote {
         (self.clock)()
     }
 
-    /// Opens the location at `address`: `s3://bucket/prefix` or `file:///folder`. The other settings
-    /// of an S3 store are taken from the variables that AWS's tools read (`AWS_ACCESS_KEY_ID`,
-    /// `AWS_REGION` …).
+    /// Opens the location at `address`: `s3://bucket/prefix` or `file:///folder`. The other
+    /// settings of an S3 store are taken from the variables that AWS's tools read
+    /// (`AWS_ACCESS_KEY_ID`, `AWS_REGION` …).
     ///
     /// # Errors
     ///
@@ -235,8 +235,8 @@ impl Remote {
         put.map(drop).map_err(self.failed("write", object))
     }
 
-    /// Writes an object, unless one of this name exists. An object of this name exists on return, as
-    /// durable as the store promises.
+    /// Writes an object, unless one of this name exists. An object of this name exists on return,
+    /// as durable as the store promises.
     pub(crate) async fn put_if_absent(
         &self,
         object: &str,

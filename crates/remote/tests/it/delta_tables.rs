@@ -27,6 +27,10 @@ fn number_of(name: &str) -> u64 {
     name[..20].parse().unwrap()
 }
 
+fn is_actions(name: &str) -> bool {
+    name.strip_suffix(".json").is_some()
+}
+
 /// Returns the names and contents of the files in a table's log.
 fn log(store: &InMemory, table: Table) -> BTreeMap<String, Vec<u8>> {
     let folder = format!("some/where/segments/{table}/_delta_log/");
@@ -45,7 +49,7 @@ fn replayed(
 ) -> BTreeMap<u64, Files> {
     let mut replayed = BTreeMap::new();
     let mut files: Option<Files> = None;
-    for (name, text) in log.iter().filter(|(name, _)| name.ends_with(".json")) {
+    for (name, text) in log.iter().filter(|(name, _)| is_actions(name)) {
         let number = number_of(name);
         let text = std::str::from_utf8(text).unwrap();
         let actions = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -213,7 +217,7 @@ fn assert_delta_tables_from(store: &InMemory, remote: &Remote, oldest: u64) {
     assert_eq!(numbers[0], oldest);
     for table in Table::ALL {
         let log = log(store, table);
-        let actions = log.keys().filter(|name| name.ends_with(".json"));
+        let actions = log.keys().filter(|name| is_actions(name));
         let actions = actions.map(|name| number_of(name)).collect::<Vec<_>>();
         let last = *actions.last().unwrap();
         assert_eq!(actions, (oldest..=last).collect::<Vec<_>>(), "{table}");
