@@ -143,7 +143,7 @@ impl Synthetic {
                 episode,
                 index,
                 benchmark: benchmark.clone(),
-                action: taken.map(|(action, _)| ActionIndex(u16::try_from(action).unwrap_or(0))),
+                action: taken.map(|(action, _)| ActionIndex(u32::try_from(action).unwrap_or(0))),
                 state: (!failed).then(|| state(at)),
                 keyframe: false,
                 end_of_episode: failed,

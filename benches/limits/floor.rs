@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 use steplake::env::llvm::{LlvmEnvironment, PassRunner};
 use steplake::env::{Environment, Start, Watch};
 use steplake::lake::{Lake, ScanColumns, Table};
@@ -62,7 +62,7 @@ fn episodes(lake: &Path) -> Vec<Episode> {
     for batch in snapshot.scan(Table::Steps, columns) {
         let batch = batch.expect("it was just recorded");
         let ids = batch["episode_id"].as_primitive::<Int64Type>();
-        let actions = batch["action"].as_primitive::<Int16Type>();
+        let actions = batch["action"].as_primitive::<Int32Type>();
         let uris = batch["benchmark_uri"].as_dictionary::<Int32Type>();
         let names = uris.values().as_string::<i32>();
         for row in 0..batch.num_rows() {

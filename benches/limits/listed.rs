@@ -86,7 +86,7 @@ struct ListedSession {
 
 impl ListedSession {
     fn place(&self, action: ActionIndex) -> ActionIndex {
-        self.places[usize::from(action.0)]
+        self.places[action.place()]
     }
 }
 

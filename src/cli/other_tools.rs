@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use arrow::array::{AsArray as _, RecordBatch};
-use arrow::datatypes::{Int16Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 use serde_json::{Value, json};
 
 use crate::assembly::failure::CommandError;
@@ -141,7 +141,7 @@ fn counts(batch: &RecordBatch) -> &[i64] {
 /// The conflicts of a layer. The most frequent result of each is a row of `state_transitions` too.
 #[derive(Default)]
 struct Conflicts {
-    most_frequent: HashMap<(Vec<u8>, i16), i64>,
+    most_frequent: HashMap<(Vec<u8>, i32), i64>,
 }
 
 impl Conflicts {
@@ -151,7 +151,7 @@ impl Conflicts {
         for batch in snapshot.scan_segment(segment, columns) {
             let batch = batch?;
             let states = batch["state_id"].as_fixed_size_binary();
-            let actions = batch["action"].as_primitive::<Int16Type>();
+            let actions = batch["action"].as_primitive::<Int32Type>();
             for (row, &count) in counts(&batch).iter().enumerate() {
                 let key = (states.value(row).to_vec(), actions.value(row));
                 let most = self.most_frequent.entry(key).or_default();

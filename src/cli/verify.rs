@@ -275,7 +275,7 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
     for obstacle in &report.lost {
         writeln!(text, "  {obstacle}").expect("a string takes it");
     }
-    let mut by_action: BTreeMap<u16, Vec<_>> = BTreeMap::new();
+    let mut by_action: BTreeMap<u32, Vec<_>> = BTreeMap::new();
     for disagreement in &report.disagreements {
         by_action.entry(disagreement.edge.action.0).or_default().push(disagreement);
     }

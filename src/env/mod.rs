@@ -258,7 +258,7 @@ pub enum SessionError {
     #[error("there is no action {index} in `{space}`, which has {len} actions")]
     InvalidAction {
         /// The index asked for.
-        index: u16,
+        index: u32,
         /// The name of the action space.
         space: String,
         /// The number of its actions.

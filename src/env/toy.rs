@@ -295,7 +295,7 @@ impl Session for ToySession {
             return Ok(Step::failed(failure, self.spec.reward_spaces.len(), Duration::ZERO));
         }
         let broken = episode.program.strike(name);
-        let (_, act) = ACTIONS[usize::from(action.0)];
+        let (_, act) = ACTIONS[action.place()];
         let mut next = act(number, size);
         if !flags.replayable {
             // Keeps results of different processes so far apart that no single action makes them

@@ -361,9 +361,9 @@ impl Campaign<'_> {
         self.progress.states.store(self.recording.states_new(), Ordering::Relaxed);
     }
 
-    fn actions(&self) -> u16 {
+    fn actions(&self) -> u32 {
         let space = self.environment.spec().action_space(&self.plan.action_space);
-        space.map_or(0, |space| u16::try_from(space.actions.len()).unwrap_or(u16::MAX))
+        space.map_or(0, |space| u32::try_from(space.actions.len()).unwrap_or(u32::MAX))
     }
 
     fn program(

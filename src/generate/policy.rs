@@ -49,18 +49,18 @@ pub(super) struct Tried(HashMap<StateId, Box<[u64]>>);
 
 impl Tried {
     /// Notes that an action was tried.
-    pub(super) fn note(&mut self, state: StateId, action: ActionIndex, actions: u16) {
+    pub(super) fn note(&mut self, state: StateId, action: ActionIndex, actions: u32) {
         let words = usize::from(actions).div_ceil(64);
         let bits = self.0.entry(state).or_insert_with(|| vec![0; words].into());
-        bits[usize::from(action.0) / 64] |= 1 << (action.0 % 64);
+        bits[action.place() / 64] |= 1 << (action.0 % 64);
     }
 
     /// Returns an action that was not tried in `state`, or any if all were.
-    pub(super) fn choose(&self, state: StateId, actions: u16, dice: &mut Dice) -> ActionIndex {
+    pub(super) fn choose(&self, state: StateId, actions: u32, dice: &mut Dice) -> ActionIndex {
         let Some(bits) = self.0.get(&state) else { return ActionIndex(dice.below(actions)) };
-        let is_new = |&action: &u16| bits[usize::from(action) / 64] >> (action % 64) & 1 == 0;
-        let new: Vec<u16> = (0..actions).filter(is_new).collect();
-        match u16::try_from(new.len()) {
+        let is_new = |&action: &u32| bits[action as usize / 64] >> (action % 64) & 1 == 0;
+        let new: Vec<u32> = (0..actions).filter(is_new).collect();
+        match u32::try_from(new.len()) {
             Ok(0) | Err(_) => ActionIndex(dice.below(actions)),
             Ok(count) => ActionIndex(new[usize::from(dice.below(count))]),
         }
@@ -74,14 +74,14 @@ mod tests {
     #[test]
     fn dice_are_fair_enough_and_the_same_for_ever() {
         let mut dice = Dice::new(7, 3);
-        let first: Vec<u16> = (0..8).map(|_| dice.below(124)).collect();
+        let first: Vec<u32> = (0..8).map(|_| dice.below(124)).collect();
         assert_eq!(first, FIRST_EIGHT, "a change here changes what every seed records");
         let mut counts = [0; 5];
         (0..5000).for_each(|_| counts[usize::from(dice.below(5))] += 1);
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
 
-    const FIRST_EIGHT: [u16; 8] = [88, 18, 44, 23, 63, 50, 28, 102];
+    const FIRST_EIGHT: [u32; 8] = [88, 18, 44, 23, 63, 50, 28, 102];
 
     #[test]
     fn explore_tries_everything_once_before_anything_twice() {

@@ -61,7 +61,7 @@ impl ResumeState {
         demand_all_there(writer, run, plan)?;
         writer.discard_open(run)?;
         let actions = &writer.identity().action_space.actions;
-        let actions = u16::try_from(actions.len()).unwrap_or(u16::MAX);
+        let actions = u32::try_from(actions.len()).unwrap_or(u32::MAX);
         let snapshot = writer.lake().snapshot()?;
         let mut state = Self::default();
         let columns = ScanColumns::Named(&EpisodeColumns::NAMES);
@@ -120,7 +120,7 @@ impl ResumeState {
         batch: &RecordBatch,
         run: RunId,
         plan: &Plan,
-        actions: u16,
+        actions: u32,
         walk: &mut EpisodeSteps<StateId>,
     ) {
         let steps = StepColumns::of(batch);

@@ -10,16 +10,16 @@ use arrow::array::{
     StringArray,
 };
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::{Float64Type, Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 
 use super::rows::KnownBenchmark;
 use super::table::Table;
 use crate::model::{ActionIndex, Baselines, EpisodeId, EpisodeOutcome, Failure, RunId, StateId};
 
 /// The type of the columns named `action`.
-pub(crate) type ActionType = Int16Type;
+pub(crate) type ActionType = Int32Type;
 /// A number of such a column.
-pub(crate) type ActionNumber = i16;
+pub(crate) type ActionNumber = i32;
 /// A column of actions.
 pub(crate) type ActionArray = PrimitiveArray<ActionType>;
 

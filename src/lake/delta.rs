@@ -223,7 +223,6 @@ fn delta_field(table: Table, field: &Field) -> Value {
 fn delta_type(data_type: &DataType) -> Value {
     match data_type {
         DataType::Boolean => "boolean".into(),
-        DataType::Int16 => "short".into(),
         DataType::Int32 => "integer".into(),
         DataType::Int64 => "long".into(),
         DataType::Float64 => "double".into(),

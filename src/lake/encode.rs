@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Float64Array,
-    Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
+    Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
@@ -218,7 +218,7 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
     let [ids, keys] = nullable_states(rows);
     let actions = rows.iter().map(|row| {
         row.action.map(|action| {
-            i16::try_from(action.0).expect("an action space has fewer than 2^15 actions")
+            i32::try_from(action.0).expect("an action space has fewer than 2^31 actions")
         })
     });
     let micros = |row: &StepRow| i64::try_from(row.wall_time.as_micros()).unwrap_or(i64::MAX);
@@ -230,7 +230,7 @@ fn steps(schema: &SchemaRef, rows: &[StepRow]) -> RecordBatch {
             Arc::new(Int32Array::from_iter_values(rows.iter().map(|row| count(row.index)))),
         )
         .push("benchmark_uri", symbols(rows.iter().map(|row| row.benchmark.as_str())))
-        .push("action", Arc::new(actions.collect::<Int16Array>()))
+        .push("action", Arc::new(actions.collect::<Int32Array>()))
         .push("state_id", ids)
         .push("state_key", keys)
         .push(

@@ -282,14 +282,14 @@ impl Snapshot {
     }
 
     /// The indices of the actions whose transitions were taken back.
-    pub fn retracted_actions(&self) -> Vec<i16> {
+    pub fn retracted_actions(&self) -> Vec<i32> {
         let actions = self.retractions.iter().filter(|row| row.kind == RetractionKind::Action);
         let space = &self.identity.action_space.actions;
         let index = |row: &RetractionRow| {
             space
                 .iter()
                 .position(|action| action.name == row.value)
-                .and_then(|at| i16::try_from(at).ok())
+                .and_then(|at| i32::try_from(at).ok())
         };
         actions.filter_map(index).collect()
     }

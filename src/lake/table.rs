@@ -162,8 +162,6 @@ pub struct Column {
 pub enum ColumnType {
     /// True or false.
     Boolean,
-    /// A 16-bit signed integer.
-    Int16,
     /// A 32-bit signed integer.
     Int32,
     /// A 64-bit signed integer.
@@ -216,7 +214,6 @@ impl ColumnType {
     fn arrow(self) -> DataType {
         match self {
             Self::Boolean => DataType::Boolean,
-            Self::Int16 => DataType::Int16,
             Self::Int32 => DataType::Int32,
             Self::Int64 => DataType::Int64,
             Self::Float64 => DataType::Float64,

@@ -4,7 +4,7 @@
 //! word  high 32 bits            low 32 bits
 //! 0     state before, bytes 0..8, top bit flipped: the order of `state_key`
 //! 1     state before, bytes 8..16
-//! 2     state before, 16..20    action (16 bits), 1 where a state came out
+//! 2     state before, 16..20    action (31 bits), 1 where a state came out
 //! 3, 4  state after, bytes 0..16; 0 where the compiler failed
 //! 5     state after, 16..20     step index of the first step
 //! 6     episode of the first step
@@ -24,6 +24,8 @@ use crate::model::{ActionIndex, StateId};
 pub(super) const HEAD: usize = 9;
 const SIGN: u64 = 1 << 63;
 const LOW: u64 = 0xffff_ffff;
+/// The greatest index of an action, as the column of 32 signed bits has it.
+const ACTION_MAX: u32 = i32::MAX.cast_unsigned();
 
 /// The width of the edges of one lake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +96,7 @@ impl EdgeHead {
         let led = u64::from(self.to.is_some());
         row[0] = from[0] ^ SIGN;
         row[1] = from[1];
-        row[2] = (from[2] << 32) | (u64::from(self.action.0) << 16) | led;
+        row[2] = (from[2] << 32) | (u64::from(self.action.0 & ACTION_MAX) << 1) | led;
         row[3] = to[0];
         row[4] = to[1];
         row[5] = (to[2] << 32) | u64::from(self.first_index.cast_unsigned());
@@ -123,7 +125,7 @@ impl<'a> Edge<'a> {
     }
 
     pub(crate) fn action(self) -> ActionIndex {
-        ActionIndex(u16::try_from((self.0[2] >> 16) & 0xffff).expect("masked to 16 bits"))
+        ActionIndex(u32::try_from((self.0[2] & LOW) >> 1).expect("masked to 31 bits"))
     }
 
     /// True where a state came out, false where the compiler failed.
@@ -211,7 +213,7 @@ pub(super) mod tests {
         let of = |id: [u8; 20]| StateWords::of(&id);
         (
             state(),
-            any::<u16>().prop_map(ActionIndex),
+            (0..=ACTION_MAX).prop_map(ActionIndex),
             proptest::option::of(state()),
             any::<i64>(),
             0..i32::MAX,

@@ -2,7 +2,14 @@ use super::Value;
 
 /// The place of an action in its action space, stable within a version of the space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ActionIndex(pub u16);
+pub struct ActionIndex(pub u32);
+
+impl ActionIndex {
+    /// Returns the place of the action in a list of all actions.
+    pub fn place(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// What a probe of the live compiler found out about an action.
 #[expect(clippy::struct_excessive_bools, reason = "four findings, each by itself")]
@@ -64,12 +71,12 @@ pub struct ActionSpace {
 impl ActionSpace {
     /// Returns the action at `index`, if there is one.
     pub fn get(&self, index: ActionIndex) -> Option<&ActionSpec> {
-        self.actions.get(usize::from(index.0))
+        self.actions.get(index.place())
     }
 
     /// Returns the place of the action called `name`.
     pub fn index_of(&self, name: &str) -> Option<ActionIndex> {
         let index = self.actions.iter().position(|action| action.name == name)?;
-        u16::try_from(index).ok().map(ActionIndex)
+        u32::try_from(index).ok().map(ActionIndex)
     }
 }

@@ -124,16 +124,12 @@ fn other(error: &DataFusionError, context: &ErrorContext) -> QueryError {
 /// A value that has no equivalent in the type that the query wants.
 fn cast(message: &str) -> String {
     let text = message.strip_prefix("Cannot cast string '");
-    let action = text.and_then(|text| text.strip_suffix("' to value of Int16 type"));
-    match action {
-        // No other column has this type.
-        Some(name) => {
-            format!(
-                "{message}: actions are numbers; compare a name by `action_name(action) = '{name}'`"
-            )
-        }
-        None => format!("{message}: TRY_CAST gives null instead"),
-    }
+    let name = text.and_then(|text| text.strip_suffix("' to value of Int32 type"));
+    // The column may be one of actions.
+    let by_name = name.map_or(String::new(), |name| {
+        format!("; to compare an action by its name, write `action_name(action) = '{name}'`")
+    });
+    format!("{message}: TRY_CAST gives null instead{by_name}")
 }
 
 /// Why a temporary file cannot be written, if that is the error. Queries write no other files.

@@ -104,7 +104,7 @@ fn keys(element: Element, schema: &SchemaRef, out: &mut impl Write) -> Result<()
     for field in schema.fields().iter().filter(|field| is_data(element, field.name())) {
         let of = match field.data_type() {
             DataType::Boolean => "boolean",
-            DataType::Int16 | DataType::Int32 => "int",
+            DataType::Int32 => "int",
             other if other.is_integer() => "long",
             other if other.is_floating() => "double",
             _ => "string",

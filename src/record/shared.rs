@@ -76,7 +76,7 @@ impl Shared {
         outcome: &Outcome,
     ) -> bool {
         let &Outcome::State { changed, .. } = outcome else { return false };
-        let flags = self.flags.get(usize::from(action.0)).copied();
+        let flags = self.flags.get(action.place()).copied();
         let flags = flags.unwrap_or(ActionFlags::UNREMARKABLE);
         self.keyframes.is_some_and(|every| count.step(every, changed, flags))
     }

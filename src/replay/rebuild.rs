@@ -275,7 +275,7 @@ impl Replayer<'_> {
             let Some(found) = left(&step.outcome, expected) else {
                 return Ok(ControlFlow::Continue(()));
             };
-            let spec = self.snapshot.identity().action_space.actions.get(usize::from(action.0));
+            let spec = self.snapshot.identity().action_space.actions.get(action.place());
             let name =
                 spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
             divergence = Some(Divergence { action: format!("`{name}`"), found });

@@ -17,7 +17,7 @@ pub(super) struct Episode {
     pub(super) baselines: Baselines,
     pub(super) watch: Watch,
     /// The actions of the way back.
-    pub(super) actions: Vec<u16>,
+    pub(super) actions: Vec<u32>,
     pub(super) state: StateId,
     /// The changes since the last keyframe, counted from the start or from the fork.
     pub(super) count: KeyframeCount,

@@ -49,7 +49,7 @@ pub(super) struct Note {
     pub(super) benchmark: String,
     /// The actions of the episode so far, including the one under way; only the last
     /// [`ACTIONS_KEPT`] are kept.
-    pub(super) actions: Vec<u16>,
+    pub(super) actions: Vec<u32>,
     /// The number of actions of the episode so far.
     pub(super) steps: u64,
     /// The number of actions of the present request that were begun.
@@ -147,7 +147,7 @@ impl Flight {
     }
 
     /// Notes that an action is about to be applied.
-    pub(super) fn act(&self, action: u16) {
+    pub(super) fn act(&self, action: u32) {
         let begun = self.word(BEGUN).load(Ordering::Relaxed);
         self.word(BEGUN).store(begun + 1, Ordering::Relaxed);
         let steps = self.word(STEPS).load(Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl Flight {
         let kept = steps.min(ACTIONS_KEPT as u64);
         let action = |step: u64| {
             let slot = ACTIONS + usize::try_from(step).unwrap_or(0) % ACTIONS_KEPT;
-            u16::try_from(self.word(slot).load(Ordering::Relaxed)).unwrap_or(u16::MAX)
+            u32::try_from(self.word(slot).load(Ordering::Relaxed)).unwrap_or(u32::MAX)
         };
         Note {
             phase: phase.unwrap_or(Phase::Idle),

@@ -121,7 +121,7 @@ impl WorkerSession {
     /// another.
     fn play(
         &mut self,
-        pending: &mut VecDeque<u16>,
+        pending: &mut VecDeque<u32>,
         count: usize,
         window: Option<NonZeroU32>,
         visit: &mut Visit<'_>,
@@ -141,7 +141,7 @@ impl WorkerSession {
     /// actions are confirmed, and no longer pending.
     fn batch(
         &mut self,
-        pending: &mut VecDeque<u16>,
+        pending: &mut VecDeque<u32>,
         count: usize,
         window: Option<NonZeroU32>,
         visit: &mut Visit<'_>,
@@ -150,7 +150,7 @@ impl WorkerSession {
         let shared = Arc::clone(&self.worker);
         let mut worker = lock(&shared);
         let wall_max = worker.config.step_wall_max();
-        let actions: Vec<u16> = pending.iter().copied().take(count).collect();
+        let actions: Vec<u32> = pending.iter().copied().take(count).collect();
         let changes = self.episode.as_ref().map(|episode| episode.count.changes());
         let request = Request::Steps { session: self.number, actions, changes, window };
         let process = worker.last_process(environment)?;
@@ -165,7 +165,7 @@ impl WorkerSession {
                         break Batch::Failed(Suspects { count: 1, failure });
                     }
                     let flow = visit(step, &mut |space| take(&observed, space));
-                    let action = ActionIndex(pending.pop_front().unwrap_or(u16::MAX));
+                    let action = ActionIndex(pending.pop_front().unwrap_or(u32::MAX));
                     (visited, self.ended) = (visited + 1, 0);
                     let before = self.episode.take();
                     self.episode =
@@ -209,7 +209,7 @@ impl WorkerSession {
     /// it fails at an earlier one, that action becomes the suspect of another fresh worker.
     fn judge(
         &mut self,
-        pending: &mut VecDeque<u16>,
+        pending: &mut VecDeque<u32>,
         mut suspects: Suspects,
         visit: &mut Visit<'_>,
     ) -> Result<ControlFlow<Option<Step>>, SessionError> {
@@ -318,7 +318,7 @@ impl Session for WorkerSession {
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
     ) -> Result<(), SessionError> {
-        let mut pending: VecDeque<u16> = actions.iter().map(|action| action.0).collect();
+        let mut pending: VecDeque<u32> = actions.iter().map(|action| action.0).collect();
         let window = lock(&self.worker).config.window_changes_max;
         while !pending.is_empty() {
             let count = pending.len();

@@ -30,7 +30,7 @@ pub(super) enum Request {
     /// after which a window ends; if none, each action is checked and sent at once.
     Steps {
         session: u32,
-        actions: Vec<u16>,
+        actions: Vec<u32>,
         changes: Option<u32>,
         window: Option<NonZeroU32>,
     },
@@ -138,7 +138,7 @@ enum WireOutcome {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum WireError {
     NoEpisode,
-    InvalidAction { index: u16, space: String, len: usize },
+    InvalidAction { index: u32, space: String, len: usize },
     UnknownSpace { name: String },
     BadProgram { uri: String, detail: String },
     StartFailed { uri: String, kind: String, detail: String },
@@ -239,7 +239,7 @@ pub(super) fn spaces(watch: &[u8]) -> Vec<ObservationIndex> {
     watch.iter().copied().map(ObservationIndex).collect()
 }
 
-pub(super) fn actions(actions: &[u16]) -> Vec<ActionIndex> {
+pub(super) fn actions(actions: &[u32]) -> Vec<ActionIndex> {
     actions.iter().copied().map(ActionIndex).collect()
 }
 

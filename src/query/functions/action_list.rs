@@ -1,12 +1,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Int16Array, Int16Builder, Int32Array, Int64Array, ListArray,
-    ListBuilder,
+    Array, ArrayRef, AsArray, Int32Array, Int32Builder, Int64Array, ListArray, ListBuilder,
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Int16Type, Int32Type};
+use arrow::datatypes::{DataType, Field, Int32Type};
 use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
@@ -22,7 +21,7 @@ use super::memory::{demand_fit, memory_of, reserve_built};
 const CHUNK_ROWS: usize = 4096;
 
 /// The bytes of a row in the state of a group, which are more than in the list.
-const STATE_ROW_BYTES: usize = size_of::<i32>() + size_of::<i16>();
+const STATE_ROW_BYTES: usize = size_of::<i32>() + size_of::<i32>();
 
 /// A list of actions as Arrow holds it.
 fn list_type() -> DataType {
@@ -30,7 +29,7 @@ fn list_type() -> DataType {
 }
 
 fn item_field() -> Field {
-    Field::new("item", DataType::Int16, true)
+    Field::new("item", DataType::Int32, true)
 }
 
 /// `action_list(step_index, action)`: the actions of an episode, from that of step 1 on. The rows
@@ -43,7 +42,7 @@ pub(super) struct ActionList {
 
 impl ActionList {
     pub(super) fn new() -> Self {
-        let types = vec![DataType::Int32, DataType::Int16];
+        let types = vec![DataType::Int32, DataType::Int32];
         Self { signature: Signature::exact(types, Volatility::Immutable) }
     }
 }
@@ -75,13 +74,13 @@ impl AggregateUDFImpl for ActionList {
 }
 
 /// Stands for a missing action.
-const NONE: i16 = -1;
+const NONE: i32 = -1;
 
 /// An action, and the step that it led to.
 #[derive(Debug, Clone, Copy)]
 struct Taken {
     step: i32,
-    action: i16,
+    action: i32,
 }
 
 /// The actions of one group in the order of arrival. The group-by operator counts the memory of a
@@ -94,7 +93,7 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn push(&mut self, step: Option<i32>, action: Option<i16>) {
+    fn push(&mut self, step: Option<i32>, action: Option<i32>) {
         // Step 0 is the state after reset: no action led to it.
         let (Some(step @ 1..), Some(action)) = (step, action) else { return };
         if self.last.len() == CHUNK_ROWS {
@@ -112,7 +111,7 @@ impl Gathered {
     }
 
     /// The actions by their steps.
-    fn in_order(&self) -> Result<Vec<i16>> {
+    fn in_order(&self) -> Result<Vec<i32>> {
         let steps = self.taken().map(|taken| place(taken.step) + 1).max().unwrap_or_default();
         // Each row is one step, so a list that is longer than the rows has a gap.
         let mut actions = vec![NONE; steps.min(self.rows())];
@@ -153,7 +152,7 @@ fn one_list(items: ArrayRef, item: Field) -> ScalarValue {
 impl Accumulator for Gathered {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         let steps = values[0].as_primitive::<Int32Type>();
-        let actions = values[1].as_primitive::<Int16Type>();
+        let actions = values[1].as_primitive::<Int32Type>();
         steps.iter().zip(actions).for_each(|(step, action)| self.push(step, action));
         Ok(())
     }
@@ -170,7 +169,7 @@ impl Accumulator for Gathered {
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let steps: Int32Array = self.taken().map(|taken| Some(taken.step)).collect();
-        let actions: Int16Array = self.taken().map(|taken| Some(taken.action)).collect();
+        let actions: Int32Array = self.taken().map(|taken| Some(taken.action)).collect();
         Ok(vec![
             one_list(Arc::new(steps), Field::new_list_field(DataType::Int32, true)),
             one_list(Arc::new(actions), item_field()),
@@ -178,7 +177,7 @@ impl Accumulator for Gathered {
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let actions = Int16Array::from(self.in_order()?);
+        let actions = Int32Array::from(self.in_order()?);
         Ok(one_list(Arc::new(actions), item_field()))
     }
 
@@ -234,7 +233,7 @@ fn prefixes(
     lengths: &Int64Array,
     memory: &MemoryReservation,
 ) -> Result<ListArray> {
-    let actions: &Int16Array = lists.values().as_primitive();
+    let actions: &Int32Array = lists.values().as_primitive();
     let offsets = lists.value_offsets();
     let place = |offset: i32| usize::try_from(offset).expect("offsets are not negative");
     let prefix = |(row, length): (usize, Option<i64>)| {
@@ -245,9 +244,9 @@ fn prefixes(
     let all = || lengths.iter().enumerate().map(prefix);
     let items = all().flatten().map(|range| range.len()).sum::<usize>();
     demand_fit("action_prefix", items)?;
-    reserve_built::<i16>(memory, items)?;
+    reserve_built::<i32>(memory, items)?;
     let mut prefixes =
-        ListBuilder::new(Int16Builder::with_capacity(items)).with_field(item_field());
+        ListBuilder::new(Int32Builder::with_capacity(items)).with_field(item_field());
     for range in all() {
         match range {
             Some(range) => {
@@ -265,15 +264,15 @@ mod tests {
     use super::*;
     use datafusion::common::config::ConfigOptions;
 
-    fn list(actions: &[i16]) -> ScalarValue {
-        one_list(Arc::new(Int16Array::from(actions.to_vec())), item_field())
+    fn list(actions: &[i32]) -> ScalarValue {
+        one_list(Arc::new(Int32Array::from(actions.to_vec())), item_field())
     }
 
-    fn rows(steps: Vec<i32>, actions: Vec<Option<i16>>) -> [ArrayRef; 2] {
-        [Arc::new(Int32Array::from(steps)), Arc::new(Int16Array::from(actions))]
+    fn rows(steps: Vec<i32>, actions: Vec<Option<i32>>) -> [ArrayRef; 2] {
+        [Arc::new(Int32Array::from(steps)), Arc::new(Int32Array::from(actions))]
     }
 
-    fn gathered(steps: Vec<i32>, actions: Vec<Option<i16>>) -> Gathered {
+    fn gathered(steps: Vec<i32>, actions: Vec<Option<i32>>) -> Gathered {
         let mut gathered = Gathered::default();
         gathered.update_batch(&rows(steps, actions)).unwrap();
         gathered
@@ -333,6 +332,6 @@ mod tests {
         let shown: Vec<String> =
             prefixes.iter().map(|list| format!("{:?}", list.map(|list| list.len()))).collect();
         assert_eq!(shown, ["Some(0)", "Some(1)", "Some(2)", "None"]);
-        assert_eq!(memory.size(), 3 * 2 * size_of::<i16>());
+        assert_eq!(memory.size(), 3 * 2 * size_of::<i32>());
     }
 }

@@ -17,7 +17,7 @@ use crate::model::{ActionIndex, ActionSpec};
 /// The action at `index` of the lake's action space.
 fn action(identity: &Identity, index: i64) -> Result<&ActionSpec> {
     let space = &identity.action_space;
-    let known = u16::try_from(index).ok().and_then(|index| space.get(ActionIndex(index)));
+    let known = u32::try_from(index).ok().and_then(|index| space.get(ActionIndex(index)));
     known.ok_or_else(|| {
         plan_datafusion_err!(
             "there is no action {index} in `{}`, which has {} actions",

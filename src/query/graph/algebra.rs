@@ -114,13 +114,13 @@ struct Successors<'a> {
 }
 
 /// An action as an index of a table; actions of a lake are not negative.
-fn index(action: i16) -> usize {
+fn index(action: i32) -> usize {
     usize::try_from(action).expect("an action is the index of one")
 }
 
 /// An index of a table as an action.
-fn action(index: usize) -> i16 {
-    i16::try_from(index).expect("a place is the index of an action")
+fn action(index: usize) -> i32 {
+    i32::try_from(index).expect("a place is the index of an action")
 }
 
 impl Successors<'_> {
@@ -218,8 +218,8 @@ impl Question for Algebra {
     fn schema(&self) -> SchemaRef {
         schema([
             ("law", DataType::Utf8, false),
-            ("action", DataType::Int16, false),
-            ("other", DataType::Int16, true),
+            ("action", DataType::Int32, false),
+            ("other", DataType::Int32, true),
             ("support", DataType::Int64, false),
             ("holds", DataType::Int64, false),
         ])
@@ -239,7 +239,7 @@ impl Question for Algebra {
         let mut found = Vec::with_capacity(count);
         found.extend(tally.found());
         drop(tally);
-        let number = |action: usize| i16::try_from(action).ok();
+        let number = |action: usize| i32::try_from(action).ok();
         Ok(in_batches(asked, count, move |rows, column| {
             let some = found[rows].iter();
             Ok(match column {

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
-use arrow::datatypes::{Int16Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
@@ -26,7 +26,7 @@ const CHUNK: usize = 1 << 13;
 struct Piece {
     /// The states with outgoing edges, each with their number.
     from: Vec<(StateId, u32)>,
-    actions: Vec<i16>,
+    actions: Vec<i32>,
     next: Vec<StateId>,
     counts: Vec<u32>,
 }
@@ -63,7 +63,7 @@ pub(super) fn build(
     token.check()?;
     let states = StateIndex::new(ids);
     let find = |state: &StateId| states.find(state).expect("every state of an edge has a node");
-    let mut failures: Vec<(Node, i16)> =
+    let mut failures: Vec<(Node, i32)> =
         failures.iter().map(|(state, action)| (find(state), *action)).collect();
     failures.sort_unstable();
     failures.dedup();
@@ -98,9 +98,9 @@ fn ids(batch: &RecordBatch, column: &str) -> FixedSizeBinaryArray {
 }
 
 impl Piece {
-    fn read(&mut self, batch: &RecordBatch, retracted: &[i16]) {
+    fn read(&mut self, batch: &RecordBatch, retracted: &[i32]) {
         let (from, to) = (ids(batch, "state_id"), ids(batch, "next_state_id"));
-        let actions = batch["action"].as_primitive::<Int16Type>().values();
+        let actions = batch["action"].as_primitive::<Int32Type>().values();
         let counts = batch["count"].as_primitive::<Int64Type>().values();
         for row in 0..batch.num_rows() {
             if retracted.contains(&actions[row]) {
@@ -149,7 +149,7 @@ impl Piece {
     /// and the initial states of benchmarks.
     fn others(
         &self,
-        failures: &[(StateId, i16)],
+        failures: &[(StateId, i32)],
         starts: &[(String, StateId)],
         token: &CancellationToken,
     ) -> Result<Vec<StateId>, Cancelled> {
@@ -198,9 +198,9 @@ fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>)
 /// The (state, action) pairs on which the compiler failed.
 fn failures(
     snapshot: &Snapshot,
-    retracted: &[i16],
+    retracted: &[i32],
     token: &CancellationToken,
-) -> Result<Vec<(StateId, i16)>, QueryError> {
+) -> Result<Vec<(StateId, i32)>, QueryError> {
     let columns = ["state_id", "action"];
     let pieces = in_shares(snapshot, Table::Failures, &columns, NonZeroUsize::MIN, |batches| {
         let mut failures = Vec::new();
@@ -208,7 +208,7 @@ fn failures(
             token.check()?;
             let batch = batch?;
             let states = ids(&batch, "state_id");
-            let actions = batch["action"].as_primitive::<Int16Type>().values();
+            let actions = batch["action"].as_primitive::<Int32Type>().values();
             let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
             failures.extend(rows.map(|row| (StateId::from_slice(states.value(row)), actions[row])));
         }
@@ -262,7 +262,7 @@ pub(super) fn rewards(
         for batch in batches {
             token.check()?;
             let batch = batch?;
-            let actions = batch["action"].as_primitive::<Int16Type>().values();
+            let actions = batch["action"].as_primitive::<Int32Type>().values();
             let own = batch[column].as_primitive::<Float64Type>();
             let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
             rewards

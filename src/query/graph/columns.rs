@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, FixedSizeBinaryArray, Float64Array, Int16Array, Int16Builder, Int32Array, Int64Array,
+    ArrayRef, FixedSizeBinaryArray, Float64Array, Int32Array, Int32Builder, Int64Array,
     ListBuilder, StringArray,
 };
 use arrow::buffer::{Buffer, NullBuffer};
@@ -28,7 +28,7 @@ pub(super) fn state_columns() -> [ColumnSpec; 2] {
 
 /// A list of actions.
 pub(super) fn actions_type() -> DataType {
-    DataType::List(Arc::new(Field::new_list_field(DataType::Int16, true)))
+    DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)))
 }
 
 pub(super) fn states(states: impl Iterator<Item = StateId>) -> Result<ArrayRef> {
@@ -48,8 +48,8 @@ pub(super) fn keys(states: impl Iterator<Item = StateId>) -> ArrayRef {
     Arc::new(states.map(|state| state.key()).collect::<Int64Array>())
 }
 
-pub(super) fn action_lists(lists: impl Iterator<Item = Option<Vec<i16>>>) -> ArrayRef {
-    let mut builder = ListBuilder::new(Int16Builder::new());
+pub(super) fn action_lists(lists: impl Iterator<Item = Option<Vec<i32>>>) -> ArrayRef {
+    let mut builder = ListBuilder::new(Int32Builder::new());
     for list in lists {
         match list {
             Some(actions) => {
@@ -66,8 +66,8 @@ pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(texts.map(Some).collect::<StringArray>())
 }
 
-pub(super) fn actions(actions: impl Iterator<Item = Option<i16>>) -> ArrayRef {
-    Arc::new(actions.collect::<Int16Array>())
+pub(super) fn actions(actions: impl Iterator<Item = Option<i32>>) -> ArrayRef {
+    Arc::new(actions.collect::<Int32Array>())
 }
 
 /// Numbers of steps, and other small ones.

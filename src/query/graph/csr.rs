@@ -16,12 +16,12 @@ pub(super) struct Graph {
     pub(super) states: StateIndex,
     /// The first edge of each node, and the end of the last edges. Nodes after these have no edges.
     pub(super) first_edge: Arc<Vec<Edge>>,
-    pub(super) actions: Arc<Vec<i16>>,
+    pub(super) actions: Arc<Vec<i32>>,
     pub(super) next: Arc<Vec<Node>>,
     /// The number of steps that took each edge; at most `u32::MAX`.
     pub(super) counts: Arc<Vec<u32>>,
     /// The actions on which the compiler failed, sorted by node.
-    pub(super) failures: Arc<Vec<(Node, i16)>>,
+    pub(super) failures: Arc<Vec<(Node, i32)>>,
     /// The benchmarks by name, each with its initial state.
     pub(super) starts: Arc<[(String, Node)]>,
     pub(super) backward: Arc<OnceLock<Backward>>,
@@ -54,19 +54,19 @@ impl Graph {
     }
 
     /// The edge of `action` at `node`.
-    pub(super) fn edge(&self, node: Node, action: i16) -> Option<usize> {
+    pub(super) fn edge(&self, node: Node, action: i32) -> Option<usize> {
         let edges = self.edges_of(node);
         let at = self.actions[edges.clone()].binary_search(&action).ok()?;
         Some(edges.start + at)
     }
 
     /// Where `action` leads from `node`.
-    pub(super) fn follow(&self, node: Node, action: i16) -> Option<Node> {
+    pub(super) fn follow(&self, node: Node, action: i32) -> Option<Node> {
         self.edge(node, action).map(|edge| self.next[edge])
     }
 
     /// The actions on which the compiler failed at `node`.
-    pub(super) fn failed(&self, node: Node) -> &[(Node, i16)] {
+    pub(super) fn failed(&self, node: Node) -> &[(Node, i32)] {
         let begin = self.failures.partition_point(|&(at, _)| at < node);
         let end = self.failures.partition_point(|&(at, _)| at <= node);
         &self.failures[begin..end]
@@ -112,8 +112,8 @@ impl Graph {
             self.starts.iter().map(|(name, _)| name.capacity() + size_of::<(String, Node)>());
         self.states.bytes()
             + self.first_edge.capacity() * size_of::<Edge>()
-            + self.edges() * (size_of::<i16>() + size_of::<Node>() + size_of::<u32>())
-            + self.failures.capacity() * size_of::<(Node, i16)>()
+            + self.edges() * (size_of::<i32>() + size_of::<Node>() + size_of::<u32>())
+            + self.failures.capacity() * size_of::<(Node, i32)>()
             + names.sum::<usize>()
     }
 

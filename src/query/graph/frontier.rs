@@ -32,7 +32,7 @@ pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
 /// The promise of an action over all states.
 #[derive(Debug, Clone, Copy)]
 struct Promise {
-    action: i16,
+    action: i32,
     /// The mean reward; NaN where there is none.
     mean: f64,
     /// The number of transitions in the mean.
@@ -45,7 +45,7 @@ fn promises(
     token: &CancellationToken,
     rewards: &[f64],
     space: usize,
-    retracted: &[i16],
+    retracted: &[i32],
 ) -> Result<Vec<Promise>, Cancelled> {
     let mut sums = vec![(0.0, 0_u32); space];
     for node in graph.all_nodes() {
@@ -59,7 +59,7 @@ fn promises(
         }
     }
     let promise = |(place, (sum, support)): (usize, (f64, u32))| {
-        let action = i16::try_from(place).ok()?;
+        let action = i32::try_from(place).ok()?;
         let mean = if support > 0 { sum / f64::from(support) } else { f64::NAN };
         (!retracted.contains(&action)).then_some(Promise { action, mean, support })
     };
@@ -101,7 +101,7 @@ impl Tried {
     }
 
     /// Whether an action was tried in `node`, the current one.
-    fn has(&self, node: Node, action: i16) -> bool {
+    fn has(&self, node: Node, action: i32) -> bool {
         usize::try_from(action).is_ok_and(|action| self.seen[action] == node + 1)
     }
 }
@@ -131,7 +131,7 @@ impl Question for Frontier {
             key,
             ("tried", DataType::Int32, false),
             ("untried", DataType::Int32, false),
-            ("action", DataType::Int16, false),
+            ("action", DataType::Int32, false),
             ("promise", DataType::Float64, true),
             ("support", DataType::Int64, false),
         ])

@@ -45,7 +45,7 @@ impl Ways {
     }
 
     /// The actions of the path from `node`.
-    pub(super) fn actions(&self, graph: &Graph, node: Node) -> Option<Vec<i16>> {
+    pub(super) fn actions(&self, graph: &Graph, node: Node) -> Option<Vec<i32>> {
         let steps = self.steps(node)?;
         let mut actions = Vec::with_capacity(steps as usize);
         let mut at = node;

@@ -45,7 +45,7 @@ impl Question for Reachable {
             key,
             ("steps", DataType::Int32, false),
             ("previous_state_id", STATE_TYPE, true),
-            ("action", DataType::Int16, true),
+            ("action", DataType::Int32, true),
         ])
     }
 
@@ -93,7 +93,7 @@ pub(super) fn shortest_path(arguments: &Arguments<'_>) -> Result<Arc<dyn Questio
 impl Question for ShortestPath {
     fn schema(&self) -> SchemaRef {
         let [id, key] = state_columns();
-        schema([("step_index", DataType::Int32, false), ("action", DataType::Int16, true), id, key])
+        schema([("step_index", DataType::Int32, false), ("action", DataType::Int32, true), id, key])
     }
 
     fn needs(&self) -> Needs {
@@ -109,7 +109,7 @@ impl Question for ShortestPath {
         search.begin(&graph, &asked.token, start, NONE, Some(goal))?;
         let Some(place) = search.place(goal) else { return Ok(Box::new(iter::empty())) };
         let steps = search.reached()[place].steps as usize;
-        asked.reserve((steps + 1) * (size_of::<i16>() + size_of::<Passed>()))?;
+        asked.reserve((steps + 1) * (size_of::<i32>() + size_of::<Passed>()))?;
         let taken = search.actions(place);
         let mut path: Vec<Passed> = Vec::with_capacity(steps + 1);
         path.push((0, None, start));
@@ -132,7 +132,7 @@ impl Question for ShortestPath {
 }
 
 /// A step of a path: its index, the action, and the node that it leads to.
-type Passed = (u32, Option<i16>, Node);
+type Passed = (u32, Option<i32>, Node);
 
 /// `sequence_to('STATE')`: for each benchmark from which the state can be reached, the shortest
 /// sequence to it.
@@ -243,7 +243,7 @@ struct Walks {
 }
 
 /// A row of the answer: the place of the benchmark, the state, its steps and the actions.
-type Found = (usize, StateId, u32, Option<Vec<i16>>);
+type Found = (usize, StateId, u32, Option<Vec<i32>>);
 
 impl Walks {
     /// The next batch. It may have rows of several benchmarks: many benchmarks reach few states.

@@ -288,7 +288,7 @@ impl Question for Advantage {
         schema([
             id,
             key,
-            ("action", DataType::Int16, false),
+            ("action", DataType::Int32, false),
             ("next_state_id", STATE_TYPE, false),
             ("count", DataType::Int64, false),
             ("reward", DataType::Float64, true),

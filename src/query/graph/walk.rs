@@ -23,7 +23,7 @@ pub(super) struct Reached {
     /// The fewest steps from the start.
     pub(super) steps: u32,
     /// The index of the node before, and the action that led here from it; none for the start.
-    pub(super) before: Option<(u32, i16)>,
+    pub(super) before: Option<(u32, i32)>,
 }
 
 impl Search {
@@ -81,7 +81,7 @@ impl Search {
     }
 
     /// The actions that lead to the node at `place`.
-    pub(super) fn actions(&self, place: usize) -> Vec<i16> {
+    pub(super) fn actions(&self, place: usize) -> Vec<i32> {
         let mut actions = Vec::with_capacity(self.reached[place].steps as usize);
         let mut at = place;
         while let Some((before, action)) = self.reached[at].before {
@@ -134,7 +134,7 @@ pub(super) fn spread(
 }
 
 /// The actions of the shortest path from `start` down to distance 0.
-pub(super) fn descend(graph: &Graph, distances: &[u32], start: Node) -> Vec<i16> {
+pub(super) fn descend(graph: &Graph, distances: &[u32], start: Node) -> Vec<i32> {
     let mut actions = Vec::with_capacity(distances[start as usize] as usize);
     let mut at = start;
     while distances[at as usize] > 0 {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
-use arrow::datatypes::{Int16Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 
 use super::error::MergeError;
 use super::source::Source;
@@ -25,7 +25,7 @@ pub fn new_conflicts(merged: &Lake, lakes: &[Lake]) -> Result<BTreeSet<Conflict>
     let columns = ScanColumns::Named(&["state_id", "action"]);
     for batch in merged.snapshot()?.scan(Table::Conflicts, columns) {
         let batch = batch?;
-        let actions = batch["action"].as_primitive::<Int16Type>().values().iter();
+        let actions = batch["action"].as_primitive::<Int32Type>().values().iter();
         let states = state_ids(&batch, "state_id").flatten();
         new.extend(states.zip(actions.map(|&action| index(action))));
     }
@@ -40,8 +40,8 @@ pub fn new_conflicts(merged: &Lake, lakes: &[Lake]) -> Result<BTreeSet<Conflict>
     Ok(new)
 }
 
-fn index(action: i16) -> ActionIndex {
-    ActionIndex(u16::try_from(action).unwrap_or(u16::MAX))
+fn index(action: i32) -> ActionIndex {
+    ActionIndex(u32::try_from(action).unwrap_or(u32::MAX))
 }
 
 /// Returns those of the `wanted` conflicts that the closed episodes of one lake have.
@@ -72,7 +72,7 @@ fn follow(
     edge: &mut dyn FnMut(StateId, ActionIndex, StateId),
 ) {
     let episodes = batch["episode_id"].as_primitive::<Int64Type>().values();
-    let actions = batch["action"].as_primitive::<Int16Type>();
+    let actions = batch["action"].as_primitive::<Int32Type>();
     for (row, state) in state_ids(batch, "state_id").enumerate() {
         let episode = episodes[row];
         let from = before.filter(|(last, _)| *last == episode).and_then(|(_, state)| state);

@@ -23,7 +23,7 @@ const ALL: KeyRange = i64::MIN..=i64::MAX;
 struct Derived {
     table: Table,
     from: StateId,
-    action: u16,
+    action: u32,
     /// Where it led, with the rewards of the first step and the time of all.
     led: Option<(StateId, Vec<f64>, u64)>,
     failed: Option<(String, Option<String>)>,
@@ -35,7 +35,7 @@ struct Derived {
 fn expected(lake: &Lake) -> Vec<Derived> {
     let rows = read(lake);
     let closed = rows.episodes.iter().map(|row| (row.id, row)).collect::<BTreeMap<_, _>>();
-    let mut edges: BTreeMap<(i64, StateId, u16, Option<StateId>), Vec<&StepRow>> = BTreeMap::new();
+    let mut edges: BTreeMap<(i64, StateId, u32, Option<StateId>), Vec<&StepRow>> = BTreeMap::new();
     for pair in rows.steps.windows(2) {
         if pair[0].episode == pair[1].episode && closed.contains_key(&pair[0].episode) {
             let (from, action) = (pair[0].state.unwrap(), pair[1].action.unwrap().0);
@@ -43,7 +43,7 @@ fn expected(lake: &Lake) -> Vec<Derived> {
         }
     }
     let row =
-        |table, (_, from, action, to): (i64, StateId, u16, Option<StateId>), steps: &[&StepRow]| {
+        |table, (_, from, action, to): (i64, StateId, u32, Option<StateId>), steps: &[&StepRow]| {
             let first = steps[0];
             let time = steps.iter().map(|step| step.wall_time).sum::<Duration>();
             let time = u64::try_from(time.as_micros()).unwrap();
@@ -230,7 +230,7 @@ fn damaged_steps_are_refused_with_the_name_of_their_file() {
 
 /// Episodes of few states and actions: many steps are equal, many conflict, some fail.
 fn episodes() -> impl Strategy<Value = Vec<Vec<Taken>>> {
-    let path = (vec((0_u16..3, 0_u32..6), 0..8), proptest::bool::weighted(0.3), 0_u16..3);
+    let path = (vec((0_u32..3, 0_u32..6), 0..8), proptest::bool::weighted(0.3), 0_u32..3);
     let path = path.prop_map(|(path, fails, action)| {
         let mut path = path.into_iter().map(|(action, to)| (action, Some(to))).collect::<Vec<_>>();
         path.extend(fails.then_some((action, None)));
@@ -309,7 +309,7 @@ fn a_partition_that_is_too_large_is_sorted_in_pieces() {
     for ordinal in 0..300 {
         let path = (0..20).map(|at| {
             let to = (ordinal * 7 + at * at) % 97;
-            (u16::try_from(at % 8).unwrap(), Some(if at % 2 == 0 { 0 } else { to }))
+            (u32::try_from(at % 8).unwrap(), Some(if at % 2 == 0 { 0 } else { to }))
         });
         author.episode(EpisodeId::new(RunId(1), ordinal), 0, &path.collect::<Vec<_>>());
     }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{Array as _, AsArray as _};
-use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 use nix::sys::signal::{Signal, kill};
 use steplake::env::llvm::LlvmEnvironment;
 use steplake::env::toy::{self, ToyEnvironment};
@@ -57,7 +57,7 @@ fn steps(snapshot: &Snapshot) -> Vec<Taken> {
     let mut steps = Vec::new();
     for batch in snapshot.scan(Table::Steps, ScanColumns::Named(&columns)) {
         let batch = batch.unwrap();
-        let actions = batch["action"].as_primitive::<Int16Type>();
+        let actions = batch["action"].as_primitive::<Int32Type>();
         steps.extend((0..batch.num_rows()).map(|row| {
             (
                 batch["episode_id"].as_primitive::<Int64Type>().value(row),
@@ -150,8 +150,7 @@ fn what_a_flagged_action_led_to_is_stored() {
     let stored = states(&snapshot, Table::Ir);
     for (_, index, action, state, keyframe) in steps(&snapshot) {
         let Some(state) = state else { continue };
-        let unsure =
-            action.is_some_and(|action| !actions[usize::from(action.0)].flags.is_dependable());
+        let unsure = action.is_some_and(|action| !actions[action.place()].flags.is_dependable());
         let wanted = index == 0 || (unsure && before != Some(state));
         assert_eq!(keyframe, wanted, "step {index}");
         if keyframe {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use arrow::array::AsArray;
-use arrow::datatypes::{Int16Type, Int32Type, Int64Type};
+use arrow::datatypes::{Int32Type, Int64Type};
 use sha1::{Digest, Sha1};
 use steplake::env::toy::{self, ToyEnvironment};
 use steplake::env::{Environment, Session, Start, Watch};
@@ -90,10 +90,10 @@ fn first_actions(lake: &Lake) -> Vec<ActionIndex> {
         let batch = batch.unwrap();
         let episodes = batch["episode_id"].as_primitive::<Int64Type>();
         let indices = batch["step_index"].as_primitive::<Int32Type>();
-        let chosen = batch["action"].as_primitive::<Int16Type>();
+        let chosen = batch["action"].as_primitive::<Int32Type>();
         for row in 0..batch.num_rows() {
             if episodes.value(row) == EpisodeId::new(RunId(1), 0).0 && indices.value(row) > 0 {
-                let action = ActionIndex(u16::try_from(chosen.value(row)).unwrap());
+                let action = ActionIndex(u32::try_from(chosen.value(row)).unwrap());
                 actions.push((indices.value(row), action));
             }
         }

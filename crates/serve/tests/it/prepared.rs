@@ -119,7 +119,7 @@ async fn values_that_do_not_fit_are_refused() {
         ("SELECT 1", vec![("1", long(1))], "takes none as values of its parameters, and 1 came"),
         ("SELECT $a", vec![("b", long(1))], "the parameter `$a` has no value"),
         ("SELECT 1 FROM steps WHERE state_id = ?", vec![("1", text("abc"))], "40"),
-        ("SELECT 1 FROM steps WHERE action = ?", vec![("1", text("x"))], "cannot be Int16"),
+        ("SELECT 1 FROM steps WHERE action = ?", vec![("1", text("x"))], "cannot be Int32"),
     ] {
         let refused = run(&mut client, sql, values).await.unwrap_err();
         assert!(refused.message().contains(said), "{sql}: {}", refused.message());

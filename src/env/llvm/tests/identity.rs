@@ -115,7 +115,7 @@ fn when_the_verifier_looks_makes_no_difference() {
             start(session.as_mut(), &benchmark, None);
         }
         for step in 0..100 {
-            let action = crate::model::ActionIndex(u16::try_from(step * 37 % actions).unwrap());
+            let action = crate::model::ActionIndex(u32::try_from(step * 37 % actions).unwrap());
             let [one, other] = [careful.apply(action), windowed.apply_unchecked(action)]
                 .map(|step| step.unwrap().outcome);
             assert_eq!(one, other, "step {step}");

@@ -13,16 +13,16 @@ use crate::fixtures::toy_lake::uri;
 #[derive(Debug, Clone)]
 enum Act {
     Run(i64),
-    Episode { run: u32, first: u32, path: Vec<(u16, u32)>, end: bool },
+    Episode { run: u32, first: u32, path: Vec<(u32, u32)>, end: bool },
     Seal,
     RetractBenchmark(u32),
     RetractRun(u32),
-    RetractAction(u16),
+    RetractAction(u32),
 }
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let episode =
-        (0_u32..4, 0_u32..3, vec((0_u16..4, 0_u32..9), 0..5), proptest::bool::weighted(0.8));
+        (0_u32..4, 0_u32..3, vec((0_u32..4, 0_u32..9), 0..5), proptest::bool::weighted(0.8));
     let episode =
         episode.prop_map(|(run, first, path, end)| Act::Episode { run, first, path, end });
     let act = prop_oneof![
@@ -31,7 +31,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         3 => Just(Act::Seal),
         1 => (0_u32..3).prop_map(Act::RetractBenchmark),
         1 => (0_u32..4).prop_map(Act::RetractRun),
-        1 => (0_u16..4).prop_map(Act::RetractAction),
+        1 => (0_u32..4).prop_map(Act::RetractAction),
     ];
     vec(act, 0..10)
 }

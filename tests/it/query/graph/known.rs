@@ -69,7 +69,7 @@ async fn a_retracted_action_leads_nowhere_and_is_not_proposed() {
 async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lake");
-    let leads = |action: u16| match action {
+    let leads = |action: u32| match action {
         7 => None,
         6 => Some(9),
         other => Some(u32::from(other)),

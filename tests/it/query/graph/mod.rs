@@ -40,9 +40,9 @@ type Played = (u32, Vec<Taken>);
 /// Episodes about three programs among a dozen states. An action may lead to any state, including
 /// an earlier one.
 fn episodes() -> impl Strategy<Value = Vec<Vec<Played>>> {
-    let taken = (0_u16..5, 0_u32..12).prop_map(|(action, to)| (action, Some(to)));
+    let taken = (0_u32..5, 0_u32..12).prop_map(|(action, to)| (action, Some(to)));
     let path = proptest::collection::vec(taken, 0..10);
-    let end = proptest::option::weighted(0.2, (0_u16..5).prop_map(|action| (action, None)));
+    let end = proptest::option::weighted(0.2, (0_u32..5).prop_map(|action| (action, None)));
     let episode = (0_u32..3, path, end).prop_map(|(first, mut path, end)| {
         path.extend(end);
         (first, path)
@@ -106,7 +106,7 @@ async fn ask(engine: &Engine, sql: &str) -> Vec<Vec<String>> {
 #[derive(Debug, Clone)]
 struct Edge {
     from: String,
-    action: i16,
+    action: i32,
     to: String,
     rewards: [f64; 2],
 }
@@ -122,7 +122,7 @@ struct Model {
 }
 
 /// The shortest sequence to each state, and the first of several.
-type Ways = BTreeMap<String, Vec<i16>>;
+type Ways = BTreeMap<String, Vec<i32>>;
 
 impl Model {
     async fn of(engine: &Engine) -> Self {
@@ -191,7 +191,7 @@ impl Model {
     }
 }
 
-fn actions(list: &[i16]) -> String {
+fn actions(list: &[i32]) -> String {
     format!("{list:?}")
 }
 
@@ -227,7 +227,7 @@ async fn assert_ways(engine: &Engine, model: &Model) {
         let sql =
             format!("SELECT action FROM shortest_path('{start}', '{state}') ORDER BY step_index");
         let steps: Vec<String> = ask(engine, &sql).await.concat();
-        let wanted = way.map(|way| way.iter().map(i16::to_string).collect::<Vec<_>>());
+        let wanted = way.map(|way| way.iter().map(i32::to_string).collect::<Vec<_>>());
         assert_eq!(steps.get(1..).map(<[String]>::to_vec), wanted, "{start} to {state}");
     }
 }
