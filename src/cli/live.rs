@@ -41,7 +41,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
     let mut text = format!("{uri}\n{:>4}  {:<40}  {}\n", 0, started.state, rewards.join("  "));
     let (mut taken, mut failure) = (0, None);
     session.multistep(&actions, &mut |step, _| {
-        let name = &space.actions[usize::from(actions[taken].0)].name;
+        let name = &space.actions[actions[taken].place()].name;
         taken += 1;
         let (state, note) = match &step.outcome {
             Outcome::State { id, changed, .. } => {

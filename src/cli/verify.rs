@@ -281,7 +281,7 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
     }
     let mut agrees = report.lost.is_empty();
     for (action, disagreements) in by_action {
-        let spec = space.actions.get(usize::from(action));
+        let spec = space.actions.get(action as usize);
         let replayable = spec.is_none_or(|spec| spec.flags.is_dependable());
         agrees &= !replayable;
         let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());

@@ -50,7 +50,7 @@ pub(super) struct Tried(HashMap<StateId, Box<[u64]>>);
 impl Tried {
     /// Notes that an action was tried.
     pub(super) fn note(&mut self, state: StateId, action: ActionIndex, actions: u32) {
-        let words = usize::from(actions).div_ceil(64);
+        let words = (actions as usize).div_ceil(64);
         let bits = self.0.entry(state).or_insert_with(|| vec![0; words].into());
         bits[action.place() / 64] |= 1 << (action.0 % 64);
     }
@@ -62,7 +62,7 @@ impl Tried {
         let new: Vec<u32> = (0..actions).filter(is_new).collect();
         match u32::try_from(new.len()) {
             Ok(0) | Err(_) => ActionIndex(dice.below(actions)),
-            Ok(count) => ActionIndex(new[usize::from(dice.below(count))]),
+            Ok(count) => ActionIndex(new[dice.below(count) as usize]),
         }
     }
 }
@@ -77,7 +77,7 @@ mod tests {
         let first: Vec<u32> = (0..8).map(|_| dice.below(124)).collect();
         assert_eq!(first, FIRST_EIGHT, "a change here changes what every seed records");
         let mut counts = [0; 5];
-        (0..5000).for_each(|_| counts[usize::from(dice.below(5))] += 1);
+        (0..5000).for_each(|_| counts[dice.below(5) as usize] += 1);
         assert!(counts.iter().all(|count| (850..1150).contains(count)), "{counts:?}");
     }
 

@@ -22,8 +22,8 @@ impl Dice {
 
     /// Returns a number below `bound`, by multiplication: probabilities differ by less than `bound
     /// / 2^64`.
-    pub(crate) fn below(&mut self, bound: u16) -> u16 {
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
         let scaled = (u128::from(self.draw()) * u128::from(bound)) >> 64;
-        u16::try_from(scaled).expect("it is below a u16")
+        u32::try_from(scaled).expect("it is below a u32")
     }
 }

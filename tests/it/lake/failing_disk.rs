@@ -300,12 +300,12 @@ fn a_full_disk_loses_nothing_and_work_goes_on_once_there_is_room() {
 /// One move of a random script: an episode goes on, and maybe ends.
 #[derive(Debug, Clone)]
 enum Move {
-    Play { ordinal: u32, path: Vec<(u16, u32)>, end: bool, behind: bool },
+    Play { ordinal: u32, path: Vec<(u32, u32)>, end: bool, behind: bool },
     Other(Act),
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let path = vec((0_u16..4, 0_u32..9), 0..4);
+    let path = vec((0_u32..4, 0_u32..9), 0..4);
     let play = (0_u32..8, path, any::<bool>(), proptest::bool::weighted(0.2))
         .prop_map(|(ordinal, path, end, behind)| Move::Play { ordinal, path, end, behind });
     let other = prop_oneof![

@@ -54,7 +54,7 @@ impl Growing {
 
     /// Records an episode: the same two steps again and again, and one that few others have.
     fn record(&mut self) {
-        let own = u16::try_from(3 + self.episodes % 5).unwrap();
+        let own = u32::try_from(3 + self.episodes % 5).unwrap();
         let path = [(1, Some(1)), (2, Some(2)), (own, Some(u32::from(own)))];
         self.author.episode(EpisodeId::new(RUN, self.episodes), 0, &path);
         self.episodes += 1;

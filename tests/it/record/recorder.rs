@@ -34,8 +34,8 @@ fn untimed(step: Step) -> Step {
 #[derive(Debug, Clone)]
 enum Call {
     Start(u32),
-    Apply(u16),
-    Multistep(Vec<u16>),
+    Apply(u32),
+    Multistep(Vec<u32>),
     Observe(u8),
     Fork,
     Swap,
@@ -44,8 +44,8 @@ enum Call {
 fn call() -> impl Strategy<Value = Call> {
     prop_oneof![
         1 => (0_u32..4).prop_map(Call::Start),
-        6 => (0_u16..9).prop_map(Call::Apply),
-        3 => prop::collection::vec(0_u16..9, 0..12).prop_map(Call::Multistep),
+        6 => (0_u32..9).prop_map(Call::Apply),
+        3 => prop::collection::vec(0_u32..9, 0..12).prop_map(Call::Multistep),
         2 => (0_u8..6).prop_map(Call::Observe),
         1 => Just(Call::Fork),
         1 => Just(Call::Swap),

@@ -192,9 +192,9 @@ fn interrupted() -> (Image, Vec<Model>) {
     let mut machine = Machine::start(Disk::default(), &path).unwrap();
     let mut models = vec![Model::default()];
     let mut author = Author::default();
-    let appends = (0_u16..4).map(|number| {
+    let appends = (0_u32..4).map(|number| {
         let episode = EpisodeId::new(RunId(2), number.into());
-        author.episode(episode, 20, &[(number, Some(21 + u32::from(number))), (1, Some(30))]);
+        author.episode(episode, 20, &[(number, Some(21 + number)), (1, Some(30))]);
         Act::Append(author.take())
     });
     let acts = script().into_iter().filter(|act| !matches!(act, Act::Reopen)).chain(appends);
