@@ -78,8 +78,8 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// [`RecordError::MissingSpace`] if the options name a space that the lake or `spec` lacks; errors
-    /// of the store.
+    /// [`RecordError::MissingSpace`] if the options name a space that the lake or `spec` lacks;
+    /// errors of the store.
     pub fn begin(
         writer: Writer,
         spec: &EnvironmentSpec,

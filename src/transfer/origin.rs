@@ -9,7 +9,8 @@ use crate::lake::{Lake, LakeError, RunRow, catalog, manifest};
 pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str>> {
     let count = |sql: &str, after: i64| log.query_row(sql, [after], |row| row.get::<_, i64>(0));
     let Some(fetched) = manifest::fetched(log)? else {
-        let sql = "SELECT (SELECT count(*) FROM segments) + (SELECT count(*) FROM runs)
+        let sql = "SELECT (SELECT count(*) FROM segments WHERE table_name <> 'actions')
+                   + (SELECT count(*) FROM runs)
                    + (SELECT count(*) FROM frames) + ?1";
         return Ok((count(sql, 0)? > 0).then_some("it was not made by a fetch"));
     };

@@ -18,7 +18,8 @@ use crate::RemoteError;
 pub(crate) fn prepare(lake: &Lake) -> Result<(), RemoteError> {
     seal(lake)?;
     let snapshot = lake.sealed()?;
-    if Table::ALL.into_iter().all(|table| snapshot.segments(table).is_empty()) {
+    let mut recorded = Table::ALL.into_iter().filter(|table| table.is_recorded());
+    if recorded.all(|table| snapshot.segments(table).is_empty()) {
         return Err(RemoteError::NothingSealed { lake: lake.path().to_owned() });
     }
     merge_layers(lake, &snapshot)

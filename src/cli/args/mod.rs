@@ -191,8 +191,8 @@ pub(super) struct GenerateArgs {
     #[arg(long, default_value_t = Ir(Some(NonZeroU32::MIN)), value_name = "all|none|keyframes=K")]
     pub(super) ir: Ir,
 
-    /// The observation spaces to record: a comma-separated list. By default those of the lake; a new
-    /// lake gets all spaces of numbers. A lake grows by a space that it does not have yet.
+    /// The observation spaces to record: a comma-separated list. By default those of the lake; a
+    /// new lake gets all spaces of numbers. A lake grows by a space that it does not have yet.
     #[arg(long, value_name = "SPACES", value_delimiter = ',')]
     pub(super) observe: Option<Vec<String>>,
 

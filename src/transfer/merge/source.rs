@@ -59,8 +59,8 @@ impl Source {
         sorted_batches(table, &of_table.collect::<Vec<_>>())
     }
 
-    /// Calls `part` with the rows of each sealed file of a table, and with its closed hot rows, in the
-    /// columns of `schema`, for which `columns` are read. The rows of a part are sorted by the
+    /// Calls `part` with the rows of each sealed file of a table, and with its closed hot rows, in
+    /// the columns of `schema`, for which `columns` are read. The rows of a part are sorted by the
     /// table's key. All steps of an episode are in one part.
     pub(super) fn visit(
         &self,

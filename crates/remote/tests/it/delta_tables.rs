@@ -54,7 +54,7 @@ fn replayed(
         let text = std::str::from_utf8(text).unwrap();
         let actions = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let actions = actions.collect::<Vec<_>>();
-        if actions.iter().any(|action| action["metaData"].is_object()) {
+        if actions.iter().any(|action| action["protocol"].is_object()) {
             files = Some(Files::new());
         }
         if let Some(files) = &mut files {
