@@ -168,7 +168,7 @@ impl<'a> Edge<'a> {
     /// Whether both leave the same state by the same action.
     #[inline]
     pub(crate) fn leaves_as(self, other: Edge<'_>) -> bool {
-        self.0[..2] == other.0[..2] && self.0[2] >> 16 == other.0[2] >> 16
+        self.0[..2] == other.0[..2] && self.0[2] >> 1 == other.0[2] >> 1
     }
 
     #[inline]
@@ -248,6 +248,14 @@ pub(super) mod tests {
             }
             prop_assert_eq!(edge.first(), (head.first_episode, head.first_index));
             prop_assert_eq!(edge.count(), head.count);
+        }
+
+        #[test]
+        fn edges_of_one_state_and_action_are_told_from_others(head in head(), action in 0..9_u32) {
+            let with = |action, to| row(&EdgeHead { action: ActionIndex(action), to, ..head });
+            let (led, failed) = (with(action, head.to), with(action, None));
+            prop_assert!(Edge(&led).leaves_as(Edge(&failed)));
+            prop_assert!(!Edge(&led).leaves_as(Edge(&with(action + 1, head.to))));
         }
 
         #[test]
