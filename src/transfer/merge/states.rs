@@ -186,8 +186,8 @@ impl Output {
     }
 }
 
-/// Chooses one of the rows of a state. Rows of `observations` must agree where they have values, and
-/// the first of those with most values is chosen. Rows of `ir` must have equal bitcode, and the
+/// Chooses one of the rows of a state. Rows of `observations` must agree where they have values,
+/// and the first of those with most values is chosen. Rows of `ir` must have equal bitcode, and the
 /// smallest compressed form is chosen.
 fn choose(
     table: Table,
