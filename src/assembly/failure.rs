@@ -47,12 +47,14 @@ impl CommandError {
     }
 
     /// Adds what succeeded before the derived tables could not be made.
+    #[must_use]
     pub fn after(self, done: &str) -> Self {
         let message = format!("{done} ({}): run `steplake dedup` on it", self.message);
         Self { message, ..self }
     }
 
     /// Prefixes the message with the place of the failed text.
+    #[must_use]
     pub fn at(self, place: &str) -> Self {
         Self { message: format!("{place}: {}", self.message), ..self }
     }

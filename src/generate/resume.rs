@@ -94,16 +94,13 @@ impl ResumeState {
             self.settled += 1;
             self.steps += u64::try_from(row.steps).unwrap_or(0);
             let uri = plan.benchmark(row.id.ordinal()).clone();
-            match row.failure().filter(|_| row.steps == 0) {
-                Some(failure) => {
-                    // A started episode of the same program takes precedence.
-                    self.starts.entry(uri).or_insert(First::Failed(failure));
-                    failed.push(row.id.ordinal());
-                }
-                None => {
-                    self.starts.insert(uri, First::Started);
-                    self.note_start(row.id.ordinal(), plan);
-                }
+            if let Some(failure) = row.failure().filter(|_| row.steps == 0) {
+                // A started episode of the same program takes precedence.
+                self.starts.entry(uri).or_insert(First::Failed(failure));
+                failed.push(row.id.ordinal());
+            } else {
+                self.starts.insert(uri, First::Started);
+                self.note_start(row.id.ordinal(), plan);
             }
         }
     }

@@ -96,9 +96,8 @@ impl Lake {
         }
         let _lock = Lock::take(&lake.disk, path, Right::Write)?;
         let lake = lake.current()?;
-        match lake.identity.grown(identity) {
-            Some(grown) => grown.write(path, &lake.disk)?,
-            None => {}
+        if let Some(grown) = lake.identity.grown(identity) {
+            grown.write(path, &lake.disk)?;
         }
         lake.current()
     }

@@ -289,9 +289,10 @@ impl FileAction {
     /// What the action does, in one line.
     fn meaning(&self) -> String {
         let Self { name, pipeline, .. } = self;
-        let parameters = match self.parameters.is_empty() {
-            true => String::new(),
-            false => format!(" with {}", serde_json::Value::Object(self.parameters.clone())),
+        let parameters = if self.parameters.is_empty() {
+            String::new()
+        } else {
+            format!(" with {}", serde_json::Value::Object(self.parameters.clone()))
         };
         format!("`{name}` (`{pipeline}`{parameters})")
     }

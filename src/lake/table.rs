@@ -204,7 +204,7 @@ impl Column {
             Some(Each::Baseline) => identity.baselines.iter().map(|name| field(name)).collect(),
             Some(Each::Reward) => identity.rewards.iter().map(|space| field(&space.name)).collect(),
             Some(Each::Observation) => {
-                identity.observations.iter().map(|space| observation_field(space)).collect()
+                identity.observations.iter().map(observation_field).collect()
             }
         }
     }

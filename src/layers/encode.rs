@@ -86,7 +86,9 @@ impl Encoder {
     pub(crate) fn end(&mut self) {
         let Self { maker, rows, .. } = self;
         maker.end(|table, edge| rows[place(table)].push(edge));
-        TABLES.into_iter().for_each(|table| self.flush(table));
+        for table in TABLES {
+            self.flush(table);
+        }
     }
 
     /// The columns of a derived table.

@@ -231,7 +231,7 @@ pub(super) fn look(
         return Ok(Vec::new());
     }
     flight.phase(Phase::Observing);
-    spaces.iter().map(|&space| Ok((space.0, served.session.observe(space)?.into()))).collect()
+    spaces.iter().map(|&space| Ok((space.0, served.session.observe(space)?))).collect()
 }
 
 /// Returns the error for a reply that cannot be encoded, or that no supervisor receives.

@@ -39,7 +39,7 @@ pub(crate) fn record(path: &Path, layers: u32) -> Lake {
             let ordinal = 100 * (layers - layer) + ordinal;
             let mut path = (0..9)
                 .map(|at| {
-                    let action = u32::try_from((at + ordinal) % 5).unwrap();
+                    let action = (at + ordinal) % 5;
                     (action, Some((ordinal * ordinal + 3 * at) % (11 + layer)))
                 })
                 .collect::<Vec<_>>();

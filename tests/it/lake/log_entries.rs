@@ -20,8 +20,10 @@ fn remove(path: &Path) {
     std::fs::remove_file(path).unwrap();
 }
 
-const HARMS: [(&str, fn(&Path)); 3] =
-    [("flipped", flip), ("truncated", truncate), ("removed", remove)];
+/// A way to damage a file.
+type Harm = fn(&Path);
+
+const HARMS: [(&str, Harm); 3] = [("flipped", flip), ("truncated", truncate), ("removed", remove)];
 
 /// A lake with snapshots of most kinds, and with files that came, went and were counted.
 fn record(path: &Path) -> Lake {
@@ -46,7 +48,9 @@ fn harm_and_mend(origin: &Lake, path: &Path, harmed: &[usize], harm: fn(&Path), 
     copy_folder(origin.path(), path);
     let entries = entries(path);
     let harmed = harmed.iter().map(|&place| entries[place].clone()).collect::<Vec<_>>();
-    harmed.iter().for_each(|entry| harm(entry));
+    for entry in &harmed {
+        harm(entry);
+    }
     let lake = Lake::open(path).unwrap();
     let found = findings(&lake);
     assert_eq!(found.len(), harmed.len(), "{case}: {found:?}");

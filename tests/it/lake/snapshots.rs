@@ -54,8 +54,8 @@ impl Growing {
 
     /// Records an episode: the same two steps again and again, and one that few others have.
     fn record(&mut self) {
-        let own = u32::try_from(3 + self.episodes % 5).unwrap();
-        let path = [(1, Some(1)), (2, Some(2)), (own, Some(u32::from(own)))];
+        let own = 3 + self.episodes % 5;
+        let path = [(1, Some(1)), (2, Some(2)), (own, Some(own))];
         self.author.episode(EpisodeId::new(RUN, self.episodes), 0, &path);
         self.episodes += 1;
         self.writer.append(&self.author.take()).unwrap();

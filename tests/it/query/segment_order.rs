@@ -20,7 +20,7 @@ fn record(path: &Path, segments: &[&[u32]]) -> Lake {
     let mut author = Author::default();
     for segment in segments {
         for &ordinal in *segment {
-            let path = (0..20).map(|at| ((at % 5) as u32, Some((ordinal * ordinal + 3 * at) % 40)));
+            let path = (0..20).map(|at| ((at % 5), Some((ordinal * ordinal + 3 * at) % 40)));
             let path = path.collect::<Vec<_>>();
             author.episode(EpisodeId::new(RunId(1), ordinal), ordinal % 4, &path);
         }

@@ -193,7 +193,7 @@ fn interrupted() -> (Image, Vec<Model>) {
     let mut models = vec![Model::default()];
     let mut author = Author::default();
     let appends = (0_u32..4).map(|number| {
-        let episode = EpisodeId::new(RunId(2), number.into());
+        let episode = EpisodeId::new(RunId(2), number);
         author.episode(episode, 20, &[(number, Some(21 + number)), (1, Some(30))]);
         Act::Append(author.take())
     });

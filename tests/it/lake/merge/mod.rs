@@ -176,7 +176,7 @@ fn conflicts_that_no_lake_has_alone_are_told() {
         lake
     });
     for lake in [&mut first, &mut second] {
-        let action = u32::try_from(6 + lake.next % 2).unwrap();
+        let action = 6 + lake.next % 2;
         lake.record(RunId(1), 3, &[(action, Some(8))], true);
     }
     let lake = merged(&[&first.lake, &second.lake], &folder.path().join("both"));

@@ -72,7 +72,7 @@ async fn a_state_is_fanned_out_when_every_action_was_tried_or_failed() {
     let leads = |action: u32| match action {
         7 => None,
         6 => Some(9),
-        other => Some(u32::from(other)),
+        other => Some(other),
     };
     let played = (0..8).map(|action| (9, vec![(action, leads(action)), (0, Some(1))]));
     let played = played.map(|(first, mut path): (u32, Vec<Taken>)| {
