@@ -178,7 +178,7 @@ pub enum ColumnType {
     StateId,
     /// 20 bytes: the SHA-1 of others.
     Sha1,
-    /// What the type of the space says: see [`observation_type`].
+    /// What the type of the space says: see `observation_type`.
     Observation,
 }
 
