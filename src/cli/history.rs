@@ -48,6 +48,12 @@ pub(super) fn gc(global: &GlobalArgs) -> Result<(), CommandError> {
             "another process is recording: leftovers of crashes in recorded tables stay for now"
         );
     }
+    if collected.views_left > 0 {
+        tracing::warn!(
+            "other tools may be reading earlier snapshots: their disk space is freed by a `gc` ten \
+             minutes from now"
+        );
+    }
     print(&format!("deleted {}\n", described(collected.removed)))
 }
 

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::counted;
-use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, SnapshotId, Table};
+use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, SnapshotId, Table, outside};
 
 /// What other tools read of a lake, and what they miss. See "What other tools read" in
 /// docs/FORMAT.md.
 #[derive(Debug)]
 pub(super) struct OtherTools {
-    /// The snapshot that they see.
-    shown: SnapshotId,
+    /// The snapshot that they see; none if `current` leads nowhere.
+    shown: Option<SnapshotId>,
     /// The number of newer snapshots.
     snapshots_behind: usize,
     /// Rows of `steps` that are not sealed.
@@ -39,8 +39,8 @@ impl OtherTools {
             return Ok(None);
         }
         let lake = snapshot.path().canonicalize()?;
-        let shown = shown(&lake).unwrap_or(snapshot.id());
-        let newer = snapshot.history().iter().filter(|row| row.id > shown);
+        let shown = outside::shown(&lake);
+        let newer = snapshot.history().iter().filter(|row| Some(row.id) > shown);
         Ok(Some(Self {
             shown,
             snapshots_behind: newer.count(),
@@ -54,7 +54,7 @@ impl OtherTools {
     pub(super) fn json(&self) -> Value {
         let lines = self.lines.iter().map(|(tool, line)| ((*tool).to_owned(), json!(line)));
         json!({
-            "snapshot": self.shown.0,
+            "snapshot": self.shown.map(|id| id.0),
             "snapshots_behind": self.snapshots_behind,
             "steps_in_newer_layers": self.layered_steps,
             "read_with": lines.collect::<serde_json::Map<_, _>>(),
@@ -62,7 +62,10 @@ impl OtherTools {
     }
 
     pub(super) fn text(&self) -> String {
-        let mut text = format!("\nother tools see snapshot {}", self.shown);
+        let mut text = match self.shown {
+            Some(shown) => format!("\nother tools see snapshot {shown}"),
+            None => "\nother tools see no snapshot".to_owned(),
+        };
         let mut missing = Vec::new();
         if self.snapshots_behind > 0 {
             let behind = counted(self.snapshots_behind as u64, "newer snapshot");
@@ -89,23 +92,22 @@ impl OtherTools {
     }
 }
 
-/// Returns the snapshot that the link `current` leads to.
-fn shown(lake: &Path) -> Option<SnapshotId> {
-    let target = std::fs::read_link(lake.join("current")).ok()?;
-    target.file_name()?.to_str()?.parse().ok().map(SnapshotId)
-}
-
 /// Returns what to write in each tool to read `steps`. Tools that open files long after they have
-/// listed them get the Delta table, whose files stay.
+/// listed them get the Delta table, whose files stay, and so does pandas, which cannot unite the
+/// columns of files: those that are older than a space lack its column.
 fn lines(lake: &Path) -> [(&'static str, String); 4] {
     let quoted = |path: &str| json!(lake.join(path).to_string_lossy()).to_string();
     let sql = lake.join("current/steps/*.parquet").to_string_lossy().replace('\'', "''");
     let url = json!(format!("file://{}", lake.join("current/steps").to_string_lossy()));
+    // polars 2.1 opens the files of a Delta table by their URL, escapes included.
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+    let is_escaped = !lake.to_string_lossy().chars().all(is_plain);
+    let by = if is_escaped { ", use_pyarrow=True" } else { "" };
     [
-        ("duckdb", format!("SELECT * FROM '{sql}'")),
-        ("polars", format!("pl.scan_delta({})", quoted("data/steps"))),
-        ("pandas", format!("pd.read_parquet({})", quoted("current/steps"))),
-        ("spark", format!("spark.read.parquet({url})")),
+        ("duckdb", format!("SELECT * FROM read_parquet('{sql}', union_by_name=true)")),
+        ("polars", format!("pl.scan_delta({}{by})", quoted("data/steps"))),
+        ("pandas", format!("deltalake.DeltaTable({}).to_pandas()", quoted("data/steps"))),
+        ("spark", format!("spark.read.option(\"mergeSchema\", True).parquet({url})")),
     ]
 }
 

@@ -96,6 +96,8 @@ impl Lake {
         }
         let _lock = Lock::take(&lake.disk, path, Right::Write)?;
         let lake = lake.current()?;
+        // Another process may have appended something since.
+        lake.identity.demand(identity, path)?;
         if let Some(grown) = lake.identity.grown(identity) {
             grown.write(path, &lake.disk)?;
         }

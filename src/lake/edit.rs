@@ -97,7 +97,7 @@ impl VersionEdit {
             return Ok(Cow::Borrowed(self));
         }
         let mut edit = self.clone();
-        edit.add.push(write_actions(lake)?);
+        edit.add.push(write_actions(lake, actions.len())?);
         edit.retire.extend(known);
         Ok(Cow::Owned(edit))
     }
@@ -139,11 +139,13 @@ impl VersionEdit {
     }
 }
 
-/// Writes the file of the actions. The same actions give the same file under the same name.
-pub(crate) fn write_actions(lake: &Lake) -> Result<Segment, LakeError> {
+/// Writes the file of the first `count` actions. The same actions give the same file under the same
+/// name.
+pub(crate) fn write_actions(lake: &Lake, count: usize) -> Result<Segment, LakeError> {
     let schema = lake.schemas.get(Table::Actions);
     let mut writer = SegmentWriter::create(lake, Table::Actions, schema)?;
-    writer.write(&encode::actions(schema, &lake.identity.action_space.actions))?;
+    let actions = &lake.identity.action_space.actions;
+    writer.write(&encode::actions(schema, &actions[..count.min(actions.len())]))?;
     Ok(writer.finish()?.segment)
 }
 

@@ -10,7 +10,7 @@ use arrow::ipc::writer::StreamWriter;
 
 use super::error::LakeError;
 use super::guarded::guarded;
-use super::reading::{is_prefix, widened};
+use super::reading::{is_prefix, other_columns, widened};
 use super::table::Table;
 
 /// The cheapest level that still halves steps; a higher one costs more than the disk does.
@@ -77,7 +77,8 @@ impl Frame {
             return Ok(batch);
         }
         if !is_prefix(&batch.schema(), schema) {
-            return Err(corrupt("it has other columns than lake.json says"));
+            let lake = log.parent().unwrap_or(log);
+            return Err(other_columns(lake, &format!("frame {seq} of {}", self.table)));
         }
         widened(&batch, schema).map_err(|error| corrupt(&error.to_string()))
     }

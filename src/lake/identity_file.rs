@@ -40,6 +40,33 @@ impl Identity {
             }
         }
     }
+
+    /// This identity with what `other` has behind it. Rows of both can be in one lake: those of
+    /// each have the first columns of the result.
+    ///
+    /// # Errors
+    ///
+    /// [`LakeError::OtherIdentity`] if the two differ, or have their columns in another order.
+    pub(crate) fn extended(&self, other: &Self, path: &Path) -> Result<Self, LakeError> {
+        self.demand(other, path)?;
+        let extended = self.grown(other).unwrap_or_else(|| self.clone());
+        if extended.observations.starts_with(&other.observations)
+            && extended.rewards.starts_with(&other.rewards)
+            && extended.baselines.starts_with(&other.baselines)
+        {
+            return Ok(extended);
+        }
+        let (path, what) = (path.to_owned(), "the columns".to_owned());
+        Err(LakeError::OtherIdentity { path, what, lake: self.columns(), wanted: other.columns() })
+    }
+
+    /// The names of the spaces and baselines, in order.
+    fn columns(&self) -> String {
+        let observations = self.observations.iter().map(|space| &space.name);
+        let rewards = self.rewards.iter().map(|space| &space.name);
+        let names = observations.chain(rewards).chain(&self.baselines);
+        names.map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
 }
 
 fn missing(lake: &Path, path: &Path, error: std::io::Error) -> LakeError {

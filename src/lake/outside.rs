@@ -21,7 +21,9 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
+
+use rusqlite::Transaction;
 
 use super::delta::{self, DeltaFile};
 use super::error::LakeError;
@@ -52,19 +54,13 @@ type Files = BTreeMap<Table, Vec<Segment>>;
 /// [`LakeError::DiskFull`] and other disk errors. Readers then see an older snapshot.
 pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     let _lock = Lock::wait(&lake.path, Right::Show)?;
-    let lake = &match lake.current() {
-        // A lake that is being made gets its lake.json last.
-        Err(LakeError::NotALake { .. }) => lake.clone(),
-        current => current?,
-    };
-    let history = catalog.reading(manifest::snapshots)?;
-    let Some(newest) = history.last() else { return Ok(()) };
-    let mut shown = Shown { lake, catalog, history: &history, files: BTreeMap::new() };
+    let mut shown = Shown::read(lake, catalog)?;
+    let Some(newest) = shown.history.last().map(|row| row.id) else { return Ok(()) };
     for table in Table::ALL {
         shown.bring_up(table)?;
     }
-    let files = shown.files(newest.id)?.clone();
-    show(lake, newest.id, &files)
+    let files = shown.files(newest)?.clone();
+    show(lake, newest, &files)
 }
 
 /// Makes the Delta tables begin with snapshot `oldest`. The files of older versions are removed
@@ -75,8 +71,7 @@ pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
 /// Disk errors. Some older versions may then still be there.
 pub(crate) fn forget(lake: &Lake, catalog: &Catalog, oldest: SnapshotId) -> Result<(), LakeError> {
     let _lock = Lock::wait(&lake.path, Right::Show)?;
-    let history = catalog.reading(manifest::snapshots)?;
-    let mut shown = Shown { lake, catalog, history: &history, files: BTreeMap::new() };
+    let mut shown = Shown::read(lake, catalog)?;
     for table in Table::ALL {
         shown.write_checkpoint(table, oldest)?;
         shown.remove_old_versions(table, oldest)?;
@@ -84,20 +79,85 @@ pub(crate) fn forget(lake: &Lake, catalog: &Catalog, oldest: SnapshotId) -> Resu
     Ok(())
 }
 
+/// Removes what only readers of earlier snapshots could be about to read: folders that `current`
+/// has left, and versions of Delta tables from before the oldest snapshot. Returns how many folders
+/// stay, because `current` left them less than ten minutes ago.
+///
+/// # Errors
+///
+/// Disk errors. Some of it may then still be there.
+pub(crate) fn collect(lake: &Lake, catalog: &Catalog) -> Result<u64, LakeError> {
+    let _lock = Lock::wait(&lake.path, Right::Show)?;
+    let shown = Shown::read(lake, catalog)?;
+    if let Some(oldest) = shown.history.first() {
+        for table in Table::ALL {
+            shown.remove_old_versions(table, oldest.id)?;
+        }
+    }
+    remove_old_views(lake)
+}
+
+/// Links the newest snapshot's file anew, after a repair has made it again.
+///
+/// # Errors
+///
+/// Disk errors.
+pub(crate) fn relink(lake: &Lake, segment: &Segment) -> Result<(), LakeError> {
+    let _lock = Lock::wait(&lake.path, Right::Show)?;
+    let link = lake.path.join(CURRENT).join(segment.table.name()).join(segment.name());
+    if !link.exists() {
+        return Ok(());
+    }
+    lake.disk.remove(&link)?;
+    lake.disk.link(&segment.path, &link)?;
+    lake.disk.sync_dir(link.parent().expect("it is in the folder of its table"))
+}
+
+/// The newest number that other tools have seen. It is written after its snapshot is committed, so
+/// a database that lacks this snapshot is an older copy.
+pub(crate) fn newest_seen(lake: &Lake) -> Result<Option<SnapshotId>, LakeError> {
+    let mut seen = shown(&lake.path);
+    for table in Table::ALL {
+        let last = versions(&log_folder(lake, table))?.pop().map(SnapshotId);
+        seen = seen.max(last);
+    }
+    Ok(seen)
+}
+
+/// The snapshot that the link `current` leads to; none if there is no such link.
+pub(crate) fn shown(lake: &Path) -> Option<SnapshotId> {
+    let target = std::fs::read_link(lake.join(CURRENT)).ok()?;
+    target.file_name()?.to_str()?.parse().ok().map(SnapshotId)
+}
+
+/// What other tools are to see, of one moment. The caller has the right to show it.
 struct Shown<'a> {
-    lake: &'a Lake,
+    lake: Lake,
     catalog: &'a Catalog,
-    history: &'a [SnapshotRow],
+    transaction: Transaction<'a>,
+    history: Vec<SnapshotRow>,
     /// The files of the snapshots that were asked for.
     files: BTreeMap<SnapshotId, Files>,
 }
 
-impl Shown<'_> {
+impl<'a> Shown<'a> {
+    fn read(lake: &Lake, catalog: &'a Catalog) -> Result<Self, LakeError> {
+        let transaction = catalog.read()?;
+        let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
+        // Within the transaction: `lake.json` names a column before any file has it.
+        let lake = match lake.current() {
+            // A lake that is being made gets its lake.json last.
+            Err(LakeError::NotALake { .. }) => lake.clone(),
+            current => current?,
+        };
+        Ok(Self { lake, catalog, transaction, history, files: BTreeMap::new() })
+    }
+
     /// The files of a snapshot that other tools see.
     fn files(&mut self, id: SnapshotId) -> Result<&Files, LakeError> {
         if !self.files.contains_key(&id) {
-            let segments = self.catalog.reading(|log| manifest::segments(log, self.lake, id))?;
-            self.files.insert(id, visible(segments));
+            let segments = manifest::segments(&self.transaction, &self.lake, id);
+            self.files.insert(id, visible(segments.map_err(self.catalog.error())?));
         }
         Ok(&self.files[&id])
     }
@@ -114,11 +174,11 @@ impl Shown<'_> {
 
     /// Writes the versions of a table that are missing.
     fn bring_up(&mut self, table: Table) -> Result<(), LakeError> {
-        let folder = log_folder(self.lake, table);
+        let folder = log_folder(&self.lake, table);
         let newest = self.history.last().expect("a lake has a snapshot").id;
         let last = versions(&folder)?.pop();
         if last.is_none() {
-            create_folder(self.lake, &folder)?;
+            create_folder(&self.lake, &folder)?;
         }
         let first = match last {
             Some(last) => last + 1,
@@ -149,7 +209,7 @@ impl Shown<'_> {
         let row = self.row(id).expect("the caller has looked");
         let identity = Some(&*self.lake.identity);
         let content = delta::commit(table, identity, &row.into(), &before, &now);
-        let path = log_folder(self.lake, table).join(delta::version_name(id.0));
+        let path = log_folder(&self.lake, table).join(delta::version_name(id.0));
         self.lake.disk.write_file(&path, &content)?;
         if id.0 % delta::CHECKPOINT_INTERVAL == 0 {
             self.write_checkpoint(table, id)?;
@@ -162,7 +222,7 @@ impl Shown<'_> {
         let files = self.delta_files(table, id)?;
         let Some(row) = self.row(id) else { return Ok(()) };
         let (parquet, last) = delta::checkpoint(table, &self.lake.identity, &row.into(), &files);
-        let folder = log_folder(self.lake, table);
+        let folder = log_folder(&self.lake, table);
         self.lake.disk.write_file(&folder.join(delta::checkpoint_name(id.0)), &parquet)?;
         let newer = names(&folder)?.into_iter().filter(|name| name.ends_with(".parquet"));
         let newer = newer.filter_map(|name| delta::version_of(&name)).any(|other| other > id.0);
@@ -172,15 +232,17 @@ impl Shown<'_> {
         Ok(())
     }
 
-    /// Removes the files of versions before `oldest`, which has a checkpoint.
+    /// Removes the files of versions before `oldest` that were written long ago, if `oldest` has a
+    /// checkpoint.
     fn remove_old_versions(&self, table: Table, oldest: SnapshotId) -> Result<(), LakeError> {
-        let folder = log_folder(self.lake, table);
-        let checkpoint = changed(&folder.join(delta::checkpoint_name(oldest.0)));
+        let folder = log_folder(&self.lake, table);
+        if !folder.join(delta::checkpoint_name(oldest.0)).exists() {
+            return Ok(());
+        }
         for version in versions(&folder)?.into_iter().filter(|&version| version < oldest.0) {
             for name in [delta::version_name(version), delta::checkpoint_name(version)] {
                 let path = folder.join(name);
-                let written = changed(&path);
-                if written.zip(checkpoint).is_some_and(|(then, now)| is_old(then, now)) {
+                if is_old(&self.lake, &path) {
                     self.lake.disk.remove(&path)?;
                 }
             }
@@ -234,10 +296,14 @@ fn names(folder: &Path) -> Result<Vec<String>, LakeError> {
 fn show(lake: &Lake, id: SnapshotId, files: &Files) -> Result<(), LakeError> {
     let (link, views) = (lake.path.join(CURRENT), lake.path.join(VIEWS));
     let target = Path::new(VIEWS).join(id.to_string());
-    if std::fs::read_link(&link).is_ok_and(|shown| shown == target) {
+    if shown(&lake.path) == Some(id) {
         return Ok(());
     }
     let disk = &lake.disk;
+    if link.is_dir() && !link.is_symlink() {
+        // A copy of the lake that followed links has a folder there, with copies of files.
+        disk.remove_tree(&link)?;
+    }
     disk.create_dir(&views)?;
     let view = lake.path.join(&target);
     // What a crash left of it.
@@ -257,31 +323,31 @@ fn show(lake: &Lake, id: SnapshotId, files: &Files) -> Result<(), LakeError> {
     disk.remove(&temporary)?;
     disk.symlink(&target, &temporary)?;
     disk.rename(&temporary, &link)?;
-    remove_old_views(lake, &views)
+    remove_old_views(lake).map(drop)
 }
 
-/// Removes the folders that the link left long ago: when the next one was made.
-fn remove_old_views(lake: &Lake, views: &Path) -> Result<(), LakeError> {
+/// Removes the folders that the link left long ago: when the next one was made. Returns how many
+/// stay beside the one that it leads to.
+fn remove_old_views(lake: &Lake) -> Result<u64, LakeError> {
+    let views = lake.path.join(VIEWS);
     let mut numbers =
-        names(views)?.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
+        names(&views)?.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
     numbers.sort_unstable();
     let view = |number: i64| views.join(number.to_string());
-    let Some(now) = numbers.last().and_then(|&number| changed(&view(number))) else {
-        return Ok(());
-    };
+    let mut left = 0;
     for pair in numbers.windows(2) {
-        if changed(&view(pair[1])).is_some_and(|left| is_old(left, now)) {
+        if is_old(lake, &view(pair[1])) {
             lake.disk.remove_tree(&view(pair[0]))?;
+        } else {
+            left += 1;
         }
     }
-    Ok(())
+    Ok(left)
 }
 
-/// When a file was changed, by the clock of its file system.
-fn changed(path: &Path) -> Option<SystemTime> {
-    std::fs::metadata(path).and_then(|file| file.modified()).ok()
-}
-
-fn is_old(then: SystemTime, now: SystemTime) -> bool {
-    now.duration_since(then).is_ok_and(|age| age > GRACE)
+/// Whether a file was written so long ago that nobody is about to read what came before it.
+fn is_old(lake: &Lake, path: &Path) -> bool {
+    let now = UNIX_EPOCH + Duration::from_millis(lake.clock.now_ms().unsigned_abs());
+    let written = std::fs::metadata(path).and_then(|file| file.modified());
+    written.is_ok_and(|then| now.duration_since(then).is_ok_and(|age| age > GRACE))
 }

@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::io::{self, Read};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
@@ -25,6 +26,7 @@ use super::digest::BLOCK_BYTES;
 use super::disk::DiskReader;
 use super::error::LakeError;
 use super::guarded::guarded;
+use super::identity_file;
 use super::segment::Segment;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -82,8 +84,8 @@ impl Segment {
         let footer = self.footer(&file, pages)?;
         let columns = footer.schema().fields().len();
         if !is_prefix(footer.schema(), schema) {
-            let what = "it has other columns than lake.json says";
-            return Err(LakeError::corrupt(&self.path, what));
+            let lake = self.path.ancestors().nth(3).unwrap_or(&self.path);
+            return Err(other_columns(lake, &self.path.display().to_string()));
         }
         let builder = SegmentReaderBuilder::new_with_metadata(file.clone(), footer);
         let there = places.iter().copied().filter(|&place| place < columns);
@@ -111,6 +113,15 @@ impl Segment {
         }
         Ok(footer)
     }
+}
+
+/// The error for data that is as it was written and has columns that `lake.json` does not name.
+pub(crate) fn other_columns(lake: &Path, data: &str) -> LakeError {
+    let what = format!(
+        "it does not name the columns of {data}, which is sound: an older or another `lake.json` \
+         lies here; put back the one that belongs to the lake"
+    );
+    LakeError::corrupt(&lake.join(identity_file::FILE_NAME), what)
 }
 
 /// Whether a table may have had the columns of `older` before it grew to those of `schema`.

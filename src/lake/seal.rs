@@ -1,5 +1,7 @@
 //! Sealing: rows of closed episodes move from the hot log into segments.
 
+use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
@@ -66,11 +68,13 @@ impl Prepared {
         self.fresh.push(finished.fresh);
     }
 
-    /// Removes the files.
-    pub(crate) fn discard(self) {
-        for (segment, _) in self.edit.add.iter().zip(self.fresh).filter(|&(_, fresh)| fresh) {
-            // What cannot be removed now, the next writer removes.
-            let _ = self.lake.disk.remove(&segment.path);
+    /// Removes its files that nothing has listed: another preparation may have had equal ones.
+    pub(crate) fn discard(self, listed: &HashSet<PathBuf>) {
+        for (segment, fresh) in self.edit.add.iter().zip(self.fresh) {
+            if fresh && !listed.contains(&segment.path) {
+                // What cannot be removed now, the next writer removes.
+                let _ = self.lake.disk.remove(&segment.path);
+            }
         }
     }
 }
@@ -114,7 +118,7 @@ impl Sealer {
             match self.write_segment(table, &places.collect::<Vec<_>>()) {
                 Ok(finished) => finished.into_iter().for_each(|finished| prepared.add(finished)),
                 Err(error) => {
-                    prepared.discard();
+                    prepared.discard(&HashSet::new());
                     return Err(error);
                 }
             }

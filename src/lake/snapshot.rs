@@ -144,13 +144,14 @@ impl Lake {
 
 impl Snapshot {
     pub(crate) fn read(lake: &Lake, moment: Moment) -> Result<Self, LakeError> {
-        let lake = &lake.current()?;
         // First, so that no file is deleted between the manifest and the lock.
         let readers = ReadersLock::share(&lake.path);
         let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         let id = moment.find(&lake.path, &history)?;
+        // Within the transaction: `lake.json` names a column before any row has it.
+        let lake = &lake.current()?;
         let read = || {
             let segments = manifest::segments(&transaction, lake, id)?;
             let runs = catalog::runs(&transaction)?;

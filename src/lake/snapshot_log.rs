@@ -20,6 +20,7 @@ use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::LossRow;
 use super::manifest::{Derived, Fetched, SnapshotKind, SnapshotRow};
+use super::outside;
 use super::retractions::RetractionRow;
 use super::rows::RunRow;
 use super::segment::FileRow;
@@ -171,23 +172,23 @@ pub(crate) fn forget(lake: &Lake, oldest: SnapshotId) -> Result<(), LakeError> {
 }
 
 /// Refuses a database whose newest snapshot is older than the log: a copy that was put back. The
-/// entry after the newest snapshot is that of a transaction that a crash kept from committing.
+/// entry after the newest snapshot is that of a transaction that a crash kept from committing,
+/// unless other tools have seen its snapshot.
 ///
 /// # Errors
 ///
 /// [`LakeError::Corrupt`] with the database.
 pub(crate) fn demand_current(lake: &Lake, newest: SnapshotId) -> Result<(), LakeError> {
-    match numbers(lake)?.pop() {
-        Some(last) if last.0 > newest.0 + 1 => {
-            let database = lake.path.join(sqlite::FILE_NAME);
-            let what = format!(
-                "its newest snapshot is {newest}, and the log of snapshots beside it goes on to \
-                 {last}, so it is an older copy"
-            );
-            Err(LakeError::corrupt(&database, what))
-        }
-        _ => Ok(()),
-    }
+    let logged = numbers(lake)?.pop().filter(|last| last.0 > newest.0 + 1);
+    let Some(last) = logged.max(outside::newest_seen(lake)?.filter(|&last| last > newest)) else {
+        return Ok(());
+    };
+    let database = lake.path.join(sqlite::FILE_NAME);
+    let what = format!(
+        "its newest snapshot is {newest}, and the files beside it go on to snapshot {last}, so it \
+         is an older copy"
+    );
+    Err(LakeError::corrupt(&database, what))
 }
 
 /// Removes the entry of a transaction that a crash kept from committing.

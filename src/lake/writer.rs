@@ -15,6 +15,7 @@ use super::handle::Lake;
 use super::hot::{self, HotBatch};
 use super::identity::Identity;
 use super::lock::{Lock, Right};
+use super::manifest;
 use super::orphans;
 use super::recovery::recover;
 use super::rows::{Known, Rows, RunRow};
@@ -228,7 +229,8 @@ impl Writer {
                     return Ok(prepared.report(self.hot_bytes));
                 }
             }
-            prepared.discard();
+            let listed = |log: &_| manifest::listed_paths(log, &self.lake.path);
+            prepared.discard(&self.catalog.reading(listed)?);
             prepared = self.sealer().prepare()?;
         }
     }

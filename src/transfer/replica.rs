@@ -67,8 +67,9 @@ impl ReplicaWriter {
     /// # Errors
     ///
     /// [`LakeError::OwnWork`] if the lake has rows, runs or retractions that no fetch brought;
-    /// [`LakeError::OtherIdentity`] if it has another identity; [`LakeError::NotALake`] if the
-    /// folder holds something else; [`LakeError::Busy`] and [`LakeError::BeingMaintained`].
+    /// [`LakeError::OtherIdentity`] if it has another identity, or its columns in another order;
+    /// [`LakeError::NotALake`] if the folder holds something else; [`LakeError::Busy`] and
+    /// [`LakeError::BeingMaintained`].
     pub fn begin(
         disk: Disk,
         path: &Path,
@@ -107,14 +108,10 @@ impl ReplicaWriter {
         verify: bool,
     ) -> Result<Self, LakeError> {
         let lake = Lake::open_on(disk, path)?;
-        lake.identity.demand(&inventory.identity, path)?;
-        let maintenance = lake.maintenance()?;
         let writer = lake.writer()?;
-        if *lake.identity != inventory.identity {
-            // The published lake has grown since. Rows that are here have null in new columns.
-            inventory.identity.write(path, &lake.disk)?;
-        }
-        let lake = lake.current()?;
+        let maintenance = lake.maintenance()?;
+        let identity = lake.current()?.identity.extended(&inventory.identity, path)?;
+        let lake = Lake::new(path, identity, lake.disk);
         let listed = maintenance.catalog.reading(|log| {
             if let Some(what) = own_work(log)? {
                 return Ok(Err(what));
@@ -274,6 +271,11 @@ impl ReplicaWriter {
                 None
             }
             Target::Lake(mut rights) => {
+                if lake.current()?.identity != lake.identity {
+                    // The files that come have more columns. The rows that are still here until the
+                    // transaction have null there.
+                    lake.identity.write(&lake.path, &lake.disk)?;
+                }
                 adopt(&mut rights.0.catalog, &lake, &inventory, &segments, what)?;
                 Some(rights)
             }

@@ -55,6 +55,9 @@ pub struct Collected {
     /// True when a writer was at work. What a crash left of recorded tables then stays: it could be
     /// what the writer is about to add.
     pub writer_at_work: bool,
+    /// Earlier folders of `current` that stay for now, since other tools may be reading them. They
+    /// hold on to the disk space of removed files.
+    pub views_left: u64,
 }
 
 impl Lake {
@@ -168,6 +171,7 @@ impl Maintenance {
         // A writer may be about to list a file of the same content as one that has expired.
         let tables = Table::ALL.into_iter().filter(|table| writer.is_some() || table.is_derived());
         let removed = orphans::remove_unlisted(lake, tables, &keep)?;
-        Ok(Collected { removed, writer_at_work: writer.is_none() })
+        let views_left = outside::collect(lake, &self.catalog)?;
+        Ok(Collected { removed, writer_at_work: writer.is_none(), views_left })
     }
 }

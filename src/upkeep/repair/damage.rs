@@ -1,6 +1,6 @@
 //! Damage, as opposed to errors of getting at a file.
 
-use crate::lake::{Identity, Lake, LakeError};
+use crate::lake::{Identity, Lake, LakeError, identity_file};
 
 /// Refuses to call files damaged on a disk that gives nothing any more.
 pub(super) fn demand_disk(lake: &Lake) -> Result<(), LakeError> {
@@ -12,7 +12,8 @@ pub(super) fn damage(error: LakeError) -> Result<String, LakeError> {
     /// What the operating system calls a disk that cannot read.
     const EIO: i32 = 5;
     match error {
-        LakeError::Corrupt { what, .. } => Ok(what),
+        // Without the lake's own `lake.json`, nothing shows whether other files are sound.
+        LakeError::Corrupt { path, what } if !path.ends_with(identity_file::FILE_NAME) => Ok(what),
         LakeError::Io { source, .. } if source.raw_os_error() == Some(EIO) => {
             Ok(format!("the disk cannot read it ({source})"))
         }

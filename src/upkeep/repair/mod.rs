@@ -34,6 +34,7 @@ use crate::lake::episode_steps::in_order;
 use crate::lake::frame::Frame;
 use crate::lake::hot::{HotBatch, decode};
 use crate::lake::manifest::Derived;
+use crate::lake::outside;
 use crate::lake::series::SegmentSeries;
 use crate::lake::{
     BenchmarkRow, Lake, LakeError, LossRow, Rows, Scan, ScanColumns, Segment, SnapshotId,
@@ -93,9 +94,9 @@ impl Lake {
     /// a disk does. The lake is then as before, or with a new database, and can be repaired again.
     pub fn repair(&self) -> Result<Repaired, LakeError> {
         let restored = restore::restore(self)?;
-        let mut maintenance = self.maintenance()?;
-        // The right to write.
+        // The right to write, before `lake.json` is read for the last time: it may grow until then.
         let _writer = self.writer()?;
+        let mut maintenance = self.maintenance()?;
         let mended = maintenance.mend_digests()?;
         let entries = maintenance.mend_log()?;
         let mut done = maintenance.drop_damage()?;
@@ -214,9 +215,17 @@ impl Repair {
 
     /// Whether it is the file of the actions, and could be made again from `lake.json`.
     fn is_made_again(&self, segment: &Segment) -> Result<bool, LakeError> {
-        Ok(segment.table == Table::Actions
-            && edit::write_actions(&self.lake)?.path == segment.path
-            && is_damaged(segment)?.is_none())
+        if segment.table != Table::Actions {
+            return Ok(false);
+        }
+        let rows = usize::try_from(segment.rows).unwrap_or(usize::MAX);
+        // Actions that were appended later are not in the file.
+        let is_made = edit::write_actions(&self.lake, rows)?.path == segment.path
+            && is_damaged(segment)?.is_none();
+        if is_made {
+            outside::relink(&self.lake, segment)?;
+        }
+        Ok(is_made)
     }
 
     fn scan<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {

@@ -53,6 +53,7 @@ pub(super) fn restore(lake: &Lake) -> Result<Option<Restored>, LakeError> {
     let Some(why) = destroyed(lake)? else { return Ok(None) };
     let _maintain = Lock::take(&lake.disk, &lake.path, Right::Maintain)?;
     let _write = Lock::take(&lake.disk, &lake.path, Right::Write)?;
+    let lake = &lake.current()?;
     let entries = snapshot_log::read_all(lake)?;
     let newest = entries.last().expect("a log has an entry").snapshot;
     let salvaged = SalvagedCatalog::read(lake)?;

@@ -22,10 +22,20 @@ fn each_tool_gets_the_line_that_reads_the_lake() {
     let path = lake.canonicalize().unwrap();
     let path = path.display();
     let lines = [
-        ("duckdb", format!("SELECT * FROM '{path}/current/steps/*.parquet'")),
+        (
+            "duckdb",
+            format!(
+                "SELECT * FROM read_parquet('{path}/current/steps/*.parquet', union_by_name=true)"
+            ),
+        ),
         ("polars", format!("pl.scan_delta(\"{path}/data/steps\")")),
-        ("pandas", format!("pd.read_parquet(\"{path}/current/steps\")")),
-        ("spark", format!("spark.read.parquet(\"file://{path}/current/steps\")")),
+        ("pandas", format!("deltalake.DeltaTable(\"{path}/data/steps\").to_pandas()")),
+        (
+            "spark",
+            format!(
+                "spark.read.option(\"mergeSchema\", True).parquet(\"file://{path}/current/steps\")"
+            ),
+        ),
     ];
     let (json, text) = (info(&lake, &[]), run(&lake, &["info"]));
     for (tool, line) in &lines {

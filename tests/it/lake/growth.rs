@@ -169,3 +169,28 @@ fn every_action_of_steps_has_a_row_in_the_file_of_actions() {
         "true"
     );
 }
+
+#[test]
+fn an_older_lake_json_costs_no_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let lake = folder.path().join("lake");
+    toy(&lake, &["--observe", "Cost", "--rewards", "Cost"]);
+    let file = lake.join("lake.json");
+    let older = std::fs::read(&file).unwrap();
+    toy(&lake, &["--observe", "Bits,Number,Cost", "--rewards", "CostOz", "--seed", "7"]);
+    let rows = "SELECT count(*), count(\"reward_CostOz\") FROM steps";
+    let before = answer(&lake, rows);
+    for sealed in [false, true] {
+        if sealed {
+            run(&lake, &["seal"]);
+        }
+        let newer = std::fs::read(&file).unwrap();
+        std::fs::write(&file, &older).unwrap();
+        let (_, said) = fail(&lake, &["verify", "--repair"]);
+        assert!(said.contains("lake.json") && said.contains("put back"), "{said}");
+        fail(&lake, &["verify"]);
+        std::fs::write(&file, newer).unwrap();
+        assert_eq!(answer(&lake, rows), before);
+        run(&lake, &["verify"]);
+    }
+}

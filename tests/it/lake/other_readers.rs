@@ -1,13 +1,18 @@
 //! What other tools see of a lake: the files below `current`, and the Delta tables.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU64;
 use std::path::Path;
 
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
-use steplake::lake::{Disk, Lake, Snapshot, SnapshotId, Table};
+use steplake::lake::{Clock, Disk, Lake, RecordedReward, Snapshot, SnapshotId, Table};
+use steplake::model::{EpisodeId, RunId};
+use steplake::upkeep::Keep;
 
 use crate::fixtures::power::Power;
-use crate::fixtures::support::scratch;
+use crate::fixtures::support::{copy_folder, scratch};
+use crate::fixtures::toy_lake::{Author, identity};
 use crate::lake::failing_disk::{Act, Machine, script};
 
 /// The names of files, by table.
@@ -124,4 +129,87 @@ fn a_power_cut_shows_other_tools_one_snapshot_and_never_a_part_of_it() {
             return;
         }
     }
+}
+
+#[test]
+fn a_copy_that_followed_links_shows_what_is_sealed_in_it() {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    let mut machine = Machine::start(Disk::default(), &path).unwrap();
+    let acts = script();
+    let (first, rest) = acts.split_at(3);
+    first.iter().for_each(|act| machine.act(act).unwrap());
+    let shown = std::fs::canonicalize(path.join("current")).unwrap();
+    std::fs::remove_file(path.join("current")).unwrap();
+    copy_folder(&shown, &path.join("current"));
+    rest.iter().for_each(|act| machine.act(act).unwrap());
+    assert_shown(&machine.lake);
+}
+
+#[test]
+fn a_collection_frees_the_files_that_other_tools_read_long_ago() {
+    let folder = scratch();
+    let path = folder.path().join("lake");
+    let mut machine = Machine::start(Disk::default(), &path).unwrap();
+    script().iter().for_each(|act| machine.act(act).unwrap());
+    let lake = machine.lake.clone();
+    drop(machine);
+    let views = || std::fs::read_dir(path.join("views")).unwrap().count();
+    let collect = |lake: &Lake| {
+        let mut maintenance = lake.maintenance().unwrap();
+        maintenance.expire(Keep::Newest(NonZeroU64::MIN)).unwrap();
+        maintenance.collect().unwrap().views_left
+    };
+    let left = collect(&lake);
+    assert_eq!(left, views() as u64 - 1);
+    assert!(left > 2, "{left}");
+    let later = Clock::new(|| i64::MAX / 2);
+    assert_eq!(collect(&lake.clone().with_clock(later)), 0);
+    let newest = lake.newest().unwrap();
+    assert_eq!(
+        std::fs::read_link(path.join("current")).unwrap(),
+        Path::new("views").join(newest.to_string())
+    );
+    assert_eq!(views(), 1);
+    for table in Table::ALL {
+        let folder = path.join("data").join(table.name());
+        let versions = std::fs::read_dir(folder.join("_delta_log")).unwrap();
+        let names = versions.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let is_old = |name: &String| {
+            name.split('.')
+                .next()
+                .and_then(|number| number.parse::<i64>().ok())
+                .is_some_and(|it| it < newest.0)
+        };
+        assert_eq!(names.filter(is_old).count(), 0, "{table}");
+    }
+    assert_eq!(globbed(&path), visible(&lake.sealed().unwrap()));
+}
+
+#[test]
+fn a_checkpoint_has_the_columns_that_came_since_the_lake_was_opened() {
+    let folder = scratch();
+    let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+    let mut maintenance = lake.maintenance().unwrap();
+    let mut grown = identity();
+    grown.rewards.push(RecordedReward::new("Late", "Size"));
+    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
+    let mut author = Author::default();
+    author.episode(EpisodeId::new(RunId(1), 0), 1, &[(1, Some(2)), (2, Some(3))]);
+    let mut rows = author.take();
+    for rewards in rows.steps.iter_mut().filter_map(|step| step.rewards.as_mut()) {
+        *rewards = rewards.iter().copied().chain([1.0]).collect();
+    }
+    let mut writer = lake.writer().unwrap();
+    writer.begin_run("{}", 0).unwrap();
+    writer.append(&rows).unwrap();
+    writer.seal().unwrap();
+    maintenance.expire(Keep::Newest(NonZeroU64::MIN)).unwrap();
+    let log = lake.path().join("data/steps/_delta_log");
+    let entries = std::fs::read_dir(log).unwrap().map(|entry| entry.unwrap().path());
+    let newest = entries.filter(|path| path.extension().is_some_and(|end| end == "parquet")).max();
+    let file = std::fs::File::open(newest.unwrap()).unwrap();
+    let batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
+    let text = batches.map(|batch| format!("{:?}", batch.unwrap())).collect::<String>();
+    assert!(text.contains("reward_Late"), "{text}");
 }

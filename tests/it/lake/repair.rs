@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::generate::{Policy, ResumeState, Stop};
 use steplake::lake::{Disk, Lake, LakeError, Rows, SnapshotKind, Table};
-use steplake::model::{EpisodeId, RunId};
+use steplake::model::{ActionFlags, ActionSpec, EpisodeId, RunId};
 use steplake::upkeep::Repaired;
 
 use crate::fixtures::power::Power;
@@ -190,10 +190,19 @@ fn the_file_of_the_actions_is_made_again() {
     let newest = lake.sealed().unwrap();
     let file = newest.segments(Table::Actions)[0].path.clone();
     drop(newest);
+    let shown = lake.path().join("current/actions").join(file.file_name().unwrap());
+    let before = std::fs::read(&shown).unwrap();
     flip(&file);
+    assert_ne!(std::fs::read(&shown).unwrap(), before, "it is the same file");
     assert_eq!(findings(&lake).len(), 1);
+    // Actions that were appended later are not in it.
+    let mut grown = lake.identity().clone();
+    let action = ActionSpec::new("late", "late", ActionFlags::UNREMARKABLE);
+    grown.action_space.actions.push(action);
+    let lake = Lake::open_or_create(lake.path(), &grown).unwrap();
     let done = repair(&lake).unwrap();
     assert_eq!((done.mended, done.losses, done.snapshot), (vec![file], Vec::new(), None));
+    assert_eq!(std::fs::read(&shown).unwrap(), before);
     assert_eq!(findings(&lake), [""; 0]);
 }
 

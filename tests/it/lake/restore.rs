@@ -495,3 +495,21 @@ fn damaged_files(lake: &Path) -> Vec<std::path::PathBuf> {
     };
     vec![first("episodes"), first("ir")]
 }
+
+#[test]
+fn a_database_that_is_one_snapshot_old_is_refused_and_restored() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let older = std::fs::read(lake.path().join("hot.sqlite")).unwrap();
+    let mut writer = lake.writer().unwrap();
+    append(&mut writer, 9);
+    writer.seal().unwrap();
+    drop(writer);
+    let before = snapshots(&lake);
+    std::fs::write(lake.path().join("hot.sqlite"), older).unwrap();
+    let error = lake.writer().unwrap_err().to_string();
+    assert!(error.contains("so it is an older copy"), "{error}");
+    assert!(repair(&lake).unwrap().restored.is_some());
+    assert_eq!(snapshots(&lake), before);
+    drop(lake.writer().unwrap());
+}

@@ -16,7 +16,6 @@ from pathlib import Path
 import deltalake
 import duckdb
 import duckdb_extension_delta
-import pandas
 import polars
 import pyarrow.dataset
 
@@ -103,22 +102,40 @@ class Outside(unittest.TestCase):
             "pyarrow glob": lambda table: pyarrow.dataset.dataset(lake / "current" / table).to_table().num_rows,
         }
         if pyspark:
-            spark = pyspark.sql.SparkSession.builder.master("local[1]").getOrCreate()
-            self.addCleanup(spark.stop)
+            spark = self.spark()
             readers["pyspark glob"] = lambda table: len(spark.read.parquet(f"{lake}/current/{table}").collect())
         return readers
+
+    def spark(self):
+        session = pyspark.sql.SparkSession.builder.master("local[1]").getOrCreate()
+        self.addCleanup(session.stop)
+        return session
 
     def test_info_prints_lines_that_read_the_lake(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake outside's-")
         self.addCleanup(folder.cleanup)
         lake = Path(folder.name) / "lake"
-        steplake("generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..9", "--episodes", "6", lake=lake)
+        toy = ("generate", "--env", "toy-v0", "--benchmark", "generator://toy-v0/0..9", "--episodes", "6")
+        steplake(*toy, "--rewards", "Cost", lake=lake)
+        steplake("dedup", lake=lake)
+        # Its column is not in the older files.
+        steplake(*toy, "--rewards", "CostOz", "--seed", "7", lake=lake)
         steplake("dedup", lake=lake)
         info = json.loads(steplake("info", "--format", "json", lake=lake))
         lines, steps = info["other_tools"]["read_with"], info["tables"]["steps"]["rows"]
-        self.assertEqual(len(duckdb.sql(lines["duckdb"]).fetchall()), steps)
-        self.assertEqual(eval(lines["polars"], {"pl": polars}).collect().height, steps)
-        self.assertEqual(len(eval(lines["pandas"], {"pd": pandas})), steps)
+        answers = {
+            "duckdb": duckdb.sql(lines["duckdb"]).to_arrow_table(),
+            "polars": eval(lines["polars"], {"pl": polars}).collect().to_arrow(),
+            "pandas": pyarrow.Table.from_pandas(eval(lines["pandas"], {"deltalake": deltalake})),
+        }
+        if pyspark:
+            answer = eval(lines["spark"], {"spark": self.spark()})
+            answers["spark"] = pyarrow.Table.from_pandas(answer.toPandas())
+        for tool, answer in answers.items():
+            self.assertEqual(answer.num_rows, steps, tool)
+            for reward in ("reward_Cost", "reward_CostOz"):
+                self.assertGreater(answer[reward].null_count, 0, tool)
+                self.assertLess(answer[reward].null_count, steps, tool)
 
     def test_every_read_gives_one_snapshot(self):
         folder = tempfile.TemporaryDirectory(prefix="steplake-outside-")

@@ -10,20 +10,22 @@ use steplake_remote::remote::Remote;
 use steplake_remote::{FetchOptions, PublishOptions, RemoteError};
 
 use crate::support::{
-    Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
-    put, receive, receive_on, record, rows, segment, send, send_plainly, wait,
+    Fault, Wrapped, assert_same, assert_sound, content, derive, lake, lake_with, memory, objects,
+    place_in, put, receive, receive_on, record, record_unsealed, rows, segment, send, send_plainly,
+    wait,
 };
 
-/// Makes a place with two versions, and their lakes.
+/// Makes a place with two versions, and their lakes. The second version has more columns.
 fn two_versions(
     folder: &std::path::Path,
 ) -> (Arc<object_store::memory::InMemory>, Remote, Lake, Lake) {
     let (store, remote) = memory();
-    let here = lake(&folder.join("here"));
+    let here = lake_with(&folder.join("here"), &["Cost"], &["Cost"]);
     record(&here, 1, 4);
     derive(&here);
     send_plainly(&remote, &here);
     let first = receive(&remote, &folder.join("first")).unwrap().lake;
+    let here = lake_with(here.path(), &["Bits"], &["CostOz"]);
     record(&here, 2, 3);
     derive(&here);
     send_plainly(&remote, &here);
@@ -54,6 +56,31 @@ fn a_copy_is_updated_to_newer_and_older_versions() {
     assert_eq!(there.sealed().unwrap().history().len(), 1, "a copy has one snapshot");
     // A second fetch finds nothing missing.
     assert_eq!(receive_on(Disk::default(), &remote, Some(1), &into).unwrap().files_fetched, 0);
+}
+
+#[test]
+fn a_refused_fetch_changes_no_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote, _here, _first) = two_versions(folder.path());
+    let own = lake_with(&folder.path().join("own"), &["Number"], &["Cost"]);
+    record(&own, 1, 2);
+    let own = lake_with(own.path(), &["Cost"], &["CostOz"]);
+    record_unsealed(&own, 2, 2);
+    // The columns of this copy are in another order than those of the version.
+    let (_other, other) = memory();
+    let elsewhere = lake_with(&folder.path().join("elsewhere"), &["Bits"], &["CostOz"]);
+    record(&elsewhere, 1, 2);
+    derive(&elsewhere);
+    send_plainly(&other, &elsewhere);
+    let copy = receive(&other, &folder.path().join("copy")).unwrap().lake;
+    for lake in [own, copy] {
+        let file = lake.path().join("lake.json");
+        let (identity, before) = (std::fs::read(&file).unwrap(), rows(&lake, Table::Steps));
+        receive(&remote, lake.path()).unwrap_err();
+        assert_eq!(std::fs::read(&file).unwrap(), identity);
+        assert_eq!(rows(&lake, Table::Steps), before);
+        assert_sound(&lake);
+    }
 }
 
 #[test]

@@ -44,9 +44,21 @@ impl Programs for ToyPrograms {
 }
 
 pub(crate) fn toy_identity() -> Identity {
+    identity_of(&Choice::default())
+}
+
+fn identity_of(choice: &Choice<'_>) -> Identity {
     let environment = ToyEnvironment::default();
     let spec = environment.spec();
-    identity(spec, &spec.action_spaces[0], &Choice::default()).unwrap()
+    identity(spec, &spec.action_spaces[0], choice).unwrap()
+}
+
+/// Opens or creates a lake that has these spaces, and others that it had before.
+pub(crate) fn lake_with(path: &FilePath, observations: &[&str], rewards: &[&str]) -> Lake {
+    let [observations, rewards] = [observations, rewards]
+        .map(|names| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+    let choice = Choice { observations: Some(&observations), rewards: Some(&rewards) };
+    Lake::open_or_create(path, &identity_of(&choice)).unwrap()
 }
 
 /// Creates a lake in a folder.
@@ -115,10 +127,14 @@ pub(crate) fn rows_of(lake: &Lake, table: Table, columns: ScanColumns<'_>) -> Ve
     rows
 }
 
-/// Asserts that two lakes hold the same rows and runs.
+/// Asserts that two lakes hold the same rows and runs. The other one may have more columns.
 pub(crate) fn assert_same(one: &Lake, other: &Lake) {
     for table in Table::ALL {
-        assert_eq!(rows(one, table), rows(other, table), "{table}");
+        let schema = one.snapshot().unwrap().schema(table);
+        let columns = schema.fields().iter().map(|field| field.name().as_str());
+        let columns = columns.collect::<Vec<_>>();
+        let columns = ScanColumns::Named(&columns);
+        assert_eq!(rows_of(one, table, columns), rows_of(other, table, columns), "{table}");
     }
     assert_eq!(one.sealed().unwrap().runs(), other.sealed().unwrap().runs());
 }
