@@ -4,7 +4,7 @@
 #[path = "../targets.rs"]
 mod targets;
 
-// The lake catches panics of Arrow and Parquet; the fuzzer's own hook would end the process first.
+// The lake catches panics of Arrow and Parquet; the fuzzer's own hook would end the process.
 libfuzzer_sys::fuzz_target!(
     init: std::panic::set_hook(Box::new(|_| ())),
     |content: &[u8]| targets::manifest(content)
