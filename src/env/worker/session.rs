@@ -64,8 +64,8 @@ impl WorkerSession {
         )))
     }
 
-    /// Asks by `ask`. If the first worker dies of the request, asks a fresh one; asks again whenever
-    /// the worker was ended from outside. If the fresh worker dies too, returns why.
+    /// Calls `ask` until a worker answers. If a worker dies of the request, asks a fresh one; if
+    /// that dies too, returns why. A worker that was ended from outside does not count.
     fn insist(
         &mut self,
         ask: impl Fn(&mut Self) -> Result<Reply, Trouble>,
