@@ -1,4 +1,4 @@
-//! Walls around work that its input may lead astray: compilers, and the tools beside them.
+//! Confinement of compilers and their tools: their input may make them do anything.
 //!
 //! There are three mechanisms, none of which needs a privilege:
 //!
@@ -29,22 +29,8 @@ const LANDLOCK: ABI = ABI::V7;
 
 /// What installed programs need in order to run: themselves, their libraries, and files that every
 /// Debian has.
-const SYSTEM: [&str; 14] = [
-    "/bin",
-    "/dev/null",
-    "/dev/urandom",
-    "/dev/zero",
-    "/etc/alternatives",
-    "/etc/dpkg",
-    "/etc/ld.so.cache",
-    "/etc/ld.so.conf",
-    "/etc/ld.so.conf.d",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/sbin",
-    "/usr",
-];
+const SYSTEM: &str = "/bin /dev/null /dev/urandom /dev/zero /etc/alternatives /etc/dpkg \
+    /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d /lib /lib32 /lib64 /sbin /usr";
 
 /// Where programs discard output.
 const NULL: &str = "/dev/null";
@@ -66,7 +52,7 @@ pub(crate) struct Open {
 ///
 /// If the kernel supports a mechanism but fails to apply it.
 pub(crate) fn confine_thread(open: &Open) -> io::Result<()> {
-    let system = SYSTEM.iter().map(Path::new);
+    let system = SYSTEM.split(' ').map(Path::new);
     let read = system.chain(open.read.iter().map(PathBuf::as_path)).collect::<Vec<_>>();
     let write =
         open.write.iter().map(PathBuf::as_path).chain([Path::new(NULL)]).collect::<Vec<_>>();
@@ -145,7 +131,8 @@ mod tests {
                 .and_then(Ruleset::create)
                 .and_then(landlock::RulesetCreated::restrict_self)
         });
-        matches!(status.join().unwrap(), Ok(status) if status.ruleset == RulesetStatus::FullyEnforced)
+        let status = status.join().unwrap();
+        status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
     }
 
     fn in_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {

@@ -4,6 +4,8 @@
 #[path = "../targets.rs"]
 mod targets;
 
-// The store catches what Arrow and Parquet panic over; the fuzzer's own hook would end the process
-// first.
-libfuzzer_sys::fuzz_target!(init: std::panic::set_hook(Box::new(|_| ())), |content: &[u8]| targets::manifest(content));
+// The lake catches panics of Arrow and Parquet; the fuzzer's own hook would end the process.
+libfuzzer_sys::fuzz_target!(
+    init: std::panic::set_hook(Box::new(|_| ())),
+    |content: &[u8]| targets::manifest(content)
+);

@@ -150,6 +150,7 @@ impl From<DatasetError> for CommandError {
             _ if error.is_offline() => Code::Offline,
             DatasetError::ToolMissing { .. }
             | DatasetError::ToolFailed { .. }
+            | DatasetError::ToolNotRun { .. }
             | DatasetError::Killed { .. }
             | DatasetError::TimedOut { .. }
             | DatasetError::Cache { .. }

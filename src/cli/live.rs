@@ -207,9 +207,9 @@ pub(super) fn probe(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), Command
         jobs: args.jobs.map_or(cores, usize::from),
     };
     let bar = progress::bar(global, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
-    let report = llvm::probe::probe(&options, &|progress| {
-        bar.set_length(progress.walks as u64);
-        bar.set_position(progress.walks_done as u64);
+    let report = llvm::probe::probe(&options, &|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
     })?;
     bar.finish_and_clear();
     print(&report.table())?;

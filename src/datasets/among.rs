@@ -2,35 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use globset::GlobMatcher;
-
 use super::DatasetError;
 use super::pattern::{is_glob, matcher, range};
 use crate::model::{BenchmarkUri, BenchmarkUriError};
 
-/// How to match the path of a pattern.
-enum Paths<'a> {
-    All,
-    Range(u64, u64),
-    Glob(GlobMatcher),
-    /// One benchmark, or everything in a folder.
-    Name(&'a str),
-}
-
-impl Paths<'_> {
-    fn have(&self, path: &str) -> bool {
-        match self {
-            Self::All => true,
-            Self::Range(first, last) => {
-                path.parse().is_ok_and(|number: u64| (*first..=*last).contains(&number))
-            }
-            Self::Glob(glob) => glob.is_match(path),
-            Self::Name(name) => {
-                let name = name.trim_end_matches('/');
-                path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            }
-        }
-    }
+/// Returns whether `path` is the benchmark called `name`, or lies in the folder of that name.
+fn is_at(path: &str, name: &str) -> bool {
+    let rest = path.strip_prefix(name.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns a path without the version of its package: `zlib/adler32.c` for `zlib@1.3/adler32.c`.
@@ -59,18 +38,23 @@ pub fn among(
         return Err(BenchmarkUriError(pattern.to_owned()).into());
     };
     let (dataset, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let paths = match (range(pattern, path, u64::MAX), path) {
-        (_, "") => Paths::All,
-        (Ok(Some((first, last))), _) => Paths::Range(first, last),
+    let is_named: Box<dyn Fn(&str) -> bool> = match (range(pattern, path, u64::MAX), path) {
+        (_, "") => Box::new(|_| true),
+        (Ok(Some((first, last))), _) => {
+            Box::new(move |path| path.parse().is_ok_and(|number| (first..=last).contains(&number)))
+        }
         (Err(error), _) if scheme == "generator" => return Err(error),
-        _ if is_glob(path) => Paths::Glob(matcher(pattern, path)?),
-        _ => Paths::Name(path),
+        _ if is_glob(path) => {
+            let glob = matcher(pattern, path)?;
+            Box::new(move |path| glob.is_match(path))
+        }
+        _ => Box::new(move |known| is_at(known, path)),
     };
     let of_dataset = known.iter().filter(|uri| uri.scheme() == scheme && uri.dataset() == dataset);
     let (mut found, mut versions) = (Vec::new(), BTreeSet::new());
     for uri in of_dataset {
-        let is_whole = paths.have(uri.path());
-        let is_short = !is_whole && short(uri.path()).is_some_and(|path| paths.have(&path));
+        let is_whole = is_named(uri.path());
+        let is_short = !is_whole && short(uri.path()).is_some_and(|path| is_named(&path));
         if is_short {
             versions.extend(uri.path().split_once('/').map(|(package, _)| package));
         }
@@ -83,12 +67,11 @@ pub fn among(
     if names.len() < versions.len() {
         let all = versions.into_iter().collect::<Vec<_>>().join(" and ");
         let detail = format!("it leaves the version out, and there are {all}: write which");
-        return Err(DatasetError::BadPattern { pattern: pattern.to_owned(), detail });
+        return Err(DatasetError::bad_pattern(pattern, detail));
     }
     if found.is_empty() {
-        let hint =
-            "`SELECT DISTINCT benchmark_uri FROM episodes` lists those of the lake".to_owned();
-        return Err(DatasetError::NoMatch { pattern: pattern.to_owned(), hint });
+        let hint = "`SELECT DISTINCT benchmark_uri FROM episodes` lists those of the lake";
+        return Err(DatasetError::no_match(pattern, hint));
     }
     Ok(found)
 }

@@ -29,14 +29,10 @@ impl KnownBaselines {
 
     /// Returns the baselines of a program, if known. An unreadable entry counts as not known.
     pub fn read(&self, program: &[u8]) -> Option<Baselines> {
-        let bytes = match self.cache.get(self.key_of(program)) {
-            Ok(bytes) => bytes?,
-            Err(error) => {
-                tracing::debug!(%error, "known baselines cannot be read");
-                return None;
-            }
-        };
-        let baselines = Baselines(postcard::from_bytes(&bytes).ok()?);
+        let read = self.cache.get(self.key_of(program));
+        let bytes =
+            read.inspect_err(|error| tracing::debug!(%error, "known baselines cannot be read"));
+        let baselines = Baselines(postcard::from_bytes(&bytes.ok()??).ok()?);
         self.names.iter().all(|name| baselines.get(name).is_some()).then_some(baselines)
     }
 
@@ -46,19 +42,15 @@ impl KnownBaselines {
     ///
     /// Those of the cache.
     pub fn write(&self, program: &[u8], baselines: &Baselines) -> Result<(), DatasetError> {
-        let bytes = postcard::to_stdvec(&baselines.0).map_err(|error| DatasetError::Cache {
-            path: self.cache.root().to_owned(),
-            source: std::io::Error::other(error),
-        })?;
+        let bytes = postcard::to_stdvec(&baselines.0).map_err(std::io::Error::other);
+        let bytes = bytes.map_err(DatasetError::cache(&self.cache.root))?;
         self.cache.put(self.key_of(program), &bytes)
     }
 
     fn key_of(&self, program: &[u8]) -> Key {
         let digest = blake3::hash(program).to_hex();
-        let mut parts = vec![FORMAT];
-        parts.extend(self.key.iter().map(String::as_str));
-        parts.push(digest.as_str());
-        Key::of("baselines", &parts)
+        let [name, compiler, target, baselines, limits] = &self.key;
+        Key::of("baselines", &[FORMAT, name, compiler, target, baselines, limits, &digest])
     }
 }
 

@@ -21,7 +21,7 @@ const LEFTOVER_AGE_MAX: Duration = Duration::from_hours(24);
 /// Only its user may write to the folder: what another user put there would become part of lakes.
 #[derive(Debug, Clone)]
 pub struct Cache {
-    root: PathBuf,
+    pub(super) root: PathBuf,
 }
 
 /// The name of an entry: its kind, and a digest of everything that its content depends on.
@@ -47,12 +47,6 @@ impl Key {
     }
 }
 
-/// A lock among processes, held until it is dropped.
-#[derive(Debug)]
-pub(super) struct Lock {
-    _file: File,
-}
-
 impl Cache {
     /// Uses the cache in `root`, which need not exist yet.
     pub fn new(root: impl Into<PathBuf>) -> Self {
@@ -74,11 +68,6 @@ impl Cache {
         own.or_else(|| Some(user()?.join("steplake"))).ok_or(DatasetError::NoCachePlace)
     }
 
-    /// Returns the folder.
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Creates the folder, or checks that only this user may write to it.
     fn open(&self) -> Result<(), DatasetError> {
         let opened = || -> io::Result<bool> {
@@ -87,11 +76,10 @@ impl Cache {
             let is_open_to_others = folder.mode() & 0o022 != 0;
             Ok(folder.uid() == geteuid().as_raw() && !is_open_to_others)
         };
-        match opened() {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(DatasetError::ForeignCache { path: self.root.clone() }),
-            Err(source) => Err(DatasetError::Cache { path: self.root.clone(), source }),
+        if opened().map_err(DatasetError::cache(&self.root))? {
+            return Ok(());
         }
+        Err(DatasetError::ForeignCache { path: self.root.clone() })
     }
 
     /// Returns the content of the entry called `key`; `make` makes it if it is missing or damaged.
@@ -100,50 +88,35 @@ impl Cache {
         key: Key,
         make: impl FnOnce() -> Result<Vec<u8>, DatasetError>,
     ) -> Result<Vec<u8>, DatasetError> {
-        self.open()?;
-        if let Some(content) = self.read(key) {
+        if let Some(content) = self.get(key)? {
             return Ok(content);
         }
         let _lock = self.lock(&format!("{}-{}", key.kind, &key.digest.to_hex()[..2]))?;
         // Another process may have made it while this one waited.
-        if let Some(content) = self.read(key) {
+        if let Some(content) = self.get(key)? {
             return Ok(content);
         }
         let content = make()?;
-        self.write(key, &content)?;
+        self.put(key, &content)?;
         Ok(content)
     }
 
     /// Returns the content of the entry called `key`, if it exists and is intact.
     pub(super) fn get(&self, key: Key) -> Result<Option<Vec<u8>>, DatasetError> {
         self.open()?;
-        Ok(self.read(key))
+        let path = self.path_of(key);
+        let Ok(mut stored) = fs::read(&path) else { return Ok(None) };
+        let content = stored.split_off(stored.len().min(blake3::OUT_LEN));
+        if blake3::hash(&content).as_bytes().as_slice() != stored {
+            tracing::warn!("the damaged cache entry {} is made again", path.display());
+            return Ok(None);
+        }
+        Ok(Some(content))
     }
 
     /// Writes an entry, replacing any earlier one.
     pub(super) fn put(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
         self.open()?;
-        self.write(key, content)
-    }
-
-    /// Returns the content of the entry called `key`, if it exists and is intact. The
-    /// caller has opened the folder.
-    fn read(&self, key: Key) -> Option<Vec<u8>> {
-        let path = self.path_of(key);
-        let mut stored = fs::read(&path).ok()?;
-        let Some(content) = stored.split_off_checked(blake3::OUT_LEN) else {
-            tracing::warn!("the truncated cache entry {} is made again", path.display());
-            return None;
-        };
-        if blake3::hash(&content).as_bytes().as_slice() != stored {
-            tracing::warn!("the damaged cache entry {} is made again", path.display());
-            return None;
-        }
-        Some(content)
-    }
-
-    /// Writes an entry. The caller has opened the folder.
-    fn write(&self, key: Key, content: &[u8]) -> Result<(), DatasetError> {
         let path = self.path_of(key);
         let folder = path.parent().unwrap_or(&self.root);
         let written = || -> io::Result<()> {
@@ -154,11 +127,11 @@ impl Cache {
             file.persist(&path)?;
             Ok(())
         };
-        written().map_err(|source| DatasetError::Cache { path: path.clone(), source })
+        written().map_err(DatasetError::cache(&path))
     }
 
-    /// Waits for the lock called `name`.
-    pub(super) fn lock(&self, name: &str) -> Result<Lock, DatasetError> {
+    /// Waits for the lock called `name`, which is held until the file is dropped.
+    pub(super) fn lock(&self, name: &str) -> Result<File, DatasetError> {
         self.open()?;
         let folder = self.root.join("locks");
         let path = folder.join(name);
@@ -168,25 +141,22 @@ impl Cache {
             file.lock()?;
             Ok(file)
         };
-        let file = locked().map_err(|source| DatasetError::Cache { path: path.clone(), source })?;
-        Ok(Lock { _file: file })
+        locked().map_err(DatasetError::cache(&path))
     }
 
     /// Returns the folder called `name` in the cache; creates it if it is missing.
     pub(super) fn folder(&self, name: &str) -> Result<PathBuf, DatasetError> {
         self.open()?;
         let path = self.root.join(name);
-        match fs::create_dir_all(&path) {
-            Ok(()) => Ok(path),
-            Err(source) => Err(DatasetError::Cache { path, source }),
-        }
+        fs::create_dir_all(&path).map_err(DatasetError::cache(&path))?;
+        Ok(path)
     }
 
     /// Returns a folder on the cache's disk that is deleted on drop.
     pub(super) fn scratch(&self) -> Result<tempfile::TempDir, DatasetError> {
         self.open()?;
         let made = self.scratch_root().and_then(tempfile::TempDir::new_in);
-        made.map_err(|source| DatasetError::Cache { path: self.root.clone(), source })
+        made.map_err(DatasetError::cache(&self.root))
     }
 
     fn scratch_root(&self) -> io::Result<PathBuf> {
@@ -213,17 +183,6 @@ fn remove_leftovers(root: &Path) {
             let path = entry.path();
             fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path)).ok();
         }
-    }
-}
-
-/// [`Vec::split_off`] that returns `None` instead of panicking.
-trait SplitOffChecked: Sized {
-    fn split_off_checked(&mut self, at: usize) -> Option<Self>;
-}
-
-impl SplitOffChecked for Vec<u8> {
-    fn split_off_checked(&mut self, at: usize) -> Option<Self> {
-        (at <= self.len()).then(|| self.split_off(at))
     }
 }
 

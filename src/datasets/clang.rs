@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::DatasetError;
 use super::assembly::reading_directive;
-use super::command::{Run, RunError, Tool, find};
-use super::opened::{Sources, TARGET};
+use super::command::{Run, Tool, disk_error, find};
+use super::opened::{TARGET, foreign};
 
 const CLANG: Tool = Tool { name: "clang-22", package: "clang-22" };
 const CLANGXX: Tool = Tool { name: "clang++-22", package: "clang-22 g++" };
@@ -25,21 +25,9 @@ const COMPILE_LIMIT: Duration = Duration::from_mins(2);
 ///
 /// Without `-funroll-loops`, `-O1` marks every loop with `llvm.loop.unroll.disable`, and no
 /// unrolling pass would ever do anything.
-pub(super) const FLAGS: [&str; 13] = [
-    "--no-default-config",
-    "--target=x86_64-pc-linux-gnu",
-    "-O1",
-    "-funroll-loops",
-    "-Xclang",
-    "-disable-llvm-passes",
-    "-g0",
-    "-w",
-    "-fno-ident",
-    "-fno-color-diagnostics",
-    "-ffile-compilation-dir=.",
-    "-emit-llvm",
-    "-c",
-];
+pub(super) const FLAGS: &str = "--no-default-config --target=x86_64-pc-linux-gnu -O1 \
+    -funroll-loops -Xclang -disable-llvm-passes -g0 -w -fno-ident -fno-color-diagnostics \
+    -ffile-compilation-dir=. -emit-llvm -c";
 
 /// The language of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +50,7 @@ pub(super) struct Source<'a> {
     /// The file, relative to that folder. `__FILE__` puts this name into the program.
     pub(super) file: &'a str,
     /// Flags for this source alone.
-    pub(super) flags: &'a [String],
+    pub(super) flags: &'a [&'a str],
 }
 
 /// A compiled source.
@@ -98,8 +86,8 @@ fn headers(language: Language) -> Result<&'static [PathBuf], DatasetError> {
         return Ok(headers);
     }
     let what = "the folders of its headers";
-    let run = Run::new(tool, what).args(FLAGS).args(["-E", "-v", "-x", name, "/dev/null"]);
-    let text = run.messages()?;
+    let run = Run::new(tool, what).args(FLAGS.split(' '));
+    let text = run.args(["-E", "-v", "-x", name, "/dev/null"]).messages()?;
     let lines = text.lines().skip_while(|line| !line.starts_with("#include <...>")).skip(1);
     let named =
         lines.take_while(|line| line.starts_with(' ')).map(|line| PathBuf::from(line.trim()));
@@ -139,39 +127,34 @@ fn compile_by<'a>(
     } else {
         source.file.to_owned()
     };
-    let arguments = || {
-        let own = source.flags.iter().map(String::as_str);
-        FLAGS.into_iter().chain(own).chain(language.iter().copied()).chain([file.as_str()])
-    };
-    let mut run = Run::new(tool, source.uri).args(arguments()).arg("-o").arg(&program);
+    let own = source.flags.iter().chain(language).copied();
+    let arguments: Vec<&str> = FLAGS.split(' ').chain(own).chain([file.as_str()]).collect();
+    let mut run = Run::new(tool, source.uri).args(&arguments).arg("-o").arg(&program);
     if !is_ir {
         run = run.args(["-MD", "-MT", TARGET, "-MF"]).arg(&opened);
     }
     let run = run.folder(source.folder).writes(out.path()).limit(COMPILE_LIMIT);
     match prepare(run).output() {
         Ok(_) => {}
-        Err(RunError::Failed(failed)) if failed.disk_error().is_none() => {
-            return Err(rejected(source.uri, failed.detail));
+        Err(DatasetError::ToolFailed { detail, .. }) if disk_error(&detail).is_none() => {
+            return Err(rejected(source.uri, detail));
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error),
     }
-    let read = |path: &Path| fs::read(path).map_err(|error| scratch_error(&error));
     if !is_ir {
         // clang 22 silently treats an `#embed` of a file that it cannot open as empty, but then it
         // writes no list either.
         let Ok(opened) = fs::read(&opened) else {
             return Err(refused_file(source.uri, "a file that cannot be opened"));
         };
-        let sources = Sources { folder: source.folder, headers: headers(source.language)? };
-        if let Some(file) = sources.foreign(&opened) {
+        if let Some(file) = foreign(source.folder, headers(source.language)?, &opened) {
             return Err(refused_file(source.uri, &format!("`{file}`")));
         }
     }
     let text = Run::new(DIS, source.uri).args(["-o", "-"]).arg(&program).reads(out.path());
     refuse_reading_assembly(source.uri, &text.output()?)?;
-    let shown: Vec<&str> = arguments().collect();
-    let command = format!("{} {}", tool.name, shown.join(" "));
-    Ok(Compiled { bitcode: read(&program)?, command })
+    let bitcode = fs::read(&program).map_err(|error| scratch_error(&error))?;
+    Ok(Compiled { bitcode, command: format!("{} {}", tool.name, arguments.join(" ")) })
 }
 
 /// Interprets the compiler's error: if the sandbox denied a file, the program is refused.
@@ -193,8 +176,8 @@ fn rejected(uri: &str, detail: String) -> DatasetError {
 
 fn refused_file(uri: &str, file: &str) -> DatasetError {
     let detail = format!(
-        "it takes in {file}, which is neither a header of the compiler or the system nor a file in the program's \
-         own folder or below: copy it there"
+        "it takes in {file}, which is neither a header of the compiler or the system nor a file in \
+         the program's own folder or below: copy it there"
     );
     DatasetError::Refused { uri: uri.to_owned(), detail }
 }
@@ -206,7 +189,8 @@ pub(super) fn refuse_reading_assembly(uri: &str, program: &[u8]) -> Result<(), D
 
 fn refused_assembly(uri: &str, directive: &str) -> DatasetError {
     let detail = format!(
-        "its assembler text has `{directive}` in it, by which it could take in any file: write it without"
+        "its assembler text has `{directive}` in it, by which it could take in any file: write it \
+         without"
     );
     DatasetError::Refused { uri: uri.to_owned(), detail }
 }

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use super::debian::Debian;
 use super::file::Files;
-use super::generator::Generator;
+use super::generator::{CSMITH, Generator, LLVM_STRESS};
 use super::nearest::{did_you_mean, nearest};
 use super::pattern::{NAMED_MAX, is_glob};
 use super::programs::Programs;
@@ -37,30 +37,20 @@ pub struct Datasets {
     all: Vec<Box<dyn Dataset>>,
 }
 
-/// The parts of a pattern: the dataset's URI, and the rest after it and its slash.
-struct Parts<'a> {
-    dataset: &'a str,
-    path: &'a str,
-}
-
-impl<'a> Parts<'a> {
-    fn of(pattern: &'a str) -> Result<Self, DatasetError> {
-        let Some((scheme, rest)) = pattern.split_once("://") else {
-            return Err(not_a_uri(pattern));
-        };
-        let name_length = rest.find('/').unwrap_or(rest.len());
-        let dataset = &pattern[..scheme.len() + "://".len() + name_length];
-        Ok(Self { dataset, path: rest.get(name_length + 1..).unwrap_or("") })
-    }
+/// Splits a pattern into the dataset's URI and the rest after it and its slash.
+fn split(pattern: &str) -> Result<(&str, &str), DatasetError> {
+    let (scheme, rest) = pattern.split_once("://").ok_or_else(|| not_a_uri(pattern))?;
+    let name_length = rest.find('/').unwrap_or(rest.len());
+    let dataset = &pattern[..scheme.len() + "://".len() + name_length];
+    Ok((dataset, rest.get(name_length + 1..).unwrap_or("")))
 }
 
 /// Returns the error for a text that is no URI; suggests `file:///…` if it is a path.
 fn not_a_uri(pattern: &str) -> DatasetError {
     match std::fs::canonicalize(pattern) {
-        Ok(path) if !pattern.is_empty() => DatasetError::UnknownBenchmark {
-            uri: pattern.to_owned(),
-            hint: format!("write file://{}", path.display()),
-        },
+        Ok(path) if !pattern.is_empty() => {
+            DatasetError::unknown(pattern, format!("write file://{}", path.display()))
+        }
         _ => BenchmarkUriError(pattern.to_owned()).into(),
     }
 }
@@ -70,17 +60,17 @@ impl Datasets {
     pub fn new(settings: &Settings) -> Self {
         let cache = Cache::new(&settings.cache);
         let all: Vec<Box<dyn Dataset>> = vec![
-            Box::new(Programs::new(cache.clone())),
+            Box::new(Programs(cache.clone())),
             Box::new(Debian::new(cache.clone(), &settings.apt_sources)),
-            Box::new(Generator::csmith(cache.clone())),
-            Box::new(Generator::llvm_stress(cache)),
-            Box::new(Files::new()),
+            Box::new(Generator::new(cache.clone(), &CSMITH)),
+            Box::new(Generator::new(cache, &LLVM_STRESS)),
+            Box::new(Files),
         ];
         Self { all }
     }
 
     /// Returns each dataset's description of itself.
-    pub fn about(&self) -> impl Iterator<Item = &About> {
+    pub fn about(&self) -> impl Iterator<Item = &'static About> {
         self.all.iter().map(|dataset| dataset.about())
     }
 
@@ -111,7 +101,7 @@ impl Datasets {
     /// Those of [`Dataset::expand`], [`DatasetError::UnknownDataset`] and
     /// [`DatasetError::NoMatch`].
     pub fn expand(&self, pattern: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
-        let Parts { dataset, path } = Parts::of(pattern)?;
+        let (dataset, path) = split(pattern)?;
         let uris = self.named(dataset)?.expand(path)?;
         if uris.is_empty() {
             let hint = if is_glob(path) && !path.contains("**") {
@@ -119,7 +109,7 @@ impl Datasets {
             } else {
                 format!("`steplake datasets benchmarks {dataset}` lists what there is")
             };
-            return Err(DatasetError::NoMatch { pattern: pattern.to_owned(), hint });
+            return Err(DatasetError::no_match(pattern, hint));
         }
         Ok(uris)
     }
@@ -154,7 +144,7 @@ impl Datasets {
     ///
     /// Those of [`Datasets::expand`].
     pub fn unavailable(&self, pattern: &str) -> Result<Vec<Unavailable>, DatasetError> {
-        let Parts { dataset, path } = Parts::of(pattern)?;
+        let (dataset, path) = split(pattern)?;
         self.named(dataset)?.unavailable(path)
     }
 

@@ -32,17 +32,8 @@ const STDERR_MAX_BYTES: usize = 64 << 10;
 const DETAIL_MAX_CHARS: usize = 300;
 
 /// Variables with network settings, for programs that use the network.
-const NETWORK_VARIABLES: [&str; 9] = [
-    "APT_CONFIG",
-    "http_proxy",
-    "https_proxy",
-    "ftp_proxy",
-    "no_proxy",
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "NO_PROXY",
-    "ALL_PROXY",
-];
+const NETWORK_VARIABLES: &str = "APT_CONFIG http_proxy https_proxy ftp_proxy no_proxy \
+                                 HTTP_PROXY HTTPS_PROXY NO_PROXY ALL_PROXY";
 
 /// A foreign program, and the Debian packages that provide it.
 #[derive(Debug, Clone, Copy)]
@@ -62,58 +53,25 @@ pub(super) struct Run<'a> {
     open: Open,
     network: bool,
     limit: Duration,
-    output_max: usize,
 }
 
-/// A run that ended by itself, unsuccessfully.
-#[derive(Debug)]
-pub(super) struct Failed {
-    tool: &'static str,
-    what: String,
-    /// The first error line, or the exit code.
-    pub(super) detail: String,
-}
-
-impl Failed {
-    /// Returns the disk error, if the disk is to blame and not the tool or its input.
-    pub(super) fn disk_error(&self) -> Option<io::Error> {
-        let known = [
-            ("No space left on device", io::ErrorKind::StorageFull),
-            ("Disk quota exceeded", io::ErrorKind::QuotaExceeded),
-            ("Read-only file system", io::ErrorKind::ReadOnlyFilesystem),
-        ];
-        let (_, kind) = known.iter().find(|(words, _)| self.detail.contains(words))?;
-        Some(io::Error::new(*kind, self.detail.clone()))
-    }
-}
-
-/// How a run failed.
-#[derive(Debug)]
-pub(super) enum RunError {
-    /// The program ran and returned an exit code. That is its answer, and it would repeat it.
-    Failed(Failed),
-    /// The program could not be run to its end: it could not start, took too long, or was killed.
-    /// This says nothing about its input.
-    Other(DatasetError),
-}
-
-impl From<RunError> for DatasetError {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Failed(Failed { tool, what, detail }) => {
-                Self::ToolFailed { tool: tool.to_owned(), what, detail }
-            }
-            RunError::Other(error) => error,
-        }
-    }
+/// Returns the disk error in a tool's error line, if the disk is to blame and not the tool or its
+/// input.
+pub(super) fn disk_error(detail: &str) -> Option<io::Error> {
+    let known = [
+        ("No space left on device", io::ErrorKind::StorageFull),
+        ("Disk quota exceeded", io::ErrorKind::QuotaExceeded),
+        ("Read-only file system", io::ErrorKind::ReadOnlyFilesystem),
+    ];
+    let (_, kind) = known.iter().find(|(words, _)| detail.contains(words))?;
+    Some(io::Error::new(*kind, detail))
 }
 
 impl<'a> Run<'a> {
     /// Creates a run limited to one minute, in the current folder.
     pub(super) fn new(tool: Tool, what: &'a str) -> Self {
-        let (limit, output_max) = (Duration::from_mins(1), OUTPUT_MAX_BYTES);
-        let (args, open) = (Vec::new(), Open::default());
-        Self { tool, what, args, folder: None, open, network: false, limit, output_max }
+        let (args, open, limit) = (Vec::new(), Open::default(), Duration::from_mins(1));
+        Self { tool, what, args, folder: None, open, network: false, limit }
     }
 
     pub(super) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -161,26 +119,29 @@ impl<'a> Run<'a> {
     }
 
     /// Runs the program and returns its standard output.
-    pub(super) fn output(&self) -> Result<Vec<u8>, RunError> {
+    ///
+    /// # Errors
+    ///
+    /// [`DatasetError::ToolFailed`] if the program ended by itself, unsuccessfully. That is its
+    /// answer, and it would repeat it. Any other error says nothing about its input: the program
+    /// could not start, took too long, or was killed.
+    pub(super) fn output(&self) -> Result<Vec<u8>, DatasetError> {
         Ok(self.success()?.stdout)
     }
 
-    /// Runs the program and returns its error output.
-    pub(super) fn messages(&self) -> Result<String, RunError> {
+    /// Runs the program and returns its error output. The errors are those of [`Run::output`].
+    pub(super) fn messages(&self) -> Result<String, DatasetError> {
         Ok(String::from_utf8_lossy(&self.success()?.stderr).into_owned())
     }
 
-    fn success(&self) -> Result<Ended, RunError> {
+    fn success(&self) -> Result<Ended, DatasetError> {
         let ended = self.ended()?;
+        let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
         if ended.timed_out {
-            return Err(RunError::Other(DatasetError::TimedOut {
-                tool: self.tool.name.to_owned(),
-                what: self.what.to_owned(),
-                limit: self.limit,
-            }));
+            return Err(DatasetError::TimedOut { tool, what, limit: self.limit });
         }
-        if ended.stdout.len() > self.output_max {
-            return Err(self.failed(format!("it printed more than {} bytes", self.output_max)));
+        if ended.stdout.len() > OUTPUT_MAX_BYTES {
+            return Err(self.failed(format!("it printed more than {OUTPUT_MAX_BYTES} bytes")));
         }
         if ended.status.success() {
             return Ok(ended);
@@ -189,44 +150,41 @@ impl<'a> Run<'a> {
             if signal == Signal::SIGXFSZ as i32 {
                 return Err(self.failed(format!("its file grew beyond {FILE_MAX_BYTES} bytes")));
             }
-            let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
-            return Err(RunError::Other(DatasetError::Killed { tool, what, signal }));
+            return Err(DatasetError::Killed { tool, what, signal });
         }
-        let Some(code) = ended.status.code() else {
-            return Err(self.unfinished("it did not end as programs do".to_owned()));
-        };
         let detail = first_error(&String::from_utf8_lossy(&ended.stderr));
-        Err(self.failed(detail.unwrap_or_else(|| format!("it ended with exit code {code}"))))
+        Err(self.failed(detail.unwrap_or_else(|| {
+            format!("it ended with exit code {}", ended.status.code().unwrap_or(-1))
+        })))
     }
 
-    fn failed(&self, detail: String) -> RunError {
-        RunError::Failed(Failed { tool: self.tool.name, what: self.what.to_owned(), detail })
-    }
-
-    fn unfinished(&self, detail: String) -> RunError {
+    fn failed(&self, detail: String) -> DatasetError {
         let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
-        RunError::Other(DatasetError::ToolFailed { tool, what, detail })
+        DatasetError::ToolFailed { tool, what, detail }
     }
 
     /// Starts the program and waits for its end. The confinement applies to the thread that starts
     /// the program, so it gets a thread of its own. The thread stays until the end, since its
     /// children die with it.
-    fn ended(&self) -> Result<Ended, RunError> {
-        let tool = find(self.tool).map_err(RunError::Other)?;
-        let mut command = self.command(&tool).map_err(RunError::Other)?;
+    fn ended(&self) -> Result<Ended, DatasetError> {
+        let tool = find(self.tool)?;
+        let mut command = self.command(&tool)?;
         let run = || -> io::Result<Ended> {
             if !self.network {
                 let mut open = self.open.clone();
                 open.read.extend(installation(&tool));
                 sandbox::confine_thread(&open)?;
             }
-            supervise(&mut command.spawn()?, self.limit, self.output_max)
+            supervise(&mut command.spawn()?, self.limit)
         };
         let ended = thread::scope(|scope| {
             let thread = thread::Builder::new().spawn_scoped(scope, run)?;
             thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         });
-        ended.map_err(|error| self.unfinished(error.to_string()))
+        ended.map_err(|error| {
+            let (tool, what) = (self.tool.name.to_owned(), self.what.to_owned());
+            DatasetError::ToolNotRun { tool, what, detail: error.to_string() }
+        })
     }
 
     /// Builds the command. Programs of util-linux, which every Debian has, set the limits. The
@@ -245,8 +203,8 @@ impl<'a> Run<'a> {
         command.arg(format!("--cpu={}", 2 * self.limit.as_secs().max(1))).arg("--");
         command.arg(tool).args(&self.args);
         command.env_clear().env("LC_ALL", "C.UTF-8").env("SOURCE_DATE_EPOCH", "0");
-        let inherited: &[&str] = if self.network { &NETWORK_VARIABLES } else { &[] };
-        for name in ["PATH", "TMPDIR"].iter().chain(inherited) {
+        let inherited = if self.network { NETWORK_VARIABLES } else { "" };
+        for name in ["PATH", "TMPDIR"].into_iter().chain(inherited.split_whitespace()) {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
@@ -289,11 +247,11 @@ struct Ended {
 }
 
 /// Waits for the child's end, for `limit` at most, and kills the rest of its process group.
-fn supervise(child: &mut Child, limit: Duration, output_max: usize) -> io::Result<Ended> {
+fn supervise(child: &mut Child, limit: Duration) -> io::Result<Ended> {
     let pid = Pid::from_raw(i32::try_from(child.id()).map_err(io::Error::other)?);
     let (mut out, mut err) = (child.stdout.take(), child.stderr.take());
     let (stdout, stderr, timed_out) = thread::scope(|scope| {
-        let stdout = scope.spawn(move || read(out.as_mut(), output_max.saturating_add(1)));
+        let stdout = scope.spawn(move || read(out.as_mut(), OUTPUT_MAX_BYTES + 1));
         let stderr = scope.spawn(move || read(err.as_mut(), STDERR_MAX_BYTES));
         let (ended, end) = mpsc::channel();
         scope.spawn(move || {
@@ -355,20 +313,20 @@ mod tests {
     #[test]
     fn the_first_error_line_is_the_message() {
         let script = "echo note >&2; echo 'a.c:1:2: error: no' >&2; echo 'error: more' >&2; exit 3";
-        let error = DatasetError::from(shell(script).output().unwrap_err());
+        let error = shell(script).output().unwrap_err();
         assert_eq!(error.to_string(), "sh failed on a script: a.c:1:2: error: no");
-        let error = DatasetError::from(shell("exit 3").output().unwrap_err());
+        let error = shell("exit 3").output().unwrap_err();
         assert_eq!(error.to_string(), "sh failed on a script: it ended with exit code 3");
     }
 
     #[test]
     fn only_an_exit_code_is_an_answer() {
         let failure = |script: &str| shell(script).output().unwrap_err();
-        assert!(matches!(failure("exit 139"), RunError::Failed(_)));
+        assert!(matches!(failure("exit 139"), DatasetError::ToolFailed { .. }));
         for (signal, number) in [("KILL", 9), ("SEGV", 11), ("TERM", 15)] {
             // Earlier error output does not explain a death by signal.
             let error = failure(&format!("echo 'a.c:1:2: error: no' >&2; kill -{signal} $$"));
-            let RunError::Other(error) = error else { panic!("{error:?}") };
+            assert!(matches!(error, DatasetError::Killed { .. }), "{error}");
             let text = format!("sh failed on a script: it was ended by signal {number}");
             assert_eq!(error.to_string(), text);
         }
@@ -377,7 +335,7 @@ mod tests {
     #[test]
     fn time_is_bounded_for_the_whole_group() {
         let run = shell("sleep 1000 & sleep 1000").limit(Duration::from_millis(50));
-        let error = DatasetError::from(run.output().unwrap_err());
+        let error = run.output().unwrap_err();
         assert_eq!(error.to_string(), "sh on a script was stopped after 0 s");
     }
 
@@ -396,7 +354,7 @@ mod tests {
     #[test]
     fn a_missing_tool_is_named_with_its_package() {
         let run = Run::new(Tool { name: "no-such-tool", package: "such-tools" }, "nothing");
-        let error = DatasetError::from(run.output().unwrap_err());
+        let error = run.output().unwrap_err();
         assert_eq!(error.to_string(), "no-such-tool is not installed: apt-get install such-tools");
     }
 }

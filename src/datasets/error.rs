@@ -1,5 +1,5 @@
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::model::BenchmarkUriError;
@@ -82,6 +82,16 @@ pub enum DatasetError {
         /// The program's first error line, or the way it ended.
         detail: String,
     },
+    /// A required program could not be run to its end, which says nothing about its input.
+    #[error("{tool} failed on {what}: {detail}")]
+    ToolNotRun {
+        /// The program.
+        tool: String,
+        /// The task.
+        what: String,
+        /// The system's error.
+        detail: String,
+    },
     /// A signal ended a required program: a person sent it, or memory ran out.
     #[error("{tool} failed on {what}: it was ended by signal {signal}")]
     Killed {
@@ -128,7 +138,8 @@ pub enum DatasetError {
     },
     /// The cache cannot be read or written.
     #[error(
-        "the cache at `{}` cannot be used; free its disk, or set STEPLAKE_CACHE to a folder that can be written",
+        "the cache at `{}` cannot be used; free its disk, or set STEPLAKE_CACHE to a folder that can \
+         be written",
         path.display()
     )]
     Cache {
@@ -142,8 +153,8 @@ pub enum DatasetError {
     NoCachePlace,
     /// The cache's folder belongs to another user, so its contents cannot be trusted.
     #[error(
-        "the cache at `{}` belongs to another user, or others may write to it: set STEPLAKE_CACHE to a folder of \
-         your own",
+        "the cache at `{}` belongs to another user, or others may write to it: set STEPLAKE_CACHE to \
+         a folder of your own",
         path.display()
     )]
     ForeignCache {
@@ -160,8 +171,8 @@ pub enum DatasetError {
     },
     /// The repository's index names a file that the repository lacks.
     #[error(
-        "the repository does not have {what}, which its index names: try again later, or name another version \
-         ({versions})"
+        "the repository does not have {what}, which its index names: try again later, or name \
+         another version ({versions})"
     )]
     Withdrawn {
         /// The package and its version.
@@ -186,6 +197,23 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
+    /// Returns the function that reports a disk error at `path` in the cache.
+    pub(super) fn cache(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Cache { path: path.to_owned(), source }
+    }
+
+    pub(super) fn unknown(uri: &(impl ToString + ?Sized), hint: impl Into<String>) -> Self {
+        Self::UnknownBenchmark { uri: uri.to_string(), hint: hint.into() }
+    }
+
+    pub(super) fn no_match(pattern: &str, hint: impl Into<String>) -> Self {
+        Self::NoMatch { pattern: pattern.to_owned(), hint: hint.into() }
+    }
+
+    pub(super) fn bad_pattern(pattern: &str, detail: impl Into<String>) -> Self {
+        Self::BadPattern { pattern: pattern.to_owned(), detail: detail.into() }
+    }
+
     /// Returns whether only a network is missing: a caller with other work can go on with that.
     pub fn is_offline(&self) -> bool {
         matches!(self, Self::Offline { .. })

@@ -2,8 +2,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::clang::{self, Compiled, Language, Source};
-use super::command::{Run, RunError, Tool};
+use super::clang::{self, Language, Source};
+use super::command::{Run, Tool};
 use super::nearest::did_you_mean;
 use super::pattern::{NAMED_MAX, is_glob, matcher, split_at_wildcard};
 use super::{About, Dataset, DatasetError};
@@ -17,9 +17,16 @@ const ENDINGS: &str = ".c, .cc, .cpp, .cxx, .ll or .bc";
 /// `file:///<path>`: a user's own programs, read in place. Nothing of them is cached, because what
 /// they include may change at any time.
 #[derive(Debug)]
-pub(super) struct Files {
-    about: About,
-}
+pub(super) struct Files;
+
+static ABOUT: About = About {
+    name: "file",
+    uri: URI,
+    description: "Your own C, C++, LLVM IR and bitcode files, or a folder of them",
+    licence: "",
+    size: None,
+    example: "file:///path/to/program.c",
+};
 
 /// The kind of a file, by its ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,51 +48,34 @@ impl Kind {
     }
 }
 
-impl Files {
-    pub(super) fn new() -> Self {
-        let about = About {
-            name: "file",
-            uri: URI,
-            description: "Your own C, C++, LLVM IR and bitcode files, or a folder of them",
-            licence: "",
-            size: None,
-            example: "file:///path/to/program.c",
-        };
-        Self { about }
-    }
-}
-
 fn unreadable(path: &Path) -> impl FnOnce(std::io::Error) -> DatasetError {
     move |source| DatasetError::Unreadable { path: path.to_owned(), source }
 }
 
 fn uri_of(path: &Path) -> Result<BenchmarkUri, DatasetError> {
-    let text = path.to_str().ok_or_else(|| DatasetError::UnknownBenchmark {
-        uri: format!("{URI}{}", path.display()),
-        hint: "its path is not UTF-8; rename it".to_owned(),
-    })?;
-    Ok(format!("{URI}{text}").parse()?)
-}
-
-fn path_of(uri: &BenchmarkUri) -> PathBuf {
-    Path::new("/").join(uri.path())
+    let uri = format!("{URI}{}", path.display());
+    if path.to_str().is_none() {
+        return Err(DatasetError::unknown(&uri, "its path is not UTF-8; rename it"));
+    }
+    Ok(uri.parse()?)
 }
 
 /// Resolves a URI to the one real path of a file: no links, no `..`.
 fn real_file(uri: &BenchmarkUri) -> Result<(PathBuf, Kind), DatasetError> {
-    let path = path_of(uri);
-    let unknown = |hint: String| DatasetError::UnknownBenchmark { uri: uri.to_string(), hint };
+    let path = Path::new("/").join(uri.path());
     let Ok(real) = fs::canonicalize(&path) else {
         let siblings = path.parent().map(programs_in).unwrap_or_default();
         let names = siblings.iter().filter_map(|path| path.file_name()?.to_str());
         let wanted = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        return Err(unknown(format!("there is no such file{}", did_you_mean(wanted, names))));
+        let hint = format!("there is no such file{}", did_you_mean(wanted, names));
+        return Err(DatasetError::unknown(uri, hint));
     };
     if !real.is_file() {
-        return Err(unknown("it is no file".to_owned()));
+        return Err(DatasetError::unknown(uri, "it is no file"));
     }
-    let kind = Kind::of(&real).ok_or_else(|| unknown(format!("its name must end in {ENDINGS}")))?;
-    Ok((real, kind))
+    let kind = Kind::of(&real);
+    let hint = || format!("its name must end in {ENDINGS}");
+    Ok((real, kind.ok_or_else(|| DatasetError::unknown(uri, hint()))?))
 }
 
 /// Lists the programs directly in a folder, ordered by name.
@@ -126,20 +116,13 @@ fn matching(pattern: &str, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError
     let folder = Path::new("/").join(folder);
     if !folder.is_dir() {
         let hint = format!("there is no folder `{}`", folder.display());
-        return Err(DatasetError::NoMatch { pattern: pattern.to_owned(), hint });
+        return Err(DatasetError::no_match(pattern, hint));
     }
     let depth = if rest.contains("**") { usize::MAX } else { rest.matches('/').count() };
     let mut paths = Vec::new();
     programs_below(&folder, depth, &mut paths);
     paths.retain(|path| path.strip_prefix(&folder).is_ok_and(|inner| wanted.is_match(inner)));
     canonical(&paths)
-}
-
-/// Compiles a source file.
-fn compile(uri: &BenchmarkUri, path: &Path, language: Language) -> Result<Compiled, DatasetError> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-    clang::compile(&Source { uri: uri.as_str(), language, folder, file, flags: &[] })
 }
 
 /// Checks for bitcode. LLVM's tools also accept text here, and treat an empty file as an empty
@@ -157,15 +140,14 @@ fn is_bitcode(uri: &BenchmarkUri, path: &Path, content: &[u8]) -> Result<(), Dat
 
 /// Has LLVM's own tool read and verify the file, and returns the tool's output.
 fn checked(uri: &BenchmarkUri, path: &Path, run: Run<'_>) -> Result<Vec<u8>, DatasetError> {
-    match run.arg(path).reads(path).output() {
-        Ok(output) => Ok(output),
-        Err(RunError::Failed(failed)) => {
+    run.arg(path).reads(path).output().map_err(|error| match error {
+        DatasetError::ToolFailed { detail, .. } => {
             let folder = path.parent().map(|folder| format!("{}/", folder.display()));
-            let detail = failed.detail.replace(&folder.unwrap_or_default(), "");
-            Err(DatasetError::DoesNotCompile { uri: uri.to_string(), detail })
+            let detail = detail.replace(&folder.unwrap_or_default(), "");
+            DatasetError::DoesNotCompile { uri: uri.to_string(), detail }
         }
-        Err(RunError::Other(error)) => Err(error),
-    }
+        other => other,
+    })
 }
 
 /// Looks at the program as LLVM prints it: in a text of somebody else's, comments could stand
@@ -176,8 +158,8 @@ fn refuse_reading_assembly(uri: &BenchmarkUri, path: &Path) -> Result<(), Datase
 }
 
 impl Dataset for Files {
-    fn about(&self) -> &About {
-        &self.about
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
@@ -187,8 +169,7 @@ impl Dataset for Files {
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
         let pattern = format!("{URI}/{path}");
         if path.is_empty() {
-            let (dataset, example) = (URI.to_owned(), self.about.example.to_owned());
-            return Err(DatasetError::Unbounded { dataset, example });
+            return Err(ABOUT.unbounded());
         }
         let real = Path::new("/").join(path);
         let uris = if real.is_dir() {
@@ -204,7 +185,7 @@ impl Dataset for Files {
         }
         if uris.is_empty() {
             let hint = format!("no file there ends in {ENDINGS}");
-            return Err(DatasetError::NoMatch { pattern, hint });
+            return Err(DatasetError::no_match(&pattern, hint));
         }
         Ok(uris)
     }
@@ -215,7 +196,10 @@ impl Dataset for Files {
         let content = fs::read(&path).map_err(unreadable(&path))?;
         let (program, compile_command) = match kind {
             Kind::Source(language) => {
-                let compiled = compile(&uri, &path, language)?;
+                let folder = path.parent().unwrap_or(Path::new("/"));
+                let file = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+                let source = Source { uri: uri.as_str(), language, folder, file, flags: &[] };
+                let compiled = clang::compile(&source)?;
                 (compiled.bitcode, compiled.command)
             }
             Kind::Text => {

@@ -17,44 +17,56 @@ const SEED_MAX: u64 = u32::MAX as u64;
 /// csmith does not terminate for a few seeds; these are not available.
 const GENERATE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The folder of csmith's headers.
-const CSMITH_HEADERS: &str = "/usr/include/csmith";
-
-/// How to run one generator.
-#[derive(Debug, Clone, Copy)]
-struct Recipe {
+/// A dataset of one generator, and how to run the generator.
+#[derive(Debug)]
+pub(super) struct Recipe {
+    about: About,
     tool: Tool,
     /// The arguments before the seed.
-    arguments: &'static [&'static str],
-    version_argument: &'static str,
+    arguments: &'static str,
     /// Picks the line of the version's text that identifies the generator.
     version_line: fn(&str) -> Option<&str>,
     file: &'static str,
     language: Language,
     flags: &'static [&'static str],
     family: &'static str,
-    /// A file required to compile, and the package that provides it.
-    header: Option<(&'static str, &'static str)>,
+    /// The folder, the name and the package of a file required to compile.
+    header: Option<[&'static str; 3]>,
 }
 
 /// csmith with its defaults: C programs without undefined behaviour that print a checksum.
-const CSMITH: Recipe = Recipe {
+pub(super) static CSMITH: Recipe = Recipe {
+    about: About {
+        name: "csmith-v0",
+        uri: "generator://csmith-v0",
+        description: "Random C programs without undefined behaviour, made by csmith",
+        // The licence of the only part of a program that has an author: csmith's own headers.
+        licence: "BSD-2-Clause",
+        size: None,
+        example: "generator://csmith-v0/0..99",
+    },
     tool: Tool { name: "csmith", package: "csmith libcsmith-dev" },
-    arguments: &["--concise", "--seed"],
-    version_argument: "--version",
+    arguments: "--concise --seed",
     version_line: |text| text.lines().next(),
     file: "csmith.c",
     language: Language::C,
     flags: &["-I/usr/include/csmith"],
     family: "csmith",
-    header: Some(("csmith.h", "libcsmith-dev")),
+    header: Some(["/usr/include/csmith", "csmith.h", "libcsmith-dev"]),
 };
 
 /// llvm-stress with functions of about 300 instructions, including vector code.
-const LLVM_STRESS: Recipe = Recipe {
+pub(super) static LLVM_STRESS: Recipe = Recipe {
+    about: About {
+        name: "llvm-stress-v0",
+        uri: "generator://llvm-stress-v0",
+        description: "Random LLVM IR with vector code, made by llvm-stress",
+        licence: "Apache-2.0 WITH LLVM-exception",
+        size: None,
+        example: "generator://llvm-stress-v0/0..99",
+    },
     tool: Tool { name: "llvm-stress-22", package: "llvm-22" },
-    arguments: &["--size=300", "-o", "-", "--seed"],
-    version_argument: "--version",
+    arguments: "--size=300 -o - --seed",
     version_line: |text| text.lines().map(str::trim).find(|line| line.contains("LLVM version")),
     file: "stress.ll",
     language: Language::Ir,
@@ -67,49 +79,26 @@ const LLVM_STRESS: Recipe = Recipe {
 #[derive(Debug)]
 pub(super) struct Generator {
     cache: Cache,
-    about: About,
-    recipe: Recipe,
+    recipe: &'static Recipe,
     version: OnceLock<String>,
 }
 
 impl Generator {
-    pub(super) fn csmith(cache: Cache) -> Self {
-        let about = About {
-            name: "csmith-v0",
-            uri: "generator://csmith-v0",
-            description: "Random C programs without undefined behaviour, made by csmith",
-            // The licence of the only part of a program that has an author: csmith's own headers.
-            licence: "BSD-2-Clause",
-            size: None,
-            example: "generator://csmith-v0/0..99",
-        };
-        Self { cache, about, recipe: CSMITH, version: OnceLock::new() }
-    }
-
-    pub(super) fn llvm_stress(cache: Cache) -> Self {
-        let about = About {
-            name: "llvm-stress-v0",
-            uri: "generator://llvm-stress-v0",
-            description: "Random LLVM IR with vector code, made by llvm-stress",
-            licence: "Apache-2.0 WITH LLVM-exception",
-            size: None,
-            example: "generator://llvm-stress-v0/0..99",
-        };
-        Self { cache, about, recipe: LLVM_STRESS, version: OnceLock::new() }
+    pub(super) fn new(cache: Cache, recipe: &'static Recipe) -> Self {
+        Self { cache, recipe, version: OnceLock::new() }
     }
 
     fn seed(&self, uri: &BenchmarkUri) -> Result<u32, DatasetError> {
         let path = uri.path();
         let digits = !path.is_empty() && path.bytes().all(|byte| byte.is_ascii_digit());
         let seed = digits.then(|| path.parse().ok()).flatten();
-        seed.ok_or_else(|| DatasetError::UnknownBenchmark {
-            uri: uri.to_string(),
-            hint: format!("a seed from 0 to {SEED_MAX} is wanted, e.g. {}/42", self.about.uri),
-        })
+        let dataset = self.recipe.about.uri;
+        let hint = || format!("a seed from 0 to {SEED_MAX} is wanted, e.g. {dataset}/42");
+        seed.ok_or_else(|| DatasetError::unknown(uri, hint()))
     }
 
     fn uri(&self, seed: u64) -> Result<BenchmarkUri, DatasetError> {
-        Ok(format!("{}/{seed}", self.about.uri).parse()?)
+        Ok(format!("{}/{seed}", self.recipe.about.uri).parse()?)
     }
 
     fn version(&self) -> Result<&str, DatasetError> {
@@ -119,8 +108,7 @@ impl Generator {
         // csmith writes a file into its folder even for `--version`.
         let scratch = self.cache.scratch()?;
         let run = Run::new(self.recipe.tool, "its version").folder(scratch.path());
-        let run = run.writes(scratch.path()).arg(self.recipe.version_argument);
-        let output = run.output()?;
+        let output = run.writes(scratch.path()).arg("--version").output()?;
         let text = String::from_utf8_lossy(&output);
         let line = (self.recipe.version_line)(&text).unwrap_or_default().trim().to_owned();
         Ok(self.version.get_or_init(|| line))
@@ -128,41 +116,40 @@ impl Generator {
 
     fn make(&self, uri: &BenchmarkUri, seed: u32) -> Result<Stored, DatasetError> {
         let recipe = self.recipe;
-        if let Some((header, package)) = recipe.header
-            && !Path::new(CSMITH_HEADERS).join(header).is_file()
+        if let Some([folder, header, package]) = recipe.header
+            && !Path::new(folder).join(header).is_file()
         {
             return Err(DatasetError::ToolMissing { tool: header.to_owned(), package });
         }
         let scratch = self.cache.scratch()?;
         let run = Run::new(recipe.tool, uri.as_str()).folder(scratch.path()).limit(GENERATE_LIMIT);
-        let run = run.writes(scratch.path());
-        let text = run.args(recipe.arguments).arg(seed.to_string()).output()?;
+        let run = run.writes(scratch.path()).args(recipe.arguments.split(' '));
+        let text = run.arg(seed.to_string()).output()?;
         // The generators do not write the file themselves: they ignore a full disk.
         let path = scratch.path().join(recipe.file);
-        fs::write(&path, text).map_err(|source| DatasetError::Cache { path, source })?;
-        let flags: Vec<String> = recipe.flags.iter().map(|&flag| flag.to_owned()).collect();
+        fs::write(&path, text).map_err(DatasetError::cache(&path))?;
         let compiled = clang::compile(&Source {
             uri: uri.as_str(),
             language: recipe.language,
             folder: scratch.path(),
             file: recipe.file,
-            flags: &flags,
+            flags: recipe.flags,
         })?;
-        let arguments = recipe.arguments.join(" ");
-        let generate = format!("{} {arguments} {seed} > {}", recipe.tool.name, recipe.file);
+        let Recipe { tool, arguments, file, .. } = recipe;
+        let generate = format!("{} {arguments} {seed} > {file}", tool.name);
         let provenance = Provenance {
             family: recipe.family.to_owned(),
-            licence: self.about.licence.to_owned(),
+            licence: recipe.about.licence.to_owned(),
             origin: format!("{}, seed {seed}", self.version()?),
             compile_command: format!("{generate} && {}", compiled.command),
         };
-        Ok(Stored::new(&provenance, compiled.bitcode))
+        Ok(Stored { provenance, program: compiled.bitcode })
     }
 }
 
 impl Dataset for Generator {
-    fn about(&self) -> &About {
-        &self.about
+    fn about(&self) -> &'static About {
+        &self.recipe.about
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
@@ -170,12 +157,10 @@ impl Dataset for Generator {
     }
 
     fn expand(&self, path: &str) -> Result<Vec<BenchmarkUri>, DatasetError> {
-        let About { uri, example, .. } = &self.about;
         if path.is_empty() || is_glob(path) {
-            let (dataset, example) = ((*uri).to_owned(), (*example).to_owned());
-            return Err(DatasetError::Unbounded { dataset, example });
+            return Err(self.about().unbounded());
         }
-        let pattern = format!("{uri}/{path}");
+        let pattern = format!("{}/{path}", self.about().uri);
         match range(&pattern, path, SEED_MAX)? {
             Some((first, last)) => (first..=last).map(|seed| self.uri(seed)).collect(),
             None => Ok(vec![self.resolve(&pattern.parse()?)?]),
@@ -185,15 +170,9 @@ impl Dataset for Generator {
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let seed = self.seed(uri)?;
         let uri = self.uri(seed.into())?;
-        let recipe = &self.recipe;
-        let key = [
-            uri.as_str(),
-            self.version()?,
-            &recipe.arguments.join(" "),
-            clang::version()?,
-            &clang::FLAGS.join(" "),
-            &recipe.flags.join(" "),
-        ];
+        let (clang, flags) = (clang::version()?, self.recipe.flags.join(" "));
+        let arguments = self.recipe.arguments;
+        let key = [uri.as_str(), self.version()?, arguments, clang, clang::FLAGS, &flags];
         let stored = Stored::cached(&self.cache, &key, || self.make(&uri, seed))?;
         Ok(stored.into_benchmark(uri))
     }

@@ -76,6 +76,14 @@ pub struct About {
     pub example: &'static str,
 }
 
+impl About {
+    /// Returns the error for a pattern that names all of an infinite dataset.
+    fn unbounded(&self) -> DatasetError {
+        let (dataset, example) = (self.uri.to_owned(), self.example.to_owned());
+        DatasetError::Unbounded { dataset, example }
+    }
+}
+
 /// A program that a dataset contains but cannot provide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unavailable {
@@ -88,7 +96,7 @@ pub struct Unavailable {
 /// A named, versioned set of benchmarks. See the [module's contract](self).
 pub trait Dataset: Send + Sync + fmt::Debug {
     /// Returns the description of the dataset.
-    fn about(&self) -> &About;
+    fn about(&self) -> &'static About;
 
     /// Returns the canonical form of a URI of this dataset. May read package indexes, but makes no
     /// program.

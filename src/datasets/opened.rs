@@ -11,56 +11,40 @@ use std::path::{Component, Path, PathBuf};
 /// The target name for the compiler's dependency file.
 pub(super) const TARGET: &str = "program";
 
-/// The files that a program may be made of.
-#[derive(Debug)]
-pub(super) struct Sources<'a> {
-    /// The folder in which the compiler runs. The program's own sources lie there and below, except
-    /// hidden files and folders.
-    pub(super) folder: &'a Path,
-    /// The folders of headers.
-    pub(super) headers: &'a [PathBuf],
+/// Returns the first file that a program may not contain, in a dependency file written by clang's
+/// `-MD`, or a description of the part that cannot be read.
+///
+/// The compiler ran in `folder`. The program's own sources lie there and below, except hidden files
+/// and folders. `headers` are the folders of headers.
+pub(super) fn foreign(folder: &Path, headers: &[PathBuf], dependencies: &[u8]) -> Option<String> {
+    let Some(names) = names(dependencies) else {
+        return Some("a file whose name has a backslash in it".to_owned());
+    };
+    let foreign = names.iter().find(|name| !is_allowed(folder, headers, name));
+    foreign.map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
-impl Sources<'_> {
-    /// Returns the first file that is not allowed in a dependency file written by clang's `-MD`, or
-    /// a description of the part that cannot be read.
-    pub(super) fn foreign(&self, dependencies: &[u8]) -> Option<String> {
-        let Some(names) = names(dependencies) else {
-            return Some("a file whose name has a backslash in it".to_owned());
-        };
-        let foreign = names.iter().find(|name| !self.has(name));
-        foreign.map(|name| String::from_utf8_lossy(name).into_owned())
+fn is_allowed(folder: &Path, headers: &[PathBuf], name: &[u8]) -> bool {
+    let path = |name: &[u8]| folder.join(OsStr::from_bytes(name));
+    let is_header = |path: &Path| headers.iter().any(|folder| path.starts_with(folder));
+    // clang writes the two files `a\` and `b` like the one file `a b`.
+    let spaces = name.iter().enumerate().filter(|(_, byte)| **byte == b' ');
+    let is_there = |name: Vec<u8>| path(&name).symlink_metadata().is_ok();
+    if spaces.map(|(at, _)| [&name[..at], b"\\"].concat()).any(is_there) {
+        return false;
     }
-
-    fn has(&self, name: &[u8]) -> bool {
-        // clang writes the two files `a\` and `b` like the one file `a b`.
-        let spaces = name.iter().enumerate().filter(|(_, byte)| **byte == b' ');
-        let is_there = |name: &[u8]| self.path(name).symlink_metadata().is_ok();
-        if spaces.map(|(at, _)| [&name[..at], b"\\"].concat()).any(|name| is_there(&name)) {
-            return false;
-        }
-        let path = self.path(name);
-        let is_plain = !path.components().any(|part| part == Component::ParentDir);
-        // The administrator is responsible for links among the system's headers.
-        if is_plain && self.is_header(&path) {
-            return true;
-        }
-        let (Ok(real), Ok(folder)) = (fs::canonicalize(&path), fs::canonicalize(self.folder))
-        else {
-            return false;
-        };
-        let is_hidden = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b".");
-        let is_own = |inner: &Path| !inner.components().any(is_hidden);
-        self.is_header(&real) || real.strip_prefix(folder).is_ok_and(is_own)
+    let path = path(name);
+    let is_plain = !path.components().any(|part| part == Component::ParentDir);
+    // The administrator is responsible for links among the system's headers.
+    if is_plain && is_header(&path) {
+        return true;
     }
-
-    fn is_header(&self, path: &Path) -> bool {
-        self.headers.iter().any(|folder| path.starts_with(folder))
-    }
-
-    fn path(&self, name: &[u8]) -> PathBuf {
-        self.folder.join(OsStr::from_bytes(name))
-    }
+    let (Ok(real), Ok(folder)) = (fs::canonicalize(&path), fs::canonicalize(folder)) else {
+        return false;
+    };
+    let is_hidden = |part: Component<'_>| part.as_os_str().as_bytes().starts_with(b".");
+    let is_own = |inner: &Path| !inner.components().any(is_hidden);
+    is_header(&real) || real.strip_prefix(folder).is_ok_and(is_own)
 }
 
 /// Parses the names in a dependency file of Make. Returns `None` if a name could be read in several
@@ -128,20 +112,20 @@ mod tests {
         symlink(folder.join("a.c"), folder.join("inner.h")).unwrap();
         symlink(root.join("secret"), root.join("headers/link.h")).unwrap();
         let headers = [root.join("headers")];
-        let sources = Sources { folder: &folder, headers: &headers };
+        let foreign = |text: &str| foreign(&folder, &headers, text.as_bytes());
         let place = |name: &str| root.join(name).to_str().unwrap().to_owned();
         let taken = ["a.c", "sub/n.h", "inner.h", "sub/../a.c", "a\\ b/c.h", "../headers/h.h"];
         let taken = taken.map(str::to_owned).into_iter();
         for name in taken.chain([place("headers/h.h"), place("headers/link.h")]) {
             let text = format!("{TARGET}: a.c {name}\n");
-            assert_eq!(sources.foreign(text.as_bytes()), None, "{name}");
+            assert_eq!(foreign(&text), None, "{name}");
         }
         let refused = ["../secret", "link.h", ".rc", "sub/.git/x", "odd\\ b", "missing.h"];
         let refused = refused.map(str::to_owned).into_iter();
         let around = [place("secret"), place("headers/../secret"), place("own/../secret")];
         for name in refused.chain(around) {
             let text = format!("{TARGET}: a.c {name}\n");
-            assert!(sources.foreign(text.as_bytes()).is_some(), "{name}");
+            assert!(foreign(&text).is_some(), "{name}");
         }
     }
 }

@@ -14,7 +14,7 @@ pub(super) fn range(
     max: u64,
 ) -> Result<Option<(u64, u64)>, DatasetError> {
     let Some((first, last)) = path.split_once("..") else { return Ok(None) };
-    let bad = |detail: String| DatasetError::BadPattern { pattern: pattern.to_owned(), detail };
+    let bad = |detail: String| DatasetError::bad_pattern(pattern, detail);
     let number = |text: &str| {
         let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = digits.then(|| text.parse::<u64>().ok()).flatten().filter(|n| *n <= max);
@@ -48,11 +48,8 @@ pub(super) fn split_at_wildcard(path: &str) -> (&str, &str) {
 /// Compiles a glob. As in a shell, `*` and `?` stay within one folder; `**` crosses folders.
 pub(super) fn matcher(pattern: &str, glob: &str) -> Result<GlobMatcher, DatasetError> {
     let built = GlobBuilder::new(glob).literal_separator(true).build();
-    let glob = built.map_err(|error| DatasetError::BadPattern {
-        pattern: pattern.to_owned(),
-        detail: error.kind().to_string(),
-    })?;
-    Ok(glob.compile_matcher())
+    let bad = |error: globset::Error| DatasetError::bad_pattern(pattern, error.kind().to_string());
+    Ok(built.map_err(bad)?.compile_matcher())
 }
 
 #[cfg(test)]

@@ -9,63 +9,37 @@ use crate::model::{Benchmark, BenchmarkUri, Provenance};
 
 const URI: &str = "benchmark://steplake-v0";
 
-/// Names and texts of `data/programs/*.c`, ordered by name. They are part of the binary, so that
-/// the dataset is available wherever the binary runs.
+/// Defines every program: its name, and the text of its file in `data/programs`. The texts are part
+/// of the binary, so that the dataset is available wherever the binary runs.
 macro_rules! programs {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../data/programs/", $name, ".c")))),*]
+    ($($name:ident)*) => {
+        const PROGRAMS: &[(&str, &str)] = &[$((
+            stringify!($name),
+            include_str!(concat!("../../data/programs/", stringify!($name), ".c")),
+        )),*];
     };
 }
 
-/// Every program; a test compares the list with the folder.
-const PROGRAMS: &[(&str, &str)] = programs![
-    "big_integers",
-    "bit_tricks",
-    "block_sorter",
-    "blocked_matmul",
-    "edit_distance",
-    "escape_time",
-    "expression_machine",
-    "fourier",
-    "heat_stencil",
-    "huffman",
-    "introsort",
-    "json_reader",
-    "keyed_hash",
-    "list_merge_sort",
-    "lu_solver",
-    "monte_carlo",
-    "orbits",
-    "pattern_matcher",
-    "request_machine",
-    "robin_hood_table",
-    "shortest_paths",
-    "spanning_forest",
-    "text_search",
-    "utf8_codec",
-    "window_compressor",
-];
+// Ordered by name; a test compares the list with the folder.
+programs! {
+    big_integers bit_tricks block_sorter blocked_matmul edit_distance escape_time
+    expression_machine fourier heat_stencil huffman introsort json_reader keyed_hash
+    list_merge_sort lu_solver monte_carlo orbits pattern_matcher request_machine
+    robin_hood_table shortest_paths spanning_forest text_search utf8_codec window_compressor
+}
 
 /// `benchmark://steplake-v0/<name>`: small programs of the project's own.
 #[derive(Debug)]
-pub(super) struct Programs {
-    cache: Cache,
-    about: About,
-}
+pub(super) struct Programs(pub(super) Cache);
 
-impl Programs {
-    pub(super) fn new(cache: Cache) -> Self {
-        let about = About {
-            name: "steplake-v0",
-            uri: URI,
-            description: "Small C programs of many kinds, each runnable with a known output",
-            licence: "MIT",
-            size: u64::try_from(PROGRAMS.len()).ok(),
-            example: "benchmark://steplake-v0/huffman",
-        };
-        Self { cache, about }
-    }
-}
+static ABOUT: About = About {
+    name: "steplake-v0",
+    uri: URI,
+    description: "Small C programs of many kinds, each runnable with a known output",
+    licence: "MIT",
+    size: Some(PROGRAMS.len() as u64),
+    example: "benchmark://steplake-v0/huffman",
+};
 
 fn find(uri: &BenchmarkUri) -> Result<(&'static str, &'static str), DatasetError> {
     let names = || PROGRAMS.iter().map(|(name, _)| *name);
@@ -75,13 +49,13 @@ fn find(uri: &BenchmarkUri) -> Result<(&'static str, &'static str), DatasetError
             PROGRAMS.len(),
             did_you_mean(uri.path(), names()),
         );
-        DatasetError::UnknownBenchmark { uri: uri.to_string(), hint }
+        DatasetError::unknown(uri, hint)
     })
 }
 
 impl Dataset for Programs {
-    fn about(&self) -> &About {
-        &self.about
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
@@ -100,19 +74,15 @@ impl Dataset for Programs {
 
     fn benchmark(&self, uri: &BenchmarkUri) -> Result<Benchmark, DatasetError> {
         let (name, text) = find(uri)?;
-        let key = [URI, name, text, clang::version()?, &clang::FLAGS.join(" ")];
-        let stored = Stored::cached(&self.cache, &key, || {
-            let scratch = self.cache.scratch()?;
+        let Self(cache) = self;
+        let key = [URI, name, text, clang::version()?, clang::FLAGS];
+        let stored = Stored::cached(cache, &key, || {
+            let scratch = cache.scratch()?;
             let file = format!("{name}.c");
             let path = scratch.path().join(&file);
-            fs::write(&path, text).map_err(|source| DatasetError::Cache { path, source })?;
-            let source = Source {
-                uri: uri.as_str(),
-                language: Language::C,
-                folder: scratch.path(),
-                file: &file,
-                flags: &[],
-            };
+            fs::write(&path, text).map_err(DatasetError::cache(&path))?;
+            let (uri, folder) = (uri.as_str(), scratch.path());
+            let source = Source { uri, language: Language::C, folder, file: &file, flags: &[] };
             let compiled = clang::compile(&source)?;
             let provenance = Provenance {
                 family: format!("steplake/{name}"),
@@ -120,7 +90,7 @@ impl Dataset for Programs {
                 origin: format!("steplake data/programs/{name}.c"),
                 compile_command: compiled.command,
             };
-            Ok(Stored::new(&provenance, compiled.bitcode))
+            Ok(Stored { provenance, program: compiled.bitcode })
         })?;
         Ok(stored.into_benchmark(uri.clone()))
     }

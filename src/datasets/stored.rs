@@ -8,21 +8,24 @@ use crate::model::{Benchmark, BenchmarkUri, Provenance};
 const FORMAT: &str = "2";
 
 /// A compiled program in the cache, with its provenance.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Stored {
+    #[serde(with = "StoredProvenance")]
+    pub(super) provenance: Provenance,
+    pub(super) program: Vec<u8>,
+}
+
+/// How the cache stores a [`Provenance`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Provenance")]
+struct StoredProvenance {
     family: String,
     licence: String,
     origin: String,
     compile_command: String,
-    program: Vec<u8>,
 }
 
 impl Stored {
-    pub(super) fn new(provenance: &Provenance, program: Vec<u8>) -> Self {
-        let Provenance { family, licence, origin, compile_command } = provenance.clone();
-        Self { family, licence, origin, compile_command, program }
-    }
-
     /// Returns the cache's entry for `key`; makes it if it is missing.
     pub(super) fn cached(
         cache: &Cache,
@@ -33,9 +36,7 @@ impl Stored {
     }
 
     pub(super) fn into_benchmark(self, uri: BenchmarkUri) -> Benchmark {
-        let Self { family, licence, origin, compile_command, program } = self;
-        let provenance = Provenance { family, licence, origin, compile_command };
-        Benchmark { uri, program: program.into(), provenance }
+        Benchmark { uri, program: self.program.into(), provenance: self.provenance }
     }
 }
 
@@ -47,11 +48,8 @@ pub(super) fn cached<T: Serialize + for<'a> Deserialize<'a>>(
     make: impl FnOnce() -> Result<T, DatasetError>,
 ) -> Result<T, DatasetError> {
     let parts: Vec<&str> = [FORMAT].iter().chain(key).copied().collect();
-    let key = Key::of(kind, &parts);
-    let bad = |error: postcard::Error| DatasetError::Cache {
-        path: cache.root().to_owned(),
-        source: std::io::Error::other(error),
-    };
-    let bytes = cache.entry(key, || postcard::to_stdvec(&make()?).map_err(bad))?;
-    postcard::from_bytes(&bytes).map_err(bad)
+    let bad =
+        |error| DatasetError::cache(&cache.root)(std::io::Error::other::<postcard::Error>(error));
+    let make = || postcard::to_stdvec(&make()?).map_err(bad);
+    postcard::from_bytes(&cache.entry(Key::of(kind, &parts), make)?).map_err(bad)
 }

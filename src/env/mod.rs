@@ -30,6 +30,9 @@ pub mod worker;
 
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
+use std::time::Duration;
+
+use nix::time::ClockId;
 
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, NAMES, open};
@@ -163,6 +166,8 @@ pub trait Session: Send {
     /// session is in the state of the last step visited *or a later one of the batch*, so break
     /// only to start anew.
     ///
+    /// A session in the caller's process, where a batch saves nothing, need not override this.
+    ///
     /// # Errors
     ///
     /// Those of [`Session::apply`] and those of `visit`.
@@ -170,7 +175,17 @@ pub trait Session: Send {
         &mut self,
         actions: &[ActionIndex],
         visit: &mut Visit<'_>,
-    ) -> Result<(), SessionError>;
+    ) -> Result<(), SessionError> {
+        for &action in actions {
+            let step = self.apply(action)?;
+            let ends = step.outcome.ends_episode();
+            let flow = visit(step, &mut |space| self.observe(space))?;
+            if ends || flow.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
 
     /// Looks at the present state. Values are computed on demand.
     ///
@@ -187,26 +202,10 @@ pub trait Session: Send {
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError>;
 }
 
-/// Implements [`Session::multistep`] by calls of [`Session::apply`] and [`Session::observe`], for
-/// sessions in the caller's process, where a batch saves nothing.
-///
-/// # Errors
-///
-/// Those of [`Session::multistep`].
-pub fn step_by_step<S: Session + ?Sized>(
-    session: &mut S,
-    actions: &[ActionIndex],
-    visit: &mut Visit<'_>,
-) -> Result<(), SessionError> {
-    for &action in actions {
-        let step = session.apply(action)?;
-        let ends = step.outcome.ends_episode();
-        let flow = visit(step, &mut |space| session.observe(space))?;
-        if ends || flow.is_break() {
-            break;
-        }
-    }
-    Ok(())
+/// Returns the CPU time of this process so far.
+fn cpu_time() -> Duration {
+    let time = ClockId::CLOCK_PROCESS_CPUTIME_ID.now();
+    time.expect("the kernel has this clock").into()
 }
 
 /// Returns the place of the action space called `name`.

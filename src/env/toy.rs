@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use sha1::{Digest, Sha1};
 
-use super::planted::{Broken, CHECK, START};
+use super::planted::{CHECK, START};
 #[doc(hidden)]
 pub use super::planted::{Harm, Only, Plant};
 use super::{
-    Environment, Session, SessionError, Start, Started, Visit, action_space, reward_tracker,
-    step_by_step, unknown_space,
+    Environment, Session, SessionError, Start, Started, action_space, reward_tracker, unknown_space,
 };
 use crate::model::{
     ActionFlags, ActionIndex, ActionSpace, ActionSpec, Baselines, Benchmark, BenchmarkUri,
@@ -96,32 +95,6 @@ pub fn planted(uri: &str, size: u32, start: u32, plant: Plant) -> Benchmark {
     }
 }
 
-/// How a [deadly] program ends the process that starts it.
-#[doc(hidden)]
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Deadly {
-    /// The process aborts.
-    Aborts,
-    /// The process computes forever.
-    Hangs,
-}
-
-/// Returns a benchmark called `uri` on which the environment dies before the first step, as
-/// compilers do on some programs. It is for tests of what follows, and ends the whole process:
-/// start it in a [worker](super::worker).
-///
-/// # Panics
-///
-/// If `uri` is not a benchmark URI.
-#[doc(hidden)]
-pub fn deadly(uri: &str, how: Deadly) -> Benchmark {
-    let harm = match how {
-        Deadly::Aborts => Harm::Aborts,
-        Deadly::Hangs => Harm::Hangs,
-    };
-    planted(uri, 1, 0, Plant { harm, action: START.into(), every: 1, only: Only::Ever })
-}
-
 /// The environment.
 #[derive(Debug)]
 pub struct ToyEnvironment {
@@ -196,8 +169,8 @@ struct Episode {
     id: StateId,
     rewards: RewardTracker,
     baselines: Baselines,
-    /// What a check would find.
-    broken: Option<Broken>,
+    /// After how many more actions the state is whole again, if it is broken.
+    broken: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -206,7 +179,7 @@ struct ToySession {
     episode: Option<Episode>,
 }
 
-/// A program, and equally a state.
+/// A program, and equally a state: its text is `toy <size> <number>`, then the plant as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Program {
     size: u32,
@@ -218,16 +191,14 @@ impl Program {
     fn parse(program: &[u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(program).ok()?.strip_prefix("toy ")?.splitn(3, ' ');
         let (size, number) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let plant = match words.next() {
-            Some(plant) => Some(Plant::parse(plant)?),
-            None => None,
-        };
+        let plant = words.next().map(serde_json::from_str).transpose().ok()?;
         (number < size && size <= 1 << 30).then_some(Self { size, number, plant })
     }
 
     fn serialise(&self) -> String {
         let text = serialise(self.size, self.number);
-        self.plant.as_ref().map_or(text.clone(), |plant| format!("{text} {plant}"))
+        let plant = self.plant.as_ref().map(|plant| serde_json::to_string(plant).expect("text"));
+        plant.map_or(text.clone(), |plant| format!("{text} {plant}"))
     }
 
     /// Computes the id of the state: a hash of its content, not of its spelling.
@@ -237,8 +208,8 @@ impl Program {
         )
     }
 
-    /// Triggers the plant, if any. Returns how the action's result is broken, if it is.
-    fn strike(&self, action: &str) -> Option<Broken> {
+    /// Triggers the plant, if any; see [`Plant::strike`].
+    fn strike(&self, action: &str) -> Option<u32> {
         self.plant.as_ref().and_then(|plant| plant.strike(action, self.number))
     }
 }
@@ -303,7 +274,8 @@ impl Session for ToySession {
             next = (next + (std::process::id() << 8)) % size;
         }
         let changed = next != number;
-        episode.broken = episode.broken.and_then(Broken::after).or(broken.filter(|_| changed));
+        let still_broken = episode.broken.and_then(|actions| actions.checked_sub(1));
+        episode.broken = still_broken.or(broken.filter(|_| changed));
         if changed {
             episode.program.number = next;
             episode.id = episode.program.identify();
@@ -329,14 +301,6 @@ impl Session for ToySession {
         let detail = format!("{} is broken", episode.program.number);
         self.episode = None;
         Ok(Some(Failure { kind: FailureKind::Verifier, detail }))
-    }
-
-    fn multistep(
-        &mut self,
-        actions: &[ActionIndex],
-        visit: &mut Visit<'_>,
-    ) -> Result<(), SessionError> {
-        step_by_step(self, actions, visit)
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
@@ -460,6 +424,18 @@ mod tests {
             session.apply_unchecked(action).unwrap();
         }
         assert_eq!(session.check().unwrap(), None);
+    }
+
+    #[test]
+    fn a_plant_is_read_as_it_was_written() {
+        for only in [Only::Ever, Only::Once("/a b".into()), Only::While("/c".into())] {
+            let plant = Plant { harm: Harm::Heals, action: "double".into(), every: 7, only };
+            let program = Program { size: 9, number: 4, plant: Some(plant) };
+            assert_eq!(Program::parse(program.serialise().as_bytes()), Some(program));
+        }
+        for plant in ["", "{}", "heals double 7"] {
+            assert_eq!(Program::parse(format!("toy 9 4 {plant}").as_bytes()), None, "{plant}");
+        }
     }
 
     #[test]

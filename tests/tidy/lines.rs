@@ -6,21 +6,6 @@ use crate::tree::{demand_none, is_a, is_rust, tree};
 const CODE_COLUMNS_MAX: usize = 100;
 const PROSE_COLUMNS_MAX: usize = 120;
 
-const LIST: &str = "tests/tidy/lines.rs";
-
-/// How many longer lines some files have: those of the first day of this check. Add none.
-const LONGER: &[(&str, usize)] = &[
-    ("docs/ARCHITECTURE.md", 1),
-    ("docs/PERFORMANCE.md", 1),
-    ("fuzz/fuzz_targets/frames.rs", 1),
-    ("fuzz/fuzz_targets/manifest.rs", 1),
-    ("fuzz/fuzz_targets/parquet.rs", 1),
-    ("fuzz/fuzz_targets/sql.rs", 1),
-    ("src/env/llvm/math.rs", 1),
-    ("src/env/worker/limits.rs", 1),
-    ("src/sandbox.rs", 1),
-];
-
 /// The lines of a Rust file or a Markdown file that are too long. Rows of tables and blocks of
 /// code in prose stay whole, and so do string literals, as for rustfmt.
 fn long_lines(path: &str, text: &str) -> Vec<usize> {
@@ -42,29 +27,22 @@ fn long_lines(path: &str, text: &str) -> Vec<usize> {
     found
 }
 
-/// Files that have other numbers of long lines than `longer` says.
-fn problems(files: &[(String, String)], longer: &[(&str, usize)]) -> Vec<String> {
+/// Files that have lines that are too long.
+fn problems(files: &[(String, String)]) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in files.iter().filter(|(path, _)| is_a(path, &["rs", "md"])) {
         let lines = long_lines(path, text);
-        let listed = longer.iter().find(|(name, _)| name == path).map_or(0, |(_, count)| *count);
-        if lines.len() > listed {
+        if !lines.is_empty() {
             let columns_max = if is_rust(path) { CODE_COLUMNS_MAX } else { PROSE_COLUMNS_MAX };
             found.push(format!("{path}: more than {columns_max} columns in {lines:?}: break them"));
-        } else if lines.len() < listed {
-            let count = lines.len();
-            found.push(format!("{path}: {count} long lines are left: say so in LONGER of {LIST}"));
         }
     }
-    let is_gone = |path: &str| files.iter().all(|(name, _)| name != path);
-    let gone = longer.iter().filter(|(path, _)| is_gone(path));
-    found.extend(gone.map(|(path, _)| format!("{path}: gone: take it out of LONGER of {LIST}")));
     found
 }
 
 #[test]
 fn lines_fit_the_screen() {
-    demand_none(&problems(&tree(), LONGER));
+    demand_none(&problems(&tree()));
 }
 
 #[test]
@@ -88,11 +66,8 @@ fn long_lines_are_told_from_what_stays_whole() {
 }
 
 #[test]
-fn the_list_of_long_lines_is_kept_true() {
+fn only_code_and_prose_are_measured() {
     let files = [("a.rs", format!("{0}\n{0}\n", "x".repeat(101))), ("b.sh", "x".repeat(200))];
     let files = files.map(|(path, text)| (path.to_owned(), text));
-    assert_eq!(problems(&files, &[("a.rs", 2)]), [""; 0]);
-    for wrong in [&[][..], &[("a.rs", 1)], &[("a.rs", 3)], &[("a.rs", 2), ("gone.rs", 1)]] {
-        assert_eq!(problems(&files, wrong).len(), 1, "{wrong:?}");
-    }
+    assert_eq!(problems(&files), ["a.rs: more than 100 columns in [1, 2]: break them"]);
 }

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::control::{SourceRecord, compare_versions, source_lines, source_paragraphs};
-use crate::datasets::command::{Run, RunError, Tool};
+use super::control::{SourceRecord, source_lines, source_paragraphs, version_key};
+use crate::datasets::command::{Run, Tool, disk_error};
 use crate::datasets::{Cache, DatasetError};
 
 const APT_GET: Tool = Tool { name: "apt-get", package: "apt" };
@@ -19,7 +19,7 @@ const SHA256SUM: Tool = Tool { name: "sha256sum", package: "coreutils" };
 /// The age at which the lists are fetched again.
 const LISTS_AGE_MAX: Duration = Duration::from_hours(24);
 /// The age at which the lists are fetched again if the repository lacks what they name.
-const LISTS_AGE_SURE: Duration = Duration::from_hours(1);
+const LISTS_AGE_RECENT: Duration = Duration::from_hours(1);
 /// The file whose age is that of the lists.
 const STAMP: &str = "refreshed";
 const UPDATE_LIMIT: Duration = Duration::from_mins(5);
@@ -37,38 +37,23 @@ pub(super) struct Apt {
     chosen: Mutex<BTreeMap<String, String>>,
 }
 
-/// The system's repositories, converted to repositories of sources.
-#[derive(Debug, Default)]
-struct Repositories {
-    lines: BTreeSet<String>,
-    paragraphs: String,
-}
-
-impl Repositories {
-    fn read(system: &Path) -> Self {
-        let mut files = vec![system.join("sources.list")];
-        let parts = fs::read_dir(system.join("sources.list.d")).into_iter().flatten().flatten();
-        files.extend(parts.map(|entry| entry.path()));
-        files.sort();
-        let mut found = Self::default();
-        for path in files {
-            let Ok(text) = fs::read_to_string(&path) else { continue };
-            match path.extension().and_then(|ending| ending.to_str()) {
-                Some("list") => found.lines.append(&mut source_lines(&text)),
-                Some("sources") => found.paragraphs += &(source_paragraphs(&text) + "\n"),
-                _ => {}
-            }
+/// Returns the system's repositories, converted to repositories of sources: those in one-line
+/// format and those in paragraph format.
+fn repositories(system: &Path) -> (String, String) {
+    let mut files = vec![system.join("sources.list")];
+    let parts = fs::read_dir(system.join("sources.list.d")).into_iter().flatten().flatten();
+    files.extend(parts.map(|entry| entry.path()));
+    files.sort();
+    let (mut lines, mut paragraphs) = (BTreeSet::new(), String::new());
+    for path in files {
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("list") => lines.append(&mut source_lines(&text)),
+            Some("sources") => paragraphs += &(source_paragraphs(&text) + "\n"),
+            _ => {}
         }
-        found
     }
-
-    fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.paragraphs.trim().is_empty()
-    }
-
-    fn lines(&self) -> String {
-        self.lines.iter().map(|line| line.clone() + "\n").collect()
-    }
+    (lines.into_iter().map(|line| line + "\n").collect(), paragraphs)
 }
 
 impl Apt {
@@ -92,14 +77,17 @@ impl Apt {
         let mut withdrawn = BTreeSet::new();
         loop {
             let mut records = self.versions(package)?;
-            records.sort_by(|a, b| compare_versions(&b.version, &a.version));
+            records.sort_by(|a, b| version_key(&b.version).cmp(&version_key(&a.version)));
             let newest = records.first().ok_or_else(|| self.unknown(package))?.version.clone();
             let left = records.iter().find(|record| !withdrawn.contains(&record.version));
             let Some(record) = left else {
                 let (what, versions) = (package.to_owned(), "it has none of them".to_owned());
                 return Err(DatasetError::Withdrawn { what, versions });
             };
-            match self.has(record, is_here) {
+            // The description alone shows whether a version can be fetched.
+            let folder = self.cache.scratch()?;
+            let can_be_fetched = || self.fetch(record, folder.path(), &["--dsc-only"]);
+            match if is_here(&record.version) { Ok(true) } else { can_be_fetched() } {
                 Ok(true) => {
                     if record.version != newest {
                         tracing::warn!(
@@ -125,22 +113,20 @@ impl Apt {
         }
     }
 
-    /// Returns whether a version can be fetched; checks only its description, not all files.
-    fn has(
+    /// Fetches a package's files into `folder`. Returns whether the repository has them.
+    fn fetch(
         &self,
         record: &SourceRecord,
-        is_here: &dyn Fn(&str) -> bool,
+        folder: &Path,
+        options: &[&str],
     ) -> Result<bool, DatasetError> {
-        if is_here(&record.version) {
-            return Ok(true);
-        }
         let what = format!("{}={}", record.package, record.version);
-        let (root, folder) = (self.root()?, self.cache.scratch()?);
-        let run = run(APT_GET, &what, &root).folder(folder.path()).limit(DOWNLOAD_LIMIT);
-        let run = run.args(["source", "--download-only", "--dsc-only", "--only-source", &what]);
+        let root = self.root()?;
+        let run = run(APT_GET, &what, &root).folder(folder).limit(DOWNLOAD_LIMIT).arg("source");
+        let run = run.args(["--download-only", "--only-source"]).args(options).arg(&what);
         match run.output() {
             Ok(_) => Ok(true),
-            Err(RunError::Failed(failed)) if is_withdrawal(&failed.detail) => Ok(false),
+            Err(DatasetError::ToolFailed { detail, .. }) if is_withdrawal(&detail) => Ok(false),
             Err(error) => Err(offline(&root, what, error)),
         }
     }
@@ -149,7 +135,7 @@ impl Apt {
     /// are fetched again.
     fn forget_old_lists(&self) -> Result<(), DatasetError> {
         let stamp = self.root()?.join(STAMP);
-        if age(&stamp).is_some_and(|age| age < LISTS_AGE_SURE) {
+        if age(&stamp).is_some_and(|age| age < LISTS_AGE_RECENT) {
             return Ok(());
         }
         fs::remove_file(stamp).ok();
@@ -165,16 +151,13 @@ impl Apt {
         version: &str,
     ) -> Result<SourceRecord, DatasetError> {
         let records = self.versions(package)?;
-        let on_offer = self.on_offer(package)?;
-        if on_offer.is_empty() {
+        if records.is_empty() {
             return Err(self.unknown(package));
         }
-        records.into_iter().find(|record| record.version == version).ok_or_else(|| {
-            DatasetError::UnknownBenchmark {
-                uri: format!("benchmark://debian-v0/{package}@{version}"),
-                hint: format!("this machine's Debian has {package} {on_offer}"),
-            }
-        })
+        let hint = format!("this machine's Debian has {package} {}", on_offer(&records));
+        let uri = format!("benchmark://debian-v0/{package}@{version}");
+        let found = records.into_iter().find(|record| record.version == version);
+        found.ok_or_else(|| DatasetError::unknown(&uri, hint))
     }
 
     /// Fetches a package's files into `folder`.
@@ -183,29 +166,15 @@ impl Apt {
         record: &SourceRecord,
         folder: &Path,
     ) -> Result<(), DatasetError> {
-        let what = format!("{}={}", record.package, record.version);
-        let root = self.root()?;
-        let run = run(APT_GET, &what, &root).folder(folder).limit(DOWNLOAD_LIMIT);
-        let run = run.args(["source", "--download-only", "--only-source", &what]);
-        match run.output() {
-            Ok(_) => {
-                own(record, folder)?;
-                verify(record, folder)
-            }
-            Err(RunError::Failed(failed)) if is_withdrawal(&failed.detail) => {
-                // The lists are older than the repository; the next caller fetches them again.
-                fs::remove_file(root.join(STAMP)).ok();
-                let versions = self.on_offer(&record.package)?;
-                Err(DatasetError::Withdrawn { what, versions })
-            }
-            Err(error) => Err(offline(&root, what, error)),
+        if self.fetch(record, folder, &[])? {
+            replace_links(record, folder)?;
+            return verify(record, folder);
         }
-    }
-
-    fn on_offer(&self, package: &str) -> Result<String, DatasetError> {
-        let records = self.versions(package)?;
-        let versions: Vec<&str> = records.iter().map(|record| record.version.as_str()).collect();
-        Ok(versions.join(", "))
+        // The lists are older than the repository; the next caller fetches them again.
+        fs::remove_file(self.root()?.join(STAMP)).ok();
+        let what = format!("{}={}", record.package, record.version);
+        let versions = on_offer(&self.versions(&record.package)?);
+        Err(DatasetError::Withdrawn { what, versions })
     }
 
     fn versions(&self, package: &str) -> Result<Vec<SourceRecord>, DatasetError> {
@@ -215,25 +184,20 @@ impl Apt {
         }
         let root = self.root()?;
         let index = show(&root, &["--only-source", package])?;
-        let records: Vec<SourceRecord> = SourceRecord::all(&index)
-            .into_iter()
-            .filter(|record| record.package == package)
-            .collect();
+        let mut records = SourceRecord::all(&index);
+        records.retain(|record| record.package == package);
         known.insert(package.to_owned(), records.clone());
         Ok(records)
     }
 
     fn unknown(&self, package: &str) -> DatasetError {
         let made_from = self.root().and_then(|root| show(&root, &[package]));
-        let sources: BTreeSet<String> = SourceRecord::all(&made_from.unwrap_or_default())
-            .into_iter()
-            .map(|record| record.package)
-            .collect();
-        let hint = match sources.first() {
+        let sources = SourceRecord::all(&made_from.unwrap_or_default());
+        let hint = match sources.iter().map(|record| &record.package).min() {
             Some(source) => format!("it is made from the source package `{source}`"),
             None => "no source package of that name is in this machine's Debian".to_owned(),
         };
-        DatasetError::UnknownBenchmark { uri: format!("benchmark://debian-v0/{package}"), hint }
+        DatasetError::unknown(&format!("benchmark://debian-v0/{package}"), hint)
     }
 
     /// Returns the private root; its lists are at most a day old if the network is up.
@@ -242,17 +206,16 @@ impl Apt {
         if let Some(root) = ready.as_ref() {
             return Ok(root.clone());
         }
-        let repositories = Repositories::read(&self.system);
-        if repositories.is_empty() {
+        let (lines, paragraphs) = repositories(&self.system);
+        let text = format!("{lines}{paragraphs}");
+        if text.trim().is_empty() {
             return Err(DatasetError::NoPackageSources { folder: self.system.clone() });
         }
         // Other repositories have other lists, so each set gets its own folder.
-        let text = repositories.lines() + &repositories.paragraphs;
         let name = format!("apt-{}", &blake3::hash(text.as_bytes()).to_hex()[..16]);
         let _lock = self.cache.lock(&name)?;
         let root = self.cache.folder(&name)?;
-        lay_out(&root, &repositories)
-            .map_err(|source| DatasetError::Cache { path: root.clone(), source })?;
+        lay_out(&root, &lines, &paragraphs).map_err(DatasetError::cache(&root))?;
         refresh(&root)?;
         *ready = Some(root.clone());
         Ok(root)
@@ -267,11 +230,17 @@ fn run<'a>(tool: Tool, what: &'a str, root: &Path) -> Run<'a> {
 fn show(root: &Path, arguments: &[&str]) -> Result<String, DatasetError> {
     match run(APT_CACHE, "the package index", root).arg("showsrc").args(arguments).output() {
         Ok(output) => Ok(String::from_utf8_lossy(&output).into_owned()),
-        Err(RunError::Failed(failed)) if failed.detail.contains("Unable to locate") => {
+        Err(DatasetError::ToolFailed { detail, .. }) if detail.contains("Unable to locate") => {
             Ok(String::new())
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
+}
+
+/// Returns the versions of a package's records, in words.
+fn on_offer(records: &[SourceRecord]) -> String {
+    let versions: Vec<&str> = records.iter().map(|record| record.version.as_str()).collect();
+    versions.join(", ")
 }
 
 /// Fetches the lists if they are old.
@@ -283,11 +252,10 @@ fn refresh(root: &Path) -> Result<(), DatasetError> {
     tracing::info!("fetching the lists of Debian source packages");
     let run = run(APT_GET, "the package lists", root).limit(UPDATE_LIMIT);
     match run.args(["-o", "APT::Update::Error-Mode=any", "update"]).output() {
-        Ok(_) => fs::write(&stamp, "")
-            .map_err(|source| DatasetError::Cache { path: stamp.clone(), source }),
+        Ok(_) => fs::write(&stamp, "").map_err(DatasetError::cache(&stamp)),
         // One repository of many failed, or older lists remain: what is here may suffice.
         Err(error) if has_lists(root) => {
-            tracing::warn!("{}", DatasetError::from(error));
+            tracing::warn!("{error}");
             Ok(())
         }
         Err(error) => Err(offline(root, "any package".to_owned(), error)),
@@ -307,19 +275,17 @@ fn is_withdrawal(detail: &str) -> bool {
 }
 
 /// Blames a failure of apt on the disk or on the network.
-fn offline(root: &Path, what: String, error: RunError) -> DatasetError {
-    if let RunError::Failed(failed) = &error
-        && let Some(source) = failed.disk_error()
-    {
-        return DatasetError::Cache { path: root.to_owned(), source };
-    }
+fn offline(root: &Path, what: String, error: DatasetError) -> DatasetError {
     match error {
-        RunError::Failed(failed) => DatasetError::Offline { what, detail: failed.detail },
-        RunError::Other(DatasetError::TimedOut { limit, .. }) => DatasetError::Offline {
-            what,
-            detail: format!("no answer within {} s", limit.as_secs()),
+        DatasetError::ToolFailed { detail, .. } => match disk_error(&detail) {
+            Some(source) => DatasetError::cache(root)(source),
+            None => DatasetError::Offline { what, detail },
         },
-        RunError::Other(error) => error,
+        DatasetError::TimedOut { limit, .. } => {
+            let detail = format!("no answer within {} s", limit.as_secs());
+            DatasetError::Offline { what, detail }
+        }
+        other => other,
     }
 }
 
@@ -330,7 +296,7 @@ fn has_lists(root: &Path) -> bool {
 
 /// Writes the files of the root. Keys, proxies and everything else not named here remain the
 /// system's. Hooks are cleared: they are made for the system's own lists.
-fn lay_out(root: &Path, repositories: &Repositories) -> io::Result<()> {
+fn lay_out(root: &Path, lines: &str, paragraphs: &str) -> io::Result<()> {
     for folder in ["state/lists/partial", "cache/archives/partial", "sources.list.d"] {
         fs::create_dir_all(root.join(folder))?;
     }
@@ -353,10 +319,10 @@ Acquire::https::Timeout "20";
 "#
     );
     for (name, text) in [
-        ("apt.conf", configuration),
-        ("status", String::new()),
-        ("sources.list", repositories.lines()),
-        ("sources.list.d/system.sources", repositories.paragraphs.clone()),
+        ("apt.conf", configuration.as_str()),
+        ("status", ""),
+        ("sources.list", lines),
+        ("sources.list.d/system.sources", paragraphs),
     ] {
         fs::write(root.join(name), text)?;
     }
@@ -364,7 +330,7 @@ Acquire::https::Timeout "20";
 }
 
 /// Replaces links by files: apt links to the files of a repository on this machine's own disk.
-fn own(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
+fn replace_links(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
     for (_, name) in &record.files {
         let path = folder.join(name);
         if path.is_symlink() {
@@ -372,7 +338,7 @@ fn own(record: &SourceRecord, folder: &Path) -> Result<(), DatasetError> {
                 fs::remove_file(&path)?;
                 fs::write(&path, content)
             });
-            owned.map_err(|source| DatasetError::Cache { path, source })?;
+            owned.map_err(DatasetError::cache(&path))?;
         }
     }
     Ok(())
@@ -386,8 +352,8 @@ pub(super) fn verify(record: &SourceRecord, folder: &Path) -> Result<(), Dataset
         let detail = match output {
             Ok(output) if output.starts_with(digest.to_ascii_lowercase().as_bytes()) => continue,
             Ok(_) => format!("{name} differs"),
-            Err(RunError::Failed(failed)) => failed.detail,
-            Err(RunError::Other(error)) => return Err(error),
+            Err(DatasetError::ToolFailed { detail, .. }) => detail,
+            Err(error) => return Err(error),
         };
         return Err(DatasetError::ChecksumMismatch { what, detail });
     }

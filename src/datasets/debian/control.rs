@@ -1,6 +1,5 @@
 //! The Debian text formats that we need: control paragraphs, lists of repositories, versions.
 
-use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -104,55 +103,38 @@ pub(super) fn source_paragraphs(text: &str) -> String {
     text.lines().map(|text| line(text).to_owned() + "\n").collect()
 }
 
-/// Compares two versions as Debian does (deb-version(7)): epoch, upstream version, revision.
-pub(super) fn compare_versions(a: &str, b: &str) -> Ordering {
-    let epoch = |version: &str| {
-        let (epoch, rest) = version.split_once(':').unwrap_or(("0", version));
-        (epoch.parse::<u64>().unwrap_or(0), rest.to_owned())
-    };
-    let revision = |version: &str| {
-        let (upstream, revision) = version.rsplit_once('-').unwrap_or((version, ""));
-        (upstream.to_owned(), revision.to_owned())
-    };
-    let ((epoch_a, a), (epoch_b, b)) = (epoch(a), epoch(b));
-    let ((upstream_a, revision_a), (upstream_b, revision_b)) = (revision(&a), revision(&b));
-    epoch_a
-        .cmp(&epoch_b)
-        .then_with(|| compare_parts(&upstream_a, &upstream_b))
-        .then_with(|| compare_parts(&revision_a, &revision_b))
+/// A text and the number after it, as a version part is ordered by them: the weights of the text's
+/// characters, and the number's digits with their count first.
+type Piece<'a> = (Vec<u32>, usize, &'a str);
+
+/// Returns a key that orders versions as Debian does (deb-version(7)): by epoch, upstream version
+/// and revision.
+pub(super) fn version_key(version: &str) -> (u64, Vec<Piece<'_>>, Vec<Piece<'_>>) {
+    let (epoch, rest) = version.split_once(':').unwrap_or(("0", version));
+    let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
+    (epoch.parse().unwrap_or(0), pieces(upstream), pieces(revision))
 }
 
-/// Compares texts and numbers in turn. A tilde sorts before everything, even before the end;
-/// letters sort before other characters.
-fn compare_parts(mut a: &str, mut b: &str) -> Ordering {
-    let weight = |letter: Option<char>| match letter {
-        Some('~') => -1,
-        None => 0,
-        Some(c) if c.is_ascii_alphabetic() => i64::from(u32::from(c)),
-        Some(c) => i64::from(u32::from(c)) + 256,
+/// Splits a part of a version into texts and numbers. A tilde sorts before everything, even before
+/// the end; letters sort before other characters.
+fn pieces(mut part: &str) -> Vec<Piece<'_>> {
+    const END: u32 = 1;
+    let weight = |letter: char| match letter {
+        '~' => 0,
+        letter if letter.is_ascii_alphabetic() => letter.into(),
+        other => u32::from(other) + 256,
     };
-    while !a.is_empty() || !b.is_empty() {
-        let (text_a, text_b) =
-            (take(&mut a, |c| !c.is_ascii_digit()), take(&mut b, |c| !c.is_ascii_digit()));
-        let longest = text_a.len().max(text_b.len());
-        for place in 0..longest {
-            let at = |text: &str| weight(text.chars().nth(place));
-            let order = at(text_a).cmp(&at(text_b));
-            if order.is_ne() {
-                return order;
-            }
-        }
-        let number = |digits: &str| digits.trim_start_matches('0').to_owned();
-        let (a_number, b_number) = (
-            number(take(&mut a, |c| c.is_ascii_digit())),
-            number(take(&mut b, |c| c.is_ascii_digit())),
-        );
-        let order = a_number.len().cmp(&b_number.len()).then_with(|| a_number.cmp(&b_number));
-        if order.is_ne() {
-            return order;
-        }
+    let mut pieces = Vec::new();
+    while !part.is_empty() {
+        let text = take(&mut part, |c| !c.is_ascii_digit()).chars().map(weight).chain([END]);
+        let number = take(&mut part, |c| c.is_ascii_digit()).trim_start_matches('0');
+        pieces.push((text.collect(), number.len(), number));
     }
-    Ordering::Equal
+    // A part that ends is equal to one that goes on with an empty text and the number 0.
+    let end: Piece<'_> = (vec![END], 0, "");
+    while pieces.pop_if(|last| *last == end).is_some() {}
+    pieces.push(end);
+    pieces
 }
 
 /// Takes the longest prefix of `text` whose characters are all `wanted`.
@@ -224,9 +206,10 @@ mod tests {
         ];
         for (i, a) in rising.iter().enumerate() {
             for (j, b) in rising.iter().enumerate() {
-                assert_eq!(compare_versions(a, b), i.cmp(&j), "{a} {b}");
+                assert_eq!(version_key(a).cmp(&version_key(b)), i.cmp(&j), "{a} {b}");
             }
         }
-        assert_eq!(compare_versions("1.01", "1.1"), Ordering::Equal);
+        assert_eq!(version_key("1.01"), version_key("1.1"));
+        assert_eq!(version_key("1.0"), version_key("1.0-0"));
     }
 }

@@ -77,25 +77,19 @@ fn spdx(line: &str) -> String {
     reference(line)
 }
 
+/// Licences that Debian calls by their SPDX names, in any case.
+const SPDX_NAMES: &str = "MIT Zlib ISC BSD-2-Clause BSD-3-Clause BSD-4-Clause Apache-2.0 CC0-1.0 \
+                          MPL-2.0 MPL-1.1 BSL-1.0 Unlicense curl X11";
+
 fn identifier(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
     let known = match lower.as_str() {
-        "expat" | "mit" => Some("MIT"),
-        "zlib" => Some("Zlib"),
-        "isc" => Some("ISC"),
-        "bsd-2-clause" => Some("BSD-2-Clause"),
-        "bsd-3-clause" => Some("BSD-3-Clause"),
-        "bsd-4-clause" => Some("BSD-4-Clause"),
-        "apache-2.0" | "apache-2" => Some("Apache-2.0"),
-        "cc0-1.0" | "cc0" => Some("CC0-1.0"),
+        "expat" => Some("MIT"),
+        "apache-2" => Some("Apache-2.0"),
+        "cc0" => Some("CC0-1.0"),
         "artistic" => Some("Artistic-1.0-Perl"),
-        "mpl-2.0" => Some("MPL-2.0"),
-        "mpl-1.1" => Some("MPL-1.1"),
-        "bsl-1.0" | "boost-1.0" => Some("BSL-1.0"),
-        "unlicense" => Some("Unlicense"),
-        "curl" => Some("curl"),
-        "x11" => Some("X11"),
-        _ => None,
+        "boost-1.0" => Some("BSL-1.0"),
+        _ => SPDX_NAMES.split(' ').find(|known| known.eq_ignore_ascii_case(name)),
     };
     known.map_or_else(|| gnu(&lower).unwrap_or_else(|| reference(name)), str::to_owned)
 }

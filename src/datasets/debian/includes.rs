@@ -10,72 +10,23 @@ use std::path::{Component, Path, PathBuf};
 const READ_MAX: usize = 2000;
 
 /// System headers that a package's own file of the same name must not hide.
-const SYSTEM_HEADERS: [&str; 50] = [
-    "alloca.h",
-    "assert.h",
-    "byteswap.h",
-    "complex.h",
-    "ctype.h",
-    "dirent.h",
-    "dlfcn.h",
-    "endian.h",
-    "errno.h",
-    "error.h",
-    "fcntl.h",
-    "features.h",
-    "fenv.h",
-    "float.h",
-    "fnmatch.h",
-    "getopt.h",
-    "glob.h",
-    "iconv.h",
-    "inttypes.h",
-    "iso646.h",
-    "langinfo.h",
-    "libgen.h",
-    "limits.h",
-    "locale.h",
-    "malloc.h",
-    "math.h",
-    "memory.h",
-    "netdb.h",
-    "poll.h",
-    "pthread.h",
-    "regex.h",
-    "sched.h",
-    "semaphore.h",
-    "setjmp.h",
-    "signal.h",
-    "stdarg.h",
-    "stdbool.h",
-    "stddef.h",
-    "stdint.h",
-    "stdio.h",
-    "stdlib.h",
-    "string.h",
-    "strings.h",
-    "tgmath.h",
-    "time.h",
-    "unistd.h",
-    "utime.h",
-    "wchar.h",
-    "wctype.h",
-    "stdatomic.h",
-];
+const SYSTEM_HEADERS: &str = "\
+    alloca.h assert.h byteswap.h complex.h ctype.h dirent.h dlfcn.h endian.h errno.h error.h \
+    fcntl.h features.h fenv.h float.h fnmatch.h getopt.h glob.h iconv.h inttypes.h iso646.h \
+    langinfo.h libgen.h limits.h locale.h malloc.h math.h memory.h netdb.h poll.h pthread.h \
+    regex.h sched.h semaphore.h setjmp.h signal.h stdarg.h stdbool.h stddef.h stdint.h stdio.h \
+    stdlib.h string.h strings.h tgmath.h time.h unistd.h utime.h wchar.h wctype.h stdatomic.h";
+
+fn system_headers() -> impl Iterator<Item = &'static str> {
+    SYSTEM_HEADERS.split(' ')
+}
 
 /// The files of an unpacked source tree.
 #[derive(Debug)]
 pub(super) struct SourceTree {
-    root: PathBuf,
+    pub(super) root: PathBuf,
     /// Paths relative to the root, by file name.
     by_name: BTreeMap<String, Vec<PathBuf>>,
-}
-
-/// An `#include` line.
-#[derive(Debug, PartialEq, Eq)]
-struct Include<'a> {
-    path: &'a str,
-    quoted: bool,
 }
 
 impl SourceTree {
@@ -106,11 +57,6 @@ impl SourceTree {
         Ok(Self { root: root.to_owned(), by_name })
     }
 
-    /// Returns the folder of the tree.
-    pub(super) fn root(&self) -> &Path {
-        &self.root
-    }
-
     /// Lists every C file, in order.
     pub(super) fn c_files(&self) -> Vec<String> {
         let all = self.by_name.values().flatten();
@@ -136,15 +82,15 @@ impl SourceTree {
             let text = fs::read(self.root.join(&reader)).unwrap_or_default();
             let text = String::from_utf8_lossy(&text);
             for include in includes(&text) {
-                let Some(found) = self.find(&include, &reader, &home, &mut folders) else {
-                    continue;
-                };
-                if seen.len() < READ_MAX && seen.insert(found.clone()) {
+                if let Some(found) = self.find(include, &reader, &home, &mut folders)
+                    && seen.len() < READ_MAX
+                    && seen.insert(found.clone())
+                {
                     queue.push_back(found);
                 }
             }
         }
-        let hides = |folder: &Path| SYSTEM_HEADERS.iter().any(|name| self.has(&folder.join(name)));
+        let hides = |folder: &Path| system_headers().any(|name| self.has(&folder.join(name)));
         let flag = |folder: &PathBuf| {
             let name = if folder.as_os_str().is_empty() { "." } else { folder.to_str()? };
             Some(if hides(folder) { format!("-idirafter{name}") } else { format!("-I{name}") })
@@ -161,28 +107,25 @@ impl SourceTree {
     /// Returns the file that an include means; adds its folder to `folders` if necessary.
     fn find(
         &self,
-        include: &Include<'_>,
+        (include, quoted): (&str, bool),
         reader: &Path,
         home: &Path,
         folders: &mut Vec<PathBuf>,
     ) -> Option<PathBuf> {
-        if include.quoted {
-            let beside = normal(&reader.parent()?.join(include.path))?;
+        if quoted {
+            let beside = normal(&reader.parent()?.join(include))?;
             if self.has(&beside) {
                 return Some(beside);
             }
         }
-        if let Some(known) = folders
-            .iter()
-            .filter_map(|folder| normal(&folder.join(include.path)))
-            .find(|path| self.has(path))
-        {
+        let mut known = folders.iter().filter_map(|folder| normal(&folder.join(include)));
+        if let Some(known) = known.find(|path| self.has(path)) {
             return Some(known);
         }
-        if SYSTEM_HEADERS.contains(&include.path) || include.path.starts_with("sys/") {
+        if system_headers().any(|name| name == include) || include.starts_with("sys/") {
             return None;
         }
-        let wanted = Path::new(include.path);
+        let wanted = Path::new(include);
         let candidates = self.by_name.get(wanted.file_name()?.to_str()?)?;
         let fits = candidates.iter().filter(|path| path.ends_with(wanted));
         let nearest = fits.min_by_key(|path| distance(path.parent().unwrap_or(path), home))?;
@@ -206,9 +149,7 @@ fn normal(path: &Path) -> Option<PathBuf> {
             Component::Normal(part) => parts.push(part),
             Component::CurDir => {}
             Component::ParentDir => {
-                if !parts.pop() {
-                    return None;
-                }
+                parts.pop().then_some(())?;
             }
             Component::RootDir | Component::Prefix(_) => return None,
         }
@@ -216,8 +157,9 @@ fn normal(path: &Path) -> Option<PathBuf> {
     Some(parts)
 }
 
-/// Returns the includes of a text, also those excluded by conditions.
-fn includes(text: &str) -> impl Iterator<Item = Include<'_>> {
+/// Returns the includes of a text, each with whether its path is quoted, also those excluded by
+/// conditions.
+fn includes(text: &str) -> impl Iterator<Item = (&str, bool)> {
     text.lines().filter_map(|line| {
         let rest =
             line.trim_start().strip_prefix('#')?.trim_start().strip_prefix("include")?.trim_start();
@@ -226,8 +168,7 @@ fn includes(text: &str) -> impl Iterator<Item = Include<'_>> {
             '<' => (false, '>'),
             _ => return None,
         };
-        let path = rest[1..].split(closing).next()?;
-        Some(Include { path, quoted })
+        Some((rest[1..].split(closing).next()?, quoted))
     })
 }
 

@@ -18,8 +18,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use self::apt::Apt;
 use self::control::SourceRecord;
 use self::copyright::Copyright;
@@ -40,33 +38,26 @@ const UNPACK_LIMIT: Duration = Duration::from_mins(10);
 
 /// What `configure` would find on every Debian system, and what makes the compiler accept old C:
 /// calls without a declaration, declarations without a type, and careless pointers.
-const FLAGS: [&str; 19] = [
-    "-D_GNU_SOURCE",
-    "-DSTDC_HEADERS=1",
-    "-DHAVE_FCNTL_H=1",
-    "-DHAVE_INTTYPES_H=1",
-    "-DHAVE_LIMITS_H=1",
-    "-DHAVE_MEMORY_H=1",
-    "-DHAVE_STDARG_H=1",
-    "-DHAVE_STDBOOL_H=1",
-    "-DHAVE_STDINT_H=1",
-    "-DHAVE_STDLIB_H=1",
-    "-DHAVE_STRING_H=1",
-    "-DHAVE_SYS_STAT_H=1",
-    "-DHAVE_SYS_TYPES_H=1",
-    "-DHAVE_UNISTD_H=1",
-    "-DHAVE__BOOL=1",
-    "-Wno-error=implicit-function-declaration",
-    "-Wno-error=implicit-int",
-    "-Wno-error=int-conversion",
-    "-Wno-error=incompatible-function-pointer-types",
-];
+const FLAGS: &str = "-D_GNU_SOURCE -DSTDC_HEADERS=1 -DHAVE_FCNTL_H=1 -DHAVE_INTTYPES_H=1 \
+    -DHAVE_LIMITS_H=1 -DHAVE_MEMORY_H=1 -DHAVE_STDARG_H=1 -DHAVE_STDBOOL_H=1 -DHAVE_STDINT_H=1 \
+    -DHAVE_STDLIB_H=1 -DHAVE_STRING_H=1 -DHAVE_SYS_STAT_H=1 -DHAVE_SYS_TYPES_H=1 \
+    -DHAVE_UNISTD_H=1 -DHAVE__BOOL=1 -Wno-error=implicit-function-declaration \
+    -Wno-error=implicit-int -Wno-error=int-conversion \
+    -Wno-error=incompatible-function-pointer-types";
+
+static ABOUT: About = About {
+    name: "debian-v0",
+    uri: URI,
+    description: "The C files of any Debian source package, each compiled by itself",
+    licence: "",
+    size: None,
+    example: "benchmark://debian-v0/zlib/*",
+};
 
 /// The dataset.
 #[derive(Debug)]
 pub(super) struct Debian {
     cache: Cache,
-    about: About,
     apt: Apt,
     /// The package unpacked last: consecutive requests usually concern the same package.
     unpacked: Mutex<Option<Arc<Unpacked>>>,
@@ -90,10 +81,7 @@ struct Unpacked {
 }
 
 /// The result for each C file of a package: nothing, or the compiler's first error line.
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Index {
-    files: BTreeMap<String, Option<String>>,
-}
+type Index = BTreeMap<String, Option<String>>;
 
 /// A path in the dataset: `package[@version][/file]`.
 struct Place<'a> {
@@ -116,10 +104,8 @@ impl<'a> Place<'a> {
             text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(allowed)
         };
         if !plain(package, "+-.") || !version.is_none_or(|version| plain(version, "+-.:~")) {
-            return Err(DatasetError::UnknownBenchmark {
-                uri: format!("{URI}/{path}"),
-                hint: format!("write {URI}/<package>/<file> or {URI}/<package>@<version>/<file>"),
-            });
+            let hint = format!("write {URI}/<package>/<file> or {URI}/<package>@<version>/<file>");
+            return Err(DatasetError::unknown(&format!("{URI}/{path}"), hint));
         }
         Ok(Self { package, version, file })
     }
@@ -133,32 +119,20 @@ impl Package {
 
 impl Debian {
     pub(super) fn new(cache: Cache, apt_sources: &Path) -> Self {
-        let about = About {
-            name: "debian-v0",
-            uri: URI,
-            description: "The C files of any Debian source package, each compiled by itself",
-            licence: "",
-            size: None,
-            example: "benchmark://debian-v0/zlib/*",
-        };
         let apt = Apt::new(cache.clone(), apt_sources);
-        Self { cache, about, apt, unpacked: Mutex::default() }
+        Self { cache, apt, unpacked: Mutex::default() }
     }
 
     /// Returns the package in the requested version, else in the newest that can be fetched.
     fn package(&self, place: &Place<'_>) -> Result<Package, DatasetError> {
-        let version = match place.version {
-            Some(version) => version.to_owned(),
-            None => self.newest(place.package)?,
-        };
-        Ok(Package { name: place.package.to_owned(), version })
-    }
-
-    /// Returns the newest version that can be fetched.
-    fn newest(&self, package: &str) -> Result<String, DatasetError> {
+        let name = place.package.to_owned();
+        if let Some(version) = place.version {
+            return Ok(Package { name, version: version.to_owned() });
+        }
         let archives = self.cache.folder(ARCHIVES)?;
-        let is_here = |version: &str| archives.join(folder_name(package, version)).is_dir();
-        self.apt.newest(package, &is_here)
+        let is_here = |version: &str| archives.join(folder_name(&name, version)).is_dir();
+        let version = self.apt.newest(&name, &is_here)?;
+        Ok(Package { name, version })
     }
 
     /// Fetches, checks and unpacks a package.
@@ -205,37 +179,29 @@ impl Debian {
                 Err(error) => return Err(error),
             }
         }
-        let cache_error = |source| DatasetError::Cache { path: folder.clone(), source };
         let fetched = self.cache.scratch()?;
         self.apt.download(&record, fetched.path())?;
         if folder.exists() {
-            fs::remove_dir_all(&folder).map_err(cache_error)?;
+            fs::remove_dir_all(&folder).map_err(DatasetError::cache(&folder))?;
         }
-        fs::rename(fetched.path(), &folder).map_err(cache_error)?;
+        fs::rename(fetched.path(), &folder).map_err(DatasetError::cache(&folder))?;
         Ok((record, folder))
-    }
-
-    fn key<'a>(package: &'a Package, flags: &'a str) -> Result<[&'a str; 5], DatasetError> {
-        Ok([URI, &package.name, &package.version, clang::version()?, flags])
     }
 
     /// Makes one file's program or takes it from the cache.
     fn stored(&self, package: &Package, file: &str) -> Result<Stored, DatasetError> {
-        let flags = all_flags();
-        let key = Self::key(package, &flags)?;
-        let key: Vec<&str> = key.into_iter().chain([file]).collect();
-        Stored::cached(&self.cache, &key, || {
-            let unpacked = self.unpacked(package)?;
-            unpacked.compile(file)
-        })
+        let (Package { name, version }, flags) = (package, all_flags());
+        let key = [URI, name, version, clang::version()?, &flags, file];
+        Stored::cached(&self.cache, &key, || self.unpacked(package)?.compile(file))
     }
 
     /// Returns the result for every C file of a package. A result with a stopped compiler is not
     /// cached, so the next call tries again.
     fn index(&self, package: &Package) -> Result<Index, DatasetError> {
-        let flags = all_flags();
+        let (Package { name, version }, flags) = (package, all_flags());
+        let key = [URI, name, version, clang::version()?, &flags];
         let mut for_this_call = None;
-        let lasting = cached(&self.cache, "debian-indexes", &Self::key(package, &flags)?, || {
+        let lasting = cached(&self.cache, "debian-indexes", &key, || {
             let (index, stopped) = self.compile_all(package)?;
             let Some(error) = stopped else { return Ok(index) };
             for_this_call = Some(index);
@@ -267,13 +233,11 @@ impl Debian {
                     ) => Some(detail),
                     Err(error) if error.is_stopped() => {
                         tracing::warn!("left out this time: {error}");
-                        let problem = error.to_string();
-                        all.1 = Some(error);
-                        Some(problem)
+                        Some(all.1.insert(error).to_string())
                     }
                     Err(error) => return Err(error),
                 };
-                all.0.files.insert(file.clone(), problem);
+                all.0.insert(file.clone(), problem);
             }
             Ok(())
         };
@@ -289,15 +253,11 @@ impl Debian {
     }
 
     /// Returns the C files that `path` names, with their results.
-    fn select(
-        &self,
-        path: &str,
-    ) -> Result<(Package, BTreeMap<String, Option<String>>), DatasetError> {
+    fn select(&self, path: &str) -> Result<(Package, Index), DatasetError> {
         let pattern = format!("{URI}/{path}");
         let head = path.split('/').next().unwrap_or_default();
         if head.is_empty() || is_glob(head) {
-            let (dataset, example) = (URI.to_owned(), self.about.example.to_owned());
-            return Err(DatasetError::Unbounded { dataset, example });
+            return Err(ABOUT.unbounded());
         }
         let place = Place::of(path)?;
         let glob = match place.file.trim_end_matches('/') {
@@ -307,7 +267,7 @@ impl Debian {
         };
         let wanted = matcher(&pattern, &glob)?;
         let package = self.package(&place)?;
-        let mut files = self.index(&package)?.files;
+        let mut files = self.index(&package)?;
         files.retain(|file, _| wanted.is_match(file));
         Ok((package, files))
     }
@@ -319,7 +279,7 @@ fn folder_name(package: &str, version: &str) -> String {
 }
 
 fn all_flags() -> String {
-    [clang::FLAGS.join(" "), FLAGS.join(" ")].join(" ")
+    format!("{} {FLAGS}", clang::FLAGS)
 }
 
 impl Unpacked {
@@ -330,45 +290,44 @@ impl Unpacked {
             let near = did_you_mean(file, files.iter().map(String::as_str));
             let package = format!("{URI}/{}", self.package.name);
             let hint = format!("{package} has {} C files{near}", files.len());
-            return Err(DatasetError::UnknownBenchmark { uri: uri.to_string(), hint });
+            return Err(DatasetError::unknown(&uri, hint));
         }
-        let mut flags: Vec<String> = FLAGS.iter().map(|&flag| flag.to_owned()).collect();
-        flags.extend(self.tree.include_flags(file));
+        let include_flags = self.tree.include_flags(file);
+        let flags = FLAGS.split(' ').chain(include_flags.iter().map(String::as_str));
+        let flags: Vec<&str> = flags.collect();
         let compiled = clang::compile(&Source {
             uri: uri.as_str(),
             language: Language::C,
-            folder: self.tree.root(),
+            folder: &self.tree.root,
             file,
             flags: &flags,
         })?;
         let Package { name, version } = &self.package;
         let description = self.record.description_file();
         let digest = self.record.files.iter().find(|(_, name)| Some(name.as_str()) == description);
-        let digest = digest.map(|(digest, _)| digest.as_str()).unwrap_or_default();
+        let digest = digest.map_or("", |(digest, _)| digest);
         let provenance = Provenance {
             family: format!("debian/{name}"),
             licence: self.copyright.licence(file).to_owned(),
             origin: format!("Debian source package {name} {version}, sha256 {digest}, {file}"),
             compile_command: compiled.command,
         };
-        Ok(Stored::new(&provenance, compiled.bitcode))
+        Ok(Stored { provenance, program: compiled.bitcode })
     }
 }
 
 impl Dataset for Debian {
-    fn about(&self) -> &About {
-        &self.about
+    fn about(&self) -> &'static About {
+        &ABOUT
     }
 
     fn resolve(&self, uri: &BenchmarkUri) -> Result<BenchmarkUri, DatasetError> {
         let place = Place::of(uri.path())?;
         if !is_c_file(place.file) {
-            return Err(DatasetError::UnknownBenchmark {
-                uri: uri.to_string(),
-                hint: format!(
-                    "a benchmark is one C file; `steplake datasets benchmarks {uri}` lists them"
-                ),
-            });
+            let hint = format!(
+                "a benchmark is one C file; `steplake datasets benchmarks {uri}` lists them"
+            );
+            return Err(DatasetError::unknown(uri, hint));
         }
         self.package(&place)?.uri(place.file)
     }
@@ -385,7 +344,7 @@ impl Dataset for Debian {
             Some((_, Some(problem))) if uris.is_empty() => {
                 let pattern = format!("{URI}/{path}");
                 let hint = format!("of {} C files none compiles by itself: {problem}", files.len());
-                Err(DatasetError::NoMatch { pattern, hint })
+                Err(DatasetError::no_match(&pattern, hint))
             }
             _ => Ok(uris),
         }

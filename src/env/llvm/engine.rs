@@ -5,7 +5,6 @@
 use std::ptr::NonNull;
 
 use inkwell::OptimizationLevel;
-use inkwell::llvm_sys::target_machine::LLVMTargetMachineRef;
 use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
 };
@@ -112,9 +111,8 @@ impl Engine {
         if ran == 0 { Err(program.message()) } else { Ok(()) }
     }
 
-    /// Returns the target machine, for the shim.
-    pub(super) fn machine(&self) -> LLVMTargetMachineRef {
-        self.machine.as_mut_ptr()
+    pub(super) fn machine(&self) -> &TargetMachine {
+        &self.machine
     }
 }
 

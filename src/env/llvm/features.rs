@@ -18,135 +18,34 @@ pub(super) struct Features {
 }
 
 /// The names of `InstCount`'s numbers.
-pub(super) const INST_COUNT_NAMES: [&str; INST_COUNT_LEN] = [
-    "TotalInsts",
-    "TotalBlocks",
-    "TotalFuncs",
-    "Ret",
-    "Br",
-    "Switch",
-    "IndirectBr",
-    "Invoke",
-    "Resume",
-    "Unreachable",
-    "CleanupRet",
-    "CatchRet",
-    "CatchSwitch",
-    "CallBr",
-    "FNeg",
-    "Add",
-    "FAdd",
-    "Sub",
-    "FSub",
-    "Mul",
-    "FMul",
-    "UDiv",
-    "SDiv",
-    "FDiv",
-    "URem",
-    "SRem",
-    "FRem",
-    "Shl",
-    "LShr",
-    "AShr",
-    "And",
-    "Or",
-    "Xor",
-    "Alloca",
-    "Load",
-    "Store",
-    "GetElementPtr",
-    "Fence",
-    "AtomicCmpXchg",
-    "AtomicRMW",
-    "Trunc",
-    "ZExt",
-    "SExt",
-    "FPToUI",
-    "FPToSI",
-    "UIToFP",
-    "SIToFP",
-    "FPTrunc",
-    "FPExt",
-    "PtrToInt",
-    "IntToPtr",
-    "BitCast",
-    "AddrSpaceCast",
-    "CleanupPad",
-    "CatchPad",
-    "ICmp",
-    "FCmp",
-    "PHI",
-    "Call",
-    "Select",
-    "UserOp1",
-    "UserOp2",
-    "VAArg",
-    "ExtractElement",
-    "InsertElement",
-    "ShuffleVector",
-    "ExtractValue",
-    "InsertValue",
-    "LandingPad",
-    "Freeze",
-];
+const INST_COUNT_NAMES: &str = "\
+    TotalInsts TotalBlocks TotalFuncs Ret Br Switch IndirectBr Invoke Resume Unreachable \
+    CleanupRet CatchRet CatchSwitch CallBr FNeg Add FAdd Sub FSub Mul FMul UDiv SDiv FDiv URem \
+    SRem FRem Shl LShr AShr And Or Xor Alloca Load Store GetElementPtr Fence AtomicCmpXchg \
+    AtomicRMW Trunc ZExt SExt FPToUI FPToSI UIToFP SIToFP FPTrunc FPExt PtrToInt IntToPtr \
+    BitCast AddrSpaceCast CleanupPad CatchPad ICmp FCmp PHI Call Select UserOp1 UserOp2 VAArg \
+    ExtractElement InsertElement ShuffleVector ExtractValue InsertValue LandingPad Freeze";
 
 /// The names of `Autophase`'s numbers.
-pub(super) const AUTOPHASE_NAMES: [&str; AUTOPHASE_LEN] = [
-    "BBNumArgsHi",
-    "BBNumArgsLo",
-    "onePred",
-    "onePredOneSuc",
-    "onePredTwoSuc",
-    "oneSuccessor",
-    "twoPred",
-    "twoPredOneSuc",
-    "twoEach",
-    "twoSuccessor",
-    "morePreds",
-    "BB03Phi",
-    "BBHiPhi",
-    "BBNoPhi",
-    "BeginPhi",
-    "BranchCount",
-    "returnInt",
-    "CriticalCount",
-    "NumEdges",
-    "const32Bit",
-    "const64Bit",
-    "numConstZeroes",
-    "numConstOnes",
-    "UncondBranches",
-    "binaryConstArg",
-    "NumAShrInst",
-    "NumAddInst",
-    "NumAllocaInst",
-    "NumAndInst",
-    "BlockMid",
-    "BlockLow",
-    "NumBitCastInst",
-    "NumBrInst",
-    "NumCallInst",
-    "NumGetElementPtrInst",
-    "NumICmpInst",
-    "NumLShrInst",
-    "NumLoadInst",
-    "NumMulInst",
-    "NumOrInst",
-    "NumPHIInst",
-    "NumRetInst",
-    "NumSExtInst",
-    "NumSelectInst",
-    "NumShlInst",
-    "NumStoreInst",
-    "NumSubInst",
-    "NumTruncInst",
-    "NumXorInst",
-    "NumZExtInst",
-    "TotalBlocks",
-    "TotalInsts",
-    "TotalMemInst",
-    "TotalFuncs",
-    "ArgsPhi",
-    "testUnary",
-];
+const AUTOPHASE_NAMES: &str = "\
+    BBNumArgsHi BBNumArgsLo onePred onePredOneSuc onePredTwoSuc oneSuccessor twoPred \
+    twoPredOneSuc twoEach twoSuccessor morePreds BB03Phi BBHiPhi BBNoPhi BeginPhi BranchCount \
+    returnInt CriticalCount NumEdges const32Bit const64Bit numConstZeroes numConstOnes \
+    UncondBranches binaryConstArg NumAShrInst NumAddInst NumAllocaInst NumAndInst BlockMid \
+    BlockLow NumBitCastInst NumBrInst NumCallInst NumGetElementPtrInst NumICmpInst NumLShrInst \
+    NumLoadInst NumMulInst NumOrInst NumPHIInst NumRetInst NumSExtInst NumSelectInst NumShlInst \
+    NumStoreInst NumSubInst NumTruncInst NumXorInst NumZExtInst TotalBlocks TotalInsts \
+    TotalMemInst TotalFuncs ArgsPhi testUnary";
+
+pub(super) fn inst_count_names() -> [&'static str; INST_COUNT_LEN] {
+    names(INST_COUNT_NAMES)
+}
+
+pub(super) fn autophase_names() -> [&'static str; AUTOPHASE_LEN] {
+    names(AUTOPHASE_NAMES)
+}
+
+fn names<const COUNT: usize>(list: &'static str) -> [&'static str; COUNT] {
+    let names: Vec<_> = list.split(' ').collect();
+    names.try_into().expect("every number has one name")
+}

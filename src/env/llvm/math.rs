@@ -31,7 +31,8 @@ macro_rules! define {
         )+
         /// Every function of one or two arguments, with its name.
         #[cfg(test)]
-        const FUNCTIONS: &[(&str, Function)] = &[$((stringify!($name), define!(@$($argument),+)($name))),+];
+        const FUNCTIONS: &[(&str, Function)] =
+            &[$((stringify!($name), define!(@$($argument),+)($name))),+];
     };
     (@$x:ident) => { Function::One };
     (@$x:ident, $y:ident) => { Function::Two };

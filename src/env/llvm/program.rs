@@ -5,9 +5,9 @@
 use std::ptr::NonNull;
 
 use inkwell::context::Context;
+use inkwell::targets::TargetMachine;
 use sha1::{Digest as _, Sha1};
 
-use super::engine::Engine;
 use super::features::{AUTOPHASE_LEN, Features, INST_COUNT_LEN};
 use super::ffi::{self, RawBytes, RawModule};
 use crate::model::StateId;
@@ -82,9 +82,9 @@ impl Program {
     }
 
     /// Turns a program from outside into one of this environment; see the shim.
-    pub(super) fn adopt(&mut self, engine: &Engine) -> Result<(), ProgramError> {
-        // SAFETY: the handle and the engine's target machine are alive.
-        let fits = unsafe { ffi::steplake_llvm_module_adopt(self.raw(), engine.machine()) };
+    pub(super) fn adopt(&mut self, machine: &TargetMachine) -> Result<(), ProgramError> {
+        // SAFETY: the handle and the target machine are alive.
+        let fits = unsafe { ffi::steplake_llvm_module_adopt(self.raw(), machine.as_mut_ptr()) };
         if fits == 0 {
             return Err(ProgramError::WrongTarget(self.message()));
         }
@@ -131,7 +131,7 @@ impl Program {
         // SAFETY: the handle is alive.
         let text = unsafe { ffi::steplake_llvm_module_print(self.raw()) };
         // SAFETY: the text lives until the next call that prints, which needs `&mut self`.
-        String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
+        unsafe { copied(text) }
     }
 
     /// Returns the number of instructions, as of the last canonicalisation.
@@ -158,15 +158,15 @@ impl Program {
         // SAFETY: the handle is alive.
         let text = unsafe { ffi::steplake_llvm_module_registered(self.raw()) };
         // SAFETY: the text lives until the next call that prints, which needs `&mut self`.
-        String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
+        unsafe { copied(text) }
     }
 
     /// Returns why the last call failed.
     pub(super) fn message(&self) -> String {
         // SAFETY: the handle is alive.
         let text = unsafe { ffi::steplake_llvm_module_message(self.raw()) };
-        // SAFETY: the text lives until the next call that fails, and is copied at once.
-        String::from_utf8_lossy(unsafe { borrow(text) }).into_owned()
+        // SAFETY: the text lives until the next call that fails.
+        unsafe { copied(text) }
     }
 
     /// Returns the handle, for the engine.
@@ -228,4 +228,14 @@ unsafe fn borrow<'a>(bytes: RawBytes) -> &'a [u8] {
     }
     // SAFETY: the shim gives a pointer to `size` bytes, and the caller vouches for their lifetime.
     unsafe { std::slice::from_raw_parts(bytes.data.cast(), bytes.size) }
+}
+
+/// Returns the bytes as text.
+///
+/// # Safety
+///
+/// The bytes must stay as they are during the call.
+unsafe fn copied(bytes: RawBytes) -> String {
+    // SAFETY: the caller vouches for it.
+    String::from_utf8_lossy(unsafe { borrow(bytes) }).into_owned()
 }

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use sha1::{Digest, Sha1};
 
 use super::engine::{Change, Engine};
-use super::environment::NAME;
 use super::features::Features;
 use super::program::{LocalNames, Program, ProgramError};
 use super::spaces::{COUNT_O0, COUNT_O3, COUNT_OZ, OBSERVATIONS, Observation};
-use crate::env::{self, Session, SessionError, Start, Started, Visit, step_by_step};
+use crate::env::{self, Session, SessionError, Start, Started};
 use crate::model::{
     ActionIndex, Baselines, EnvironmentSpec, Failure, FailureKind, ObservationIndex, Outcome,
     RewardTracker, StateId, Step, Value,
@@ -62,8 +61,9 @@ struct Episode {
 impl LlvmSession {
     /// Creates a session without an episode.
     pub(super) fn new(spec: Arc<EnvironmentSpec>) -> Result<Self, SessionError> {
-        let engine = Engine::new()
-            .map_err(|detail| SessionError::Unavailable { environment: NAME, detail })?;
+        let environment = spec.name;
+        let engine =
+            Engine::new().map_err(|detail| SessionError::Unavailable { environment, detail })?;
         Ok(Self { spec, engine, roots: Vec::new(), episode: None })
     }
 
@@ -126,11 +126,11 @@ impl Session for LlvmSession {
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        self.step(action, Verification::AtOnce)
+        self.step(action, true)
     }
 
     fn apply_unchecked(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
-        self.step(action, Verification::Later)
+        self.step(action, false)
     }
 
     fn check(&mut self) -> Result<Option<Failure>, SessionError> {
@@ -138,14 +138,6 @@ impl Session for LlvmSession {
         let Err(detail) = episode.program.verify_changes() else { return Ok(None) };
         self.episode = None;
         Ok(Some(Failure { kind: FailureKind::Verifier, detail }))
-    }
-
-    fn multistep(
-        &mut self,
-        actions: &[ActionIndex],
-        visit: &mut Visit<'_>,
-    ) -> Result<(), SessionError> {
-        step_by_step(self, actions, visit)
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
@@ -175,15 +167,9 @@ impl Session for LlvmSession {
     }
 }
 
-/// When the verifier checks the result of a step.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Verification {
-    AtOnce,
-    Later,
-}
-
 impl LlvmSession {
-    fn step(&mut self, action: ActionIndex, when: Verification) -> Result<Step, SessionError> {
+    /// Makes a step, whose result the verifier checks if `is_checked`.
+    fn step(&mut self, action: ActionIndex, is_checked: bool) -> Result<Step, SessionError> {
         let episode = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
         let spec = env::action(&self.spec.action_spaces[episode.space], action)?;
         if spec.pipeline.is_empty() {
@@ -198,9 +184,7 @@ impl LlvmSession {
         if change == Change::None {
             return episode.rest(wall_time);
         }
-        if when == Verification::AtOnce
-            && let Some(failure) = self.check()?
-        {
+        if is_checked && let Some(failure) = self.check()? {
             return Ok(Step::failed(failure, self.spec.reward_spaces.len(), wall_time));
         }
         self.episode.as_mut().ok_or(SessionError::NoEpisode)?.advance(wall_time)
@@ -303,7 +287,7 @@ pub(super) fn sha1(bytes: &[u8]) -> [u8; 20] {
 /// so that the initial state comes back unchanged from its bitcode, as all others do.
 pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, ProgramError> {
     let mut outside = Program::parse(program, LocalNames::Drop)?;
-    outside.adopt(engine)?;
+    outside.adopt(engine.machine())?;
     outside.canonicalise();
     let bitcode = outside.write().to_vec();
     let mut first = Program::parse(&bitcode, LocalNames::Drop)?;

@@ -1,7 +1,7 @@
 //! The worker's side: it serves sessions of one environment until its supervisor goes away.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::io::{self, BufReader};
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
@@ -10,77 +10,14 @@ use std::time::Duration;
 
 use super::flight::{Flight, Phase};
 use super::limits::{self, Alarm, OUTPUT_BYTES_MAX, STACK_BYTES};
-use super::player::{Player, Window, look};
+use super::player::{Player, Sent, Served, Window, look};
 use super::wire::{self, Reply, Request, WireStart};
-use crate::env::{Environment, KeyframeCount, Session, SessionError, Start, Watch};
-use crate::model::{EnvironmentSpec, ObservationIndex, StateId};
+use crate::env::{Environment, KeyframeCount, SessionError, Start, Watch};
+use crate::model::{ActionIndex, ObservationIndex};
 use crate::sandbox;
-
-/// How many sent states a worker remembers. At this number it forgets all of them, and sends some
-/// again.
-const SENT_STATES_MAX: usize = 1 << 20;
 
 /// How often a worker checks that its supervisor still lives.
 const SUPERVISOR_CHECK: Duration = Duration::from_millis(500);
-
-/// A session, with what its supervisor said about it.
-pub(super) struct Served {
-    pub(super) session: Box<dyn Session>,
-    pub(super) action_space: String,
-    pub(super) watch: Watch,
-    /// Whether an action that may lead elsewhere next time has changed the state.
-    pub(super) is_in_doubt: bool,
-}
-
-/// The states whose watched values were sent, and the states that were sent whole.
-#[derive(Default)]
-pub(super) struct Sent {
-    observed: HashSet<StateId>,
-    keyframes: HashSet<StateId>,
-}
-
-impl Sent {
-    fn forget(&mut self) {
-        self.observed.clear();
-        self.keyframes.clear();
-    }
-
-    /// Returns the spaces of a state that were not sent yet: the watched ones and, for a keyframe
-    /// (`whole`), the one that serialises it.
-    pub(super) fn lacks(
-        &self,
-        served: &Served,
-        state: StateId,
-        whole: bool,
-        spec: &EnvironmentSpec,
-    ) -> Vec<ObservationIndex> {
-        let mut spaces = Vec::new();
-        if !self.observed.contains(&state) {
-            spaces.extend_from_slice(&served.watch.spaces);
-        }
-        if whole && !self.keyframes.contains(&state) {
-            let space = spec.state_index();
-            if !served.watch.spaces.contains(&space) {
-                spaces.push(space);
-            }
-        }
-        spaces
-    }
-
-    /// Notes that a state was observed in the spaces that it [lacked](Self::lacks).
-    pub(super) fn note(&mut self, state: StateId, whole: bool, lacked: &[ObservationIndex]) {
-        if lacked.is_empty() {
-            return;
-        }
-        if self.observed.len() == SENT_STATES_MAX {
-            self.forget();
-        }
-        self.observed.insert(state);
-        if whole {
-            self.keyframes.insert(state);
-        }
-    }
-}
 
 struct Worker<'a> {
     environment: &'a dyn Environment,
@@ -188,7 +125,7 @@ impl Worker<'_> {
             Request::Start { session, start } => self.start(session, &start),
             Request::Steps { session, actions, changes, window } => {
                 self.player(session, window).and_then(|mut player| {
-                    let actions = wire::actions(&actions);
+                    let actions: Vec<_> = actions.into_iter().map(ActionIndex).collect();
                     match changes.map(KeyframeCount::since) {
                         Some(count) => player.play(&actions, count),
                         None => player.play_again(&actions),
@@ -211,11 +148,10 @@ impl Worker<'_> {
         self.flight.begin(benchmark.uri.as_str(), start.steps);
         self.alarm.begin_start(&self.flight);
         if self.recording != start.recording {
-            self.sent.forget();
+            self.sent = Sent::default();
             self.recording = start.recording;
         }
-        let (spaces, recording) = (wire::spaces(&start.watch), start.recording);
-        let watch = Watch { spaces, keyframes: start.keyframes, recording };
+        let watch = start.watch();
         let served = serve_session(self.environment, &mut self.sessions, session)?;
         served.watch.clone_from(&watch);
         served.is_in_doubt = false;
@@ -228,13 +164,13 @@ impl Worker<'_> {
             watch: &watch,
         })?;
         let (state, whole) = (started.state, watch.keyframes.is_some());
-        if start.is_observed {
-            return Ok(Reply::started(started, Vec::new()));
+        let mut observed = Vec::new();
+        if !start.is_observed {
+            let spaces = self.sent.lacks(served, state, whole, self.environment.spec());
+            observed = look(&self.flight, served, &spaces)?;
+            self.sent.note(state, whole, &spaces);
         }
-        let spaces = self.sent.lacks(served, state, whole, self.environment.spec());
-        let observed = look(&self.flight, served, &spaces)?;
-        self.sent.note(state, whole, &spaces);
-        Ok(Reply::started(started, observed))
+        Ok(Reply::Started { state, baselines: started.baselines.0, observed })
     }
 
     fn player(
@@ -265,7 +201,7 @@ impl Worker<'_> {
         self.flight.phase(Phase::Observing);
         self.alarm.begin_step(&self.flight);
         let served = serve_session(self.environment, &mut self.sessions, session)?;
-        Ok(Reply::Identified(served.session.identify(state)?.0))
+        Ok(Reply::Identified(served.session.identify(state)?))
     }
 
     fn fork(&mut self, session: u32, fork: u32) -> Result<Reply, SessionError> {

@@ -2,9 +2,7 @@
 
 use super::wire::{Request, WireStart};
 use crate::env::{KeyframeCount, Start, Watch, flags};
-use crate::model::{
-    ActionIndex, Baselines, Benchmark, EnvironmentSpec, ObservationIndex, Outcome, StateId, Value,
-};
+use crate::model::{ActionIndex, Baselines, Benchmark, EnvironmentSpec, Outcome, StateId, Value};
 
 /// All that is needed to play an episode again and to continue it.
 #[derive(Debug, Clone)]
@@ -22,7 +20,7 @@ pub(super) struct Episode {
     /// The changes since the last keyframe, counted from the start or from the fork.
     pub(super) count: KeyframeCount,
     /// Values of the present state that were sent unasked.
-    pub(super) observed: Vec<(ObservationIndex, Value)>,
+    pub(super) observed: Vec<(u8, Value)>,
 }
 
 impl Episode {
@@ -45,7 +43,7 @@ impl Episode {
     /// Makes the way back begin in the present state if an action on the way may lead elsewhere
     /// next time. After such an action, workers send states along.
     pub(super) fn shorten_way_back(&mut self, spec: &EnvironmentSpec) {
-        let itself = spec.state_index();
+        let itself = spec.state_index().0;
         let state = self.observed.iter().find(|(space, _)| *space == itself);
         if self.is_in_doubt(spec)
             && let Some((_, Value::Bytes(state))) = state
@@ -73,7 +71,7 @@ impl Episode {
         mut self,
         action: ActionIndex,
         outcome: &Outcome,
-        observed: Vec<(ObservationIndex, Value)>,
+        observed: Vec<(u8, Value)>,
         spec: &EnvironmentSpec,
     ) -> Option<Self> {
         let &Outcome::State { id, changed, .. } = outcome else { return None };

@@ -26,30 +26,21 @@ pub(super) enum Phase {
     Forking,
 }
 
-impl Phase {
-    const ALL: [Self; 5] =
-        [Self::Idle, Self::Starting, Self::Acting, Self::Observing, Self::Forking];
-
-    fn word(self) -> &'static str {
-        match self {
-            Self::Idle => "between requests",
-            Self::Starting => "while it read the program",
-            Self::Acting => "in the action",
-            Self::Observing => "while it observed the state",
-            Self::Forking => "while it forked",
-        }
-    }
-}
+/// The phases in words, in their order.
+const PHASES: [&str; 5] = [
+    "between requests",
+    "while it read the program",
+    "in the action",
+    "while it observed the state",
+    "while it forked",
+];
 
 /// The last note of a worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Note {
-    pub(super) phase: Phase,
+    pub(super) phase: &'static str,
     /// The benchmark's URI, cut to [`URI_BYTES_MAX`].
     pub(super) benchmark: String,
-    /// The actions of the episode so far, including the one under way; only the last
-    /// [`ACTIONS_KEPT`] are kept.
-    pub(super) actions: Vec<u32>,
     /// The number of actions of the episode so far.
     pub(super) steps: u64,
     /// The number of actions of the present request that were begun.
@@ -61,12 +52,11 @@ pub(super) struct Note {
 impl Note {
     /// Returns the place in words, e.g. `in the action, step 17 on generator://csmith-v0/3`.
     pub(super) fn place(&self) -> String {
-        format!("{}, step {} on {}", self.phase.word(), self.steps, self.benchmark)
+        format!("{}, step {} on {}", self.phase, self.steps, self.benchmark)
     }
 }
 
 const URI_BYTES_MAX: usize = 1024;
-pub(super) const ACTIONS_KEPT: usize = 1024;
 
 const PHASE: usize = 0;
 const STEPS: usize = 1;
@@ -74,8 +64,7 @@ const BEGUN: usize = 2;
 const CPU_MAX_MS: usize = 3;
 const URI_LEN: usize = 4;
 const URI: usize = 5;
-const ACTIONS: usize = URI + URI_BYTES_MAX / 8;
-const WORDS: usize = ACTIONS + ACTIONS_KEPT;
+const WORDS: usize = URI + URI_BYTES_MAX / 8;
 
 /// One end of the shared page. Only the worker writes.
 #[derive(Debug)]
@@ -147,13 +136,11 @@ impl Flight {
     }
 
     /// Notes that an action is about to be applied.
-    pub(super) fn act(&self, action: u32) {
-        let begun = self.word(BEGUN).load(Ordering::Relaxed);
-        self.word(BEGUN).store(begun + 1, Ordering::Relaxed);
-        let steps = self.word(STEPS).load(Ordering::Relaxed);
-        let slot = ACTIONS + usize::try_from(steps).unwrap_or(0) % ACTIONS_KEPT;
-        self.word(slot).store(action.into(), Ordering::Relaxed);
-        self.word(STEPS).store(steps + 1, Ordering::Relaxed);
+    pub(super) fn act(&self) {
+        for counter in [BEGUN, STEPS] {
+            let count = self.word(counter).load(Ordering::Relaxed);
+            self.word(counter).store(count + 1, Ordering::Relaxed);
+        }
         self.phase(Phase::Acting);
     }
 
@@ -171,24 +158,17 @@ impl Flight {
     /// Reads the last note.
     pub(super) fn read(&self) -> Note {
         let phase = self.word(PHASE).load(Ordering::Acquire);
-        let phase = usize::try_from(phase).ok().and_then(|phase| Phase::ALL.get(phase).copied());
-        let steps = self.word(STEPS).load(Ordering::Relaxed);
+        let phase = usize::try_from(phase).ok().and_then(|phase| PHASES.get(phase));
         let length = usize::try_from(self.word(URI_LEN).load(Ordering::Relaxed))
             .map_or(0, |length| length.min(URI_BYTES_MAX));
         let uri: Vec<u8> = (0..length.div_ceil(8))
             .flat_map(|index| self.word(URI + index).load(Ordering::Relaxed).to_le_bytes())
             .take(length)
             .collect();
-        let kept = steps.min(ACTIONS_KEPT as u64);
-        let action = |step: u64| {
-            let slot = ACTIONS + usize::try_from(step).unwrap_or(0) % ACTIONS_KEPT;
-            u32::try_from(self.word(slot).load(Ordering::Relaxed)).unwrap_or(u32::MAX)
-        };
         Note {
-            phase: phase.unwrap_or(Phase::Idle),
+            phase: phase.unwrap_or(&PHASES[0]),
             benchmark: String::from_utf8_lossy(&uri).into_owned(),
-            actions: (steps - kept..steps).map(action).collect(),
-            steps,
+            steps: self.word(STEPS).load(Ordering::Relaxed),
             begun: self.word(BEGUN).load(Ordering::Relaxed),
             cpu_max_ms: self.word(CPU_MAX_MS).load(Ordering::Relaxed),
         }
@@ -230,16 +210,15 @@ mod tests {
             if action == 1990 {
                 worker.request();
             }
-            worker.act(action);
+            worker.act();
         }
         worker.allow(Duration::from_millis(1500));
         let note = supervisor.read();
-        assert_eq!((note.phase, note.steps, note.begun), (Phase::Acting, 2000, 10));
+        assert_eq!((note.steps, note.begun), (2000, 10));
         assert_eq!(note.cpu_max_ms, 1500);
-        assert_eq!(note.actions, (976..2000).collect::<Vec<_>>());
         assert_eq!(note.place(), "in the action, step 2000 on generator://csmith-v0/3");
         worker.begin("x", 0);
         let note = supervisor.read();
-        assert_eq!((note.phase, note.benchmark.as_str(), note.steps), (Phase::Starting, "x", 0));
+        assert_eq!(note.place(), "while it read the program, step 0 on x");
     }
 }

@@ -7,6 +7,8 @@
 #![expect(unsafe_code, reason = "sets what signals do")]
 
 use std::io;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -39,23 +41,27 @@ pub(super) const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// into a worker's memory.
 pub(super) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
+/// The default number of changes of state after which a window ends.
+const WINDOW_CHANGES_MAX: NonZeroU32 = NonZeroU32::new(16).expect("16 is not 0");
+
 /// The timer's signal. Nothing else sends it, whereas SIGXCPU may come from the user's own limits.
 pub(super) const CPU_SIGNAL: Signal = Signal::SIGVTALRM;
 
 /// Returns the CPU time that the start of a program may take if a step may take `step`.
-pub(super) fn start_cpu(step: Duration) -> Duration {
+fn start_cpu(step: Duration) -> Duration {
     step * START_STEPS
 }
 
 /// Returns the wall time allowed for work that may take `cpu` of CPU time.
-pub(super) fn wall(cpu: Duration) -> Duration {
+fn wall(cpu: Duration) -> Duration {
     (cpu * WALL_PER_CPU).max(WALL_MIN)
 }
 
 /// Limits this process for good. Fails if a limit of the user's own is lower: failures caused by it
 /// would be blamed on the compiler.
 pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
-    // Ignored signals are inherited, and Python ignores SIGXFSZ: the limit would not end the process.
+    // Ignored signals are inherited, and Python ignores SIGXFSZ: the limit would not end the
+    // process.
     for limit in [CPU_SIGNAL, Signal::SIGXFSZ] {
         // SAFETY: no handler is installed, so none can do what a handler must not.
         unsafe { signal(limit, SigHandler::SigDfl) }?;
@@ -64,12 +70,8 @@ pub(super) fn confine(memory_bytes_max: u64) -> io::Result<()> {
     limit(Resource::RLIMIT_AS, memory_bytes_max, "address space (`ulimit -v`)", memory)?;
     // Data is part of the address space, so our limit on the latter is reached first.
     limit(Resource::RLIMIT_DATA, memory_bytes_max, "data (`ulimit -d`)", memory)?;
-    limit(
-        Resource::RLIMIT_FSIZE,
-        OUTPUT_BYTES_MAX,
-        "the size of files (`ulimit -f`)",
-        ": raise it",
-    )?;
+    let files = "the size of files (`ulimit -f`)";
+    limit(Resource::RLIMIT_FSIZE, OUTPUT_BYTES_MAX, files, ": raise it")?;
     Ok(setrlimit(Resource::RLIMIT_CORE, 0, 0)?)
 }
 
@@ -82,6 +84,54 @@ fn limit(resource: Resource, bytes: u64, on: &str, advice: &str) -> io::Result<(
              ({error}){advice}"
         ))
     })
+}
+
+/// How workers are run.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// The path of the steplake binary.
+    pub program: PathBuf,
+    /// The CPU time that one step may take. The check of a step or a window may take as much, and
+    /// so may the observation of a state. The other limits on time follow from it.
+    pub step_cpu_max: Duration,
+    /// The address space of a worker, in bytes.
+    pub memory_bytes_max: u64,
+    /// The number of changes of state after which a window ends. If none, everything is played in
+    /// careful mode.
+    pub window_changes_max: Option<NonZeroU32>,
+}
+
+impl WorkerConfig {
+    /// Returns the usual limits for workers that run `program`: 20 s of CPU time, 4 GiB.
+    pub fn new(program: PathBuf) -> Self {
+        Self {
+            program,
+            step_cpu_max: Duration::from_secs(20),
+            memory_bytes_max: 4 << 30,
+            window_changes_max: Some(WINDOW_CHANGES_MAX),
+        }
+    }
+
+    /// Returns the limits that decide whether a program can be started, as text.
+    pub fn limits(&self) -> String {
+        format!("{} ms of CPU time, {} bytes", self.step_cpu_max.as_millis(), self.memory_bytes_max)
+    }
+
+    /// The CPU time that the start of a program may take, with the compiler's own pipelines over
+    /// it.
+    pub fn start_cpu_max(&self) -> Duration {
+        start_cpu(self.step_cpu_max)
+    }
+
+    /// Returns the wall time that one step may take, a limit for workers that sleep.
+    pub fn step_wall_max(&self) -> Duration {
+        wall(self.step_cpu_max)
+    }
+
+    /// Returns the wall time that the start of a program may take.
+    pub fn start_wall_max(&self) -> Duration {
+        wall(self.start_cpu_max())
+    }
 }
 
 /// Ends this process when its present work exceeds its CPU time.

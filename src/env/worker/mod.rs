@@ -51,79 +51,21 @@ mod limits;
 mod player;
 mod process;
 mod session;
+mod supervisor;
 mod way_back;
 mod wire;
 
-use std::io::ErrorKind;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 pub use child::serve;
+pub use limits::WorkerConfig;
 pub use wire::{fuzz_messages, fuzz_seeds};
 
-use self::process::{Blame, Death, Process};
 use self::session::WorkerSession;
-use self::wire::{Reply, Request};
+use self::supervisor::Worker;
 use super::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
-
-/// How often in a row a worker is brought back that was ended from outside. If it is ended once
-/// more, something on this machine does so on purpose.
-const RESTARTS_MAX: u32 = 3;
-
-/// The default number of changes of state after which a window ends.
-const WINDOW_CHANGES_MAX: NonZeroU32 = NonZeroU32::new(16).expect("16 is not 0");
-
-/// How workers are run.
-#[derive(Debug, Clone)]
-pub struct WorkerConfig {
-    /// The path of the steplake binary.
-    pub program: PathBuf,
-    /// The CPU time that one step may take. The check of a step or a window may take as much, and
-    /// so may the observation of a state. The other limits on time follow from it.
-    pub step_cpu_max: Duration,
-    /// The address space of a worker, in bytes.
-    pub memory_bytes_max: u64,
-    /// The number of changes of state after which a window ends. If none, everything is played in
-    /// careful mode.
-    pub window_changes_max: Option<NonZeroU32>,
-}
-
-impl WorkerConfig {
-    /// Returns the usual limits for workers that run `program`: 20 s of CPU time, 4 GiB.
-    pub fn new(program: PathBuf) -> Self {
-        Self {
-            program,
-            step_cpu_max: Duration::from_secs(20),
-            memory_bytes_max: 4 << 30,
-            window_changes_max: Some(WINDOW_CHANGES_MAX),
-        }
-    }
-
-    /// Returns the limits that decide whether a program can be started, as text.
-    pub fn limits(&self) -> String {
-        format!("{} ms of CPU time, {} bytes", self.step_cpu_max.as_millis(), self.memory_bytes_max)
-    }
-
-    /// The CPU time that the start of a program may take, with the compiler's own pipelines over
-    /// it.
-    pub fn start_cpu_max(&self) -> Duration {
-        limits::start_cpu(self.step_cpu_max)
-    }
-
-    /// Returns the wall time that one step may take, a limit for workers that sleep.
-    pub fn step_wall_max(&self) -> Duration {
-        limits::wall(self.step_cpu_max)
-    }
-
-    /// Returns the wall time that the start of a program may take.
-    pub fn start_wall_max(&self) -> Duration {
-        limits::wall(self.start_cpu_max())
-    }
-}
 
 /// An environment whose sessions live in worker processes.
 #[derive(Debug)]
@@ -147,6 +89,7 @@ impl Environment for WorkerEnvironment {
 
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         let worker = Worker {
+            environment: self.spec.name,
             process: None,
             generation: 0,
             session_next: 0,
@@ -159,92 +102,5 @@ impl Environment for WorkerEnvironment {
 
     fn repeated_windows(&self) -> u64 {
         self.repeated_windows.load(Ordering::Relaxed)
-    }
-}
-
-/// A worker process, and what is needed to bring it back.
-#[derive(Debug)]
-struct Worker {
-    process: Option<Process>,
-    /// The number of processes so far.
-    generation: u64,
-    session_next: u32,
-    config: WorkerConfig,
-    repeated_windows: Arc<AtomicU64>,
-}
-
-impl Worker {
-    /// Returns the live process, and starts one if there is none.
-    fn process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
-        if self.process.as_mut().is_none_or(|process| !process.is_alive()) {
-            let mut process = Process::spawn(environment, &self.config);
-            for _ in 0..RESTARTS_MAX {
-                if process.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
-                    process = Process::spawn(environment, &self.config);
-                }
-            }
-            let process = process.map_err(|error| {
-                let detail = format!("its worker did not come up: {error}");
-                SessionError::Unavailable { environment, detail }
-            })?;
-            self.generation += 1;
-            self.process = Some(process);
-        }
-        Ok(self.process.as_mut().expect("it was just put there"))
-    }
-
-    /// Returns the last process, alive or not. A caller that relies on the process's sessions must
-    /// learn of its death rather than get a fresh one without them.
-    fn last_process(&mut self, environment: &'static str) -> Result<&mut Process, SessionError> {
-        if self.process.is_none() {
-            self.process(environment)?;
-        }
-        Ok(self.process.as_mut().expect("it is there, or was just put there"))
-    }
-
-    /// Ends the process, so that the next one is fresh.
-    fn renew(&mut self) {
-        self.process = None;
-    }
-
-    /// Sends a request to the last process and waits for the reply.
-    fn ask(
-        &mut self,
-        environment: &'static str,
-        request: &Request,
-        wall_max: Duration,
-    ) -> Result<Reply, WorkerTrouble> {
-        let process = self.last_process(environment)?;
-        process.send(request);
-        match process.receive(wall_max) {
-            Ok(Reply::Error(error)) => {
-                Err(WorkerTrouble::Error(error.into_session_error(environment)))
-            }
-            Ok(reply) => Ok(reply),
-            Err(death) => {
-                self.renew();
-                Err(death.into())
-            }
-        }
-    }
-}
-
-enum WorkerTrouble {
-    Error(SessionError),
-    Death(Death),
-}
-
-impl From<Death> for WorkerTrouble {
-    fn from(death: Death) -> Self {
-        match death.blame {
-            Blame::Ourselves => Self::Error(SessionError::Defect(death.failure.detail)),
-            Blame::Compiler | Blame::Outside => Self::Death(death),
-        }
-    }
-}
-
-impl From<SessionError> for WorkerTrouble {
-    fn from(error: SessionError) -> Self {
-        Self::Error(error)
     }
 }

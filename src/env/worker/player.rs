@@ -5,22 +5,81 @@
 //! state is serialised, before and after an action that is flagged as failing or not replayable,
 //! after a time, and with its request. So nothing is unchecked between two requests.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::child::{Sent, Served};
 use super::flight::{Flight, Phase};
 use super::limits::Alarm;
 use super::wire::{self, Reply};
-use crate::env::{KeyframeCount, SessionError, flags};
+use crate::env::{KeyframeCount, Session, SessionError, Watch, flags};
 use crate::model::{
-    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, Value, ValueType,
+    ActionFlags, ActionIndex, EnvironmentSpec, Failure, ObservationIndex, Outcome, StateId, Value,
+    ValueType,
 };
 
 /// How long steps are held back at most, not counting the time of the last one.
 const WINDOW_TIME_MAX: Duration = Duration::from_millis(250);
+
+/// How many sent states a worker remembers. At this number it forgets all of them, and sends some
+/// again.
+const SENT_STATES_MAX: usize = 1 << 20;
+
+/// A session, with what its supervisor said about it.
+pub(super) struct Served {
+    pub(super) session: Box<dyn Session>,
+    pub(super) action_space: String,
+    pub(super) watch: Watch,
+    /// Whether an action that may lead elsewhere next time has changed the state.
+    pub(super) is_in_doubt: bool,
+}
+
+/// The states whose watched values were sent, and the states that were sent whole.
+#[derive(Default)]
+pub(super) struct Sent {
+    observed: HashSet<StateId>,
+    keyframes: HashSet<StateId>,
+}
+
+impl Sent {
+    /// Returns the spaces of a state that were not sent yet: the watched ones and, for a keyframe
+    /// (`whole`), the one that serialises it.
+    pub(super) fn lacks(
+        &self,
+        served: &Served,
+        state: StateId,
+        whole: bool,
+        spec: &EnvironmentSpec,
+    ) -> Vec<ObservationIndex> {
+        let mut spaces = Vec::new();
+        if !self.observed.contains(&state) {
+            spaces.extend_from_slice(&served.watch.spaces);
+        }
+        if whole && !self.keyframes.contains(&state) {
+            let space = spec.state_index();
+            if !served.watch.spaces.contains(&space) {
+                spaces.push(space);
+            }
+        }
+        spaces
+    }
+
+    /// Notes that a state was observed in the spaces that it [lacked](Self::lacks).
+    pub(super) fn note(&mut self, state: StateId, whole: bool, lacked: &[ObservationIndex]) {
+        if lacked.is_empty() {
+            return;
+        }
+        if self.observed.len() == SENT_STATES_MAX {
+            *self = Self::default();
+        }
+        self.observed.insert(state);
+        if whole {
+            self.keyframes.insert(state);
+        }
+    }
+}
 
 /// Plays the actions of one request.
 pub(super) struct Player<'a> {
@@ -52,19 +111,18 @@ impl Player<'_> {
     /// change alone.
     pub(super) fn play_again(&mut self, actions: &[ActionIndex]) -> Result<Reply, SessionError> {
         for &action in actions {
-            self.flight.act(action.0);
+            self.flight.act();
             self.alarm.begin_start(self.flight);
             let step = self.served.session.apply_unchecked(action)?;
             self.doubt(&step.outcome, self.flags(action));
             if let Outcome::Crashed(failure) = step.outcome {
-                return Ok(Reply::broken(failure));
+                return Ok(Reply::Broken(failure));
             }
-            let reply = Reply::Step { step: step.into(), observed: Vec::new() };
+            let reply = Reply::Step { step, observed: Vec::new() };
             wire::send(self.out, &reply).map_err(|error| unsent(&error))?;
         }
         self.alarm.begin_start(self.flight);
-        let broken = self.served.session.check()?;
-        Ok(broken.map_or(Reply::Done, Reply::broken))
+        Ok(self.served.session.check()?.map_or(Reply::Done, Reply::Broken))
     }
 
     /// Plays actions until they run out or the episode ends; `count` counts keyframes.
@@ -94,7 +152,7 @@ impl Player<'_> {
                 None => return Err(error),
             },
         };
-        Ok(broken.map_or(Reply::Done, Reply::broken))
+        Ok(broken.map_or(Reply::Done, Reply::Broken))
     }
 
     fn step(
@@ -107,7 +165,7 @@ impl Player<'_> {
         if alone && let Some(failure) = self.close()? {
             return Ok(Some(End::Broken(failure)));
         }
-        self.flight.act(action.0);
+        self.flight.act();
         let step = if alone {
             // `apply` verifies a result before it looks at it, so nothing else sees a broken state.
             self.alarm.begin_verified_step(self.flight);
@@ -142,7 +200,7 @@ impl Player<'_> {
             // The window before this step, if any, can no longer be checked.
             Outcome::Crashed(failure) => return Ok(Some(End::Broken(failure.clone()))),
         };
-        wire::append(&mut self.window.frames, &Reply::Step { step: step.into(), observed })
+        wire::append(&mut self.window.frames, &Reply::Step { step, observed })
             .map_err(|error| unsent(&error))?;
         if (alone || self.is_full())
             && let Some(failure) = self.close()?
@@ -243,8 +301,8 @@ fn unsent(error: &std::io::Error) -> SessionError {
 mod tests {
     use super::*;
     use crate::env::toy::ToyEnvironment;
-    use crate::env::{Environment, Session, Start, Started, Visit, Watch};
-    use crate::model::{FailureKind, StateId, Step, Value};
+    use crate::env::{Environment, Start, Started};
+    use crate::model::{FailureKind, Step};
 
     /// A session whose third action violates an invariant.
     struct Untrue {
@@ -278,10 +336,6 @@ mod tests {
         }
 
         fn identify(&mut self, _: &[u8]) -> Result<StateId, SessionError> {
-            Err(SessionError::NoEpisode)
-        }
-
-        fn multistep(&mut self, _: &[ActionIndex], _: &mut Visit<'_>) -> Result<(), SessionError> {
             Err(SessionError::NoEpisode)
         }
 

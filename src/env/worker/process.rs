@@ -1,7 +1,7 @@
 //! The supervisor's side of one worker process: start it, talk to it, limit it, learn how it died.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use memmap2::MmapOptions;
 use nix::sys::signal::Signal;
 
-use super::WorkerConfig;
 use super::flight::{Flight, Note};
-use super::limits::CPU_SIGNAL;
-use super::wire::{self, LENGTH_BYTES, Reply, Request};
+use super::limits::{CPU_SIGNAL, WorkerConfig};
+use super::wire::{self, Reply, Request};
+use crate::env::SessionError;
 use crate::model::{Failure, FailureKind};
 
 /// How often a waiting supervisor checks its worker's time.
@@ -24,7 +24,7 @@ const TICK: Duration = Duration::from_millis(50);
 const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How many bytes are read from a worker at once.
-const CHUNK_BYTES: usize = 256 * 1024;
+const BUFFER_BYTES: usize = 256 * 1024;
 
 /// A worker whose leftovers of earlier programs exceed this fraction of its limit on address space
 /// is replaced before the next program. The limit counts leftovers too; a fresh worker would judge
@@ -40,44 +40,44 @@ const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
 /// A running worker.
 #[derive(Debug)]
 pub(super) struct Process {
+    environment: &'static str,
     child: Child,
-    stream: UnixStream,
+    stream: BufReader<PatientStream>,
     flight: Flight,
     output: File,
-    received: Vec<u8>,
-    chunk: Vec<u8>,
     config: WorkerConfig,
     /// The address space of the worker when it was ready.
     address_space_at_first_kib: u64,
+}
+
+/// Why a worker does not answer a request as it should.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The worker answers with an error, or our own code panicked in it. A retry is of no use.
+    Error(SessionError),
+    Death(Death),
+}
+
+impl From<SessionError> for Trouble {
+    fn from(error: SessionError) -> Self {
+        Self::Error(error)
+    }
 }
 
 /// The end of a worker.
 #[derive(Debug)]
 pub(super) struct Death {
     pub(super) failure: Failure,
-    pub(super) note: Note,
-    pub(super) blame: Blame,
-}
-
-/// Who ended a worker, as far as its death shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Blame {
-    /// The compiler, or something that the worker did before.
-    Compiler,
-    /// Somebody else: a person, or a machine out of memory. This says nothing about the compiler.
-    Outside,
-    /// A panic of our own code. This says nothing about the compiler, and a retry is of no use.
-    Ourselves,
-}
-
-impl Death {
-    pub(super) fn is_from_outside(&self) -> bool {
-        self.blame == Blame::Outside
-    }
+    /// How many actions of the present request the worker had begun.
+    pub(super) begun: u64,
+    /// Whether somebody else ended the worker: a person, or a machine out of memory. This says
+    /// nothing about the compiler. Otherwise the cause is the compiler, or what the worker did
+    /// before.
+    pub(super) is_from_outside: bool,
 }
 
 impl Process {
-    pub(super) fn spawn(environment: &str, config: &WorkerConfig) -> io::Result<Self> {
+    pub(super) fn spawn(environment: &'static str, config: &WorkerConfig) -> io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         stream.set_read_timeout(Some(TICK))?;
         // `page` stays open until the worker is up, because the worker opens it through this
@@ -99,17 +99,15 @@ impl Process {
             // Ctrl-C in a terminal goes to the supervisor alone, which knows what to end.
             .process_group(0)
             .spawn()?;
-        let (received, chunk, config) = (Vec::new(), Vec::new(), config.clone());
-        let address_space_at_first_kib = 0;
+        let stream = PatientStream { stream, worker: child.id(), wall_max: READY_TIMEOUT };
         let mut process = Self {
+            environment,
             child,
-            stream,
+            stream: BufReader::with_capacity(BUFFER_BYTES, stream),
             flight,
             output,
-            received,
-            chunk,
-            config,
-            address_space_at_first_kib,
+            config: config.clone(),
+            address_space_at_first_kib: 0,
         };
         match process.receive(READY_TIMEOUT) {
             Ok(Reply::Ready) => {
@@ -118,19 +116,22 @@ impl Process {
             }
             Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
             // A death from outside does not show whether the worker would have come up.
-            Err(death) if death.is_from_outside() => {
+            Err(Trouble::Death(death)) if death.is_from_outside => {
                 Err(io::Error::new(io::ErrorKind::Interrupted, death.failure.detail))
             }
-            Err(death) => {
+            Err(trouble) => {
                 let said = own_words(&process.last_output());
-                Err(io::Error::other(said.unwrap_or(death.failure.detail)))
+                Err(io::Error::other(said.unwrap_or_else(|| match trouble {
+                    Trouble::Death(death) => death.failure.detail,
+                    Trouble::Error(error) => error.to_string(),
+                })))
             }
         }
     }
 
     /// Sends a request. [`Process::receive`] notices if the worker is dead.
     pub(super) fn send(&mut self, request: &Request) {
-        if let Err(error) = wire::send(&mut self.stream, request) {
+        if let Err(error) = wire::send(&mut self.stream.get_mut().stream, request) {
             tracing::debug!(%error, "a worker does not take requests any more");
         }
     }
@@ -138,65 +139,24 @@ impl Process {
     /// Returns the next reply, or how the worker died. Kills a worker that does not answer within
     /// `wall_max`, not counting time in which it computed or waited for a core. A worker that uses
     /// too much CPU time ends itself.
-    pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Death> {
-        let mut chunk = std::mem::take(&mut self.chunk);
-        chunk.resize(CHUNK_BYTES, 0);
-        let reply = self.receive_into(&mut chunk, wall_max);
-        self.chunk = chunk;
-        reply
-    }
-
-    fn receive_into(&mut self, chunk: &mut [u8], wall_max: Duration) -> Result<Reply, Death> {
-        let mut began: Option<(Instant, Duration)> = None;
-        loop {
-            match self.take_frame() {
-                Ok(Some(reply)) => return Ok(reply),
-                Ok(None) => {}
-                Err((kind, error)) => return Err(self.die(kind, &error.to_string())),
+    pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Trouble> {
+        self.stream.get_mut().wall_max = wall_max;
+        let error = match wire::receive(&mut self.stream) {
+            Ok(Reply::Error(error)) => {
+                return Err(Trouble::Error(error.into_session_error(self.environment)));
             }
-            match self.stream.read(chunk) {
-                Ok(0) => return Err(self.bury()),
-                Ok(bytes) => self.received.extend_from_slice(&chunk[..bytes]),
-                Err(error) if is_timeout(&error) => {
-                    let (since, awake) =
-                        *began.get_or_insert_with(|| (Instant::now(), self.awake()));
-                    if since.elapsed() >= wall_max
-                        && since.elapsed() >= wall_max + self.awake().saturating_sub(awake)
-                    {
-                        let limit = format!("no answer in {} s", wall_max.as_secs_f64());
-                        return Err(self.die(FailureKind::TimeOut, &limit));
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(self.bury()),
+            Ok(reply) => return Ok(reply),
+            Err(error) => error,
+        };
+        Err(match error.kind() {
+            io::ErrorKind::TimedOut => {
+                let limit = format!("no answer in {} s", wall_max.as_secs_f64());
+                self.die(FailureKind::TimeOut, &limit)
             }
-        }
-    }
-
-    /// Takes a whole frame from the received bytes, if there is one.
-    fn take_frame(&mut self) -> Result<Option<Reply>, (FailureKind, io::Error)> {
-        let Some(&bytes) = self.received.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
-        // Checked before any more of the frame is read.
-        let length = wire::length(bytes).map_err(|error| (FailureKind::OutOfMemory, error))?;
-        let end = LENGTH_BYTES + length;
-        if self.received.len() < end {
-            return Ok(None);
-        }
-        let reply = wire::receive(&mut self.received.as_slice());
-        self.received.drain(..end);
-        reply.map(Some).map_err(|error| (FailureKind::Crash, error))
-    }
-
-    /// Returns how long the worker's threads have computed or waited for a core; zero if the kernel
-    /// does not say.
-    fn awake(&self) -> Duration {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id()));
-        let nanoseconds = tasks.into_iter().flatten().flatten().filter_map(|task| {
-            let times = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-            let mut times = times.split(' ').map(str::parse::<u64>);
-            Some(times.next()?.ok()? + times.next()?.ok()?)
-        });
-        Duration::from_nanos(nanoseconds.sum())
+            io::ErrorKind::FileTooLarge => self.die(FailureKind::OutOfMemory, &error.to_string()),
+            io::ErrorKind::InvalidData => self.die(FailureKind::Crash, &error.to_string()),
+            _ => self.bury(),
+        })
     }
 
     /// Returns the worker's address space, which its memory limit bounds; 0 if unknown.
@@ -216,41 +176,35 @@ impl Process {
     }
 
     /// Kills the worker for `reason`.
-    fn die(&mut self, kind: FailureKind, reason: &str) -> Death {
+    fn die(&mut self, kind: FailureKind, reason: &str) -> Trouble {
         let note = self.flight.read();
         self.kill();
-        let detail = format!("{reason} {}", note.place());
-        Death { failure: Failure { kind, detail }, note, blame: Blame::Compiler }
+        death(kind, reason, &note, false)
     }
 
     /// Finds out why the worker closed its end.
-    fn bury(&mut self) -> Death {
+    fn bury(&mut self) -> Trouble {
         let note = self.flight.read();
         let output = self.last_output();
-        let (kind, reason, blame) = match self.child.wait() {
-            Ok(status) => self.judge(status, &note, &output),
-            Err(error) => (FailureKind::Crash, format!("lost: {error}"), Blame::Outside),
+        let status = match self.child.wait() {
+            Ok(status) => status,
+            Err(error) => {
+                return death(FailureKind::Crash, &format!("lost: {error}"), &note, true);
+            }
         };
-        let detail = format!("{reason} {}", note.place());
-        Death { failure: Failure { kind, detail }, note, blame }
-    }
-
-    /// Returns what the worker died of, and who is to blame.
-    fn judge(&self, status: ExitStatus, note: &Note, output: &str) -> (FailureKind, String, Blame) {
-        if let Some(reason) = over_time(status, note) {
-            return (FailureKind::TimeOut, reason, Blame::Compiler);
+        if let Some(reason) = over_time(status, &note) {
+            return death(FailureKind::TimeOut, &reason, &note, false);
         }
-        if let Some(reason) = panic(status, output) {
-            return (FailureKind::Crash, reason, Blame::Ourselves);
+        if let Some(reason) = panic(status, &output) {
+            return Trouble::Error(SessionError::Defect(format!("{reason} {}", note.place())));
         }
-        let (kind, reason) = reason(status, &last_words(output));
-        if kind == FailureKind::OutOfMemory && !is_to_be_had(self.config.memory_bytes_max) {
+        let (kind, reason) = reason(status, &last_words(&output));
+        if kind == FailureKind::OutOfMemory && !has_address_space(self.config.memory_bytes_max) {
             let mib = self.config.memory_bytes_max >> 20;
             let reason = format!("{reason}, where this machine has no {mib} MiB to give,");
-            return (kind, reason, Blame::Outside);
+            return death(kind, &reason, &note, true);
         }
-        let blame = if is_from_outside(status) { Blame::Outside } else { Blame::Compiler };
-        (kind, reason, blame)
+        death(kind, &reason, &note, is_from_outside(status))
     }
 
     /// Returns the end of the worker's output.
@@ -299,6 +253,56 @@ impl Drop for Process {
     }
 }
 
+fn death(kind: FailureKind, reason: &str, note: &Note, is_from_outside: bool) -> Trouble {
+    let detail = format!("{reason} {}", note.place());
+    let failure = Failure { kind, detail };
+    Trouble::Death(Death { failure, begun: note.begun, is_from_outside })
+}
+
+/// The supervisor's end of a worker's stream.
+#[derive(Debug)]
+struct PatientStream {
+    stream: UnixStream,
+    /// The worker's process id.
+    worker: u32,
+    wall_max: Duration,
+}
+
+impl Read for PatientStream {
+    /// Fails with [`io::ErrorKind::TimedOut`] if nothing comes within `wall_max`, not counting time
+    /// in which the worker computed or waited for a core.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut began: Option<(Instant, Duration)> = None;
+        loop {
+            match self.stream.read(buffer) {
+                Err(error) if is_timeout(&error) => {
+                    let (since, before) =
+                        *began.get_or_insert_with(|| (Instant::now(), awake(self.worker)));
+                    if since.elapsed() >= self.wall_max
+                        && since.elapsed()
+                            >= self.wall_max + awake(self.worker).saturating_sub(before)
+                    {
+                        return Err(io::ErrorKind::TimedOut.into());
+                    }
+                }
+                other => return other,
+            }
+        }
+    }
+}
+
+/// Returns how long a process's threads have computed or waited for a core; zero if the kernel does
+/// not say.
+fn awake(process: u32) -> Duration {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task"));
+    let nanoseconds = tasks.into_iter().flatten().flatten().filter_map(|task| {
+        let times = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        let mut times = times.split(' ').map(str::parse::<u64>);
+        Some(times.next()?.ok()? + times.next()?.ok()?)
+    });
+    Duration::from_nanos(nanoseconds.sum())
+}
+
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
@@ -335,7 +339,7 @@ fn own_words(output: &str) -> Option<String> {
 
 /// Returns whether the kernel grants a process that much address space. If not, a worker may run
 /// out of memory below its limit.
-fn is_to_be_had(bytes: u64) -> bool {
+fn has_address_space(bytes: u64) -> bool {
     let length = usize::try_from(bytes).ok();
     length.is_some_and(|length| MmapOptions::new().len(length).map_anon().is_ok())
 }

@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::episode::Episode;
-use super::process::Death;
+use super::process::{Death, Process, Trouble};
+use super::supervisor::{RESTARTS_MAX, Worker, lock};
 use super::wire::{self, Reply, Request, WireStart};
-use super::{RESTARTS_MAX, Worker, WorkerTrouble};
 use crate::env::{KeyframeCount, Session, SessionError, Start, Started, Visit};
 use crate::model::{
     ActionIndex, Baselines, EnvironmentSpec, Failure, ObservationIndex, Outcome, StateId, Step,
@@ -40,30 +40,10 @@ enum Batch {
     Ended(Death),
 }
 
-impl Batch {
-    /// Returns the end of a batch of `count` actions whose worker died after `visited` of them were
-    /// visited.
-    fn of(death: Death, visited: usize, count: usize) -> Result<Self, SessionError> {
-        match WorkerTrouble::from(death) {
-            WorkerTrouble::Error(error) => Err(error),
-            WorkerTrouble::Death(death) if death.is_from_outside() => Ok(Self::Ended(death)),
-            WorkerTrouble::Death(Death { failure, note, .. }) => {
-                let count = suspects(note.begun, visited, count);
-                Ok(Self::Failed(Suspects { count, failure }))
-            }
-        }
-    }
-}
-
 /// A failure of one of the next `count` pending actions.
 struct Suspects {
     count: usize,
     failure: Failure,
-}
-
-/// Locks a worker even after another holder's panic: a worker is valid at every instant.
-pub(super) fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
-    worker.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl WorkerSession {
@@ -78,43 +58,47 @@ impl WorkerSession {
             return Ok(());
         }
         Err(SessionError::Machine(format!(
-            "a worker was ended from outside {} times in a row, at last by {}: this machine may be short of \
-             memory; free some, or use fewer jobs",
+            "a worker was ended from outside {} times in a row, at last by {}: this machine may be \
+             short of memory; free some, or use fewer jobs",
             self.ended, death.failure.detail
         )))
     }
 
-    /// Asks about the present state. If the first worker dies of the request, asks a fresh one;
-    /// asks again whenever the worker was ended from outside.
-    fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
-        let mut failed = false;
+    /// Calls `ask` until a worker answers. If a worker dies of the request, asks a fresh one; if
+    /// that dies too, returns why. A worker that was ended from outside does not count.
+    fn insist(
+        &mut self,
+        ask: impl Fn(&mut Self) -> Result<Reply, Trouble>,
+    ) -> Result<Result<Reply, Failure>, SessionError> {
+        let mut has_failed = false;
         loop {
-            if self.episode.is_some() {
-                self.bring_back()?;
-            }
-            let asked = {
-                let mut worker = lock(&self.worker);
-                if self.episode.is_none() {
-                    worker.process(self.spec.name)?;
-                }
-                let wall_max = worker.config.step_wall_max();
-                worker.ask(self.spec.name, &request(self.number), wall_max)
-            };
-            match asked {
+            match ask(self) {
                 Ok(reply) => {
                     self.ended = 0;
-                    return Ok(reply);
+                    return Ok(Ok(reply));
                 }
-                Err(WorkerTrouble::Error(error)) => return Err(error),
-                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
-                    self.note_end(&death)?;
-                }
-                Err(WorkerTrouble::Death(_)) if !failed => failed = true,
-                Err(WorkerTrouble::Death(death)) => {
-                    return Err(SessionError::Worker(death.failure.detail));
-                }
+                Err(Trouble::Error(error)) => return Err(error),
+                Err(Trouble::Death(death)) if death.is_from_outside => self.note_end(&death)?,
+                Err(Trouble::Death(_)) if !has_failed => has_failed = true,
+                Err(Trouble::Death(death)) => return Ok(Err(death.failure)),
             }
         }
+    }
+
+    /// Asks about the present state.
+    fn ask(&mut self, request: impl Fn(u32) -> Request) -> Result<Reply, SessionError> {
+        let answer = self.insist(|session| {
+            if session.episode.is_some() {
+                session.bring_back()?;
+            }
+            let mut worker = lock(&session.worker);
+            if session.episode.is_none() {
+                worker.process()?;
+            }
+            let wall_max = worker.config.step_wall_max();
+            worker.ask(&request(session.number), wall_max)
+        });
+        answer?.map_err(|failure| SessionError::Worker(failure.detail))
     }
 
     /// Plays the first `count` pending actions. If the worker is ended from outside, continues in
@@ -146,20 +130,18 @@ impl WorkerSession {
         window: Option<NonZeroU32>,
         visit: &mut Visit<'_>,
     ) -> Result<Batch, SessionError> {
-        let (environment, spec) = (self.spec.name, Arc::clone(&self.spec));
         let shared = Arc::clone(&self.worker);
         let mut worker = lock(&shared);
         let wall_max = worker.config.step_wall_max();
         let actions: Vec<u32> = pending.iter().copied().take(count).collect();
         let changes = self.episode.as_ref().map(|episode| episode.count.changes());
         let request = Request::Steps { session: self.number, actions, changes, window };
-        let process = worker.last_process(environment)?;
+        let process = worker.last_process()?;
         process.send(&request);
         let mut visited = 0;
         let failed = loop {
             match process.receive(wall_max) {
                 Ok(Reply::Step { step, observed }) => {
-                    let (step, observed) = (Step::from(step), values(observed));
                     let outcome = step.outcome.clone();
                     if let Outcome::Crashed(failure) = outcome {
                         break Batch::Failed(Suspects { count: 1, failure });
@@ -169,7 +151,7 @@ impl WorkerSession {
                     (visited, self.ended) = (visited + 1, 0);
                     let before = self.episode.take();
                     self.episode =
-                        before.and_then(|episode| episode.after(action, &outcome, observed, &spec));
+                        before.and_then(|one| one.after(action, &outcome, observed, &self.spec));
                     if !matches!(flow, Ok(ControlFlow::Continue(()))) {
                         // Nobody needs the rest of the batch, and the worker is still playing it.
                         worker.renew();
@@ -177,16 +159,11 @@ impl WorkerSession {
                     }
                 }
                 Ok(Reply::Done) => return Ok(Batch::Done),
-                Ok(Reply::Broken { kind, detail }) => {
-                    let begun = process.begun();
-                    let failure = wire::failure(&kind, detail);
-                    break Batch::Failed(Suspects {
-                        count: suspects(begun, visited, count),
-                        failure,
-                    });
+                Ok(Reply::Broken(failure)) => {
+                    let count = suspects(process.begun(), visited, count);
+                    break Batch::Failed(Suspects { count, failure });
                 }
-                Ok(Reply::Error(error)) => {
-                    let error = error.into_session_error(environment);
+                Err(Trouble::Error(error)) => {
                     // The worker may be a step ahead of what was reported.
                     if !matches!(error, SessionError::InvalidAction { .. }) {
                         worker.renew();
@@ -194,7 +171,11 @@ impl WorkerSession {
                     return Err(error);
                 }
                 Ok(other) => return Err(unexpected(&other)),
-                Err(death) => break Batch::of(death, visited, count)?,
+                Err(Trouble::Death(death)) if death.is_from_outside => break Batch::Ended(death),
+                Err(Trouble::Death(Death { failure, begun, .. })) => {
+                    let count = suspects(begun, visited, count);
+                    break Batch::Failed(Suspects { count, failure });
+                }
             }
         };
         worker.renew();
@@ -239,44 +220,30 @@ impl WorkerSession {
                 Batch::Done | Batch::Ended(_) => break,
             }
         }
-        self.note_repeated(&suspects.failure);
-        Ok(ControlFlow::Continue(()))
-    }
-
-    fn note_repeated(&self, failure: &Failure) {
         lock(&self.worker).repeated_windows.fetch_add(1, Ordering::Relaxed);
-        tracing::info!(detail = failure.detail, "a failure did not repeat in a fresh worker");
+        let detail = suspects.failure.detail;
+        tracing::info!(detail, "a failure did not repeat in a fresh worker");
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Starts an episode in the present worker; if that fails, once more in a fresh one.
     fn ask_for_start(&mut self, start: &Start<'_>) -> Result<Reply, SessionError> {
-        let environment = self.spec.name;
         let request = Request::Start { session: self.number, start: WireStart::new(start) };
         let shared = Arc::clone(&self.worker);
-        let mut worker = lock(&shared);
-        if worker.process.as_ref().is_some_and(super::Process::is_cluttered) {
-            worker.renew();
+        let is_cluttered = lock(&shared).process.as_ref().is_some_and(Process::is_cluttered);
+        if is_cluttered {
+            lock(&shared).renew();
         }
-        let wall_max = worker.config.start_wall_max();
-        let mut has_failed = false;
-        loop {
-            worker.process(environment)?.forget_output();
-            match worker.ask(environment, &request, wall_max) {
-                Ok(reply) => {
-                    self.generation = worker.generation;
-                    return Ok(reply);
-                }
-                Err(WorkerTrouble::Error(error)) => return Err(error),
-                Err(WorkerTrouble::Death(death)) if death.is_from_outside() => {
-                    self.note_end(&death)?;
-                }
-                Err(WorkerTrouble::Death(_)) if !has_failed => has_failed = true,
-                Err(WorkerTrouble::Death(Death { failure, .. })) => {
-                    let uri = start.benchmark.uri.to_string();
-                    return Err(SessionError::StartFailed { uri, failure });
-                }
-            }
-        }
+        let answer = self.insist(|session| {
+            let mut worker = lock(&shared);
+            worker.process()?.forget_output();
+            let wall_max = worker.config.start_wall_max();
+            let reply = worker.ask(&request, wall_max)?;
+            session.generation = worker.generation;
+            Ok(reply)
+        });
+        let uri = start.benchmark.uri.to_string();
+        answer?.map_err(|failure| SessionError::StartFailed { uri, failure })
     }
 }
 
@@ -288,8 +255,7 @@ impl Session for WorkerSession {
         let Reply::Started { state, baselines, observed } = reply else {
             return Err(unexpected(&reply));
         };
-        self.ended = 0;
-        let (state, baselines) = (StateId(state), Baselines(baselines));
+        let baselines = Baselines(baselines);
         self.episode = Some(Episode {
             benchmark: start.benchmark.clone(),
             steps_before: 0,
@@ -299,7 +265,7 @@ impl Session for WorkerSession {
             actions: Vec::new(),
             state,
             count: KeyframeCount::default(),
-            observed: values(observed),
+            observed,
         });
         Ok(Started { state, baselines })
     }
@@ -339,8 +305,8 @@ impl Session for WorkerSession {
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {
         let episode = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
-        if let Some((_, value)) = episode.observed.iter().find(|(known, _)| *known == space) {
-            return Ok(value.clone());
+        if let Some(value) = find(&episode.observed, space) {
+            return Ok(value);
         }
         match self.ask(|session| Request::Observe { session, space: space.0 })? {
             Reply::Value(value) => Ok(value),
@@ -350,7 +316,7 @@ impl Session for WorkerSession {
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
         match self.ask(|session| Request::Identify { session, state: state.to_vec() })? {
-            Reply::Identified(id) => Ok(StateId(id)),
+            Reply::Identified(id) => Ok(id),
             other => Err(unexpected(&other)),
         }
     }
@@ -405,17 +371,14 @@ pub(super) fn unexpected(reply: &Reply) -> SessionError {
     SessionError::Worker(format!("a reply out of turn: {reply:?}"))
 }
 
-fn values(observed: Vec<(u8, Value)>) -> Vec<(ObservationIndex, Value)> {
-    observed.into_iter().map(|(space, value)| (ObservationIndex(space), value)).collect()
+fn find(observed: &[(u8, Value)], space: ObservationIndex) -> Option<Value> {
+    let found = observed.iter().find(|(known, _)| *known == space.0);
+    found.map(|(_, value)| value.clone())
 }
 
 /// Returns a value that was sent along with a step.
-fn take(
-    observed: &[(ObservationIndex, Value)],
-    space: ObservationIndex,
-) -> Result<Value, SessionError> {
-    let found = observed.iter().find(|(known, _)| *known == space);
-    found.map(|(_, value)| value.clone()).ok_or_else(|| {
+fn take(observed: &[(u8, Value)], space: ObservationIndex) -> Result<Value, SessionError> {
+    find(observed, space).ok_or_else(|| {
         SessionError::Worker("the value did not come along and its state has passed".into())
     })
 }

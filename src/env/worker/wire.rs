@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::limits::MESSAGE_BYTES_MAX;
-use crate::env::{SessionError, Started};
+use crate::env::{SessionError, Start, Watch};
 use crate::model::{
-    ActionIndex, Baselines, Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance,
-    StateId, Step, Value,
+    Baselines, Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance, StateId,
+    Step, Value,
 };
 
 /// Room for all of a start request but the program.
@@ -53,7 +53,7 @@ pub(super) enum Request {
     },
 }
 
-/// [`crate::env::Start`], owned.
+/// [`Start`], owned.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct WireStart {
     uri: String,
@@ -61,8 +61,8 @@ pub(super) struct WireStart {
     program: Vec<u8>,
     pub(super) action_space: String,
     baselines: Option<Vec<(String, i64)>>,
-    pub(super) watch: Vec<u8>,
-    pub(super) keyframes: Option<NonZeroU32>,
+    watch: Vec<u8>,
+    keyframes: Option<NonZeroU32>,
     pub(super) recording: u64,
     /// The number of actions that led to the program, if it is a state of an episode.
     pub(super) steps: u64,
@@ -71,7 +71,7 @@ pub(super) struct WireStart {
 }
 
 impl WireStart {
-    pub(super) fn new(start: &crate::env::Start<'_>) -> Self {
+    pub(super) fn new(start: &Start<'_>) -> Self {
         Self {
             uri: start.benchmark.uri.to_string(),
             program: start.benchmark.program.to_vec(),
@@ -94,6 +94,11 @@ impl WireStart {
     pub(super) fn baselines(&self) -> Option<Baselines> {
         self.baselines.clone().map(Baselines)
     }
+
+    pub(super) fn watch(&self) -> Watch {
+        let spaces = self.watch.iter().copied().map(ObservationIndex).collect();
+        Watch { spaces, keyframes: self.keyframes, recording: self.recording }
+    }
 }
 
 /// A worker's answer. A `Steps` request is answered by one `Step` per action, then `Done` or
@@ -103,79 +108,94 @@ pub(super) enum Reply {
     /// The worker is up. This is the first frame that it sends.
     Ready,
     Started {
-        state: [u8; 20],
+        #[serde(with = "WireStateId")]
+        state: StateId,
         baselines: Vec<(String, i64)>,
         observed: Vec<(u8, Value)>,
     },
     Step {
-        step: WireStep,
+        #[serde(with = "WireStep")]
+        step: Step,
         observed: Vec<(u8, Value)>,
     },
     Value(Value),
-    Identified([u8; 20]),
+    Identified(#[serde(with = "WireStateId")] StateId),
     Done,
     /// Something is wrong with the steps held back. The session is of no further use.
-    Broken {
-        kind: String,
-        detail: String,
-    },
+    Broken(#[serde(with = "WireFailure")] Failure),
     Error(WireError),
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WireStep {
-    outcome: WireOutcome,
+/// A [`Step`] as it is sent.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Step")]
+struct WireStep {
+    #[serde(with = "WireOutcome")]
+    outcome: Outcome,
     rewards: Box<[f64]>,
-    wall_time_ns: u64,
+    wall_time: Duration,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// An [`Outcome`] as it is sent.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Outcome")]
 enum WireOutcome {
-    State { id: [u8; 20], changed: bool, end_of_episode: bool, action_space_changed: bool },
-    Crashed { kind: String, detail: String },
+    State {
+        #[serde(with = "WireStateId")]
+        id: StateId,
+        changed: bool,
+        end_of_episode: bool,
+        action_space_changed: bool,
+    },
+    Crashed(#[serde(with = "WireFailure")] Failure),
+}
+
+/// A [`StateId`] as it is sent.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "StateId")]
+struct WireStateId([u8; 20]);
+
+/// A [`Failure`] as it is sent.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Failure")]
+struct WireFailure {
+    #[serde(with = "WireFailureKind")]
+    kind: FailureKind,
+    detail: String,
+}
+
+/// A [`FailureKind`] as it is sent.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "FailureKind")]
+enum WireFailureKind {
+    Crash,
+    TimeOut,
+    OutOfMemory,
+    Verifier,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum WireError {
     NoEpisode,
-    InvalidAction { index: u32, space: String, len: usize },
-    UnknownSpace { name: String },
-    BadProgram { uri: String, detail: String },
-    StartFailed { uri: String, kind: String, detail: String },
+    InvalidAction {
+        index: u32,
+        space: String,
+        len: usize,
+    },
+    UnknownSpace {
+        name: String,
+    },
+    BadProgram {
+        uri: String,
+        detail: String,
+    },
+    StartFailed {
+        uri: String,
+        #[serde(with = "WireFailure")]
+        failure: Failure,
+    },
     Defect(String),
     Other(String),
-}
-
-impl From<Step> for WireStep {
-    fn from(step: Step) -> Self {
-        let outcome = match step.outcome {
-            Outcome::State { id, changed, end_of_episode, action_space_changed } => {
-                WireOutcome::State { id: id.0, changed, end_of_episode, action_space_changed }
-            }
-            Outcome::Crashed(Failure { kind, detail }) => {
-                WireOutcome::Crashed { kind: kind.as_str().to_owned(), detail }
-            }
-        };
-        let wall_time_ns = u64::try_from(step.wall_time.as_nanos()).unwrap_or(u64::MAX);
-        Self { outcome, rewards: step.rewards, wall_time_ns }
-    }
-}
-
-impl From<WireStep> for Step {
-    fn from(step: WireStep) -> Self {
-        let outcome = match step.outcome {
-            WireOutcome::State { id, changed, end_of_episode, action_space_changed } => {
-                let id = StateId(id);
-                Outcome::State { id, changed, end_of_episode, action_space_changed }
-            }
-            WireOutcome::Crashed { kind, detail } => Outcome::Crashed(failure(&kind, detail)),
-        };
-        Self { outcome, rewards: step.rewards, wall_time: Duration::from_nanos(step.wall_time_ns) }
-    }
-}
-
-pub(super) fn failure(kind: &str, detail: String) -> Failure {
-    Failure { kind: kind.parse().unwrap_or(FailureKind::Crash), detail }
 }
 
 impl From<SessionError> for WireError {
@@ -187,10 +207,7 @@ impl From<SessionError> for WireError {
             }
             SessionError::UnknownSpace { name, .. } => Self::UnknownSpace { name },
             SessionError::BadProgram { uri, detail } => Self::BadProgram { uri, detail },
-            SessionError::StartFailed { uri, failure } => {
-                let kind = failure.kind.as_str().to_owned();
-                Self::StartFailed { uri, kind, detail: failure.detail }
-            }
+            SessionError::StartFailed { uri, failure } => Self::StartFailed { uri, failure },
             SessionError::Defect(detail) => Self::Defect(detail),
             other => Self::Other(other.to_string()),
         }
@@ -206,22 +223,10 @@ impl WireError {
             }
             Self::UnknownSpace { name } => SessionError::UnknownSpace { name, environment },
             Self::BadProgram { uri, detail } => SessionError::BadProgram { uri, detail },
-            Self::StartFailed { uri, kind, detail } => {
-                SessionError::StartFailed { uri, failure: failure(&kind, detail) }
-            }
+            Self::StartFailed { uri, failure } => SessionError::StartFailed { uri, failure },
             Self::Defect(detail) => SessionError::Defect(detail),
             Self::Other(detail) => SessionError::Worker(detail),
         }
-    }
-}
-
-impl Reply {
-    pub(super) fn started(started: Started, observed: Vec<(u8, Value)>) -> Self {
-        Self::Started { state: started.state.0, baselines: started.baselines.0, observed }
-    }
-
-    pub(super) fn broken(failure: Failure) -> Self {
-        Self::Broken { kind: failure.kind.as_str().to_owned(), detail: failure.detail }
     }
 }
 
@@ -233,14 +238,6 @@ pub(super) fn demand_sendable(benchmark: &Benchmark) -> Result<(), SessionError>
     }
     let detail = format!("it has {bytes} bytes, more than a worker takes");
     Err(SessionError::BadProgram { uri: benchmark.uri.to_string(), detail })
-}
-
-pub(super) fn spaces(watch: &[u8]) -> Vec<ObservationIndex> {
-    watch.iter().copied().map(ObservationIndex).collect()
-}
-
-pub(super) fn actions(actions: &[u32]) -> Vec<ActionIndex> {
-    actions.iter().copied().map(ActionIndex).collect()
 }
 
 /// Writes one frame, in one `write` call if the sink takes it whole.
@@ -262,23 +259,23 @@ pub(super) fn append(frames: &mut Vec<u8>, message: &impl Serialize) -> io::Resu
 }
 
 /// The number of bytes that give the length of a frame's body.
-pub(super) const LENGTH_BYTES: usize = 4;
+const LENGTH_BYTES: usize = 4;
 
-/// Decodes the length of a frame's body; fails if no message is that long.
-pub(super) fn length(bytes: [u8; LENGTH_BYTES]) -> io::Result<usize> {
-    let length = u32::from_le_bytes(bytes) as usize;
-    if length > MESSAGE_BYTES_MAX {
-        let detail = format!("a message of {length} bytes; {MESSAGE_BYTES_MAX} are the most");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, detail));
-    }
-    Ok(length)
-}
-
-/// Reads one frame. The end of the stream between frames is [`io::ErrorKind::UnexpectedEof`] too.
+/// Reads one frame.
+///
+/// # Errors
+///
+/// Those of `source`; [`io::ErrorKind::UnexpectedEof`] if it ends, be it between frames;
+/// [`io::ErrorKind::FileTooLarge`], before any more is read, if no message is that long;
+/// [`io::ErrorKind::InvalidData`] if the frame is not a message.
 pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result<T> {
     let mut bytes = [0; LENGTH_BYTES];
     source.read_exact(&mut bytes)?;
-    let length = length(bytes)?;
+    let length = u32::from_le_bytes(bytes) as usize;
+    if length > MESSAGE_BYTES_MAX {
+        let detail = format!("a message of {length} bytes; {MESSAGE_BYTES_MAX} are the most");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, detail));
+    }
     // The length may be wrong, so memory is allocated only as bytes arrive.
     let mut body = Vec::new();
     if source.take(length as u64).read_to_end(&mut body)? < length {
@@ -292,23 +289,14 @@ pub(super) fn receive<T: DeserializeOwned>(source: &mut impl Read) -> io::Result
 pub fn fuzz_messages(content: &[u8]) {
     let mut source = content;
     while let Ok(reply) = receive::<Reply>(&mut source) {
-        match reply {
-            Reply::Step { step, observed } => {
-                let _ = Step::from(step);
-                for (_, value) in observed {
-                    drop(value);
-                }
-            }
-            Reply::Value(value) => drop(value),
-            Reply::Error(error) => drop(error.into_session_error("toy-v0").to_string()),
-            Reply::Broken { kind, detail } => drop(failure(&kind, detail)),
-            Reply::Ready | Reply::Started { .. } | Reply::Identified(_) | Reply::Done => {}
+        if let Reply::Error(error) = reply {
+            drop(error.into_session_error("toy-v0").to_string());
         }
     }
     let mut source = content;
     while let Ok(request) = receive::<Request>(&mut source) {
         if let Request::Start { start, .. } = request {
-            let _ = (start.benchmark(), start.baselines(), spaces(&start.watch));
+            let _ = start.benchmark();
         }
     }
 }
@@ -323,28 +311,33 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         }
         bytes
     }
-    let state = |changed| WireOutcome::State {
-        id: [7; 20],
-        changed,
+    let failure = |kind, detail: &str| Failure { kind, detail: detail.into() };
+    let state = Outcome::State {
+        id: StateId([7; 20]),
+        changed: true,
         end_of_episode: false,
         action_space_changed: false,
     };
     let step = |outcome| {
-        let step = WireStep { outcome, rewards: Box::new([1.5, -0.0]), wall_time_ns: 17 };
+        let wall_time = Duration::from_nanos(17);
+        let step = Step { outcome, rewards: Box::new([1.5, -0.0]), wall_time };
         Reply::Step { step, observed: vec![(3, Value::IntVector(Box::new([1, -2])))] }
     };
-    let crash = WireOutcome::Crashed { kind: "crash".into(), detail: "SIGSEGV".into() };
     let space = "toy-v0".to_owned();
     let replies = [
         Reply::Ready,
-        Reply::Started { state: [1; 20], baselines: vec![("Size".into(), 5)], observed: vec![] },
-        step(state(true)),
-        step(crash),
+        Reply::Started {
+            state: StateId([1; 20]),
+            baselines: vec![("Size".into(), 5)],
+            observed: vec![],
+        },
+        step(state),
+        step(Outcome::Crashed(failure(FailureKind::Crash, "SIGSEGV"))),
         Reply::Value(Value::Text("text".into())),
         Reply::Value(Value::Bytes(vec![0; 40])),
-        Reply::Identified([2; 20]),
+        Reply::Identified(StateId([2; 20])),
         Reply::Error(WireError::InvalidAction { index: 3, space, len: 2 }),
-        Reply::Broken { kind: "verifier".into(), detail: "no terminator".into() },
+        Reply::Broken(failure(FailureKind::Verifier, "no terminator")),
         Reply::Done,
     ];
     let start = WireStart {
@@ -390,11 +383,11 @@ mod tests {
         };
         let mut frame = Vec::new();
         let observed = vec![(3, Value::IntVector(Box::new([1, -2])))];
-        send(&mut frame, &Reply::Step { step: step.clone().into(), observed }).unwrap();
+        send(&mut frame, &Reply::Step { step: step.clone(), observed }).unwrap();
         let Reply::Step { step: back, observed } = receive(&mut frame.as_slice()).unwrap() else {
             panic!("another reply")
         };
-        assert_eq!(Step::from(back), step);
+        assert_eq!(back, step);
         let (space, value) = observed.into_iter().next().unwrap();
         assert_eq!((space, value), (3, Value::IntVector(Box::new([1, -2]))));
     }

@@ -298,11 +298,11 @@ fn what_runs_the_actions_of_a_probe_is_confined() {
         .spawn()
         .unwrap();
     let (mut tasks, mut answer) = (child.stdin.take().unwrap(), String::new());
-    writeln!(tasks, "{}\t1\t", path.display()).unwrap();
+    writeln!(tasks, r#"{{"program": {path:?}, "shuffle": 1, "actions": []}}"#).unwrap();
     let mut answers = BufReader::new(child.stdout.take().unwrap());
     answers.read_line(&mut answer).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-    assert_eq!(answer, "end\n");
+    assert_eq!(answer, "\"End\"\n");
     // Landlock and seccomp ask for it.
     assert!(status.lines().any(|line| line == "NoNewPrivs:\t1"), "{status}");
     drop(tasks);
@@ -324,7 +324,7 @@ fn a_probe_finds_what_kills_and_survives_it() {
         seed: 7,
         jobs: 2,
     };
-    let report = probe(&options, &|_| {}).unwrap();
+    let report = probe(&options, &|_, _| {}).unwrap();
     // It wants what only the code generator sets up.
     let deadly = &report.findings["function(codegenprepare)"];
     assert!(deadly.crashes == 2 && deadly.flags().crashes, "{deadly:?}");

@@ -2,7 +2,7 @@
 //! programs cost what their rows say.
 
 use steplake::env::toy::ToyEnvironment;
-use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, step_by_step};
+use steplake::env::{Environment, Session, SessionError, Start, Started};
 use steplake::generate::{Ending, Policy, ResumeState, Stop};
 use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
@@ -65,14 +65,6 @@ impl Session for LyingSession {
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         self.session.apply(action)
-    }
-
-    fn multistep(
-        &mut self,
-        actions: &[ActionIndex],
-        visit: &mut Visit<'_>,
-    ) -> Result<(), SessionError> {
-        step_by_step(self, actions, visit)
     }
 
     fn observe(&mut self, space: ObservationIndex) -> Result<Value, SessionError> {

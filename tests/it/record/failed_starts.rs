@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::env::toy::{self, Deadly, ToyEnvironment};
+use steplake::env::toy::{self, Harm, Only, Plant, ToyEnvironment};
 use steplake::env::worker::{WorkerConfig, WorkerEnvironment};
 use steplake::env::{Environment, Session, SessionError, Start, Started, Visit, Watch};
 use steplake::generate::{
@@ -41,6 +41,12 @@ fn workers() -> WorkerEnvironment {
     WorkerEnvironment::new(ToyEnvironment::default().spec().clone(), config)
 }
 
+/// A benchmark on which the environment dies before the first step, as compilers do on some
+/// programs.
+fn deadly(uri: &str, harm: Harm) -> Benchmark {
+    toy::planted(uri, 1, 0, Plant { harm, action: "start".into(), every: 1, only: Only::Ever })
+}
+
 /// Toy programs, deadly ones among them, or an error in the place of those.
 struct WithDeadly {
     deadly: bool,
@@ -50,8 +56,8 @@ impl Programs for WithDeadly {
     fn load(&self, uri: &BenchmarkUri) -> Result<Benchmark, ProgramError> {
         match uri.as_str() {
             ABORTS | HANGS if !self.deadly => Err(format!("{uri} was asked for").into()),
-            ABORTS => Ok(toy::deadly(ABORTS, Deadly::Aborts)),
-            HANGS => Ok(toy::deadly(HANGS, Deadly::Hangs)),
+            ABORTS => Ok(deadly(ABORTS, Harm::Aborts)),
+            HANGS => Ok(deadly(HANGS, Harm::Hangs)),
             _ => ToyPrograms.load(uri),
         }
     }
@@ -190,7 +196,7 @@ impl Session for TiredSession {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         let is_tired = start.benchmark.uri.as_str() == TIRED
             && self.deadly.contains(&self.starts.fetch_add(1, Ordering::Relaxed));
-        let deadly = toy::deadly(TIRED, Deadly::Aborts);
+        let deadly = deadly(TIRED, Harm::Aborts);
         let benchmark = if is_tired { &deadly } else { start.benchmark };
         self.session.start(&Start { benchmark, ..*start })
     }
@@ -309,7 +315,7 @@ fn a_recorder_takes_a_failed_start_down_and_goes_on() {
     };
     start(&toy::benchmark(1)).unwrap();
     // The worker has a past now, and a fresh one has to say the same.
-    let error = start(&toy::deadly(ABORTS, Deadly::Aborts)).unwrap_err();
+    let error = start(&deadly(ABORTS, Harm::Aborts)).unwrap_err();
     let SessionError::StartFailed { uri, failure } = error else { panic!("{error}") };
     let detail = format!("SIGABRT while it read the program, step 0 on {ABORTS}");
     assert_eq!((uri.as_str(), &failure), (ABORTS, &Failure { kind: FailureKind::Crash, detail }));

@@ -121,13 +121,13 @@ fn windows_and_careful_mode_record_the_same_failures_included() {
             let how = |window| How { keyframes, ..How::new(window, plant.clone()) };
             let careful = how(None);
             let (_careful, wanted) = careful.record(&plan(Policy::Random, 1));
-            assert!(failures(&wanted) >= 2, "{plant}: {}", failures(&wanted));
+            assert!(failures(&wanted) >= 2, "{plant:?}: {}", failures(&wanted));
             assert_eq!(careful.environment.repeated_windows(), 0);
             for (window, jobs) in [(1, 1), (4, 2), (16, 1), (1000, 2)] {
                 let how = how(Some(window));
                 let (_folder, lake) = how.record(&plan(Policy::Random, jobs));
                 assert_same(wanted.path(), lake.path());
-                assert_eq!(how.environment.repeated_windows(), 0, "{plant}: window {window}");
+                assert_eq!(how.environment.repeated_windows(), 0, "{plant:?}: window {window}");
             }
         }
     }

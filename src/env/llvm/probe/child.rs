@@ -1,36 +1,45 @@
 //! The process that runs the actions. The last line that it wrote tells its supervisor what killed
 //! it.
 //!
-//! Each line of input is a task: the path of a program's bitcode, a seed to shuffle the heap with,
-//! and indices into [`pipelines`](super::condition::pipelines). The child writes a [`Line`] before
-//! and after each pipeline, and one at the end of the task.
+//! Each line of input is a [`Task`] as JSON. The child writes a [`Line`], as JSON too, before and
+//! after each pipeline, and one at the end of the task.
 
 use std::io::{self, BufRead, Write};
-use std::path::Path;
-use std::str::FromStr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nix::time::{ClockId, clock_gettime};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
+use serde::{Deserialize, Serialize};
 
 use super::condition::{STEP_CPU_MAX, pipelines};
+use crate::env::cpu_time;
 use crate::env::llvm::engine::{Change, Engine};
 use crate::env::llvm::program::Program;
 use crate::env::llvm::session::first_state;
-use crate::model::StateId;
 use crate::sandbox::{self, Open};
 
-/// The result of one action in a child.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Actions to run one after the other.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Task {
+    /// The program's bitcode.
+    pub(super) program: PathBuf,
+    /// The seed to shuffle the heap with.
+    pub(super) shuffle: u64,
+    /// The indices of the actions in [`pipelines`].
+    pub(super) actions: Vec<usize>,
+}
+
+/// The result of one action in a child. States are given by their ids.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Trial {
     /// The state after the action, in the course of the walk; none if the verifier rejects it.
-    pub(super) state: Option<StateId>,
+    pub(super) state: Option<String>,
     /// The state after the same action on the previous state, read from its bitcode.
-    pub(super) replayed: Option<StateId>,
+    pub(super) replayed: Option<String>,
     /// The state after the action, read back from its bitcode.
-    pub(super) reread: Option<StateId>,
+    pub(super) reread: Option<String>,
     pub(super) changed: bool,
     pub(super) cpu: Duration,
     /// The names that passes registered in the context beyond the fixed lists.
@@ -38,7 +47,7 @@ pub(super) struct Trial {
 }
 
 /// A line of the child's output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Line {
     /// The next action has begun.
     Begin,
@@ -46,54 +55,6 @@ pub(super) enum Line {
     Done(Trial),
     /// The task is done, or its program cannot be read.
     End,
-}
-
-impl std::fmt::Display for Line {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let id = |id: Option<StateId>| id.map_or("-".to_owned(), |id| id.to_string());
-        match self {
-            Self::Begin => f.write_str("begin"),
-            Self::End => f.write_str("end"),
-            Self::Done(trial) => write!(
-                f,
-                "done\t{}\t{}\t{}\t{}\t{}\t{}",
-                id(trial.state),
-                id(trial.replayed),
-                id(trial.reread),
-                trial.changed,
-                trial.cpu.as_micros(),
-                trial.registered.trim().replace('\n', ", "),
-            ),
-        }
-    }
-}
-
-impl FromStr for Line {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let bad = || format!("not a line of a probe's child: {text:?}");
-        let id = |text: &str| match text {
-            "-" => Ok(None),
-            id => id.parse().map(Some).map_err(|_error| bad()),
-        };
-        let fields: Vec<&str> = text.split('\t').collect();
-        match fields.as_slice() {
-            ["begin"] => Ok(Self::Begin),
-            ["end"] => Ok(Self::End),
-            ["done", state, replayed, reread, changed, cpu_us, registered] => {
-                Ok(Self::Done(Trial {
-                    state: id(state)?,
-                    replayed: id(replayed)?,
-                    reread: id(reread)?,
-                    changed: changed.parse().map_err(|_error| bad())?,
-                    cpu: Duration::from_micros(cpu_us.parse().map_err(|_error| bad())?),
-                    registered: (*registered).to_owned(),
-                }))
-            }
-            _ => Err(bad()),
-        }
-    }
 }
 
 /// Runs tasks until there are no more; this is `probe-child` on the command line. From its first
@@ -106,35 +67,29 @@ pub fn probe_child(input: &mut dyn BufRead, output: &mut dyn Write) -> io::Resul
     let mut engine = Engine::new().map_err(io::Error::other)?;
     let pipelines = pipelines();
     let mut is_confined = false;
+    let mut write = |line: &Line| -> io::Result<()> {
+        writeln!(output, "{}", serde_json::to_string(line)?)?;
+        output.flush()
+    };
     for line in input.lines() {
-        let line = line?;
-        let mut fields = line.split('\t');
-        let mut next = || fields.next().ok_or_else(|| io::Error::other("a task lacks a field"));
-        let path = Path::new(next()?);
-        let program = std::fs::read(path)?;
+        let Task { program: path, shuffle, actions } = serde_json::from_str(&line?)?;
+        let program = std::fs::read(&path)?;
         if !is_confined {
             // All programs are in the folder of the first.
-            let read = path.parent().map(Path::to_path_buf).into_iter().collect();
+            let read = path.ancestors().skip(1).take(1).map(PathBuf::from).collect();
             sandbox::confine_thread(&Open { read, write: Vec::new() })?;
             is_confined = true;
         }
-        let shuffle: u64 = next()?.parse().map_err(io::Error::other)?;
-        let actions = next()?.split(',').filter(|text| !text.is_empty()).map(str::parse::<usize>);
-        let actions: Vec<usize> = actions.collect::<Result<_, _>>().map_err(io::Error::other)?;
         let _holes = shuffle_heap(shuffle);
         engine.renew();
         if let Ok(mut program) = first_state(&engine, &program) {
             for action in actions {
-                writeln!(output, "{}", Line::Begin)?;
-                output.flush()?;
+                write(&Line::Begin)?;
                 limit_cpu()?;
-                let trial = attempt(&mut engine, &mut program, &pipelines[action]);
-                writeln!(output, "{}", Line::Done(trial))?;
-                output.flush()?;
+                write(&Line::Done(attempt(&mut engine, &mut program, &pipelines[action])))?;
             }
         }
-        writeln!(output, "{}", Line::End)?;
-        output.flush()?;
+        write(&Line::End)?;
     }
     Ok(())
 }
@@ -146,17 +101,17 @@ fn attempt(engine: &mut Engine, program: &mut Program, pipeline: &str) -> Trial 
     let begin = cpu_time();
     let change = step(engine, program, pipeline);
     let cpu = cpu_time().saturating_sub(begin);
-    let registered = program.registered();
+    let registered = program.registered().trim().replace('\n', ", ");
     let revive = |bitcode: &[u8]| Program::revive(bitcode).expect("LLVM reads what it has written");
     let mut replay = revive(&before);
-    let replayed = step(engine, &mut replay, pipeline).map(|_change| replay.state_id());
+    let replayed = step(engine, &mut replay, pipeline).map(|_change| replay.state_id().to_string());
     if change.is_none() {
         *program = revive(&before);
         let (state, reread, changed) = (None, None, false);
         return Trial { state, replayed, reread, changed, cpu, registered };
     }
     let after = program.write().to_vec();
-    let (state, reread) = (program.state_id(), revive(&after).state_id());
+    let (state, reread) = (program.state_id().to_string(), revive(&after).state_id().to_string());
     if reread != state {
         // The rest of the walk should show other actions, not this one's odd state.
         *program = stable(&after);
@@ -209,29 +164,4 @@ fn limit_cpu() -> io::Result<()> {
     let (_, hard) = getrlimit(Resource::RLIMIT_CPU)?;
     setrlimit(Resource::RLIMIT_CPU, until.as_secs().min(hard), hard)?;
     Ok(())
-}
-
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).expect("the kernel has this clock");
-    Duration::from(time)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_line_survives_its_text() {
-        let done = Line::Done(Trial {
-            state: Some(StateId([1; 20])),
-            replayed: None,
-            reread: Some(StateId([2; 20])),
-            changed: true,
-            cpu: Duration::from_micros(17),
-            registered: "metadata kind x".to_owned(),
-        });
-        for line in [Line::Begin, Line::End, done] {
-            assert_eq!(line.to_string().parse(), Ok(line));
-        }
-    }
 }

@@ -17,16 +17,16 @@ mod condition;
 mod process;
 mod report;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use child::probe_child;
 pub use report::{Finding, ProbeReport, SLOW_CPU_MIN};
 
-use child::Trial;
+use child::{Task, Trial};
 use condition::{CONDITIONS, pipelines};
 use process::{Child, Death};
 use rand_chacha::ChaCha8Rng;
@@ -56,24 +56,15 @@ pub struct ProbeOptions {
     pub jobs: usize,
 }
 
-/// The progress of a probe.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ProbeProgress {
-    /// The number of walks that are done.
-    pub walks_done: usize,
-    /// The number of all walks.
-    pub walks: usize,
-}
-
 /// A walk to run under every condition.
 struct Walk<'a> {
     benchmark: &'a Benchmark,
-    path: PathBuf,
-    seed: u64,
-    actions: Vec<usize>,
+    /// The task under the first condition. The others have other seeds.
+    task: Task,
 }
 
-/// Runs the probe. Calls `progress` after every walk.
+/// Runs the probe. After every walk, calls `progress` with the number of walks that are done and
+/// the number of all walks.
 ///
 /// # Errors
 ///
@@ -84,32 +75,33 @@ struct Walk<'a> {
 /// If `progress` panics.
 pub fn probe(
     options: &ProbeOptions,
-    progress: &(dyn Fn(ProbeProgress) + Sync),
+    progress: &(dyn Fn(usize, usize) + Sync),
 ) -> io::Result<ProbeReport> {
     let folder = tempfile::tempdir()?;
     let walks = plan(options, folder.path())?;
-    let mut report = ProbeReport::default();
-    report.findings.extend(pipelines().into_iter().map(|text| (text, Finding::default())));
     let total = walks.len();
-    let shared = Mutex::new((VecDeque::from(walks), report));
-    let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let walks = Mutex::new(VecDeque::from(walks));
+    let findings = pipelines().into_iter().map(|pipeline| (pipeline, Finding::default())).collect();
+    let findings = Mutex::new(findings);
     std::thread::scope(|scope| {
         let work = || -> io::Result<()> {
-            let mut prober = Prober::new(options);
-            while let Some(walk) = { lock().0.pop_front() } {
-                prober.run(walk, &mut |pipeline, change| {
-                    let findings = &mut lock().1.findings;
-                    change(findings.get_mut(pipeline).expect("findings begin with all pipelines"));
-                })?;
-                let left = lock().0.len();
-                progress(ProbeProgress { walks_done: total - left, walks: total });
+            let (pipelines, children) = (pipelines(), [const { None }; CONDITIONS.len()]);
+            let mut prober = Prober { options, pipelines, findings: &findings, children };
+            while let Some(walk) = { lock(&walks).pop_front() } {
+                prober.run(walk)?;
+                let left = lock(&walks).len();
+                progress(total - left, total);
             }
             Ok(())
         };
         let workers: Vec<_> = (0..options.jobs.max(1)).map(|_| scope.spawn(work)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().expect("a prober panicked"))
     })?;
-    Ok(shared.into_inner().unwrap_or_else(PoisonError::into_inner).1)
+    Ok(ProbeReport { findings: findings.into_inner().unwrap_or_else(PoisonError::into_inner) })
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Writes the flags into the tables of the action spaces, which are in `folder` of a source tree.
@@ -142,59 +134,57 @@ fn plan<'a>(options: &'a ProbeOptions, folder: &Path) -> io::Result<Vec<Walk<'a>
                 order.swap(place, place + other);
             }
             for actions in order.chunks(WALK_STEPS) {
-                let (path, actions) = (path.clone(), actions.to_vec());
-                walks.push(Walk { benchmark, path, seed: random.next_u64(), actions });
+                let (program, actions) = (path.clone(), actions.to_vec());
+                let task = Task { program, shuffle: random.next_u64(), actions };
+                walks.push(Walk { benchmark, task });
             }
         }
     }
     Ok(walks)
 }
 
-/// Changes the finding of a pipeline.
-type Note<'a> = dyn FnMut(&str, &dyn Fn(&mut Finding)) + 'a;
-
-/// One child for each condition.
+/// Runs walks, in one child for each condition.
 struct Prober<'a> {
     options: &'a ProbeOptions,
     pipelines: Vec<String>,
+    findings: &'a Mutex<BTreeMap<String, Finding>>,
     children: [Option<Child>; CONDITIONS.len()],
 }
 
-impl<'a> Prober<'a> {
-    fn new(options: &'a ProbeOptions) -> Self {
-        Self { options, pipelines: pipelines(), children: [const { None }; CONDITIONS.len()] }
-    }
-
+impl Prober<'_> {
     /// Runs a walk under every condition. An action that kills its child is left out from then on.
-    fn run(&mut self, mut walk: Walk<'_>, note: &mut Note<'_>) -> io::Result<()> {
+    fn run(&mut self, mut walk: Walk<'_>) -> io::Result<()> {
         let mut first: Option<Vec<Trial>> = None;
         let mut condition = 0;
         while condition < CONDITIONS.len() {
-            match self.run_once(&walk, condition)? {
+            match self.run_once(&walk.task, condition)? {
                 Ok(trials) => {
                     match &first {
                         None => {
-                            self.note_trials(&walk, &trials, note);
+                            for (step, trial) in trials.iter().enumerate() {
+                                self.note(&walk, step, |finding, place| {
+                                    finding.record(trial, place);
+                                });
+                            }
                             first = Some(trials);
                         }
-                        Some(first) => self.note_differences(&walk, first, &trials, note),
+                        Some(first) => self.note_difference(&walk, first, &trials),
                     }
                     condition += 1;
                 }
                 Err((step, death)) => {
-                    let action = walk.actions.remove(step);
-                    let place = self.place(&walk, step);
                     // Under the earlier conditions, the whole walk got past this action.
-                    let differs = first.is_some() && matches!(death, Death::Crash);
-                    note(&self.pipelines[action], &|finding| {
+                    let differs = first.is_some() && death == Death::Crash;
+                    self.note(&walk, step, |finding, place| {
                         let (count, what) = match death {
                             Death::TimeOut => (&mut finding.time_outs, "time-out"),
                             Death::Crash => (&mut finding.crashes, "crash"),
                         };
                         *count += 1;
                         finding.process_differs += u64::from(differs);
-                        finding.point_out(what, &place);
+                        finding.point_out(what, place);
                     });
+                    walk.task.actions.remove(step);
                     // The earlier results include the action that is now left out.
                     first = None;
                     condition = 0;
@@ -204,58 +194,48 @@ impl<'a> Prober<'a> {
         Ok(())
     }
 
-    /// Runs a walk under one condition. Returns the trials, or which step killed the child and how.
+    /// Runs a task under one condition. Returns the trials, or which step killed the child and how.
     fn run_once(
         &mut self,
-        walk: &Walk<'_>,
+        task: &Task,
         condition: usize,
     ) -> io::Result<Result<Vec<Trial>, (usize, Death)>> {
         let child = match &mut self.children[condition] {
             Some(child) => child,
-            none => none.insert(Child::start(
-                &self.options.program,
-                &self.options.arguments,
-                CONDITIONS[condition],
-            )?),
+            none => {
+                let ProbeOptions { program, arguments, .. } = self.options;
+                none.insert(Child::start(program, arguments, CONDITIONS[condition])?)
+            }
         };
-        let shuffle = walk.seed.wrapping_add(u64::try_from(condition).expect("a small number"));
-        let result = child.run(&walk.path, shuffle, &walk.actions)?;
+        let shuffle = task.shuffle.wrapping_add(condition as u64);
+        let result = child.run(&Task { shuffle, ..task.clone() })?;
         if result.is_err() {
             self.children[condition] = None;
         }
         Ok(result)
     }
 
-    fn note_trials(&self, walk: &Walk<'_>, trials: &[Trial], note: &mut Note<'_>) {
-        for (step, trial) in trials.iter().enumerate() {
-            let place = self.place(walk, step);
-            note(&self.pipelines[walk.actions[step]], &|finding| finding.record(trial, &place));
-        }
-    }
-
-    /// Compares up to the first difference: later steps start from different states.
-    fn note_differences(
-        &self,
-        walk: &Walk<'_>,
-        first: &[Trial],
-        trials: &[Trial],
-        note: &mut Note<'_>,
-    ) {
+    /// Notes the first difference between the trials of two conditions: later steps start from
+    /// different states.
+    fn note_difference(&self, walk: &Walk<'_>, first: &[Trial], trials: &[Trial]) {
         let pairs = first.iter().zip(trials);
         let differs = |(a, b): (&Trial, &Trial)| a.state != b.state || a.replayed != b.replayed;
         if let Some(step) = pairs.into_iter().position(differs) {
-            let place = self.place(walk, step);
-            note(&self.pipelines[walk.actions[step]], &|finding| {
+            self.note(walk, step, |finding, place| {
                 finding.process_differs += 1;
-                finding.point_out("process", &place);
+                finding.point_out("process", place);
             });
         }
     }
 
-    /// Describes the place of a step, so that it can be repeated by hand.
-    fn place(&self, walk: &Walk<'_>, step: usize) -> String {
-        let before = walk.actions[..step].iter().map(|&action| self.pipelines[action].as_str());
-        let before: Vec<_> = before.collect();
-        format!("{} after {}", walk.benchmark.uri, before.join(","))
+    /// Changes the finding of a step's pipeline. The change gets a description of the step's place,
+    /// so that the step can be repeated by hand.
+    fn note(&self, walk: &Walk<'_>, step: usize, change: impl FnOnce(&mut Finding, &str)) {
+        let (before, rest) = walk.task.actions.split_at(step);
+        let before: Vec<_> = before.iter().map(|&action| self.pipelines[action].as_str()).collect();
+        let place = format!("{} after {}", walk.benchmark.uri, before.join(","));
+        let mut findings = lock(self.findings);
+        let finding = findings.get_mut(&self.pipelines[rest[0]]);
+        change(finding.expect("findings begin with all pipelines"), &place);
     }
 }

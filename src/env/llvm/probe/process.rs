@@ -9,7 +9,7 @@ use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use nix::sys::personality::{self, Persona};
 use nix::sys::signal::Signal;
 
-use super::child::{Line, Trial};
+use super::child::{Line, Task, Trial};
 use super::condition::Condition;
 
 /// How an action killed its child.
@@ -51,15 +51,9 @@ impl Child {
 
     /// Runs a task. Returns the trials, or which step killed the child and how. A dead child is of
     /// no further use.
-    pub(super) fn run(
-        &mut self,
-        program: &Path,
-        shuffle: u64,
-        actions: &[usize],
-    ) -> io::Result<Result<Vec<Trial>, (usize, Death)>> {
-        let list: Vec<String> = actions.iter().map(ToString::to_string).collect();
-        writeln!(self.tasks, "{}\t{shuffle}\t{}", program.display(), list.join(","))?;
-        let mut trials = Vec::with_capacity(actions.len());
+    pub(super) fn run(&mut self, task: &Task) -> io::Result<Result<Vec<Trial>, (usize, Death)>> {
+        writeln!(self.tasks, "{}", serde_json::to_string(task)?)?;
+        let mut trials = Vec::with_capacity(task.actions.len());
         let mut begun = false;
         let mut text = String::new();
         loop {
@@ -73,7 +67,7 @@ impl Child {
                 let death = if timed_out { Death::TimeOut } else { Death::Crash };
                 return Ok(Err((trials.len(), death)));
             }
-            match text.trim_end_matches('\n').parse().map_err(io::Error::other)? {
+            match serde_json::from_str(&text)? {
                 Line::Begin => begun = true,
                 Line::Done(trial) => {
                     trials.push(trial);

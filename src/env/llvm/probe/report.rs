@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::child::Trial;
-use crate::env::llvm::spaces::{RowError, format_rows, parse_rows};
+use crate::env::llvm::spaces::{format_rows, parse_rows};
 use crate::model::ActionFlags;
 
 /// The least CPU time of an action that counts as slow.
@@ -49,17 +49,14 @@ impl Finding {
         if !trial.registered.is_empty() {
             self.registered.insert(trial.registered.clone());
         }
-        let broken = trial.state.is_none();
-        let replay_differs = trial.replayed != trial.state;
-        let reread_differs = trial.reread != trial.state;
-        self.broken += u64::from(broken);
-        self.replay_differs += u64::from(replay_differs);
-        self.reread_differs += u64::from(reread_differs);
-        for (what, is) in
-            [("broken", broken), ("replay", replay_differs), ("re-read", reread_differs)]
-        {
+        for (is, count, what) in [
+            (trial.state.is_none(), &mut self.broken, "broken"),
+            (trial.replayed != trial.state, &mut self.replay_differs, "replay"),
+            (trial.reread != trial.state, &mut self.reread_differs, "re-read"),
+        ] {
             if is {
-                self.point_out(what, place);
+                *count += 1;
+                self.example.get_or_insert_with(|| format!("{what}: {place}"));
             }
         }
     }
@@ -97,7 +94,7 @@ impl ProbeReport {
     ///
     /// If `table` is not such a table.
     pub fn update_table(&self, table: &str) -> Result<String, String> {
-        let mut rows = parse_rows(table).map_err(|error: RowError| error.to_string())?;
+        let mut rows = parse_rows(table)?;
         for row in &mut rows {
             if let Some(finding) = self.findings.get(&row.spec.pipeline)
                 && finding.steps + finding.crashes + finding.time_outs > 0
@@ -143,17 +140,15 @@ impl ProbeReport {
 mod tests {
     use super::*;
     use crate::env::llvm::spaces::ACTION_SPACES;
-    use crate::model::StateId;
 
     fn trial() -> Trial {
-        let state = Some(StateId([1; 20]));
-        let cpu = Duration::from_millis(1);
+        let state = || Some("01".repeat(20));
         Trial {
-            state,
-            replayed: state,
-            reread: state,
+            state: state(),
+            replayed: state(),
+            reread: state(),
             changed: true,
-            cpu,
+            cpu: Duration::from_millis(1),
             registered: String::new(),
         }
     }

@@ -20,7 +20,7 @@ fn afresh(program: &mut Program) -> StateId {
 fn everything(adopting: Option<&Engine>) -> Program {
     let mut program = Program::parse(&assemble(EVERYTHING).unwrap(), LocalNames::Drop).unwrap();
     if let Some(engine) = adopting {
-        program.adopt(engine).unwrap();
+        program.adopt(engine.machine()).unwrap();
     }
     program.canonicalise();
     program

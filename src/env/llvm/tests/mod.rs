@@ -4,7 +4,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use super::engine::{Change, Engine};
-use super::features::{AUTOPHASE_NAMES, INST_COUNT_NAMES};
+use super::features::{autophase_names, inst_count_names};
 use super::program::{LocalNames, Program, ProgramError};
 use super::session::first_state;
 use super::spaces::{ACTION_SPACES, action_spaces};
@@ -48,7 +48,7 @@ fn named<'a>(names: &[&'a str], numbers: &[i32]) -> Vec<(&'a str, i32)> {
 fn features_of_a_program_counted_by_hand() {
     let features = begin(&engine(), GOLDEN).features();
     assert_eq!(
-        named(&INST_COUNT_NAMES, &features.inst_count),
+        named(&inst_count_names(), &features.inst_count),
         [
             ("TotalInsts", 19),
             ("TotalBlocks", 7),
@@ -71,7 +71,7 @@ fn features_of_a_program_counted_by_hand() {
         ]
     );
     assert_eq!(
-        named(&AUTOPHASE_NAMES, &features.autophase),
+        named(&autophase_names(), &features.autophase),
         [
             ("BBNumArgsLo", 1),
             ("onePred", 4),
@@ -124,10 +124,10 @@ fn the_two_vectors_agree_where_they_count_the_same() {
         let mut program = first_state(&engine, &bitcode).unwrap();
         let features = program.features();
         let count = |name: &str| {
-            let place = INST_COUNT_NAMES.iter().position(|known| *known == name).unwrap();
+            let place = inst_count_names().iter().position(|known| *known == name).unwrap();
             features.inst_count[place]
         };
-        for (name, &number) in AUTOPHASE_NAMES.iter().zip(&features.autophase) {
+        for (name, &number) in autophase_names().iter().zip(&features.autophase) {
             let opcode = name.strip_prefix("Num").and_then(|name| name.strip_suffix("Inst"));
             if let Some(opcode) = opcode {
                 assert_eq!(number, count(opcode), "{name}");

@@ -1,0 +1,79 @@
+//! What the sessions of one worker share: its process, and the means to replace it.
+
+use std::io::ErrorKind;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::limits::WorkerConfig;
+use super::process::{Process, Trouble};
+use super::wire::{Reply, Request};
+use crate::env::SessionError;
+
+/// How often in a row a worker is brought back that was ended from outside. If it is ended once
+/// more, something on this machine does so on purpose.
+pub(super) const RESTARTS_MAX: u32 = 3;
+
+/// A worker process, and what is needed to bring it back.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) environment: &'static str,
+    pub(super) process: Option<Process>,
+    /// The number of processes so far.
+    pub(super) generation: u64,
+    pub(super) session_next: u32,
+    pub(super) config: WorkerConfig,
+    pub(super) repeated_windows: Arc<AtomicU64>,
+}
+
+/// Locks a worker even after another holder's panic: a worker is valid at every instant.
+pub(super) fn lock(worker: &Mutex<Worker>) -> MutexGuard<'_, Worker> {
+    worker.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Worker {
+    /// Returns the live process, and starts one if there is none.
+    pub(super) fn process(&mut self) -> Result<&mut Process, SessionError> {
+        if self.process.as_mut().is_none_or(|process| !process.is_alive()) {
+            let environment = self.environment;
+            let mut process = Process::spawn(environment, &self.config);
+            for _ in 0..RESTARTS_MAX {
+                if process.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {
+                    process = Process::spawn(environment, &self.config);
+                }
+            }
+            let process = process.map_err(|error| {
+                let detail = format!("its worker did not come up: {error}");
+                SessionError::Unavailable { environment, detail }
+            })?;
+            self.generation += 1;
+            self.process = Some(process);
+        }
+        Ok(self.process.as_mut().expect("it was just put there"))
+    }
+
+    /// Returns the last process, alive or not. A caller that relies on the process's sessions must
+    /// learn of its death rather than get a fresh one without them.
+    pub(super) fn last_process(&mut self) -> Result<&mut Process, SessionError> {
+        if self.process.is_none() {
+            self.process()?;
+        }
+        Ok(self.process.as_mut().expect("it is there, or was just put there"))
+    }
+
+    /// Ends the process, so that the next one is fresh.
+    pub(super) fn renew(&mut self) {
+        self.process = None;
+    }
+
+    /// Sends a request to the last process and waits for the reply. A process that died is dropped.
+    pub(super) fn ask(&mut self, request: &Request, wall_max: Duration) -> Result<Reply, Trouble> {
+        let process = self.last_process()?;
+        process.send(request);
+        let reply = process.receive(wall_max);
+        if reply.is_err() && !process.is_alive() {
+            self.renew();
+        }
+        reply
+    }
+}
