@@ -160,7 +160,7 @@ fn every_seal_and_every_dedup_makes_a_snapshot_that_can_be_read_later() {
         let then = lake.snapshot_at(*id).unwrap();
         assert_eq!(&rows(&then), rows_then, "snapshot {id}");
         assert!(!then.has_hot_rows());
-        assert!(lake.verify_at(*id, &mut |_, _| ()).unwrap().is_sound());
+        assert!(lake.verify_states(Some(*id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound());
     }
     assert!(snapshot.has_hot_rows());
     assert_eq!(snapshot.closed_hot_steps(), 3);
