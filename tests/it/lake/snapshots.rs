@@ -367,6 +367,7 @@ fn content_that_comes_back_is_there_once_and_in_every_snapshot_that_has_it() {
         maintenance
             .publish(LayerChange { retire, add: vec![layer], ..LayerChange::default() })
             .unwrap()
+            .0
     };
     let seventh = lake.snapshot_at(SnapshotId(7)).unwrap();
     let (same, none, again) = (publish(Some(&seventh)), publish(None), publish(Some(&seventh)));
