@@ -18,11 +18,9 @@ pub struct Finding {
 
 impl Finding {
     /// Makes a finding from the first of `count` examples.
-    pub(crate) fn of(path: PathBuf, mut what: String, count: u64) -> Self {
-        if count > 1 {
-            what += &format!(" ({} more such)", count - 1);
-        }
-        Self { path, what }
+    pub(crate) fn of(path: PathBuf, what: String, count: u64) -> Self {
+        let more = if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
+        Self { path, what: what + &more }
     }
 }
 
