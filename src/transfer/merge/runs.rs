@@ -55,31 +55,26 @@ impl Runs {
         });
         let mut runs = Self { numbers: numbers.collect(), ..Self::default() };
         runs.rows = rows;
-        for (place, source) in sources.iter().enumerate() {
-            runs.add_retractions(place, source)?;
-        }
-        runs.normalise();
+        runs.add_lists(sources)?;
         Ok(runs)
     }
 
-    fn add_retractions(&mut self, place: usize, source: &Source) -> Result<(), MergeError> {
-        for row in source.snapshot.retractions() {
-            let runs = row.runs.iter().map(|&run| self.number(place, run));
-            let runs = runs.collect::<Result<BTreeSet<_>, _>>()?.into_iter().collect::<Vec<_>>();
-            let value = match (row.kind, runs.as_slice()) {
-                (RetractionKind::Run, [run]) => run.0.to_string(),
-                _ => row.value.clone(),
-            };
-            let (id, snapshot) = (0, SnapshotId(0));
-            self.retractions.push(RetractionRow { id, value, snapshot, runs, ..row.clone() });
+    /// Adds each retraction and loss once, in an order that does not depend on that of the lakes.
+    fn add_lists(&mut self, sources: &[Source]) -> Result<(), LakeError> {
+        let (id, snapshot) = (0, SnapshotId(0));
+        for (place, source) in sources.iter().enumerate() {
+            for row in source.snapshot.retractions() {
+                let runs = row.runs.iter().map(|&run| self.number(place, run));
+                let runs = runs.collect::<Result<BTreeSet<_>, _>>()?.into_iter().collect();
+                let mut row = RetractionRow { id, snapshot, runs, ..row.clone() };
+                if let (RetractionKind::Run, [run]) = (row.kind, row.runs.as_slice()) {
+                    row.value = run.0.to_string();
+                }
+                self.retractions.push(row);
+            }
+            let losses = source.snapshot.losses().iter();
+            self.losses.extend(losses.map(|row| LossRow { snapshot, ..row.clone() }));
         }
-        let losses = source.snapshot.losses().iter();
-        self.losses.extend(losses.map(|row| LossRow { snapshot: SnapshotId(0), ..row.clone() }));
-        Ok(())
-    }
-
-    /// Keeps each retraction and loss once, in an order that does not depend on that of the lakes.
-    fn normalise(&mut self) {
         self.retractions.sort();
         self.retractions.dedup();
         self.losses.sort();
@@ -94,6 +89,7 @@ impl Runs {
                 RetractionKind::Action => {}
             }
         }
+        Ok(())
     }
 
     /// Returns the new number of a run of the lake at this place.
