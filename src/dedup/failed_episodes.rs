@@ -49,11 +49,7 @@ impl FailedEpisodes {
     pub(super) fn unexplained(&self, edge: Edge<'_>) -> LakeError {
         let (episode, index) = edge.first();
         let id = EpisodeId(episode);
-        let what = format!(
-            "episode {} of run {} has no state after step {index}, and its row no failure",
-            id.ordinal(),
-            id.run().0
-        );
+        let what = format!("{id} has no state after step {index}, and its row no failure");
         LakeError::Corrupt { path: self.lake.clone(), what }
     }
 }

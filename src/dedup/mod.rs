@@ -35,7 +35,6 @@ mod steps;
 use std::time::{Duration, Instant};
 
 pub use options::DedupOptions;
-use pass::RowCounts;
 
 use crate::lake::decode::action_index;
 use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
@@ -46,7 +45,7 @@ use crate::upkeep::Maintenance;
 const VERSION: u32 = 2;
 
 /// The result of a dedup.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Report {
     /// Whether nothing was written, because there was nothing new.
     pub unchanged: bool,
@@ -97,31 +96,29 @@ pub fn dedup(
 ) -> Result<Report, LakeError> {
     let begun = Instant::now();
     let snapshot = maintenance.lake().sealed()?;
-    let inputs = inputs();
     let layers = snapshot.layers_by_age();
-    let stands = snapshot.dedup_inputs() == Some(&inputs)
+    let stands = snapshot.dedup_inputs() == Some(&inputs())
         && layers.iter().all(|(_, layer)| layer.is_whole());
     let all = snapshot.segments(Table::Steps);
     let uncounted = snapshot.uncounted().cloned().collect::<Vec<_>>();
     let is_known = stands && !options.full;
     if is_known && uncounted.is_empty() {
-        let rows = rows_of(layers.iter().map(|(_, layer)| layer));
-        return Ok(report(true, 0, rows, layers.len(), begun));
+        let segments = layers.iter().flat_map(|(_, layer)| layer.segments());
+        let report = Report { unchanged: true, layers: layers.len(), ..Report::of(segments) };
+        return Ok(Report { elapsed: begun.elapsed(), ..report });
     }
-    let mut job =
-        Job { maintenance, snapshot: &snapshot, options: &options, inputs, uncounted: &uncounted };
-    let done = if is_known {
-        match job.run(&uncounted, &layers, progress) {
-            Err(LakeError::Corrupt { path, .. }) if is_derived(&layers, &path) => {
-                tracing::warn!(path = %path.display(), "damaged: the derived tables are made anew");
-                job.run(all, &[], progress)?
-            }
-            done => done?,
-        }
-    } else {
-        job.run(all, &[], progress)?
+    let mut count = |steps: &[Segment], layers: &[(LayerId, Layer)]| {
+        count(maintenance, &snapshot, &options, steps, layers, progress)
     };
-    Ok(report(false, done.steps, done.rows, done.layers, begun))
+    let counted = if is_known { count(&uncounted, &layers) } else { count(all, &[]) };
+    let counted = match counted {
+        Err(LakeError::Corrupt { path, .. }) if is_known && is_derived(&layers, &path) => {
+            tracing::warn!(path = %path.display(), "damaged: the derived tables are made anew");
+            count(all, &[])
+        }
+        counted => counted,
+    };
+    Ok(Report { elapsed: begun.elapsed(), ..counted? })
 }
 
 /// Returns how the layers are made, as recorded in the lake.
@@ -129,83 +126,63 @@ fn inputs() -> String {
     format!("version {VERSION}")
 }
 
-fn report(unchanged: bool, steps: u64, rows: RowCounts, layers: usize, begun: Instant) -> Report {
-    let RowCounts { transitions, conflicts, failures } = rows;
-    let elapsed = begun.elapsed();
-    Report { unchanged, steps, transitions, conflicts, failures, layers, elapsed }
+impl Report {
+    /// Reports the rows of segments of derived tables.
+    fn of<'a>(segments: impl Iterator<Item = &'a Segment>) -> Self {
+        let mut report = Self::default();
+        for segment in segments {
+            match segment.table {
+                Table::StateTransitions => report.transitions += segment.rows,
+                Table::Conflicts => report.conflicts += segment.rows,
+                _ => report.failures += segment.rows,
+            }
+        }
+        report
+    }
 }
 
 fn is_derived(layers: &[(LayerId, Layer)], path: &std::path::Path) -> bool {
     layers.iter().any(|(_, layer)| layer.segments().any(|segment| segment.path == path))
 }
 
-fn rows_of<'a>(layers: impl Iterator<Item = &'a Layer>) -> RowCounts {
-    let mut rows = RowCounts::default();
-    for segment in layers.flat_map(Layer::segments) {
-        rows.add(segment.table, segment.rows);
-    }
-    rows
-}
+/// Counts `steps`. Takes in some of `layers`, keeps the others, and retires all other layers of the
+/// lake. Afterwards no step is uncounted.
+fn count(
+    maintenance: &mut Maintenance,
+    snapshot: &Snapshot,
+    options: &DedupOptions,
+    steps: &[Segment],
+    layers: &[(LayerId, Layer)],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Report, LakeError> {
+    let lake = maintenance.lake().clone();
+    let retracted = snapshot.retracted_actions().into_iter().map(action_index);
+    let retracted = retracted.collect::<Vec<_>>();
+    let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, progress)?;
+    let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
+    let (kept, taken) = layers.split_at(kept_layers(scattered.edges, &sizes, options));
+    let taken = taken.iter().map(|(_, layer)| layer.clone()).collect::<Vec<_>>();
+    let known = snapshot.layers_by_age();
+    let id = LayerId(known.last().map_or(0, |(id, _)| id.0) + 1);
+    let counted = scattered.steps;
+    let add = pass::write(scattered, &taken, maintenance, id)?;
 
-/// The common data of all attempts at a pass.
-struct Job<'a> {
-    maintenance: &'a mut Maintenance,
-    snapshot: &'a Snapshot,
-    options: &'a DedupOptions,
-    inputs: String,
-    uncounted: &'a [Segment],
-}
-
-struct Done {
-    steps: u64,
-    rows: RowCounts,
-    layers: usize,
-}
-
-impl Job<'_> {
-    /// Counts `steps`. The pass takes in some of `layers` and keeps the others. It retires all
-    /// other layers of the lake.
-    fn run(
-        &mut self,
-        steps: &[Segment],
-        layers: &[(LayerId, Layer)],
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Done, LakeError> {
-        let (options, snapshot) = (self.options, self.snapshot);
-        let lake = self.maintenance.lake().clone();
-        let retracted = snapshot.retracted_actions().into_iter().map(action_index);
-        let retracted = retracted.collect::<Vec<_>>();
-        let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, progress)?;
-        let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
-        let kept = kept_layers(scattered.edges, &sizes, options);
-        let (kept, taken) = layers.split_at(kept);
-        let taken = taken.iter().map(|(_, layer)| layer.clone()).collect::<Vec<_>>();
-        let known = snapshot.layers_by_age();
-        let id = LayerId(known.last().map_or(0, |(id, _)| id.0) + 1);
-        let counted = scattered.steps;
-        let written = pass::write(scattered, &taken, self.maintenance, id)?;
-
-        let stays = |id: &LayerId| kept.iter().any(|(kept, _)| kept == id);
-        let gone = known.iter().filter(|(id, _)| !stays(id));
-        let retire = gone.flat_map(|(_, layer)| layer.segments().cloned()).collect();
-        let mut rows = rows_of(kept.iter().map(|(_, layer)| layer));
-        rows.add(Table::StateTransitions, written.rows.transitions);
-        rows.add(Table::Conflicts, written.rows.conflicts);
-        rows.add(Table::Failures, written.rows.failures);
-        let is_empty = written.rows == RowCounts::default();
-        self.maintenance.publish(LayerChange {
-            retire,
-            add: written.writers,
-            counted: self.uncounted.to_vec(),
-            inputs: self.inputs.clone(),
-            detail: match taken.len() {
-                0 => format!("{counted} steps counted"),
-                1 => format!("{counted} steps counted, 1 layer taken in"),
-                layers => format!("{counted} steps counted, {layers} layers taken in"),
-            },
-        })?;
-        Ok(Done { steps: counted, rows, layers: kept.len() + usize::from(!is_empty) })
-    }
+    let gone = known.iter().filter(|(id, _)| !kept.iter().any(|(kept, _)| kept == id));
+    let (_, added) = maintenance.publish(LayerChange {
+        retire: gone.flat_map(|(_, layer)| layer.segments().cloned()).collect(),
+        add,
+        counted: snapshot.uncounted().cloned().collect(),
+        inputs: inputs(),
+        detail: match taken.len() {
+            0 => format!("{counted} steps counted"),
+            1 => format!("{counted} steps counted, 1 layer taken in"),
+            layers => format!("{counted} steps counted, {layers} layers taken in"),
+        },
+    })?;
+    let is_empty = added.iter().all(|segment| segment.rows == 0);
+    let segments = kept.iter().flat_map(|(_, layer)| layer.segments()).chain(&added);
+    let layers = kept.len() + usize::from(!is_empty);
+    Ok(Report { steps: counted, layers, ..Report::of(segments) })
 }
 
 /// Returns how many of the layers, counted from the oldest, stay unchanged when `new` rows come.

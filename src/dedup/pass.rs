@@ -2,45 +2,21 @@
 
 use std::sync::mpsc::Sender;
 
+use arrow::array::RecordBatch;
+
 use super::failed_episodes::FailedEpisodes;
 use super::new_edges::NewEdges;
 use super::options::DedupOptions;
 use super::plan::Plan;
 use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
-use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
+use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot};
 use crate::layers::{
     EdgeShape, EdgeSource, Encoder, KeyRange, Layer, LayerEdges, LayerWriter, Merge, Ranges,
     Wanted, key_of_place,
 };
 use crate::model::ActionIndex;
 use crate::upkeep::Maintenance;
-
-/// The layer that a pass has written; its tables are not part of the lake yet.
-pub(super) struct Written {
-    /// Ranges of the layer, ordered by key.
-    pub(super) writers: Vec<LayerWriter>,
-    pub(super) rows: RowCounts,
-}
-
-/// Numbers of rows, by table.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct RowCounts {
-    pub(super) transitions: u64,
-    pub(super) conflicts: u64,
-    pub(super) failures: u64,
-}
-
-impl RowCounts {
-    pub(super) fn add(&mut self, table: Table, rows: u64) {
-        match table {
-            Table::StateTransitions => self.transitions += rows,
-            Table::Conflicts => self.conflicts += rows,
-            Table::Failures => self.failures += rows,
-            other => panic!("{other} is no derived table"),
-        }
-    }
-}
 
 /// The new edges, scattered by the state that they leave.
 pub(super) struct Scattered<'a> {
@@ -87,13 +63,14 @@ pub(super) fn scatter<'a>(
     Ok(Scattered { lake, snapshot, plan, shape, failed, partitions, steps, edges })
 }
 
-/// Writes the new edges and those of `layers` as one layer, with one writer per thread.
+/// Writes the new edges and those of `layers` as one layer, with one writer per thread. The writers
+/// come in the order of their keys; what they wrote is not part of the lake yet.
 pub(super) fn write(
     scattered: Scattered<'_>,
     layers: &[Layer],
     maintenance: &Maintenance,
     id: LayerId,
-) -> Result<Written, LakeError> {
+) -> Result<Vec<LayerWriter>, LakeError> {
     let Scattered { lake, snapshot, plan, shape, failed, partitions, .. } = scattered;
     let ranges = ranges(partitions, &plan).into_iter();
     let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
@@ -104,23 +81,12 @@ pub(super) fn write(
         for layer in layers {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
         }
-        let mut rows = RowCounts::default();
         let mut encoder = Encoder::of(snapshot);
-        Merge::new(sources, shape).encode(&mut encoder, &mut |table, batch| {
-            rows.add(table, batch.num_rows() as u64);
-            writer.write(table, &batch)
-        })?;
-        Ok((writer, rows))
+        let mut write = |table, batch: RecordBatch| writer.write(table, &batch);
+        Merge::new(sources, shape).encode(&mut encoder, &mut write)?;
+        Ok(writer)
     };
-    let results = in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())?;
-    let mut written = Written { writers: Vec::new(), rows: RowCounts::default() };
-    for (writer, rows) in results {
-        written.writers.push(writer);
-        written.rows.add(Table::StateTransitions, rows.transitions);
-        written.rows.add(Table::Conflicts, rows.conflicts);
-        written.rows.add(Table::Failures, rows.failures);
-    }
-    Ok(written)
+    in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())
 }
 
 /// Divides the partitions into ranges with about equal numbers of edges, one per thread.
@@ -159,10 +125,9 @@ fn in_threads<W: Send, T: Send>(
         let threads = pieces.into_iter().map(begin).collect::<Vec<_>>();
         drop(say);
         heard.iter().for_each(hear);
-        let done = threads.into_iter().map(|thread| match thread.join() {
-            Ok(done) => done,
-            Err(panic) => std::panic::resume_unwind(panic),
-        });
+        let done = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         done.collect()
     })
 }

@@ -171,12 +171,7 @@ impl<'a> Chain<'a> {
 
     #[cold]
     fn does_not_follow(&self, episode: i64, index: i32) -> LakeError {
-        let id = EpisodeId(episode);
-        let what = format!(
-            "step {index} of episode {} of run {} does not follow",
-            id.ordinal(),
-            id.run().0
-        );
+        let what = format!("step {index} of {} does not follow", EpisodeId(episode));
         LakeError::Corrupt { path: self.segment.path.clone(), what }
     }
 }

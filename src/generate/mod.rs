@@ -24,7 +24,7 @@ use self::policy::Tried;
 pub use self::programs::{ProgramError, Programs};
 pub use self::resume::ResumeState;
 use self::schedule::{Next, Played, Schedule};
-use self::starts::{First, Starts, lock};
+use self::starts::{Starts, lock};
 use crate::env::{Environment, Session, SessionError, Start, Watch};
 use crate::model::{ActionIndex, Baselines, Benchmark, BenchmarkUri, Dice, Failure, StateId, Step};
 use crate::record::{EpisodePlan, Recorder, Recording, Settle};
@@ -240,33 +240,23 @@ impl Campaign<'_> {
         let known = self.starts.of(uri);
         let mut known = lock(&known);
         match &*known {
-            Some(First::Failed(failure)) => return Ok(Err(failure.clone())),
-            Some(First::Started) => {
+            Some(Err(failure)) => Ok(Err(failure.clone())),
+            Some(Ok(())) => {
                 drop(known);
-                return self.start_again(recorder, uri).map(Ok);
+                let mut started = self.try_start(recorder, uri)?;
+                if started.is_err() {
+                    // The first try killed the worker, so this one is fresh.
+                    started = self.try_start(recorder, uri)?;
+                }
+                let again = |failure| GenerateError::StartFailed { uri: uri.clone(), failure };
+                started.map_err(again).map(Ok)
             }
-            None => {}
+            None => {
+                let started = self.try_start(recorder, uri)?;
+                *known = Some(started.clone().map(drop));
+                Ok(started)
+            }
         }
-        let started = self.try_start(recorder, uri)?;
-        *known = Some(match &started {
-            Ok(_) => First::Started,
-            Err(failure) => First::Failed(failure.clone()),
-        });
-        Ok(started)
-    }
-
-    /// Starts an episode of a program that has started before.
-    fn start_again(
-        &self,
-        recorder: &mut Recorder,
-        uri: &BenchmarkUri,
-    ) -> Result<StateId, GenerateError> {
-        if let Ok(state) = self.try_start(recorder, uri)? {
-            return Ok(state);
-        }
-        // The first try killed the worker, so this one is fresh.
-        let again = self.try_start(recorder, uri)?;
-        again.map_err(|failure| GenerateError::StartFailed { uri: uri.clone(), failure })
     }
 
     fn try_start(

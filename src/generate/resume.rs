@@ -63,52 +63,34 @@ impl ResumeState {
         let actions = &writer.identity().action_space.actions;
         let actions = u32::try_from(actions.len()).unwrap_or(u32::MAX);
         let snapshot = writer.lake().snapshot()?;
-        let mut state = Self::default();
-        let columns = ScanColumns::Named(&EpisodeColumns::NAMES);
-        let mut failed = Vec::new();
-        for batch in snapshot.scan(Table::Episodes, columns) {
-            state.read_episodes(&batch?, run, plan, &mut failed);
-        }
-        for ordinal in failed {
-            if matches!(state.starts.get(plan.benchmark(ordinal)), Some(First::Started)) {
-                state.note_start(ordinal, plan);
+        let (mut state, mut ordinals) = (Self::default(), Vec::new());
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&EpisodeColumns::NAMES)) {
+            for row in EpisodeColumns::of(&batch?).rows().filter(|row| row.id.run() == run) {
+                state.settled += 1;
+                state.steps += u64::try_from(row.steps).unwrap_or(0);
+                ordinals.push(row.id.ordinal());
+                let uri = plan.benchmark(row.id.ordinal()).clone();
+                match row.failure().filter(|_| row.steps == 0) {
+                    // A started episode of the same program takes precedence.
+                    Some(failure) => {
+                        state.starts.entry(uri).or_insert(Err(failure));
+                    }
+                    None => {
+                        state.starts.insert(uri, Ok(()));
+                    }
+                }
             }
         }
+        let starts = |ordinal: &u32| matches!(state.starts[plan.benchmark(*ordinal)], Ok(()));
+        let started = ordinals.into_iter().filter(starts);
+        let after = started.map(|ordinal| Places::new(plan).place(ordinal) + 1);
+        state.failed_starts_from = after.max().unwrap_or(0);
         let columns = ["episode_id", "step_index", "state_id", "action"];
         let mut walk = EpisodeSteps::default();
         for batch in snapshot.steps(ScanColumns::Named(&columns)) {
             state.read_steps(&batch?, run, plan, actions, &mut walk);
         }
         Ok(state)
-    }
-
-    /// Reads the episodes of a batch; the failed starts among them go to `failed`.
-    fn read_episodes(
-        &mut self,
-        batch: &RecordBatch,
-        run: RunId,
-        plan: &Plan,
-        failed: &mut Vec<u32>,
-    ) {
-        for row in EpisodeColumns::of(batch).rows().filter(|row| row.id.run() == run) {
-            self.settled += 1;
-            self.steps += u64::try_from(row.steps).unwrap_or(0);
-            let uri = plan.benchmark(row.id.ordinal()).clone();
-            if let Some(failure) = row.failure().filter(|_| row.steps == 0) {
-                // A started episode of the same program takes precedence.
-                self.starts.entry(uri).or_insert(First::Failed(failure));
-                failed.push(row.id.ordinal());
-            } else {
-                self.starts.insert(uri, First::Started);
-                self.note_start(row.id.ordinal(), plan);
-            }
-        }
-    }
-
-    /// Notes that the program of an episode starts.
-    fn note_start(&mut self, ordinal: u32, plan: &Plan) {
-        let after = Places::new(plan).place(ordinal) + 1;
-        self.failed_starts_from = self.failed_starts_from.max(after);
     }
 
     /// Reads the steps of a batch: the states, and which action was tried in which.

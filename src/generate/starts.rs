@@ -5,14 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::model::{BenchmarkUri, Failure};
 
-/// The result of a program's first start in a run. It holds for the whole run.
-#[derive(Debug, Clone)]
-pub(super) enum First {
-    /// The program starts. If a later start fails, the machine is to blame.
-    Started,
-    /// The compiler failed on the program, and is not asked again.
-    Failed(Failure),
-}
+/// The result of a program's first start in a run. It holds for the whole run: after `Ok`, the
+/// machine is to blame if a later start fails; after `Err`, the compiler is not asked again.
+pub(super) type First = Result<(), Failure>;
 
 /// What is known of one program. Whoever starts it for the first time holds the lock meanwhile, so
 /// that others wait for the result.

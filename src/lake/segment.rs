@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::digest::BlockDigests;
 use super::disk::Disk;
+use super::handle::Lake;
 use super::ids::LayerId;
 use super::table::Table;
 
@@ -72,6 +73,22 @@ impl FileRow {
             key_range: segment.key_range,
             layer: segment.layer,
             is_counted: segment.is_counted,
+        }
+    }
+
+    /// The segment in this file, whose blocks have these digests.
+    pub(crate) fn segment(&self, lake: &Lake, blocks: BlockDigests) -> Segment {
+        Segment {
+            table: self.table,
+            path: lake.table_folder(self.table).join(self.name()),
+            rows: self.rows,
+            bytes: self.bytes,
+            digest: self.digest.clone(),
+            key_range: self.key_range,
+            layer: self.layer,
+            is_counted: self.is_counted,
+            blocks,
+            disk: lake.disk.clone(),
         }
     }
 

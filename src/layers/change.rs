@@ -31,7 +31,7 @@ impl Maintenance {
     }
 
     /// Makes a change of the layers part of the lake, in one transaction and a snapshot of its own.
-    /// A reader sees all of it or nothing.
+    /// A reader sees all of it or nothing. Returns the snapshot and its new segments.
     ///
     /// # Errors
     ///
@@ -42,7 +42,10 @@ impl Maintenance {
     ///
     /// When the newest snapshot does not have a segment that is to be retired or marked as counted:
     /// nobody else can have retired it.
-    pub fn publish(&mut self, change: LayerChange) -> Result<SnapshotId, LakeError> {
+    pub fn publish(
+        &mut self,
+        change: LayerChange,
+    ) -> Result<(SnapshotId, Vec<Segment>), LakeError> {
         let LayerChange { retire, add, counted, inputs, detail } = change;
         let mut edit = VersionEdit::new(SnapshotKind::Dedup, detail);
         let is_whole = self.is_whole(&retire)?;
@@ -62,7 +65,7 @@ impl Maintenance {
             assert!(segment.table.is_derived(), "{} is no derived table", segment.table);
         }
         (edit.retire, edit.counted, edit.derived) = (retire, counted, Derived::Made(inputs));
-        self.apply(&edit)
+        Ok((self.apply(&edit)?, edit.add))
     }
 
     /// Whether no layer is left once these segments are retired.

@@ -88,6 +88,12 @@ impl EpisodeId {
     }
 }
 
+impl fmt::Display for EpisodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "episode {} of run {}", self.ordinal(), self.run().0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::env::SessionError;
 use crate::lake::Rows;
 
 /// Rows at which the writer commits before the flush interval is over.
@@ -43,10 +44,6 @@ struct Waiting {
     failure: Option<String>,
 }
 
-/// The writer has failed, for this reason.
-#[derive(Debug, Clone)]
-pub(super) struct WriterFailed(pub(super) String);
-
 /// What the writer takes from the buffer.
 #[derive(Debug)]
 pub(super) enum Taken {
@@ -67,7 +64,7 @@ impl Buffer {
     pub(super) fn push(
         &self,
         put: impl FnOnce(&mut Rows) -> (usize, usize),
-    ) -> Result<(), WriterFailed> {
+    ) -> Result<(), SessionError> {
         self.push_after(put, |waiting| {
             self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner)
         })
@@ -77,7 +74,7 @@ impl Buffer {
         &'a self,
         put: impl FnOnce(&mut Rows) -> (usize, usize),
         wait: impl Fn(MutexGuard<'a, Waiting>) -> MutexGuard<'a, Waiting>,
-    ) -> Result<(), WriterFailed> {
+    ) -> Result<(), SessionError> {
         let mut waiting = self.lock();
         while waiting.failure.is_none()
             && (waiting.count >= WAITING_ROWS_MAX || waiting.bytes >= WAITING_BYTES_MAX)
@@ -85,7 +82,7 @@ impl Buffer {
             waiting = wait(waiting);
         }
         if let Some(reason) = &waiting.failure {
-            return Err(WriterFailed(reason.clone()));
+            return Err(SessionError::Visit(reason.clone()));
         }
         let (count, bytes) = put(&mut waiting.rows);
         if count == 0 {
@@ -145,7 +142,7 @@ impl Buffer {
     }
 
     /// Waits until everything pushed before this call is durable.
-    pub(super) fn flush(&self) -> Result<(), WriterFailed> {
+    pub(super) fn flush(&self) -> Result<(), SessionError> {
         let mut waiting = self.lock();
         let goal = waiting.taken + u64::from(waiting.count > 0);
         waiting.flush = waiting.count > 0;
@@ -153,7 +150,7 @@ impl Buffer {
         while waiting.durable < goal && waiting.failure.is_none() {
             waiting = self.drained.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
-        waiting.failure.clone().map_or(Ok(()), |reason| Err(WriterFailed(reason)))
+        waiting.failure.clone().map_or(Ok(()), |reason| Err(SessionError::Visit(reason)))
     }
 
     /// Announces that nothing more will come.
@@ -227,8 +224,9 @@ mod tests {
         let buffer = Buffer::default();
         buffer.push(|_| (WAITING_ROWS_MAX, 0)).unwrap();
         buffer.fail("the disk is full".into());
-        assert_eq!(buffer.push(|_| (1, 0)).unwrap_err().0, "the disk is full");
-        assert_eq!(buffer.flush().unwrap_err().0, "the disk is full");
+        for result in [buffer.push(|_| (1, 0)), buffer.flush()] {
+            assert!(result.unwrap_err().to_string().ends_with("the disk is full"));
+        }
     }
 
     #[test]

@@ -48,10 +48,17 @@ pub fn identity(
     action_space: &ActionSpace,
     choice: &Choice<'_>,
 ) -> Result<Identity, ChoiceError> {
+    use ValueType::{Float, FloatVector, Int, IntVector};
     let of_states = spec.observation_spaces.iter().filter(|space| !space.of_benchmark);
+    let recorded = |space: &ObservationSpace| RecordedObservation {
+        name: space.name.to_owned(),
+        value_type: space.value_type,
+        features: space.features.iter().map(|&name| name.to_owned()).collect(),
+    };
     let mut observations = of_states.map(recorded).collect::<Vec<_>>();
     if choice.observations.is_none() {
-        observations.retain(|space| is_of_numbers(space.value_type));
+        let numbers = [Int, Float, IntVector, FloatVector];
+        observations.retain(|space| numbers.contains(&space.value_type));
     }
     let reward = |space: &RewardSpace| RecordedReward {
         name: space.name.to_owned(),
@@ -69,19 +76,6 @@ pub fn identity(
         rewards: chosen("reward", rewards, choice.rewards, |space| &space.name)?,
         baselines: baselines.map(|space| space.name.to_owned()).collect(),
     })
-}
-
-fn recorded(space: &ObservationSpace) -> RecordedObservation {
-    RecordedObservation {
-        name: space.name.to_owned(),
-        value_type: space.value_type,
-        features: space.features.iter().map(|&name| name.to_owned()).collect(),
-    }
-}
-
-fn is_of_numbers(value_type: ValueType) -> bool {
-    use ValueType::{Float, FloatVector, Int, IntVector};
-    matches!(value_type, Int | Float | IntVector | FloatVector)
 }
 
 /// Returns the elements of `all` that `names` lists, in the order of `names`; all without `names`.

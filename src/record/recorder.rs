@@ -3,11 +3,10 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use super::reservations::Reservation;
 use super::shared::{Shared, program_digest};
 use crate::env::{KeyframeCount, Observe, Session, SessionError, Start, Started, Visit};
 use crate::lake::{
-    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, Rows, StepRow, bitcode_sha1,
+    BenchmarkRow, EpisodeRow, IrRow, KnownBenchmark, ObservationRow, StepRow, bitcode_sha1,
 };
 use crate::model::{
     ActionIndex, Benchmark, BenchmarkUri, EpisodeId, EpisodeOutcome, Failure, ObservationIndex,
@@ -54,10 +53,9 @@ impl Default for EpisodePlan {
 /// episode of its own, which names its parent.
 pub struct Recorder {
     inner: Box<dyn Session>,
-    shared: Arc<Shared>,
+    rows: RowWriter,
     plan: EpisodePlan,
     episode: Option<Open>,
-    compressor: zstd::bulk::Compressor<'static>,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -67,23 +65,22 @@ impl std::fmt::Debug for Recorder {
 }
 
 /// An open episode.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Open {
-    id: EpisodeId,
-    plan: EpisodePlan,
-    benchmark: BenchmarkUri,
-    parent: Option<(EpisodeId, u32)>,
+    /// Its row, as far as it is known.
+    row: EpisodeRow,
+    settle: Settle,
     state: StateId,
-    steps: u32,
     count: KeyframeCount,
-    end: Option<(EpisodeOutcome, Option<String>)>,
+    has_ended: bool,
 }
 
 impl Recorder {
     pub(super) fn new(inner: Box<dyn Session>, shared: Arc<Shared>) -> Self {
         let compressor = zstd::bulk::Compressor::new(IR_COMPRESSION_LEVEL)
             .expect("zstd takes its own level and an empty dictionary");
-        Self { inner, shared, plan: EpisodePlan::default(), episode: None, compressor }
+        let rows = RowWriter { shared, compressor };
+        Self { inner, rows, plan: EpisodePlan::default(), episode: None }
     }
 
     /// Sets what to record about the episodes that begin from now on.
@@ -98,19 +95,7 @@ impl Recorder {
     /// [`SessionError::Visit`] if the writer has failed.
     pub fn finish(&mut self) -> Result<Option<EpisodeRow>, SessionError> {
         let Some(open) = self.episode.take() else { return Ok(None) };
-        let (outcome, detail) = open.end.unwrap_or((EpisodeOutcome::Complete, None));
-        let settle = open.plan.settle;
-        let row = EpisodeRow {
-            id: open.id,
-            seed: open.plan.seed,
-            benchmark: open.benchmark,
-            policy: open.plan.policy,
-            parent: open.parent,
-            steps: open.steps,
-            outcome,
-            detail,
-        };
-        self.close(row, settle)
+        self.close(open.row, open.settle)
     }
 
     /// Records a failed start: an episode that has a row, and no steps. Returns the row if it
@@ -127,14 +112,9 @@ impl Recorder {
         failure: &Failure,
     ) -> Result<Option<EpisodeRow>, SessionError> {
         let row = EpisodeRow {
-            id: self.next_id(),
-            seed: self.plan.seed,
-            benchmark: benchmark.clone(),
-            policy: self.plan.policy.clone(),
-            parent: None,
-            steps: 0,
             outcome: EpisodeOutcome::Failed(failure.kind),
             detail: Some(failure.detail.clone()),
+            ..self.next_row(benchmark.clone())
         };
         self.close(row, self.plan.settle)
     }
@@ -142,40 +122,45 @@ impl Recorder {
     fn close(&self, row: EpisodeRow, settle: Settle) -> Result<Option<EpisodeRow>, SessionError> {
         match settle {
             Settle::ByCaller => Ok(Some(row)),
-            Settle::AtItsEnd => Ok(self.shared.settle(vec![row]).map(|()| None)?),
+            Settle::AtItsEnd => self.rows.shared.settle(vec![row]).map(|()| None),
         }
     }
 
-    fn next_id(&self) -> EpisodeId {
-        match self.plan.ordinal {
-            Some(ordinal) => EpisodeId::new(self.shared.run, ordinal),
-            None => self.shared.next_episode(),
+    /// Returns the row of the next episode, without steps.
+    fn next_row(&self, benchmark: BenchmarkUri) -> EpisodeRow {
+        let shared = &self.rows.shared;
+        EpisodeRow {
+            id: match self.plan.ordinal {
+                Some(ordinal) => EpisodeId::new(shared.run, ordinal),
+                None => shared.next_episode(),
+            },
+            seed: self.plan.seed,
+            benchmark,
+            policy: self.plan.policy.clone(),
+            parent: None,
+            steps: 0,
+            outcome: EpisodeOutcome::Complete,
+            detail: None,
         }
     }
 
-    fn begin(
-        &mut self,
-        benchmark: &Benchmark,
-        started: &Started,
-        parent: Option<(EpisodeId, u32)>,
-    ) -> Result<(), SessionError> {
-        let id = self.next_id();
-        let digest = program_digest(benchmark);
-        let shared = Arc::clone(&self.shared);
+    fn begin(&mut self, benchmark: &Benchmark, started: &Started) -> Result<(), SessionError> {
+        let row = self.next_row(benchmark.uri.clone());
+        let shared = Arc::clone(&self.rows.shared);
         let found = KnownBenchmark {
-            program_digest: digest.clone(),
+            program_digest: program_digest(benchmark),
             initial_state: Some(started.state),
             baselines: started.baselines.clone(),
         };
         let reservation = shared.reservations.benchmark(benchmark.uri.as_str(), &found)?;
-        let row = reservation.is_some().then(|| BenchmarkRow {
+        let benchmark_row = reservation.is_some().then(|| BenchmarkRow {
             uri: benchmark.uri.clone(),
-            program_digest: digest,
+            program_digest: found.program_digest,
             provenance: benchmark.provenance.clone(),
             initial_state: started.state,
-            baselines: started.baselines.clone(),
+            baselines: found.baselines,
         });
-        self.open(id, benchmark.uri.clone(), started.state, parent, row)?;
+        self.open(row, started.state, benchmark_row)?;
         if let Some(reservation) = reservation {
             reservation.fulfil();
         }
@@ -185,144 +170,116 @@ impl Recorder {
     /// Writes step 0 of a new episode.
     fn open(
         &mut self,
-        id: EpisodeId,
-        benchmark: BenchmarkUri,
+        row: EpisodeRow,
         state: StateId,
-        parent: Option<(EpisodeId, u32)>,
         benchmark_row: Option<BenchmarkRow>,
     ) -> Result<(), SessionError> {
-        let plan = self.plan.clone();
-        let count = KeyframeCount::default();
-        let open = Open { id, plan, benchmark, parent, state, steps: 0, count, end: None };
         let step = StepRow {
-            episode: id,
+            episode: row.id,
             index: 0,
-            benchmark: open.benchmark.clone(),
+            benchmark: row.benchmark.clone(),
             action: None,
             state: Some(state),
-            keyframe: self.shared.keyframes.is_some(),
+            keyframe: self.rows.shared.keyframes.is_some(),
             end_of_episode: false,
             rewards: None,
             wall_time: std::time::Duration::ZERO,
         };
-        let inner = &mut self.inner;
-        let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
-        writing.write(step, benchmark_row, &mut |space| inner.observe(space))?;
-        self.episode = Some(open);
+        self.rows.write(step, benchmark_row, &mut |space| self.inner.observe(space))?;
+        let (settle, count) = (self.plan.settle, KeyframeCount::default());
+        self.episode = Some(Open { row, settle, state, count, has_ended: false });
         Ok(())
     }
 }
 
-/// What writing a row requires, apart from the session.
-struct Writing<'a> {
-    shared: &'a Shared,
-    compressor: &'a mut zstd::bulk::Compressor<'static>,
+/// Writes rows to the buffer of the recording.
+struct RowWriter {
+    shared: Arc<Shared>,
+    compressor: zstd::bulk::Compressor<'static>,
 }
 
-impl Writing<'_> {
-    /// Writes a step and what the lake lacks of its state, together.
+impl RowWriter {
+    /// Writes a step and what the lake lacks of its state, to be committed together.
     fn write(
-        self,
+        &mut self,
         step: StepRow,
         benchmark: Option<BenchmarkRow>,
         observe: &mut Observe<'_>,
     ) -> Result<(), SessionError> {
-        let shared = self.shared;
-        let Some(state) = step.state else {
-            return put(shared, step, benchmark, Fresh::default());
-        };
-        let reservation = shared.reservations.state(state, step.keyframe);
-        let fresh = self.look(state, &reservation, observe)?;
-        put(shared, step, benchmark, fresh)?;
-        reservation.fulfil();
+        let Self { shared, compressor } = self;
+        let reserve = |state| shared.reservations.state(state, step.keyframe);
+        let reservation = step.state.map(reserve);
+        let (mut observations, mut ir) = (None, None);
+        if let (Some(state), Some(lacks)) = (step.state, &reservation) {
+            if lacks.observations {
+                let values =
+                    shared.observed.iter().map(|space| space.map(&mut *observe).transpose());
+                let values = values.collect::<Result<_, _>>()?;
+                observations = Some(ObservationRow { state, values });
+            }
+            if lacks.ir {
+                ir = Some(packed(state, observe(shared.state_space)?, compressor)?);
+            }
+        }
+        let bytes = ir.as_ref().map_or(0, |ir| ir.compressed.len());
+        let beside = [benchmark.is_some(), observations.is_some(), ir.is_some()];
+        let count = 1 + beside.into_iter().filter(|&is_there| is_there).count();
+        shared.buffer.push(|rows| {
+            rows.benchmarks.extend(benchmark);
+            rows.observations.extend(observations);
+            rows.ir.extend(ir);
+            rows.steps.push(step);
+            (count, bytes)
+        })?;
+        if let Some(reservation) = reservation {
+            reservation.fulfil();
+        }
         Ok(())
     }
-
-    fn look(
-        self,
-        state: StateId,
-        reservation: &Reservation<'_>,
-        observe: &mut Observe<'_>,
-    ) -> Result<Fresh, SessionError> {
-        let mut observations = None;
-        if reservation.observations {
-            let values =
-                self.shared.observed.iter().map(|space| space.map(&mut *observe).transpose());
-            let values = values.collect::<Result<_, _>>()?;
-            observations = Some(ObservationRow { state, values });
-        }
-        if !reservation.ir {
-            return Ok(Fresh { observations, ir: None });
-        }
-        let Value::Bytes(bytes) = observe(self.shared.state_space)? else {
-            return Err(SessionError::Visit("a serialised state must be bytes".into()));
-        };
-        let failed = |error: &dyn std::fmt::Display| {
-            SessionError::Visit(format!("a state of {} bytes: {error}", bytes.len()))
-        };
-        let compressed = self.compressor.compress(&bytes).map_err(|error| failed(&error))?;
-        let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
-        let bitcode_sha1 = bitcode_sha1(&bytes);
-        let ir = Some(IrRow { state, compressed, bytes: length, bitcode_sha1 });
-        Ok(Fresh { observations, ir })
-    }
 }
 
-/// What the lake lacked of a state.
-#[derive(Debug, Default)]
-struct Fresh {
-    observations: Option<ObservationRow>,
-    ir: Option<IrRow>,
-}
-
-/// Buffers rows that must be committed together.
-fn put(
-    shared: &Shared,
-    step: StepRow,
-    benchmark: Option<BenchmarkRow>,
-    fresh: Fresh,
-) -> Result<(), SessionError> {
-    let bytes = fresh.ir.as_ref().map_or(0, |ir| ir.compressed.len());
-    shared.buffer.push(|rows| {
-        let before = count(rows);
-        rows.benchmarks.extend(benchmark);
-        rows.observations.extend(fresh.observations);
-        rows.ir.extend(fresh.ir);
-        rows.steps.push(step);
-        (count(rows) - before, bytes)
-    })?;
-    Ok(())
-}
-
-fn count(rows: &Rows) -> usize {
-    rows.benchmarks.len() + rows.observations.len() + rows.ir.len() + rows.steps.len()
+/// Returns the row of a serialised state.
+fn packed(
+    state: StateId,
+    value: Value,
+    compressor: &mut zstd::bulk::Compressor<'static>,
+) -> Result<IrRow, SessionError> {
+    let Value::Bytes(bytes) = value else {
+        return Err(SessionError::Visit("a serialised state must be bytes".into()));
+    };
+    let failed = |error: &dyn std::fmt::Display| {
+        SessionError::Visit(format!("a state of {} bytes: {error}", bytes.len()))
+    };
+    let compressed = compressor.compress(&bytes).map_err(|error| failed(&error))?;
+    let length = u32::try_from(bytes.len()).map_err(|error| failed(&error))?;
+    Ok(IrRow { state, compressed, bytes: length, bitcode_sha1: bitcode_sha1(&bytes) })
 }
 
 impl Open {
     /// Returns the row of the step just made.
     fn advance(&mut self, action: ActionIndex, step: &Step, shared: &Shared) -> StepRow {
-        self.steps += 1;
-        let keyframe = shared.is_keyframe(&mut self.count, action, &step.outcome);
+        self.row.steps += 1;
+        self.has_ended |= step.outcome.ends_episode();
         match &step.outcome {
             Outcome::State { id, end_of_episode, .. } => {
                 self.state = *id;
                 if *end_of_episode {
-                    self.end = Some((EpisodeOutcome::Ended, None));
+                    self.row.outcome = EpisodeOutcome::Ended;
                 }
             }
             Outcome::Crashed(failure) => {
-                let outcome = EpisodeOutcome::Failed(failure.kind);
-                self.end = Some((outcome, Some(failure.detail.clone())));
+                self.row.outcome = EpisodeOutcome::Failed(failure.kind);
+                self.row.detail = Some(failure.detail.clone());
             }
         }
         let state = step.outcome.state();
         StepRow {
-            episode: self.id,
-            index: self.steps,
-            benchmark: self.benchmark.clone(),
+            episode: self.row.id,
+            index: self.row.steps,
+            benchmark: self.row.benchmark.clone(),
             action: Some(action),
             state,
-            keyframe,
+            keyframe: shared.is_keyframe(&mut self.count, action, &step.outcome),
             end_of_episode: step.outcome.ends_episode(),
             rewards: state.map(|_| {
                 let reward = |space: &Option<usize>| space.map_or(f64::NAN, |at| step.rewards[at]);
@@ -336,7 +293,7 @@ impl Open {
 impl Session for Recorder {
     fn start(&mut self, start: &Start<'_>) -> Result<Started, SessionError> {
         self.finish()?;
-        let watch = self.shared.watch(start.watch);
+        let watch = self.rows.shared.watch(start.watch);
         let started = self.inner.start(&Start { watch: &watch, ..*start });
         if let Err(SessionError::StartFailed { failure, .. }) = &started
             && self.plan.settle == Settle::AtItsEnd
@@ -344,17 +301,15 @@ impl Session for Recorder {
             self.fail(&start.benchmark.uri, failure)?;
         }
         let started = started?;
-        self.begin(start.benchmark, &started, None)?;
+        self.begin(start.benchmark, &started)?;
         Ok(started)
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {
         let step = self.inner.apply(action)?;
         let open = self.episode.as_mut().ok_or(SessionError::NoEpisode)?;
-        let row = open.advance(action, &step, &self.shared);
-        let writing = Writing { shared: &self.shared, compressor: &mut self.compressor };
-        let inner = &mut self.inner;
-        writing.write(row, None, &mut |space| inner.observe(space))?;
+        let row = open.advance(action, &step, &self.rows.shared);
+        self.rows.write(row, None, &mut |space| self.inner.observe(space))?;
         if step.outcome.ends_episode() && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
@@ -369,16 +324,14 @@ impl Session for Recorder {
         let Some(open) = self.episode.as_mut() else {
             return self.inner.multistep(actions, visit);
         };
-        let (shared, compressor) = (&self.shared, &mut self.compressor);
-        let mut taken = actions.iter();
+        let (rows, mut taken) = (&mut self.rows, actions.iter());
         self.inner.multistep(actions, &mut |step, observe| {
             let Some(&action) = taken.next() else { return Ok(ControlFlow::Break(())) };
-            let row = open.advance(action, &step, shared);
-            let writing = Writing { shared, compressor: &mut *compressor };
-            writing.write(row, None, observe)?;
+            let row = open.advance(action, &step, &rows.shared);
+            rows.write(row, None, observe)?;
             visit(step, observe)
         })?;
-        if open.end.is_some() && self.plan.settle == Settle::AtItsEnd {
+        if open.has_ended && self.plan.settle == Settle::AtItsEnd {
             self.finish()?;
         }
         Ok(())
@@ -395,10 +348,12 @@ impl Session for Recorder {
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         let inner = self.inner.fork()?;
         let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;
-        let mut fork = Self::new(inner, Arc::clone(&self.shared));
-        fork.plan = EpisodePlan { ordinal: None, ..parent.plan.clone() };
-        let (id, benchmark) = (self.shared.next_episode(), parent.benchmark.clone());
-        fork.open(id, benchmark, parent.state, Some((parent.id, parent.steps)), None)?;
+        let mut fork = Self::new(inner, Arc::clone(&self.rows.shared));
+        let (seed, policy) = (parent.row.seed, parent.row.policy.clone());
+        fork.plan = EpisodePlan { ordinal: None, seed, policy, settle: parent.settle };
+        let parent_step = Some((parent.row.id, parent.row.steps));
+        let row = fork.next_row(parent.row.benchmark.clone());
+        fork.open(EpisodeRow { parent: parent_step, ..row }, parent.state, None)?;
         Ok(Box::new(fork))
     }
 }

@@ -158,18 +158,13 @@ impl Recording {
         self.shared.reservations.states_new()
     }
 
-    /// Gives episodes that begin without a plan the ordinals from `ordinal` on.
-    pub fn number_from(&self, ordinal: u32) {
-        self.shared.ordinal_next.store(ordinal, Ordering::Relaxed);
-    }
-
     /// Buffers the rows of settled episodes, in their order.
     ///
     /// # Errors
     ///
     /// [`SessionError::Visit`] when the writer has failed.
     pub(crate) fn settle(&self, rows: Vec<EpisodeRow>) -> Result<(), SessionError> {
-        Ok(self.shared.settle(rows)?)
+        self.shared.settle(rows)
     }
 
     /// Waits until everything recorded before this call is durable.
@@ -178,7 +173,7 @@ impl Recording {
     ///
     /// [`SessionError::Visit`] if the writer has failed; [`Recording::close`] returns the reason.
     pub fn flush(&self) -> Result<(), SessionError> {
-        Ok(self.shared.buffer.flush()?)
+        self.shared.buffer.flush()
     }
 
     /// Commits what waits and returns the writer. Recorders that still exist can record no more.

@@ -6,7 +6,7 @@
 //! a panic, is released, so that nobody waits in vain. The holder of a benchmark's reservation may
 //! also reserve a state, but not the other way round.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -26,10 +26,7 @@ pub(super) struct Reservations {
 
 #[derive(Debug)]
 struct LakeContents {
-    observed: HashSet<StateId>,
-    ir: HashSet<StateId>,
-    /// By URI.
-    benchmarks: HashMap<String, KnownBenchmark>,
+    lake: lake::Known,
     /// States that somebody is observing just now.
     reserved: HashSet<StateId>,
     /// Benchmarks whose row some recorder is making.
@@ -58,15 +55,9 @@ pub(super) struct BenchmarkReservation<'a> {
 impl Reservations {
     /// Starts with what the lake knows, and no reservations.
     pub(super) fn new(known: lake::Known) -> Self {
-        let known = LakeContents {
-            observed: known.observed,
-            ir: known.ir,
-            benchmarks: known.benchmarks,
-            reserved: HashSet::new(),
-            benchmarks_reserved: HashSet::new(),
-        };
-        let (known, states_new) = (Mutex::new(known), AtomicU64::new(0));
-        Self { known, released: Condvar::new(), states_new }
+        let (reserved, benchmarks_reserved) = (HashSet::new(), HashSet::new());
+        let known = Mutex::new(LakeContents { lake: known, reserved, benchmarks_reserved });
+        Self { known, released: Condvar::new(), states_new: AtomicU64::new(0) }
     }
 
     /// Ignores poisoning: a panic leaves whole values behind, since each changes in one step.
@@ -100,8 +91,8 @@ impl Reservations {
         while known.reserved.contains(&state) {
             known = wait(known);
         }
-        let observations = known.observed.insert(state);
-        let ir = wants_ir && known.ir.insert(state);
+        let observations = known.lake.observed.insert(state);
+        let ir = wants_ir && known.lake.ir.insert(state);
         if observations || ir {
             known.reserved.insert(state);
         }
@@ -110,7 +101,7 @@ impl Reservations {
 
     /// Returns what the lake knows of a benchmark.
     pub(super) fn known_benchmark(&self, uri: &str) -> Option<KnownBenchmark> {
-        self.known().benchmarks.get(uri).cloned()
+        self.known().lake.benchmarks.get(uri).cloned()
     }
 
     /// Reserves the row of a benchmark that the lake does not have yet; the row will say what was
@@ -138,7 +129,7 @@ impl Reservations {
         while known.benchmarks_reserved.contains(uri) {
             known = wait(known);
         }
-        let Some(there) = known.benchmarks.get(uri) else {
+        let Some(there) = known.lake.benchmarks.get(uri) else {
             known.benchmarks_reserved.insert(uri.to_owned());
             let (uri, found) = (uri.to_owned(), found.clone());
             let reservation =
@@ -203,10 +194,10 @@ impl Drop for Reservation<'_> {
             self.reservations.states_new.fetch_add(new, Ordering::Relaxed);
         } else {
             if self.observations {
-                known.observed.remove(&self.state);
+                known.lake.observed.remove(&self.state);
             }
             if self.ir {
-                known.ir.remove(&self.state);
+                known.lake.ir.remove(&self.state);
             }
         }
         drop(known);
@@ -226,7 +217,8 @@ impl Drop for BenchmarkReservation<'_> {
         let mut known = self.reservations.known();
         known.benchmarks_reserved.remove(&self.uri);
         if self.fulfilled {
-            known.benchmarks.insert(std::mem::take(&mut self.uri), std::mem::take(&mut self.found));
+            let benchmark = (std::mem::take(&mut self.uri), std::mem::take(&mut self.found));
+            known.lake.benchmarks.extend([benchmark]);
         }
         drop(known);
         self.reservations.released.notify_all();
@@ -235,6 +227,7 @@ impl Drop for BenchmarkReservation<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::AtomicBool;
     use std::sync::mpsc;

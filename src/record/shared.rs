@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::buffer::{Buffer, WriterFailed};
+use super::buffer::Buffer;
 use super::reservations::Reservations;
 use crate::env::{KeyframeCount, SessionError, Watch};
 use crate::lake::EpisodeRow;
@@ -34,15 +34,9 @@ pub(super) struct Shared {
     pub(super) recording: u64,
 }
 
-impl From<WriterFailed> for SessionError {
-    fn from(failed: WriterFailed) -> Self {
-        Self::Visit(failed.0)
-    }
-}
-
 impl Shared {
     /// Writes the rows of settled episodes.
-    pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), WriterFailed> {
+    pub(super) fn settle(&self, mut settled: Vec<EpisodeRow>) -> Result<(), SessionError> {
         if settled.is_empty() {
             return Ok(());
         }

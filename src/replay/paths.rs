@@ -1,4 +1,4 @@
-//! Recorded paths to states: what it takes to make a state again whose IR is not stored.
+//! Recorded paths to states, from which a state without stored IR is rebuilt.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,35 +9,35 @@ use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
 use crate::model::{ActionIndex, StateId};
 
-/// Paths to one state that are remembered; shorter ones push longer ones out.
+/// Most paths to one state that are kept, the shortest ones.
 const PATHS_MAX: usize = 4;
 
-/// Changes of state along a path at most. Keyframes are never further apart; episodes without any
-/// are cut short here.
+/// Most changes of state along a path. Keyframes are never further apart; paths in episodes without
+/// keyframes end here.
 pub const PATH_STEPS_MAX: usize = 1000;
 
-/// What is read of a step.
+/// The columns that are read.
 const COLUMNS: [&str; 5] = ["episode_id", "step_index", "action", "state_id", "keyframe"];
 
 /// A recorded path to a state, within one episode.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplayPath {
-    /// The state that it begins in: the last keyframe, or the first state of an episode without
-    /// one.
+    /// The state in which the path begins: the last keyframe, or the first state of an episode
+    /// without one.
     pub start: StateId,
-    /// Whether that state is a keyframe, so that the lake is to have its IR.
+    /// Whether that state is a keyframe, whose IR the lake must have.
     pub from_keyframe: bool,
-    /// The actions that changed the state, each with the state that it led to.
+    /// The actions that changed the state, each with the state to which it led.
     pub steps: Vec<(ActionIndex, StateId)>,
 }
 
 impl Snapshot {
-    /// Recorded paths to each of these states, those from keyframes first and of them the shortest,
-    /// a few of each state at most. There is none to a state that no step led to, or only far away
-    /// from the beginning of an episode without keyframes. Open episodes count: what was recorded
-    /// of them did happen.
+    /// Returns a few recorded paths to each of these states: first those from keyframes, and of
+    /// these the shortest first. A state has no path if no step led to it, or only a step far from
+    /// the beginning of an episode without keyframes. Open episodes count, since their steps did
+    /// happen.
     ///
-    /// Reads the keys of all steps, and all of the segments that hold a wanted state. Keeps one
+    /// Reads the keys of all steps, and the segments with a wanted state completely. Keeps one
     /// episode in memory at a time.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Snapshot {
         Ok(search.found)
     }
 
-    /// Whether a segment of `steps` holds a state with one of these keys.
+    /// Returns whether a segment of `steps` holds a state with one of these keys.
     fn has_any(&self, segment: &Segment, keys: &HashSet<i64>) -> Result<bool, LakeError> {
         for batch in self.scan_segment(segment, ScanColumns::Named(&["state_key"])) {
             if state_keys(&batch?).iter().flatten().any(|key| keys.contains(&key)) {
@@ -72,12 +72,12 @@ impl Snapshot {
     }
 }
 
-/// Looks for the recorded paths to wanted states.
+/// A search for the recorded paths to wanted states.
 struct Search<'a> {
     wanted: &'a HashSet<StateId>,
     found: HashMap<StateId, Vec<ReplayPath>>,
     walk: EpisodeSteps<StateId>,
-    /// The path to the last step; none if its beginning is missing, or too far away.
+    /// The path to the last step; `None` if its beginning is missing or too far away.
     path: Option<ReplayPath>,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Visits a step to `state`: `from` are the path to the step before, the state there, and the
+    /// Visits a step to `state`. `from` is the path to the step before, the state there, and the
     /// action.
     fn step(
         &mut self,

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::paths::ReplayPath;
 use super::stored_state::{ReplayError, begin, demand_same};
@@ -73,18 +73,14 @@ pub enum RebuildError {
 
 /// Provides the IR of any state, stored or not. Opens sessions on demand, one for each thread that
 /// asks at the same time, and keeps them for later.
-#[derive(Debug)]
 pub struct Rebuilder {
     environment: Box<dyn Environment>,
-    idle: Mutex<Idle>,
+    idle: Mutex<Vec<Box<dyn Session>>>,
 }
 
-#[derive(Default)]
-struct Idle(Vec<Box<dyn Session>>);
-
-impl std::fmt::Debug for Idle {
+impl std::fmt::Debug for Rebuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Idle").field(&self.0.len()).finish()
+        f.debug_struct("Rebuilder").field("environment", &self.environment).finish_non_exhaustive()
     }
 }
 
@@ -130,14 +126,14 @@ impl Rebuilder {
             ReplayError::Store(error) => RebuildError::Store(error),
             source => RebuildError::Unavailable { state, source },
         };
-        let mut session = self.idle().0.pop();
+        let mut session = self.idle().pop();
         let rebuilt = rebuild(self.environment.as_ref(), &mut session, snapshot, states);
-        self.idle().0.extend(session);
+        self.idle().extend(session);
         let rebuilt = rebuilt.map_err(unavailable)?;
         rebuilt.into_iter().map(|state| Ok(state?)).collect()
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Idle> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Box<dyn Session>>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -218,12 +214,8 @@ fn batches(mut paths: Vec<(&ReplayPath, StateId)>) -> Vec<ReplayBatch<'_>> {
     batches
 }
 
-/// Where a replay left the recorded path, and the result there.
-#[derive(Debug, Clone)]
-struct Divergence {
-    action: String,
-    found: String,
-}
+/// The action at which a replay left the recorded path, and the result there.
+type Divergence = (String, String);
 
 /// Replays from one stored state.
 struct Replayer<'a> {
@@ -242,8 +234,8 @@ impl Replayer<'_> {
         results: &mut HashMap<StateId, Rebuilt>,
     ) -> Result<(), SessionError> {
         let started = begin(self.environment, self.session, self.snapshot, self.start, program)?;
-        let mut divergence = left(&started, self.start)
-            .map(|found| Divergence { action: "its own start".into(), found });
+        let mut divergence =
+            left(&started, self.start).map(|found| ("its own start".to_owned(), found));
         let mut done = 0;
         for &(length, state) in &batch.stops {
             if divergence.is_none() {
@@ -255,8 +247,11 @@ impl Replayer<'_> {
                 Some(divergence) => Err(divergence.clone()),
             };
             let start = self.start;
-            let result = result.map(Some).map_err(|Divergence { action, found }| {
-                Obstacle::Elsewhere { state, start, action, found }
+            let result = result.map(Some).map_err(|(action, found)| Obstacle::Elsewhere {
+                state,
+                start,
+                action,
+                found,
             });
             results.insert(state, result);
         }
@@ -278,7 +273,7 @@ impl Replayer<'_> {
             let spec = self.snapshot.identity().action_space.actions.get(action.place());
             let name =
                 spec.map_or_else(|| format!("action {}", action.0), |spec| spec.name.clone());
-            divergence = Some(Divergence { action: format!("`{name}`"), found });
+            divergence = Some((format!("`{name}`"), found));
             Ok(ControlFlow::Break(()))
         })?;
         Ok(divergence)
@@ -297,7 +292,7 @@ impl Replayer<'_> {
             },
             _ => "something that is not bytes".to_owned(),
         };
-        Ok(Err(Divergence { action: "its last action".into(), found }))
+        Ok(Err(("its last action".to_owned(), found)))
     }
 }
 

@@ -43,107 +43,73 @@ pub fn ids<R>(
 ) -> Result<(R, Ids), SessionError> {
     let (sender, receiver) = sync_channel(jobs.max(1) * STATES_WAITING);
     let receiver = Arc::new(Mutex::new(receiver));
-    std::thread::scope(|scope| {
+    let (compared, wrong) = (Mutex::new(Ids::default()), Mutex::new(Wrong::new()));
+    let read = std::thread::scope(|scope| {
         let compare = |_| {
             let receiver = Arc::clone(&receiver);
-            scope.spawn(move || compare(environment, &receiver))
+            let (compared, wrong) = (&compared, &wrong);
+            scope.spawn(move || compare(environment, &receiver, compared, wrong))
         };
         let workers: Vec<_> = (0..jobs.max(1)).map(compare).collect();
         // The last session to end drops the receiver, so that the sender does not wait for it.
         drop(receiver);
         let read = read(&mut |stored| drop(sender.send(stored)));
         drop(sender);
-        let mut compared = Compared::default();
         for worker in workers {
-            let share = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            compared.add(share?);
+            worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         }
-        Ok((read, compared.into_ids()))
-    })
+        Ok::<_, SessionError>(read)
+    })?;
+    let mut ids = compared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let wrong = wrong.into_iter();
+    let wrong = wrong
+        .map(|((path, _), (what, count))| Finding::of(path, format!("{what}: {REPORT}"), count));
+    ids.findings.extend(wrong);
+    Ok((read, ids))
 }
 
-/// The findings of one session, or of all.
-#[derive(Debug, Default)]
-struct Compared {
-    states: u64,
-    /// By file and kind: the smallest state, its problem, and the number of such states.
-    wrong: BTreeMap<(PathBuf, Kind), (StateId, String, u64)>,
-    unavailable: Option<String>,
-}
-
-/// How a stored state contradicts its id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
-    Another,
-    None,
-}
-
-impl Compared {
-    fn add_wrong(&mut self, key: (PathBuf, Kind), (state, what, count): (StateId, String, u64)) {
-        let known = self.wrong.entry(key).or_insert_with(|| (state, String::new(), 0));
-        let count = known.2 + count;
-        if known.1.is_empty() || state < known.0 {
-            (known.0, known.1) = (state, what);
-        }
-        known.2 = count;
-    }
-
-    fn add(&mut self, other: Self) {
-        self.states += other.states;
-        self.unavailable = self.unavailable.take().or(other.unavailable);
-        for (key, wrong) in other.wrong {
-            self.add_wrong(key, wrong);
-        }
-    }
-
-    fn into_ids(self) -> Ids {
-        let finding = |((path, _), (_, what, count)): ((PathBuf, Kind), (StateId, String, u64))| {
-            let more =
-                if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
-            Finding { path, what: format!("{what}: {REPORT}{more}") }
-        };
-        Ids {
-            compared: self.states,
-            findings: self.wrong.into_iter().map(finding).collect(),
-            unavailable: self.unavailable,
-        }
-    }
-}
+/// States that contradict their ids, by file and by whether they are states at all: what is wrong
+/// with the smallest one, and their number.
+type Wrong = BTreeMap<(PathBuf, bool), (String, u64)>;
 
 /// Takes states until there are no more, or there is no compiler.
 fn compare(
     environment: &dyn Environment,
     states: &Mutex<Receiver<StoredState>>,
-) -> Result<Compared, SessionError> {
-    let (mut session, mut share) = (None, Compared::default());
+    compared: &Mutex<Ids>,
+    wrong: &Mutex<Wrong>,
+) -> Result<(), SessionError> {
+    let mut session = None;
     loop {
         let next = states.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(StoredState { path, state, bitcode }) = next else { return Ok(share) };
+        let Ok(StoredState { path, state, bitcode }) = next else { return Ok(()) };
         let found = match &mut session {
             Some(session) => identified(session, &bitcode),
             None => environment
                 .session()
                 .and_then(|opened| identified(session.insert(opened), &bitcode)),
         };
-        let (kind, what) = match found {
-            Ok(Ok(found)) if found == state => {
-                share.states += 1;
-                continue;
-            }
-            Ok(Ok(found)) => {
-                (Kind::Another, format!("what is stored as state {state} is state {found}"))
-            }
-            Ok(Err(detail)) => {
-                (Kind::None, format!("what is stored as state {state} is no state ({detail})"))
-            }
-            Err(SessionError::Unavailable { detail, .. }) => {
-                share.unavailable = Some(detail);
-                return Ok(share);
-            }
-            Err(error) => return Err(error),
+        if let Err(SessionError::Unavailable { detail, .. }) = found {
+            let mut compared = compared.lock().unwrap_or_else(PoisonError::into_inner);
+            compared.unavailable.get_or_insert(detail);
+            return Ok(());
+        }
+        let found = found?;
+        compared.lock().unwrap_or_else(PoisonError::into_inner).compared += 1;
+        let is_no_state = found.is_err();
+        let found = match found {
+            Ok(found) if found == state => continue,
+            Ok(found) => format!("state {found}"),
+            Err(detail) => format!("no state ({detail})"),
         };
-        share.states += 1;
-        share.add_wrong((path, kind), (state, what, 1));
+        let what = format!("what is stored as state {state} is {found}");
+        let mut wrong = wrong.lock().unwrap_or_else(PoisonError::into_inner);
+        let (smallest, count) =
+            wrong.entry((path, is_no_state)).or_insert_with(|| (what.clone(), 0));
+        // The order of these texts is that of the states.
+        *smallest = what.min(std::mem::take(smallest));
+        *count += 1;
     }
 }
 
@@ -220,11 +186,10 @@ pub fn baselines(
     let lake = snapshot.identity();
     let measure = |share: &[(Measured, Vec<u8>)]| -> Result<Vec<String>, SessionError> {
         let mut session = environment.session()?;
-        let mut differing = Vec::new();
-        for (measured, bitcode) in share {
-            differing.extend(difference(session.as_mut(), lake, measured, bitcode)?);
-        }
-        Ok(differing)
+        let differing = share.iter().map(|(measured, bitcode)| {
+            difference(session.as_mut(), lake, measured, bitcode).transpose()
+        });
+        differing.flatten().collect()
     };
     let measure = &measure;
     std::thread::scope(|scope| {
@@ -281,10 +246,10 @@ fn difference(
         }
         Err(error) => return Err(error),
     };
-    let differ = baselines.0.iter().filter_map(|(name, stored)| match found.get(name) {
-        Some(found) if found == *stored => None,
-        Some(found) => Some(format!("{name} is {stored} in the lake and {found} here")),
-        None => Some(format!("{name} is {stored} in the lake and nothing here")),
+    let differ = baselines.0.iter().filter_map(|(name, stored)| {
+        let found = found.get(name);
+        let here = found.map_or("nothing".to_owned(), |found| found.to_string());
+        (found != Some(*stored)).then(|| format!("{name} is {stored} in the lake and {here} here"))
     });
     let differ = differ.collect::<Vec<_>>().join(", ");
     Ok((!differ.is_empty()).then(|| format!("{uri}: {differ}")))

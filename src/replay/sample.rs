@@ -101,17 +101,16 @@ pub fn replay(
             for (edge, (beginning, rebuilt)) in
                 (place..).zip(beginnings(environment, &mut session, snapshot, some)?)
             {
-                let came_to = match beginning {
-                    Err(obstacle) => CameTo::Lost(obstacle),
-                    Ok(None) => CameTo::WithoutIr,
-                    Ok(Some(program)) => {
-                        let session = session.as_mut().expect("it was opened above").as_mut();
-                        let edge = &edges[edge];
-                        let outcome = run(environment, session, snapshot, edge, &program)?;
-                        CameTo::Outcome { outcome, rebuilt }
-                    }
+                let run = |program: Vec<u8>| {
+                    let session = session.as_mut().expect("it was opened above").as_mut();
+                    let outcome = run(environment, session, snapshot, &edges[edge], &program)?;
+                    Ok::<_, SessionError>((outcome, rebuilt))
                 };
-                found.lock().unwrap_or_else(PoisonError::into_inner).insert(edge, came_to);
+                let replayed: Replayed = match beginning {
+                    Err(obstacle) => Err(obstacle),
+                    Ok(program) => Ok(program.map(run).transpose()?),
+                };
+                found.lock().unwrap_or_else(PoisonError::into_inner).insert(edge, replayed);
                 progress();
             }
         }
@@ -129,12 +128,9 @@ pub fn replay(
 /// Number of transitions whose states are looked up together.
 const EDGES_AT_ONCE: usize = 128;
 
-/// The result of one transition.
-enum CameTo {
-    Outcome { outcome: Outcome, rebuilt: bool },
-    WithoutIr,
-    Lost(Obstacle),
-}
+/// The outcome of one transition and whether the state before it was rebuilt; `None` if the lake
+/// was never meant to have that state.
+type Replayed = Result<Option<(Outcome, bool)>, Obstacle>;
 
 /// Returns the serialised states in which transitions begin, and whether each was rebuilt.
 fn beginnings(
@@ -159,15 +155,15 @@ fn beginnings(
     Ok(stored.into_iter().map(either).collect())
 }
 
-fn report(edges: &[Edge], found: BTreeMap<usize, CameTo>) -> ReplayReport {
+fn report(edges: &[Edge], found: BTreeMap<usize, Replayed>) -> ReplayReport {
     let mut report = ReplayReport::default();
-    for (place, came_to) in found {
+    for (place, replayed) in found {
         let edge = edges[place];
-        match came_to {
-            CameTo::WithoutIr => report.without_ir += 1,
-            CameTo::Lost(obstacle) if report.lost.contains(&obstacle) => {}
-            CameTo::Lost(obstacle) => report.lost.push(obstacle),
-            CameTo::Outcome { outcome: found, rebuilt } => {
+        match replayed {
+            Ok(None) => report.without_ir += 1,
+            Err(obstacle) if report.lost.contains(&obstacle) => {}
+            Err(obstacle) => report.lost.push(obstacle),
+            Ok(Some((found, rebuilt))) => {
                 report.replayed += 1;
                 report.rebuilt += usize::from(rebuilt);
                 if found.state() != Some(edge.next) {

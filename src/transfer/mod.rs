@@ -3,6 +3,7 @@
 //! [`merge`] makes one new lake of several. An [`Inventory`] lists what a lake holds, and a
 //! [`ReplicaWriter`] makes a copy of a lake from such a list and the files.
 
+mod folder;
 mod inventory;
 pub mod merge;
 mod origin;

@@ -7,27 +7,28 @@ use crate::lake::{Lake, LakeError, RunRow, catalog, manifest};
 
 /// Returns what a lake holds that no fetch brought, in the words of a message; `None` if nothing.
 pub(super) fn own_work(log: &Connection) -> rusqlite::Result<Option<&'static str>> {
-    let count = |sql: &str, after: i64| log.query_row(sql, [after], |row| row.get::<_, i64>(0));
-    let Some(fetched) = manifest::fetched(log)? else {
-        let sql = "SELECT (SELECT count(*) FROM segments WHERE table_name <> 'actions')
-                   + (SELECT count(*) FROM runs)
-                   + (SELECT count(*) FROM frames) + ?1";
-        return Ok((count(sql, 0)? > 0).then_some("it was not made by a fetch"));
+    let has = |rows: &str| -> rusqlite::Result<bool> {
+        log.query_row(&format!("SELECT EXISTS (SELECT 1 FROM {rows})"), [], |row| row.get(0))
     };
-    if count("SELECT count(*) + 0 * ?1 FROM frames", 0)? > 0 {
+    let Some(fetched) = manifest::fetched(log)? else {
+        let is_own =
+            has("segments WHERE table_name <> 'actions'")? || has("runs")? || has("frames")?;
+        return Ok(is_own.then_some("it was not made by a fetch"));
+    };
+    let after = fetched.snapshot.0;
+    if has("frames")? {
         return Ok(Some("rows were recorded in it that are not sealed"));
     }
     if runs_digest(&catalog::runs(log)?) != fetched.runs {
         return Ok(Some("a run was begun in it"));
     }
-    if count("SELECT count(*) FROM retractions WHERE snapshot_id > ?1", fetched.snapshot.0)? > 0 {
+    if has(&format!("retractions WHERE snapshot_id > {after}"))? {
         return Ok(Some("something was retracted in it"));
     }
     // A repair writes the intact rows of fetched files.
-    let sql =
-        "SELECT count(*) FROM segments WHERE retired_in IS NULL AND layer IS NULL AND added_in > ?1
-               AND added_in NOT IN (SELECT snapshot_id FROM snapshots WHERE kind = 'repair')";
-    let added = count(sql, fetched.snapshot.0)? > 0;
+    let repairs = "SELECT snapshot_id FROM snapshots WHERE kind = 'repair'";
+    let added = "segments WHERE retired_in IS NULL AND layer IS NULL";
+    let added = has(&format!("{added} AND added_in > {after} AND added_in NOT IN ({repairs})"))?;
     Ok(added.then_some("rows were sealed in it"))
 }
 

@@ -16,15 +16,15 @@
 use std::collections::{BTreeSet, HashMap};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::folder::Folder;
 use super::inventory::Inventory;
 use super::origin::{own_work, runs_digest};
-use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog, demand_empty};
-use crate::lake::digest::{Content, ContentHasher};
+use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog};
+use crate::lake::digest::{BlockDigests, Content, ContentHasher};
 use crate::lake::disk::DiskFile;
 use crate::lake::edit::{self, VersionEdit};
-use crate::lake::lock::{Lock, ReadersLock, Right};
 use crate::lake::manifest::Derived;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{
@@ -36,9 +36,6 @@ use crate::upkeep::{Keep, Maintenance};
 /// The folder of files that are arriving.
 const FOLDER: &str = "fetching";
 
-const UNFINISHED_NOTE: &str = "This folder is not a lake yet: a `steplake fetch` into it is running or was \
-interrupted. Run the same command again to continue, or delete the folder.\n";
-
 /// Makes a folder the copy of an [`Inventory`]. While it exists, nobody else can write to the
 /// folder.
 #[derive(Debug)]
@@ -46,7 +43,7 @@ pub struct ReplicaWriter {
     lake: Lake,
     inventory: Inventory,
     /// The files that have arrived, by digest.
-    arrived: Mutex<HashMap<String, Segment>>,
+    arrived: Mutex<HashMap<String, BlockDigests>>,
     target: Target,
 }
 
@@ -54,7 +51,7 @@ pub struct ReplicaWriter {
 #[derive(Debug)]
 enum Target {
     /// There is no lake yet.
-    New(Lock),
+    New(Folder),
     /// It is a lake that was fetched earlier.
     Lake(Box<(Maintenance, Writer)>),
 }
@@ -88,17 +85,12 @@ impl ReplicaWriter {
     }
 
     fn create(disk: Disk, path: &Path, inventory: Inventory) -> Result<Self, LakeError> {
-        let unfinished = path.join(FETCH_UNFINISHED);
-        let demand = || if unfinished.exists() { Ok(()) } else { demand_empty(path) };
-        demand()?;
-        disk.create_dir(path)?;
-        let lock = Lock::take(&disk, path, Right::Write)?;
-        demand()?;
-        let lake = Lake::new(path, inventory.identity.clone(), disk);
-        lake.disk.write_file(&unfinished, UNFINISHED_NOTE.as_bytes())?;
+        let folder = Folder::prepare(disk, path, &inventory.identity, FETCH_UNFINISHED)?;
+        folder.mark("fetch", "continue")?;
         // An interrupted completion may have left a part of the catalog.
-        clear_unfinished(&lake.disk, path)?;
-        Ok(Self { lake, inventory, arrived: Mutex::default(), target: Target::New(lock) })
+        clear_unfinished(&folder.lake.disk, path)?;
+        let lake = folder.lake.clone();
+        Ok(Self { lake, inventory, arrived: Mutex::default(), target: Target::New(folder) })
     }
 
     fn update(
@@ -125,7 +117,7 @@ impl ReplicaWriter {
         // A repair may have retired some of these because they are damaged.
         retired.retain(|segment| segment.check().is_ok());
         let arrived = retired.into_iter().chain(now);
-        let arrived = arrived.map(|segment| (segment.digest.clone(), segment)).collect();
+        let arrived = arrived.map(|segment| (segment.digest, segment.blocks)).collect();
         let target = Target::Lake(Box::new((maintenance, writer)));
         Ok(Self { lake, inventory, arrived: Mutex::new(arrived), target })
     }
@@ -138,67 +130,47 @@ impl ReplicaWriter {
         let wanted: HashMap<_, _> = missing.iter().map(|row| (row.name(), row)).collect();
         // An interrupted completion may have moved some files to their places.
         for row in &missing {
-            let path = self.path(row);
-            if path.exists()
-                && let Some(segment) = self.intact(row, &path)?
-            {
-                self.add(segment);
+            let path = self.lake.table_folder(row.table).join(row.name());
+            if path.exists() {
+                self.reuse(row, &path)?;
             }
         }
         let entries = std::fs::read_dir(&folder).map_err(LakeError::io("list", &folder))?;
         for entry in entries {
             let path = entry.map_err(LakeError::io("list", &folder))?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            let found = match wanted.get(name) {
-                Some(&row) => self.intact(row, &path)?,
-                None => None,
+            let is_reused = match wanted.get(name) {
+                Some(&row) => self.reuse(row, &path)?,
+                None => false,
             };
-            match found {
-                Some(segment) => self.add(segment),
-                None => self.lake.disk.remove(&path)?,
+            if !is_reused {
+                self.lake.disk.remove(&path)?;
             }
         }
         Ok(())
     }
 
-    /// Returns the segment in a file; `None` if its content does not match the list.
-    fn intact(&self, row: &FileRow, path: &Path) -> Result<Option<Segment>, LakeError> {
+    /// Reuses a file if its content matches the list. Returns whether it does.
+    fn reuse(&self, row: &FileRow, path: &Path) -> Result<bool, LakeError> {
         let reading = || LakeError::io("read", path);
         let file = self.lake.disk.open(path).map_err(reading())?;
         if file.bytes().map_err(reading())? != row.bytes {
-            return Ok(None);
+            return Ok(false);
         }
         let content = Content::read(&file).map_err(reading())?;
-        Ok(content.filter(|content| content.digest == row.digest).map(|it| self.segment(row, it)))
+        let content = content.filter(|content| content.digest == row.digest);
+        let is_intact = content.is_some();
+        self.arrived().extend(content.map(|content| (content.digest, content.blocks)));
+        Ok(is_intact)
     }
 
-    fn path(&self, row: &FileRow) -> PathBuf {
-        self.lake.table_folder(row.table).join(row.name())
-    }
-
-    fn segment(&self, row: &FileRow, content: Content) -> Segment {
-        Segment {
-            table: row.table,
-            path: self.path(row),
-            rows: row.rows,
-            bytes: row.bytes,
-            digest: row.digest.clone(),
-            key_range: row.key_range,
-            layer: row.layer,
-            is_counted: row.is_counted,
-            blocks: content.blocks,
-            disk: self.lake.disk.clone(),
-        }
-    }
-
-    fn add(&self, segment: Segment) {
-        let mut arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
-        arrived.insert(segment.digest.clone(), segment);
+    fn arrived(&self) -> MutexGuard<'_, HashMap<String, BlockDigests>> {
+        self.arrived.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the files that have not arrived, each once.
     pub fn missing(&self) -> Vec<FileRow> {
-        let arrived = self.arrived.lock().unwrap_or_else(PoisonError::into_inner);
+        let arrived = self.arrived();
         let mut seen = BTreeSet::new();
         let missing = self.inventory.files.iter().filter(|row| !arrived.contains_key(&row.digest));
         missing.filter(|row| seen.insert(&row.digest)).cloned().collect()
@@ -232,7 +204,7 @@ impl ReplicaWriter {
         }
         file.sync()?;
         self.lake.disk.rename(&temporary, &path)?;
-        self.add(self.segment(&row, hasher.finish()));
+        self.arrived().insert(row.digest, hasher.finish().blocks);
         Ok(())
     }
 
@@ -250,24 +222,16 @@ impl ReplicaWriter {
         let Self { lake, inventory, arrived, target } = self;
         let arrived = arrived.into_inner().unwrap_or_else(PoisonError::into_inner);
         let segments = inventory.files.iter().map(|row| {
-            let known = arrived.get(&row.digest).expect("all files have arrived");
-            let path = lake.table_folder(row.table).join(row.name());
-            let (layer, is_counted, rows) = (row.layer, row.is_counted, row.rows);
-            let (table, key_range) = (row.table, row.key_range);
-            Segment { table, path, rows, key_range, layer, is_counted, ..known.clone() }
+            row.segment(&lake, arrived.get(&row.digest).expect("all files have arrived").clone())
         });
         let segments = segments.collect::<Vec<_>>();
         move_in(&lake, &segments)?;
         let rights = match target {
-            Target::New(lock) => {
+            Target::New(folder) => {
                 let mut catalog = create_catalog(&lake)?;
-                adopt(&mut catalog, &lake, &inventory, &segments, what)?;
+                adopt(&mut catalog, &lake, inventory, segments, what)?;
                 drop(catalog);
-                ReadersLock::create(&lake.path)?;
-                lake.identity.write(&lake.path, &lake.disk)?;
-                // If this fails, the folder is a lake all the same: its `lake.json` decides.
-                let _ = lake.disk.remove(&lake.path.join(FETCH_UNFINISHED));
-                drop(lock);
+                folder.complete()?;
                 None
             }
             Target::Lake(mut rights) => {
@@ -276,7 +240,7 @@ impl ReplicaWriter {
                     // transaction have null there.
                     lake.identity.write(&lake.path, &lake.disk)?;
                 }
-                adopt(&mut rights.0.catalog, &lake, &inventory, &segments, what)?;
+                adopt(&mut rights.0.catalog, &lake, inventory, segments, what)?;
                 Some(rights)
             }
         };
@@ -339,18 +303,20 @@ fn move_in(lake: &Lake, segments: &[Segment]) -> Result<(), LakeError> {
 fn adopt(
     catalog: &mut Catalog,
     lake: &Lake,
-    inventory: &Inventory,
-    segments: &[Segment],
+    inventory: Inventory,
+    segments: Vec<Segment>,
     what: &str,
 ) -> Result<(), LakeError> {
-    let mut edit = VersionEdit::new(SnapshotKind::Fetch, what);
-    edit.fetched = Some((what.to_owned(), runs_digest(&inventory.runs)));
-    edit.add = segments.to_vec();
-    edit.counted = segments.iter().filter(|segment| segment.is_counted).cloned().collect();
-    edit.runs.clone_from(&inventory.runs);
-    edit.retractions.clone_from(&inventory.retractions);
-    edit.losses.clone_from(&inventory.losses);
-    edit.derived = inventory.dedup_inputs.clone().map_or(Derived::Kept, Derived::Made);
+    let edit = VersionEdit {
+        fetched: Some((what.to_owned(), runs_digest(&inventory.runs))),
+        counted: segments.iter().filter(|segment| segment.is_counted).cloned().collect(),
+        add: segments,
+        runs: inventory.runs,
+        retractions: inventory.retractions,
+        losses: inventory.losses,
+        derived: inventory.dedup_inputs.map_or(Derived::Kept, Derived::Made),
+        ..VersionEdit::new(SnapshotKind::Fetch, what)
+    };
     edit::apply(catalog, lake, &edit).map(drop)
 }
 

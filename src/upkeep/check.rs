@@ -1,4 +1,4 @@
-//! The rows of a lake, checked one by one and against each other.
+//! Checks of rows, one by one and against each other.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,40 +12,39 @@ use crate::lake::decode::{
 };
 use crate::lake::episode_steps::{EpisodeSteps, Link, in_order};
 use crate::lake::ir::unpack;
-use crate::lake::{Lake, LayerId, REPORT, ScanColumns, Segment, Table, sqlite};
+use crate::lake::{Lake, LakeError, LayerId, REPORT, ScanColumns, Segment, Table, sqlite};
 use crate::model::{ActionIndex, EpisodeId, EpisodeOutcome, StateId};
 
-/// Checks rows, table by table; what rows refer to comes before them.
+/// Checks rows, table by table; rows that others refer to come first.
 ///
 /// Keeps one entry in memory for each state, benchmark and episode.
 pub(super) struct Checker<'a> {
     pub(super) findings: &'a mut Findings,
     pub(super) rows: BTreeMap<Table, u64>,
     pub(super) ir: u64,
-    /// Is handed each state whose IR is sound.
+    /// Receives each state whose IR is sound.
     stored: &'a mut dyn FnMut(StoredState),
     log: PathBuf,
     observes: bool,
-    /// States without observations, where a repair had to drop some.
+    /// States without observations, if a repair had to drop some.
     pub(super) unobserved: HashSet<StateId>,
     /// Keyframes whose IR a repair had to drop.
     pub(super) lost_keyframes: HashSet<StateId>,
-    forgives: Forgiven,
-    /// Tables of which something could not be read: that rows of them are missing says nothing
-    /// more.
+    /// Tables of which a repair had to drop rows, so that states may lack theirs.
+    lossy: BTreeSet<Table>,
+    /// Tables of which something could not be read. Missing rows of these are no further finding.
     unread: BTreeSet<Table>,
     benchmarks: HashSet<String>,
     observed: HashSet<StateId>,
     with_ir: HashSet<StateId>,
-    /// States without IR, and whether one of the recorded paths to them begins in a state that has
-    /// it.
+    /// States without IR, and whether a recorded path to them starts in a state with IR.
     without_ir: HashMap<StateId, bool>,
     episodes: HashMap<i64, Episode>,
     walk: EpisodeSteps<()>,
-    /// Whether the IR of the last keyframe, or of the first state, of the episode that is being
-    /// read is there.
+    /// Whether the IR of the last keyframe of the current episode is there; before a keyframe, that
+    /// of its first state.
     rebuilds: bool,
-    /// Whether the rows come in the order of the table's key, and the last of them.
+    /// Whether the rows are in the order of the table's key, and the key of the last row.
     sorted: bool,
     last_key: Option<RowKey>,
     /// The layer of that row.
@@ -56,38 +55,20 @@ pub(super) struct Checker<'a> {
 const STEP_COLUMNS: [&str; 6] =
     ["episode_id", "step_index", "action", "state_id", "state_key", "keyframe"];
 
-/// What an episode's row says, and whether its steps were seen.
+/// The contents of an episode's row, and whether its steps were seen.
 struct Episode {
     steps: i32,
     failed: bool,
     seen: bool,
 }
 
-/// The place of a row in a table that is sorted by state.
+/// The sort key of a row in a table that is sorted by state.
 type RowKey = ((i64, StateId), ActionIndex, Option<StateId>);
-
-/// A step, as far as it is checked.
-struct Step {
-    episode: i64,
-    index: i32,
-    has_action: bool,
-    state: Option<StateId>,
-    key: Option<i64>,
-    keyframe: bool,
-}
-
-/// What states may lack, because a repair had to drop some of it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Forgiven {
-    pub(super) observations: bool,
-    /// That of keyframes.
-    pub(super) ir: bool,
-}
 
 impl<'a> Checker<'a> {
     pub(super) fn new(
         lake: &Lake,
-        forgives: Forgiven,
+        lossy: BTreeSet<Table>,
         findings: &'a mut Findings,
         stored: &'a mut dyn FnMut(StoredState),
     ) -> Self {
@@ -100,7 +81,7 @@ impl<'a> Checker<'a> {
             observes: !lake.identity.observations.is_empty(),
             unobserved: HashSet::new(),
             lost_keyframes: HashSet::new(),
-            forgives,
+            lossy,
             unread: BTreeSet::new(),
             benchmarks: HashSet::new(),
             observed: HashSet::new(),
@@ -115,7 +96,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks rows of a segment, which come in the segment's order.
+    /// Checks rows of a segment, in the segment's order.
     pub(super) fn sealed(&mut self, segment: &Segment, batch: &RecordBatch) {
         let (table, path) = (segment.table, segment.path.as_path());
         self.sorted = true;
@@ -132,7 +113,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Says that a segment has no more rows.
+    /// Ends the rows of a segment.
     pub(super) fn end_of_segment(&mut self, segment: &Segment) {
         if segment.table == Table::Steps {
             self.end_of_episode(&segment.path);
@@ -164,30 +145,32 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks what only shows when every row was seen.
+    /// Checks what can be checked only after all rows.
     pub(super) fn finish(&mut self) {
-        // An episode that failed before its first step has a row and nothing else.
+        // An episode that failed before its first step has only a row.
         let has_steps = |episode: &Episode| episode.steps > 0 || !episode.failed;
-        let mut lost = self
-            .episodes
-            .iter()
-            .filter(|(_, episode)| !episode.seen && has_steps(episode))
-            .map(|(&id, _)| id)
-            .collect::<Vec<_>>();
-        lost.sort_unstable();
+        let lost = self.episodes.iter().filter(|(_, it)| !it.seen && has_steps(it));
+        let lost = lost.map(|(&id, _)| id).collect::<BTreeSet<_>>();
         let log = self.log.clone();
         for id in lost {
-            self.lacks(Table::Steps, &log, "has no steps", || format!("episode {}", named(id)));
+            self.lacks(Table::Steps, &log, "has no steps", || named(id));
         }
     }
 
-    /// Takes down that some of a table cannot be read.
-    pub(super) fn cannot_read(&mut self, table: Table) {
+    /// Adds the finding that some of a table cannot be read. `advice` says what to do.
+    pub(super) fn cannot_read(
+        &mut self,
+        table: Table,
+        path: &Path,
+        advice: &'static str,
+        error: LakeError,
+    ) {
         self.unread.insert(table);
+        self.findings.add_error(path, advice, error);
     }
 
-    /// Adds a finding about a row of `table` that is not there, unless that table is damaged, which
-    /// was said.
+    /// Adds a finding about a missing row of `table`, unless damage to that table was already
+    /// reported.
     fn lacks(
         &mut self,
         table: Table,
@@ -233,7 +216,7 @@ impl<'a> Checker<'a> {
             let failed = matches!(outcome, EpisodeOutcome::Failed(_));
             let (id, episode) = (row.id.0, Episode { steps: row.steps, failed, seen: false });
             if self.episodes.insert(id, episode).is_some() {
-                self.report(path, "is there twice", || format!("episode {}", named(id)));
+                self.report(path, "is there twice", || named(id));
             }
         }
     }
@@ -275,7 +258,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Checks that rows come in the order of their keys, and so that no key is there twice.
+    /// Checks that keys ascend, so that none is there twice.
     fn in_order(
         &mut self,
         path: &Path,
@@ -293,7 +276,7 @@ impl<'a> Checker<'a> {
         self.last_key = key;
     }
 
-    /// Checks that the benchmark and the state of each step are there.
+    /// Checks that the benchmark and the observations of each step are there.
     fn references(&mut self, path: &Path, batch: &RecordBatch) {
         let mut last = "";
         for uri in benchmark_uris(batch) {
@@ -304,89 +287,80 @@ impl<'a> Checker<'a> {
             last = uri;
         }
         for state in state_ids(batch, "state_id").flatten() {
-            if self.forgives.observations && self.observes && !self.observed.contains(&state) {
+            if !self.observes || self.observed.contains(&state) {
+                continue;
+            }
+            if self.lossy.contains(&Table::Observations) {
                 self.unobserved.insert(state);
-            } else if self.observes && !self.observed.contains(&state) {
+            } else {
                 let subject = || format!("state {state}");
                 self.lacks(Table::Observations, path, "has no observations", subject);
             }
         }
     }
 
-    /// Checks steps, which come in the order of their episodes.
+    /// Checks steps, in the order of their episodes.
     fn steps(&mut self, path: &Path, batch: &RecordBatch, sealed: bool) {
         let steps = StepColumns::of(batch);
         let (actions, states, keys) = (steps.actions(), steps.states(), steps.state_keys());
         let keyframes = steps.keyframes();
-        for row in 0..steps.rows() {
-            let step = Step {
-                episode: steps.episodes[row],
-                index: steps.indexes[row],
-                has_action: actions.is_there(row),
-                state: states.get(row),
-                key: keys.is_valid(row).then(|| keys.value(row)),
-                keyframe: keyframes.value(row),
-            };
-            self.step(path, &step, sealed);
-        }
-    }
-
-    fn step(&mut self, path: &Path, step: &Step, sealed: bool) {
-        if self.walk.last().is_none_or(|last| last.episode != step.episode) {
-            self.end_of_episode(path);
-            let row = self.episodes.get_mut(&step.episode);
-            match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
-                Some(true) => {
-                    let subject = || format!("episode {}", named(step.episode));
-                    self.report(path, "has steps in two places", subject);
-                }
-                None if sealed => {
-                    let subject = || format!("episode {}", named(step.episode));
-                    self.lacks(
-                        Table::Episodes,
-                        path,
-                        "is sealed and has no row of its own",
-                        subject,
-                    );
-                }
-                _ => {}
+        for (row, &episode) in steps.episodes.iter().enumerate() {
+            let (index, state) = (steps.indexes[row], states.get(row));
+            if self.walk.last().is_none_or(|last| last.episode != episode) {
+                self.end_of_episode(path);
+                self.begin_episode(path, episode, sealed);
             }
+            let link = self.walk.advance(episode, index, state.map(drop));
+            let key = keys.is_valid(row).then(|| keys.value(row));
+            let keyframe = keyframes.value(row);
+            if link == Link::Broken
+                || actions.is_there(row) == (index == 0)
+                || key != state.map(|state| state.key())
+                || (keyframe && state.is_none())
+            {
+                let subject = || format!("step {index} of {}", EpisodeId(episode));
+                self.report(path, "does not follow", subject);
+            }
+            self.rebuilds = state
+                .is_some_and(|state| self.rebuilds(path, state, keyframe, keyframe || index == 0));
         }
-        let link = self.walk.advance(step.episode, step.index, step.state.map(drop));
-        if link == Link::Broken
-            || step.has_action == (step.index == 0)
-            || step.key != step.state.map(|state| state.key())
-            || (step.keyframe && step.state.is_none())
-        {
-            let subject = || format!("step {} of episode {}", step.index, named(step.episode));
-            self.report(path, "does not follow", subject);
-        }
-        self.rebuilds = self.rebuilds(path, step, self.rebuilds);
     }
 
-    /// Checks that the IR of a keyframe is there, and notes which states can be rebuilt: whether
-    /// the states after this step can, given whether this one can.
-    fn rebuilds(&mut self, path: &Path, step: &Step, rebuilds: bool) -> bool {
-        let Some(state) = step.state else { return false };
+    /// Checks that the row of an episode whose steps begin here is there, and notes its steps.
+    fn begin_episode(&mut self, path: &Path, episode: i64, sealed: bool) {
+        let row = self.episodes.get_mut(&episode);
+        match row.map(|episode| std::mem::replace(&mut episode.seen, true)) {
+            Some(true) => self.report(path, "has steps in two places", || named(episode)),
+            None if sealed => {
+                let wrong = "is sealed and has no row of its own";
+                self.lacks(Table::Episodes, path, wrong, || named(episode));
+            }
+            _ => {}
+        }
+    }
+
+    /// Checks that the IR of a keyframe is there. Returns whether the states after this step can be
+    /// rebuilt; `starts` says that their paths start here.
+    fn rebuilds(&mut self, path: &Path, state: StateId, keyframe: bool, starts: bool) -> bool {
         let is_stored = self.with_ir.contains(&state);
         if !is_stored {
-            *self.without_ir.entry(state).or_default() |= rebuilds;
-            if step.keyframe && self.forgives.ir {
+            *self.without_ir.entry(state).or_default() |= self.rebuilds;
+            if keyframe && self.lossy.contains(&Table::Ir) {
                 self.lost_keyframes.insert(state);
-            } else if step.keyframe && !self.unread.contains(&Table::Ir) {
+            } else if keyframe && !self.unread.contains(&Table::Ir) {
                 self.findings.add(path, "keyframe", || {
                     format!(
-                        "state {state} is a keyframe and its IR is not there, so that neither this state \
-                         nor those after it can be had: restore `ir` from a copy, or record again into \
-                         another lake"
+                        "state {state} is a keyframe and its IR is missing, so neither this state nor \
+                         those after it can be rebuilt: restore `ir` from a copy, or record again \
+                         into another lake"
                     )
                 });
             }
         }
-        if step.keyframe || step.index == 0 { is_stored } else { rebuilds }
+        if starts { is_stored } else { self.rebuilds }
     }
 
-    /// States without IR: how many can be rebuilt, and how many cannot.
+    /// Returns how many states without IR can be rebuilt, and how many cannot.
     pub(super) fn without_ir(&self) -> (u64, u64) {
         let rebuilt = self.without_ir.values().filter(|&&rebuilds| rebuilds).count() as u64;
         (rebuilt, self.without_ir.len() as u64 - rebuilt)
@@ -397,14 +371,12 @@ impl<'a> Checker<'a> {
         let Some(last) = self.walk.end() else { return };
         let Some(episode) = self.episodes.get(&last.episode) else { return };
         if episode.steps != last.index || episode.failed == last.state.is_some() {
-            let subject = || format!("episode {}", named(last.episode));
-            self.report(path, "has other steps than its row says", subject);
+            self.report(path, "has other steps than its row says", || named(last.episode));
         }
     }
 }
 
-/// An episode as a person finds it again.
+/// Names an episode for people.
 fn named(id: i64) -> String {
-    let id = EpisodeId(id);
-    format!("{} of run {}", id.ordinal(), id.run().0)
+    EpisodeId(id).to_string()
 }

@@ -1,18 +1,27 @@
-//! What a verification finds.
+//! The findings of a verification.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::lake::LakeError;
 use crate::model::StateId;
 
-/// One thing that is wrong with a lake.
+/// Something wrong with a lake.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Finding {
-    /// The file that it was found in.
+    /// The damaged file.
     pub path: PathBuf,
     /// What is wrong, and what to do.
     pub what: String,
+}
+
+impl Finding {
+    /// Makes a finding from the first of `count` examples.
+    pub(crate) fn of(path: PathBuf, what: String, count: u64) -> Self {
+        let more = if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
+        Self { path, what: what + &more }
+    }
 }
 
 impl fmt::Display for Finding {
@@ -21,19 +30,18 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A state whose IR is stored, as a verification comes upon it.
+/// A state whose IR is stored, as a verification reads it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredState {
-    /// The file that it was found in.
+    /// The file that holds it.
     pub path: PathBuf,
-    /// The state that it is stored as.
+    /// The state under whose id it is stored.
     pub state: StateId,
-    /// Its serialisation, which is what its SHA-1 says.
+    /// Its serialisation, which matches its SHA-1.
     pub bitcode: Vec<u8>,
 }
 
-/// Things that are wrong, each kind in each file once, with the first example and how many there
-/// are.
+/// Findings by file and kind, each with the first example and the number of such findings.
 #[derive(Debug, Default)]
 pub(super) struct Findings(BTreeMap<(PathBuf, &'static str), (String, u64)>);
 
@@ -43,12 +51,20 @@ impl Findings {
         self.0.entry((path.to_owned(), kind)).or_insert_with(|| (what(), 0)).1 += 1;
     }
 
-    pub(super) fn into_list(self) -> Vec<Finding> {
-        let finding = |((path, _), (what, count)): ((PathBuf, &str), (String, u64))| {
-            let more =
-                if count > 1 { format!(" ({} more such)", count - 1) } else { String::new() };
-            Finding { path, what: what + &more }
+    /// Adds the finding that a file cannot be read. `advice` says what to do.
+    pub(super) fn add_error(&mut self, path: &Path, advice: &'static str, error: LakeError) {
+        let what = match error {
+            LakeError::Corrupt { what, .. } => what,
+            other => match std::error::Error::source(&other) {
+                Some(source) => format!("{other} ({source})"),
+                None => other.to_string(),
+            },
         };
-        self.0.into_iter().map(finding).collect()
+        self.add(path, advice, || format!("{what}: {advice}"));
+    }
+
+    pub(super) fn into_list(self) -> Vec<Finding> {
+        let findings = self.0.into_iter();
+        findings.map(|((path, _), (what, count))| Finding::of(path, what, count)).collect()
     }
 }

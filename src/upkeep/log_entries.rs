@@ -1,5 +1,5 @@
-//! Entries of the log of snapshots, made from the catalog: where the log has to begin later, and
-//! where it is damaged.
+//! Entries of the log of snapshots, made from the catalog: after an expiry, when the log has to
+//! begin later, and in place of damaged entries.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::lake::{
 };
 
 impl Maintenance {
-    /// Makes the log of snapshots begin with the oldest snapshot, if it begins earlier.
+    /// Removes the entries before the oldest snapshot from the log of snapshots.
     pub(super) fn forget_in_log(&self) -> Result<(), LakeError> {
         let history = self.catalog.reading(manifest::snapshots)?;
         let first = snapshot_log::numbers(&self.lake)?.first().copied();
@@ -27,8 +27,8 @@ impl Maintenance {
         snapshot_log::forget(&self.lake, oldest.id)
     }
 
-    /// Writes the entries of the log of snapshots again that are damaged or missing, and returns
-    /// their files. Each is durable on its own.
+    /// Writes damaged and missing entries of the log of snapshots again, and returns their files.
+    /// Each is durable on its own.
     pub(super) fn mend_log(&self) -> Result<Vec<PathBuf>, LakeError> {
         let history = self.catalog.reading(manifest::snapshots)?;
         let Some(oldest) = history.first().map(|row| row.id) else { return Ok(Vec::new()) };
@@ -43,8 +43,8 @@ impl Maintenance {
     }
 }
 
-/// The entry of a snapshot. The oldest one, and one that a fetch made, list all that the snapshot
-/// holds.
+/// Makes the entry of a snapshot. The oldest one, and one that a fetch made, list all that the
+/// snapshot holds.
 fn entry(
     log: &Connection,
     lake: &Lake,
@@ -52,32 +52,31 @@ fn entry(
     is_oldest: bool,
 ) -> rusqlite::Result<LogEntry> {
     let id = row.id;
-    let path = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
-    let paths = |segments: Vec<Segment>| segments.iter().map(path).collect::<Vec<_>>();
     let fetched = manifest::fetched(log)?.filter(|fetched| fetched.snapshot <= id);
     let is_fetched = fetched.as_ref().is_some_and(|fetched| fetched.snapshot == id);
     let whole = is_oldest || is_fetched;
+    let path = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
+    let paths = |segments: Vec<Segment>| segments.iter().map(path).collect::<Vec<_>>();
     let inputs = manifest::derivation(log, manifest::DEDUP)?;
     let (mut retractions, mut losses) = (retractions::list(log, id)?, losses::list(log, id)?);
     let (add, retire, lost, counted, derived);
     if whole {
-        let segments = manifest::segments(log, lake, id)?;
-        let has_layers = segments.iter().any(|segment| segment.layer.is_some());
-        derived = inputs.filter(|_| has_layers).map_or(Derived::Dropped, Derived::Made);
+        add = manifest::segments(log, lake, id)?;
         (lost, retire) = (paths(manifest::lost(log, lake, id)?), Vec::new());
-        counted = segments.iter().filter(|segment| segment.is_counted).map(path).collect();
-        add = segments;
+        counted = add.iter().filter(|segment| segment.is_counted).map(path).collect();
+        let has_layers = add.iter().any(|segment| segment.layer.is_some());
+        derived = inputs.filter(|_| has_layers).map_or(Derived::Dropped, Derived::Made);
     } else {
-        derived = match row.kind {
-            // What a later snapshot dropped was made by rules that nobody asks for any more.
-            SnapshotKind::Dedup => Derived::Made(inputs.unwrap_or_default()),
-            SnapshotKind::Retract | SnapshotKind::Repair => Derived::Dropped,
-            _ => Derived::Kept,
-        };
         add = manifest::added_in(log, lake, id)?;
         retire = paths(manifest::retired_in(log, lake, id)?);
         lost = paths(manifest::lost_before(log, lake, id)?);
         counted = paths(manifest::counted_in(log, lake, id)?);
+        derived = match row.kind {
+            // If a later snapshot dropped the tables, nobody asks any more how they were made.
+            SnapshotKind::Dedup => Derived::Made(inputs.unwrap_or_default()),
+            SnapshotKind::Retract | SnapshotKind::Repair => Derived::Dropped,
+            _ => Derived::Kept,
+        };
         retractions.retain(|row| row.snapshot == id);
         losses.retain(|row| row.snapshot == id);
     }

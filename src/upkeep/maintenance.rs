@@ -1,6 +1,6 @@
-//! The right to change what is sealed, beside a writer that goes on appending and sealing.
+//! The right to change the sealed part of a lake, while a writer may append and seal.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::num::NonZeroU64;
 
 use crate::lake::edit::{self, VersionEdit};
@@ -9,13 +9,13 @@ use crate::lake::recovery::recover;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, outside};
 
-/// The right to maintain a lake, with a connection of its own: to dedup, to expire snapshots, to
-/// delete what none has. Dropping it gives the right back. One process at a time has it; a
-/// [`Writer`] may work beside it, so whoever changes *recorded* tables takes that right as well.
+/// The right to maintain a lake, with its own connection: to dedup, to expire snapshots, to delete
+/// files that no snapshot has. Dropping it returns the right. One process at a time has it. A
+/// [`Writer`] may work beside it, so a change of *recorded* tables also takes the right to write.
 ///
-/// Every call that changes the lake is one transaction: after an `Err` the lake is as before. A
-/// file that a snapshot has, [`collect`](Self::collect) alone deletes, when no snapshot has it any
-/// more.
+/// Every call that changes the lake is one transaction: after an `Err` the lake is as before. Only
+/// [`collect`](Self::collect) deletes files of segments, after the last snapshot that has them is
+/// gone.
 ///
 /// [`Writer`]: crate::lake::Writer
 #[derive(Debug)]
@@ -25,35 +25,35 @@ pub struct Maintenance {
     _lock: Lock,
 }
 
-/// Which snapshots an expiry leaves.
+/// The snapshots that an expiry keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
-    /// So many of the newest.
+    /// This many of the newest.
     Newest(NonZeroU64),
-    /// Those from this number on, and the newest in any case.
+    /// Those from this number on, and always the newest.
     From(SnapshotId),
 }
 
-/// What an expiry did.
+/// The result of an expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Expired {
-    /// How many snapshots were forgotten.
+    /// Number of snapshots that were forgotten.
     pub snapshots: u64,
-    /// The oldest one that is left.
+    /// The oldest remaining snapshot.
     pub oldest: SnapshotId,
-    /// The newest one.
+    /// The newest snapshot.
     pub newest: SnapshotId,
-    /// The files that no snapshot has any more, and that [`Maintenance::collect`] will remove.
+    /// The files that no snapshot has any more; [`Maintenance::collect`] will remove them.
     pub freed: Removed,
 }
 
-/// What a collection did.
+/// The result of a collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Collected {
-    /// The files that are gone.
+    /// The deleted files.
     pub removed: Removed,
-    /// True when a writer was at work. What a crash left of recorded tables then stays: it could be
-    /// what the writer is about to add.
+    /// True if a writer was at work. Unlisted files of recorded tables then stay, since the writer
+    /// may be about to list them.
     pub writer_at_work: bool,
     /// Earlier folders of `current` that stay for now, since other tools may be reading them. They
     /// hold on to the disk space of removed files.
@@ -61,38 +61,35 @@ pub struct Collected {
 }
 
 impl Lake {
-    /// Takes the right to maintain the lake, beside a writer or without one, brings files to their
-    /// places, and removes what a crash left of derived tables.
+    /// Takes the right to maintain the lake, with or without a writer at work. Completes what a
+    /// crash interrupted, and removes temporary files of derived tables.
     ///
     /// # Errors
     ///
-    /// [`LakeError::BeingMaintained`] when another process has it, [`LakeError::ReadOnly`].
+    /// [`LakeError::BeingMaintained`] if another process has the right, [`LakeError::ReadOnly`].
     pub fn maintenance(&self) -> Result<Maintenance, LakeError> {
-        Maintenance::open(self)
-    }
-}
-
-impl Maintenance {
-    pub(super) fn open(lake: &Lake) -> Result<Self, LakeError> {
-        let lock = Lock::take(&lake.disk, &lake.path, Right::Maintain)?;
-        let lake = &lake.current()?;
+        let lock = Lock::take(&self.disk, &self.path, Right::Maintain)?;
+        let lake = self.current()?;
         let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
-        let maintenance = Self { lake: lake.clone(), catalog, _lock: lock };
+        let maintenance = Maintenance { lake, catalog, _lock: lock };
+        let lake = &maintenance.lake;
         let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
         orphans::remove_temporary(lake, derived)?;
         recover(lake, &maintenance.catalog)?;
         maintenance.forget_in_log()?;
         Ok(maintenance)
     }
+}
 
+impl Maintenance {
     /// The lake.
     pub fn lake(&self) -> &Lake {
         &self.lake
     }
 
-    /// Applies a change of what is sealed, in one transaction and a snapshot of its own. A reader
-    /// sees all of it or nothing. The caller also has the right to write if `edit` changes recorded
-    /// tables.
+    /// Applies a change of the sealed part, in one transaction and a snapshot of its own. A reader
+    /// sees all of it or nothing. If `edit` changes recorded tables, the caller also has the right
+    /// to write.
     ///
     /// # Errors
     ///
@@ -103,12 +100,12 @@ impl Maintenance {
         Ok(id.expect("every edit but a seal makes a snapshot"))
     }
 
-    /// Forgets old snapshots, in one transaction, and never the newest. Deletes no file: that is
-    /// left to [`collect`](Self::collect), so whoever reads a forgotten snapshot reads on.
+    /// Forgets old snapshots in one transaction, but never the newest. Only
+    /// [`collect`](Self::collect) deletes files, so a reader of a forgotten snapshot can continue.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does. Nothing is forgotten then.
+    /// [`LakeError::DiskFull`] and other disk errors. Nothing is then forgotten.
     pub fn expire(&mut self, keep: Keep) -> Result<Expired, LakeError> {
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
@@ -126,39 +123,32 @@ impl Maintenance {
             let oldest = all.get(first).map_or(newest, |row| row.id);
             manifest::forget(&transaction, oldest)?;
             let after = manifest::listed_paths(&transaction, &lake)?;
-            let mut freed = Removed::default();
-            let mut seen = HashSet::new();
-            for segment in before.iter().filter(|segment| !after.contains(&segment.path)) {
-                if seen.insert(&segment.path) {
-                    freed.files += 1;
-                    freed.bytes += segment.bytes;
-                }
-            }
+            let gone = before.iter().filter(|segment| !after.contains(&segment.path));
+            // A file may have been part of the lake more than once.
+            let gone = gone.map(|it| (&it.path, it.bytes)).collect::<HashMap<_, _>>();
+            let freed = Removed { files: gone.len() as u64, bytes: gone.values().sum() };
             let forgotten = all.iter().filter(|row| row.id < oldest).count() as u64;
             Ok(Expired { snapshots: forgotten, oldest, newest, freed })
         };
         let expired = forget().map_err(LakeError::sqlite(&path))?;
         if expired.snapshots > 0 {
             Catalog::commit(transaction, &path, &self.lake.disk)?;
-            // What cannot be forgotten here now is forgotten by the next process to maintain the
-            // lake.
-            let forgotten = self.forget_in_log();
-            let forgotten =
-                forgotten.and_then(|()| outside::forget(&self.lake, &self.catalog, expired.oldest));
-            if let Err(error) = forgotten {
+            // If this fails, the next process to maintain the lake does it.
+            let forget = || outside::forget(&self.lake, &self.catalog, expired.oldest);
+            if let Err(error) = self.forget_in_log().and_then(|()| forget()) {
                 tracing::warn!(%error, "other tools still list expired snapshots");
             }
         }
         Ok(expired)
     }
 
-    /// Deletes the files that no snapshot has any more, and what a crash left. Killed in between,
-    /// it has deleted some of them; the rest goes the next time.
+    /// Deletes the files that no snapshot has, including those that a crash left. If it is killed,
+    /// the next call deletes the rest.
     ///
     /// # Errors
     ///
-    /// [`LakeError::BeingRead`] while somebody reads the lake: then nothing is deleted, since what
-    /// is read may be a snapshot that has expired.
+    /// [`LakeError::BeingRead`] while somebody reads the lake. Nothing is then deleted, since the
+    /// reader may have an expired snapshot open.
     pub fn collect(&mut self) -> Result<Collected, LakeError> {
         let lake = &self.lake;
         let _alone = ReadersLock::alone(&lake.path)?;
@@ -168,7 +158,7 @@ impl Maintenance {
             Err(error) => return Err(error),
         };
         let keep = self.catalog.reading(|log| manifest::listed_paths(log, &lake.path))?;
-        // A writer may be about to list a file of the same content as one that has expired.
+        // A writer may be about to list a file with the content of an expired one.
         let tables = Table::ALL.into_iter().filter(|table| writer.is_some() || table.is_derived());
         let removed = orphans::remove_unlisted(lake, tables, &keep)?;
         let views_left = outside::collect(lake, &self.catalog)?;

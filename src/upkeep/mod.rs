@@ -1,7 +1,7 @@
-//! Changes of what is sealed, and proofs that it is sound.
+//! Changes and checks of the sealed part of a lake.
 //!
-//! [`Maintenance`] is the right to change what is sealed: to expire snapshots, to delete the files
-//! that no snapshot has, to retract. [`Lake::verify`](crate::lake::Lake::verify) checks all of a
+//! [`Maintenance`] is the right to change the sealed part: to expire snapshots, to delete files
+//! that no snapshot has, to retract. [`Lake::verify`](crate::lake::Lake::verify) checks a whole
 //! lake, and [`Lake::repair`](crate::lake::Lake::repair) drops what is damaged.
 
 mod check;

@@ -1,4 +1,4 @@
-//! Taking back what should not be in a lake.
+//! Retractions: programs, runs and actions that should not be in a lake.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -14,7 +14,7 @@ use crate::lake::{
 };
 use crate::model::{BenchmarkUri, EpisodeId, RunId};
 
-/// What is to be taken back with its rows.
+/// What to retract with its rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// Programs: their rows, and all episodes about them.
@@ -23,25 +23,25 @@ pub enum Subject {
     Run(RunId),
 }
 
-/// What a retraction did.
+/// The result of a retraction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Retracted {
-    /// The first snapshot without it.
+    /// The first snapshot without the rows.
     pub snapshot: SnapshotId,
-    /// Episodes that are gone.
+    /// Number of episodes that are gone.
     pub episodes: u64,
-    /// Steps that are gone.
+    /// Number of steps that are gone.
     pub steps: u64,
-    /// The runs that they were of. None of them can be gone on with.
+    /// The runs of these episodes. None of them can be resumed.
     pub runs: Vec<RunId>,
 }
 
-/// What there is of a subject in a lake.
+/// Where a subject occurs in a lake.
 #[derive(Debug, Default)]
 struct Found {
-    /// Of each part of the subject, the runs with rows of it.
+    /// For each part of the subject, the runs with rows of it.
     runs: BTreeMap<String, BTreeSet<RunId>>,
-    /// The runs with hot ones.
+    /// The runs with hot rows of it.
     hot: BTreeSet<RunId>,
 }
 
@@ -58,7 +58,7 @@ impl Subject {
         }
     }
 
-    /// Its parts, as `retractions` names them.
+    /// Returns its parts, as `retractions` names them.
     fn values(&self) -> Vec<String> {
         match self {
             Self::Benchmarks(uris) => uris.iter().map(|uri| uri.as_str().to_owned()).collect(),
@@ -66,7 +66,7 @@ impl Subject {
         }
     }
 
-    /// The column that says whether a row is of it.
+    /// Returns the column that tells whether a row belongs to it.
     fn column(&self) -> &'static str {
         match self {
             Self::Benchmarks(_) => "benchmark_uri",
@@ -74,7 +74,7 @@ impl Subject {
         }
     }
 
-    /// The tables that have rows of it.
+    /// Returns the tables with rows of it.
     fn tables(&self) -> &'static [Table] {
         match self {
             Self::Benchmarks(_) => &[Table::Benchmarks, Table::Episodes, Table::Steps],
@@ -82,58 +82,45 @@ impl Subject {
         }
     }
 
-    /// Hands over the part of it that each row of a batch is of.
-    fn each(&self, batch: &RecordBatch, visit: &mut dyn FnMut(usize, Option<&str>)) {
+    /// Returns which rows of a batch do not belong to it.
+    fn others(&self, batch: &RecordBatch) -> BooleanArray {
         match self {
             Self::Benchmarks(wanted) => {
                 let wanted = wanted.iter().map(BenchmarkUri::as_str).collect::<HashSet<_>>();
-                for (row, uri) in benchmark_uris(batch).enumerate() {
-                    visit(row, Some(uri).filter(|uri| wanted.contains(uri)));
-                }
+                benchmark_uris(batch).map(|uri| Some(!wanted.contains(uri))).collect()
             }
             Self::Run(run) => {
-                let value = run.0.to_string();
-                for (row, &id) in episode_ids(batch).iter().enumerate() {
-                    visit(row, (EpisodeId(id).run() == *run).then_some(value.as_str()));
-                }
+                let others = episode_ids(batch).iter().map(|&id| EpisodeId(id).run() != *run);
+                others.map(Some).collect()
             }
         }
-    }
-
-    /// Which rows of a batch are not of it.
-    fn others(&self, batch: &RecordBatch) -> BooleanArray {
-        let mut others = Vec::with_capacity(batch.num_rows());
-        self.each(batch, &mut |_, part| others.push(part.is_none()));
-        others.into()
     }
 
     fn find(&self, snapshot: &Snapshot) -> Result<Found, LakeError> {
         let mut found = Found::default();
         let mut add = |batch: &RecordBatch, is_hot: bool| {
-            let ids = episode_ids(batch);
-            self.each(batch, &mut |row, part| {
-                let Some(part) = part else { return };
-                let run = EpisodeId(ids[row]).run();
-                match found.runs.get_mut(part) {
-                    Some(runs) => drop(runs.insert(run)),
-                    None => drop(found.runs.insert(part.to_owned(), [run].into())),
+            let others = self.others(batch);
+            let uris = match self {
+                Self::Benchmarks(_) => benchmark_uris(batch).collect(),
+                Self::Run(_) => Vec::new(),
+            };
+            for (row, &id) in episode_ids(batch).iter().enumerate() {
+                if !others.value(row) {
+                    let run = EpisodeId(id).run();
+                    let part = uris.get(row).map_or_else(|| run.0.to_string(), ToString::to_string);
+                    found.runs.entry(part).or_default().insert(run);
+                    found.hot.extend(is_hot.then_some(run));
                 }
-                if is_hot {
-                    found.hot.insert(run);
-                }
-            });
+            }
         };
         for table in [Table::Episodes, Table::Steps] {
-            for batch in snapshot.hot(table) {
-                add(batch, true);
-            }
+            snapshot.hot(table).iter().for_each(|batch| add(batch, true));
         }
         // Sealed steps have sealed episodes.
+        let mut columns = vec!["episode_id", self.column()];
+        columns.dedup();
         for segment in snapshot.segments(Table::Episodes) {
-            let mut columns = vec!["episode_id", self.column()];
-            columns.dedup();
-            let columns = ScanColumns::Named(&columns);
-            for batch in snapshot.scan_segment(segment, columns) {
+            for batch in snapshot.scan_segment(segment, ScanColumns::Named(&columns)) {
                 add(&batch?, false);
             }
         }
@@ -142,20 +129,20 @@ impl Subject {
 }
 
 impl Maintenance {
-    /// Takes programs or a run back: the segments that have rows of it are written anew without
-    /// them, and one transaction puts these in their places, in a snapshot of its own, which has no
-    /// derived tables: dedup makes them anew. What is closed is sealed first. Older snapshots have
-    /// the rows still, until they expire and are collected.
+    /// Retracts programs or a run. Seals closed episodes first. Then it writes the segments with
+    /// such rows again without them, and one transaction replaces these segments, in a snapshot of
+    /// its own. The snapshot has no derived tables; a dedup makes them. Older snapshots still have
+    /// the rows, until they expire and are collected.
     ///
-    /// Numbers of runs and episodes are not given again. Observations and IR stay, also of states
-    /// that no step has any more. The runs that lost episodes cannot be gone on with.
+    /// Numbers of runs and episodes are not reused. Observations and IR stay, even of states that
+    /// no step has any more. Runs that lost episodes cannot be resumed.
     ///
     /// # Errors
     ///
-    /// [`LakeError::NothingToRetract`], also where it was retracted before;
-    /// [`LakeError::Corrupt`] with a file that is damaged; [`LakeError::DiskFull`] and what else
-    /// a disk does. Nothing is retracted then, though what was closed may be sealed, and what the
-    /// affected runs left open be discarded, as it would be when they are gone on with.
+    /// [`LakeError::NothingToRetract`], also if it was retracted before; [`LakeError::Corrupt`]
+    /// with the damaged file; [`LakeError::DiskFull`] and other disk errors. Nothing is then
+    /// retracted, but closed episodes may be sealed, and open episodes of the affected runs
+    /// discarded, as a resumption would do.
     pub fn retract(
         &mut self,
         writer: &mut Writer,
@@ -172,34 +159,32 @@ impl Maintenance {
         }
         let lake = self.lake().clone();
         let snapshot = lake.sealed()?;
-        let mut edit = retraction_edit();
-        let mut gone = [0; Table::ALL.len()];
-        for &table in subject.tables() {
-            for segment in snapshot.segments(table) {
-                let keep = &mut |batch: &RecordBatch| subject.others(batch);
-                gone[table as usize] += edit.rewrite(&lake, segment, &[subject.column()], keep)?;
-            }
-        }
         let row = |value: String| {
             let runs = of.get(&value).into_iter().flatten().copied().collect();
             retraction(subject.kind(), value, reason, runs)
         };
-        edit.retractions = subject.values().into_iter().map(row).collect();
-        edit.detail = detail(&edit.retractions);
+        let mut edit = retraction_edit(subject.values().into_iter().map(row).collect());
+        let mut gone = [0; Table::ALL.len()];
+        for &table in subject.tables() {
+            for segment in snapshot.segments(table) {
+                let keep = &|batch: &RecordBatch| subject.others(batch);
+                gone[table as usize] += edit.rewrite(&lake, segment, &[subject.column()], keep)?;
+            }
+        }
         let runs = of.into_values().flatten().collect::<BTreeSet<_>>().into_iter().collect();
         let snapshot = self.apply(&edit)?;
         let (episodes, steps) = (gone[Table::Episodes as usize], gone[Table::Steps as usize]);
         Ok(Retracted { snapshot, episodes, steps, runs })
     }
 
-    /// Takes the transitions of an action back, in a snapshot of its own, which has no derived
-    /// tables: dedup makes them anew, without the action, and leaves it out from then on. The steps
-    /// stay, since the states after them are real.
+    /// Retracts the transitions of an action, in a snapshot of its own. The snapshot has no derived
+    /// tables; every later dedup leaves the action out. The steps stay, since the states after them
+    /// are real.
     ///
     /// # Errors
     ///
-    /// [`LakeError::NothingToRetract`] where there is no such action, or where it was retracted
-    /// before; what a disk does. Nothing is retracted then.
+    /// [`LakeError::NothingToRetract`] if there is no such action or it was retracted before; disk
+    /// errors. Nothing is then retracted.
     pub fn retract_action(&mut self, name: &str, reason: &str) -> Result<SnapshotId, LakeError> {
         let lake = self.lake();
         let space = &lake.identity().action_space;
@@ -212,13 +197,10 @@ impl Maintenance {
             return Err(nothing(before));
         }
         let row = retraction(kind, name.to_owned(), reason, Vec::new());
-        let mut edit = retraction_edit();
-        edit.detail = detail(std::slice::from_ref(&row));
-        edit.retractions = vec![row];
-        self.apply(&edit)
+        self.apply(&retraction_edit(vec![row]))
     }
 
-    /// What there is of it; an error where there is nothing, of any part of it.
+    /// Finds a subject; returns an error if any part of it is not in the lake.
     fn find(&self, subject: &Subject) -> Result<Found, LakeError> {
         let snapshot = self.lake().snapshot()?;
         let found = subject.find(&snapshot)?;
@@ -237,7 +219,8 @@ impl Maintenance {
                 };
                 nothing(before(unknown.as_str()).unwrap_or_else(|| {
                     format!(
-                        "it has no benchmark {unknown} (SELECT benchmark_uri FROM benchmarks lists them)"
+                        "it has no benchmark {unknown} (SELECT benchmark_uri FROM benchmarks lists \
+                         them)"
                     )
                 }))
             }
@@ -246,7 +229,8 @@ impl Maintenance {
 }
 
 impl Snapshot {
-    /// The programs that the lake has rows of, be it that of an episode that could not begin.
+    /// Returns the programs with rows in `benchmarks` or `episodes`. A program that never started
+    /// has only episodes.
     ///
     /// # Errors
     ///
@@ -255,18 +239,14 @@ impl Snapshot {
         let mut known = HashSet::new();
         for table in [Table::Benchmarks, Table::Episodes] {
             for batch in self.scan(table, ScanColumns::Named(&["benchmark_uri"])) {
-                for uri in benchmark_uris(&batch?) {
-                    if !known.contains(uri) {
-                        known.insert(uri.to_owned());
-                    }
-                }
+                known.extend(benchmark_uris(&batch?).map(str::to_owned));
             }
         }
         Ok(known.iter().filter_map(|uri| uri.parse().ok()).collect())
     }
 }
 
-/// What was said when it was retracted before.
+/// Describes an earlier retraction of the same, if there is one.
 fn before(snapshot: &Snapshot, kind: RetractionKind, value: &str) -> Option<String> {
     let mut rows = snapshot.retractions().iter();
     let row = rows.rfind(|row| row.kind == kind && row.value == value)?;
@@ -284,16 +264,15 @@ fn retraction(
     RetractionRow { id, kind, value, reason: reason.to_owned(), snapshot, runs }
 }
 
-/// One line for the list of snapshots.
-fn detail(rows: &[RetractionRow]) -> String {
-    match rows {
+/// The edit with these retractions, and with one line about them for the list of snapshots.
+fn retraction_edit(retractions: Vec<RetractionRow>) -> VersionEdit {
+    let detail = match retractions.as_slice() {
         [row] => format!("{} {}: {}", row.kind.as_str(), row.value, row.reason),
-        [first, ..] => format!("{} {}s: {}", rows.len(), first.kind.as_str(), first.reason),
+        [first, ..] => {
+            format!("{} {}s: {}", retractions.len(), first.kind.as_str(), first.reason)
+        }
         [] => String::new(),
-    }
-}
-
-fn retraction_edit() -> VersionEdit {
-    let edit = VersionEdit::new(SnapshotKind::Retract, String::new());
-    VersionEdit { derived: Derived::Dropped, ..edit }
+    };
+    let edit = VersionEdit::new(SnapshotKind::Retract, detail);
+    VersionEdit { derived: Derived::Dropped, retractions, ..edit }
 }

@@ -1,4 +1,4 @@
-//! Segments of recorded tables without some of their rows. Nothing is written in place.
+//! Copies of segments without some of their rows. No file is changed.
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -7,30 +7,39 @@ use crate::lake::edit::VersionEdit;
 use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, Scan, ScanColumns, Segment};
 
+impl Lake {
+    /// Scans one segment.
+    pub(super) fn scan_segment<'a>(
+        &'a self,
+        segment: &'a Segment,
+        columns: ScanColumns<'_>,
+    ) -> Scan<'a> {
+        let schema = self.schemas.get(segment.table);
+        Scan::new(schema, std::slice::from_ref(segment), &[], columns)
+    }
+}
+
 impl VersionEdit {
-    /// Replaces a segment by what stays of it: `columns` are those that `keep` looks at. Says how
-    /// many rows go; nothing is changed where none does.
+    /// Replaces a segment by the rows of it that `keep` selects; `columns` are those that `keep`
+    /// reads. Returns how many rows go. If none does, nothing changes.
     pub(super) fn rewrite(
         &mut self,
         lake: &Lake,
         segment: &Segment,
         columns: &[&str],
-        keep: &mut dyn FnMut(&RecordBatch) -> BooleanArray,
+        keep: &dyn Fn(&RecordBatch) -> BooleanArray,
     ) -> Result<u64, LakeError> {
-        let schema = lake.schemas.get(segment.table);
-        let segments = std::slice::from_ref(segment);
         let mut gone = 0;
-        for batch in Scan::new(schema, segments, &[], ScanColumns::Named(columns)) {
-            let batch = batch?;
-            gone += (batch.num_rows() - keep(&batch).true_count()) as u64;
+        for batch in lake.scan_segment(segment, ScanColumns::Named(columns)) {
+            gone += keep(&batch?).false_count() as u64;
         }
         if gone == 0 {
             return Ok(0);
         }
-        // Damage is not to be written anew, under a digest of its own.
+        // Damage must not be written anew, under a digest of its own.
         segment.check()?;
         let mut series = SegmentSeries::new(lake, segment.table);
-        for batch in Scan::new(schema, segments, &[], ScanColumns::All) {
+        for batch in lake.scan_segment(segment, ScanColumns::All) {
             let batch = batch?;
             let kept = filter_record_batch(&batch, &keep(&batch)).expect("a mask of its length");
             series.write(&kept)?;

@@ -1,59 +1,57 @@
-//! What a lake must be, checked without a compiler.
+//! Verification of a lake, as far as it needs no compiler.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::check::{Checker, Forgiven};
+use super::check::Checker;
 use super::findings::{Finding, Findings, StoredState};
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::digest::ContentHasher;
-use crate::lake::hot::{HotBatch, decode};
+use crate::lake::hot::decode;
 use crate::lake::lock::ReadersLock;
 use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    Lake, LakeError, Scan, ScanColumns, Segment, SnapshotId, Table, losses, manifest, snapshot_log,
+    Lake, LakeError, ScanColumns, Segment, SnapshotId, Table, losses, manifest, snapshot_log,
 };
 
-/// What a verification saw.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
-    /// What is wrong, one line each; empty for a sound lake.
+    /// What is wrong; empty for a sound lake.
     pub findings: Vec<Finding>,
-    /// Segments whose digest was checked.
+    /// Number of segments whose digest was checked.
     pub segments: u64,
-    /// Frames of the hot log whose digest was checked.
+    /// Number of frames of the hot log whose digest was checked.
     pub frames: u64,
-    /// Bytes of those.
+    /// Bytes of these segments and frames.
     pub bytes: u64,
-    /// Rows that were read, by table.
+    /// Number of rows that were read, by table.
     pub rows: BTreeMap<Table, u64>,
-    /// States whose IR was decompressed and compared with its SHA-1.
+    /// Number of states whose IR was decompressed and compared with its SHA-1.
     pub ir: u64,
-    /// States without IR that a recorded path leads to from a state that has it.
+    /// Number of states without IR to which a recorded path leads from a state with IR.
     pub rebuilt: u64,
-    /// States without IR that cannot be rebuilt: no IR was to be kept where they were recorded, or
-    /// it is lost.
+    /// Number of states without IR that cannot be rebuilt: their run kept no IR, or it is lost.
     pub without_ir: u64,
-    /// States whose observations a repair had to drop.
+    /// Number of states whose observations a repair had to drop.
     pub unobserved: u64,
-    /// Keyframes whose IR a repair had to drop. States behind them cannot be rebuilt by way of
-    /// them.
+    /// Number of keyframes whose IR a repair had to drop. The states after them cannot be rebuilt
+    /// from them.
     pub lost_keyframes: u64,
 }
 
 impl VerifyReport {
-    /// True when nothing is wrong.
+    /// Returns whether nothing is wrong.
     pub fn is_sound(&self) -> bool {
         self.findings.is_empty()
     }
 }
 
-/// The tables in such an order that what rows refer to is read before them.
+/// The tables in an order in which rows come after those that they refer to.
 const ORDER: [Table; Table::ALL.len()] = [
     Table::Actions,
     Table::Benchmarks,
@@ -66,28 +64,29 @@ const ORDER: [Table; Table::ALL.len()] = [
     Table::Failures,
 ];
 
-/// What to do about a file that is not what was written.
+/// The advice for a file that is not what was written.
 const RESTORE: &str =
     "restore the file from a copy, or let `steplake verify --repair` drop what it holds";
-/// The same of a file that can be made again.
+/// The advice for a file that can be made again.
 const DERIVE: &str = "`steplake dedup --full` makes it anew";
 
-/// The same where the damage is in the manifest's list of digests, and the file may well be sound.
+/// The advice for damage in the manifest's list of digests. The file itself may be sound.
 const MEND: &str = "`steplake verify --repair` makes them anew, where the file is what was written";
 
-/// The same of a file that only older snapshots have.
+/// The advice for a file that only older snapshots have.
 const EXPIRE: &str = "only older snapshots have it: `steplake expire` and `steplake gc` drop it";
 
-/// The same of an entry of the log of snapshots.
+/// The advice for an entry of the log of snapshots.
 const REWRITE: &str = "`steplake verify --repair` writes it again";
 
 /// What is to be checked.
 struct Contents {
     segments: Vec<Segment>,
-    /// Files whose digest alone is checked: no row of the moment is in them.
+    /// Files of which only the digest is checked: they have no row of the moment.
     retired: Vec<Segment>,
     frames: Vec<PlacedFrame>,
-    forgiven: Forgiven,
+    /// Tables of which a repair had to drop rows.
+    lossy: BTreeSet<Table>,
 }
 
 fn contents(
@@ -107,20 +106,16 @@ fn contents(
         let (mut retired, mut frames) = (Vec::new(), Vec::new());
         let unreadable = manifest::lost(&transaction, lake, id)?;
         if moment == Moment::Now {
-            // What a repair took out is known to be damaged.
+            // A repair has already reported lost files.
             let lost = manifest::lost_paths(&transaction, &lake.path)?;
             retired = manifest::retired(&transaction, lake)?;
             retired.retain(|segment| !lost.contains(&segment.path));
             frames = catalog::frames(&transaction)?;
         }
-        let lost = losses::list(&transaction, id)?;
-        let is_lost = |table| lost.iter().any(|loss| loss.table == table);
-        let forgiven =
-            Forgiven { observations: is_lost(Table::Observations), ir: is_lost(Table::Ir) };
-        let contents = Contents { segments, retired, frames, forgiven };
-        Ok((damage, contents, unreadable))
+        let lossy = losses::list(&transaction, id)?.iter().map(|loss| loss.table).collect();
+        Ok((damage, unreadable, Contents { segments, retired, frames, lossy }))
     };
-    let (damage, contents, unreadable) = read().map_err(catalog.error())?;
+    let (damage, unreadable, contents) = read().map_err(catalog.error())?;
     demand_whole(&lake.path, id, &unreadable)?;
     if let Some(damage) = damage {
         let what = || format!("the database is damaged ({damage}): {RESTORE}");
@@ -129,133 +124,91 @@ fn contents(
     Ok(contents)
 }
 
-pub(super) fn verify(
-    lake: &Lake,
-    moment: Moment,
-    progress: &mut dyn FnMut(u64, u64),
-    stored: &mut dyn FnMut(StoredState),
-) -> Result<VerifyReport, LakeError> {
-    let _readers = ReadersLock::share(&lake.path);
-    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
-    let mut findings = Findings::default();
-    let Contents { segments, retired, frames, forgiven } =
-        contents(lake, &catalog, moment, &mut findings)?;
-    let mut report = VerifyReport {
-        segments: (segments.len() + retired.len()) as u64,
-        frames: frames.len() as u64,
-        ..Default::default()
-    };
-    let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
-    let all = segments.iter().chain(&retired);
-    let total = frame_bytes + all.map(|segment| segment.bytes).sum::<u64>();
-    progress(0, total);
-    let (hot, unread) = sound_frames(lake, frames, &mut findings);
-    report.bytes = frame_bytes;
-    progress(report.bytes, total);
-    let mut checker = Checker::new(lake, forgiven, &mut findings, stored);
-    for table in unread {
-        checker.cannot_read(table);
-    }
-    for table in ORDER {
-        for segment in segments.iter().filter(|segment| segment.table == table) {
-            verify_segment(lake, segment, &mut checker);
-            report.bytes += segment.bytes;
-            progress(report.bytes, total);
-        }
-        checker.hot(table, hot.iter().filter(|hot| hot.table == table).map(|hot| &hot.batch));
-    }
-    checker.finish();
-    for segment in &retired {
-        if let Err(error) = segment.check() {
-            let advice = if segment.blocks.is_intact() { EXPIRE } else { MEND };
-            add_error(checker.findings, &segment.path, advice, error);
-        }
-        report.bytes += segment.bytes;
-        progress(report.bytes, total);
-    }
-    (report.rebuilt, report.without_ir) = checker.without_ir();
-    (report.rows, report.ir) = (checker.rows, checker.ir);
-    report.unobserved = checker.unobserved.len() as u64;
-    report.lost_keyframes = checker.lost_keyframes.len() as u64;
-    if moment == Moment::Now {
-        verify_log(lake, &catalog, &mut findings)?;
-    }
-    report.findings = findings.into_list();
-    Ok(report)
-}
-
-/// Checks the log of snapshots. Another process may forget snapshots meanwhile, so damage counts
-/// only if it is there at a second look.
-fn verify_log(lake: &Lake, catalog: &Catalog, findings: &mut Findings) -> Result<(), LakeError> {
-    let look = || snapshot_log::damage(lake, &catalog.reading(manifest::snapshots)?);
-    if !look()?.is_empty() {
-        for (_, path, error) in look()? {
-            add_error(findings, &path, REWRITE, error);
-        }
-    }
-    Ok(())
-}
-
 impl Lake {
     /// Checks everything that can be checked without a compiler: the rows of this moment, and the
-    /// digests of the files that only older snapshots have. `progress` is told how many bytes of
-    /// how many are done.
+    /// digests of the files that only older snapshots have. Calls `progress` with the bytes done
+    /// and the total.
     ///
     /// # Errors
     ///
-    /// When the lake cannot be read at all. Damage is no error but a finding.
+    /// Returns an error if the lake cannot be read at all. Damage is no error but a finding.
     pub fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<VerifyReport, LakeError> {
-        verify(self, Moment::Now, progress, &mut |_| ())
+        self.verify_states(None, progress, &mut |_| ())
     }
 
-    /// Checks the rows that were sealed in snapshot `id`.
+    /// Does the same, or checks the rows that were sealed in snapshot `at`. Passes each state whose
+    /// stored IR matches its SHA-1 to `stored`: only a compiler can tell whether the IR is that of
+    /// the state.
     ///
     /// # Errors
     ///
-    /// As [`verify`](Self::verify), and [`LakeError::NoSnapshot`].
-    pub fn verify_at(
-        &self,
-        id: SnapshotId,
-        progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<VerifyReport, LakeError> {
-        verify(self, Moment::At(id), progress, &mut |_| ())
-    }
-
-    /// Checks this moment, or snapshot `at`, and hands over each state whose stored IR is what its
-    /// SHA-1 says, on the way: whether it is that of the state only a compiler can tell.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`verify_at`](Self::verify_at).
+    /// Those of [`verify`](Self::verify), and [`LakeError::NoSnapshot`].
     pub fn verify_states(
         &self,
         at: Option<SnapshotId>,
         progress: &mut dyn FnMut(u64, u64),
         stored: &mut dyn FnMut(StoredState),
     ) -> Result<VerifyReport, LakeError> {
+        let _readers = ReadersLock::share(&self.path);
+        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
+        let mut findings = Findings::default();
         let moment = at.map_or(Moment::Now, Moment::At);
-        verify(self, moment, progress, stored)
-    }
-}
-
-/// The frames that can be read; the others are findings, and their tables are named.
-fn sound_frames(
-    lake: &Lake,
-    frames: Vec<PlacedFrame>,
-    findings: &mut Findings,
-) -> (Vec<HotBatch>, BTreeSet<Table>) {
-    let (mut sound, mut unread) = (Vec::new(), BTreeSet::new());
-    for placed in frames {
-        let table = placed.frame.table;
-        match decode(lake, vec![placed]) {
-            Ok(hot) => sound.extend(hot),
-            Err(error) => {
-                unread.insert(table);
-                add_error(findings, &lake.path.join(sqlite::FILE_NAME), RESTORE, error);
+        let Contents { segments, retired, frames, lossy } =
+            contents(self, &catalog, moment, &mut findings)?;
+        let mut report = VerifyReport {
+            segments: (segments.len() + retired.len()) as u64,
+            frames: frames.len() as u64,
+            ..Default::default()
+        };
+        let frame_bytes = frames.iter().map(|placed| placed.frame.body.len() as u64).sum::<u64>();
+        let all = segments.iter().chain(&retired);
+        let total = frame_bytes + all.map(|segment| segment.bytes).sum::<u64>();
+        let mut read = |bytes| {
+            report.bytes += bytes;
+            progress(report.bytes, total);
+        };
+        read(0);
+        let mut checker = Checker::new(self, lossy, &mut findings, stored);
+        let mut hot = Vec::new();
+        for placed in frames {
+            let table = placed.frame.table;
+            match decode(self, vec![placed]) {
+                Ok(batches) => hot.extend(batches),
+                Err(error) => checker.cannot_read(table, catalog.path(), RESTORE, error),
             }
         }
+        read(frame_bytes);
+        for table in ORDER {
+            for segment in segments.iter().filter(|segment| segment.table == table) {
+                verify_segment(self, segment, &mut checker);
+                read(segment.bytes);
+            }
+            checker.hot(table, hot.iter().filter(|hot| hot.table == table).map(|hot| &hot.batch));
+        }
+        checker.finish();
+        for segment in &retired {
+            if let Err(error) = segment.check() {
+                let advice = if segment.blocks.is_intact() { EXPIRE } else { MEND };
+                checker.findings.add_error(&segment.path, advice, error);
+            }
+            read(segment.bytes);
+        }
+        (report.rebuilt, report.without_ir) = checker.without_ir();
+        (report.rows, report.ir) = (checker.rows, checker.ir);
+        report.unobserved = checker.unobserved.len() as u64;
+        report.lost_keyframes = checker.lost_keyframes.len() as u64;
+        if moment == Moment::Now {
+            // Another process may forget snapshots meanwhile: damage counts at a second look.
+            let look = || snapshot_log::damage(self, &catalog.reading(manifest::snapshots)?);
+            if !look()?.is_empty() {
+                for (_, path, error) in look()? {
+                    findings.add_error(&path, REWRITE, error);
+                }
+            }
+        }
+        report.findings = findings.into_list();
+        Ok(report)
     }
-    (sound, unread)
 }
 
 /// Checks one segment as far as it can be read.
@@ -269,10 +222,7 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
         segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));
     let footer = match footer {
         Ok(footer) => footer,
-        Err(error) => {
-            checker.cannot_read(segment.table);
-            return add_error(checker.findings, &segment.path, advice, error);
-        }
+        Err(error) => return checker.cannot_read(segment.table, &segment.path, advice, error),
     };
     for (key, value) in footer_entries(&lake.identity, segment.table, footer.schema()) {
         let found = footer_entry(&footer, &key);
@@ -283,19 +233,10 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
             });
         }
     }
-    let scan = Scan::new(
-        lake.schemas.get(segment.table),
-        std::slice::from_ref(segment),
-        &[],
-        ScanColumns::All,
-    );
-    for batch in scan {
+    for batch in lake.scan_segment(segment, ScanColumns::All) {
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
-            Err(error) => {
-                checker.cannot_read(segment.table);
-                add_error(checker.findings, &segment.path, advice, error);
-            }
+            Err(error) => checker.cannot_read(segment.table, &segment.path, advice, error),
         }
     }
     checker.end_of_segment(segment);
@@ -306,19 +247,7 @@ fn footer_entry(footer: &ArrowReaderMetadata, key: &str) -> Option<String> {
     entries.iter().find(|entry| entry.key == key)?.value.clone()
 }
 
-fn add_error(findings: &mut Findings, path: &Path, advice: &'static str, error: LakeError) {
-    let what = match error {
-        LakeError::Corrupt { what, .. } => what,
-        other => match std::error::Error::source(&other) {
-            Some(source) => format!("{other} ({source})"),
-            None => other.to_string(),
-        },
-    };
-    findings.add(path, advice, || format!("{what}: {advice}"));
-}
-
-/// Reads what another tool may have put in the place of a segment, for the fuzzer, under digests
-/// that are right.
+/// Reads any content in the place of a segment, under correct digests, for the fuzzer.
 #[doc(hidden)]
 pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
     use parquet::file::metadata::ParquetMetaDataReader;
@@ -346,7 +275,7 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
             is_counted: false,
         };
         let (mut findings, mut stored) = (Findings::default(), |_| ());
-        let mut checker = Checker::new(lake, Forgiven::default(), &mut findings, &mut stored);
+        let mut checker = Checker::new(lake, BTreeSet::new(), &mut findings, &mut stored);
         verify_segment(lake, &segment, &mut checker);
         checker.finish();
     }

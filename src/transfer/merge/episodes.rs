@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::array::{Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, RecordBatch};
+use arrow::array::{
+    Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch,
+};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
-use arrow::datatypes::{Int64Type, Schema};
+use arrow::datatypes::{FieldRef, Int64Type};
 use arrow::row::{RowConverter, SortField};
 
 use super::error::MergeError;
 use super::runs::Runs;
 use super::source::Source;
+use crate::lake::decode::episode_ids as ids;
 use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::{EpisodeId, RunId};
@@ -22,8 +25,10 @@ const BENCHMARKS_AT_ONCE: usize = 4096;
 type Digest = [u8; 16];
 
 /// The closed episodes of all lakes. Each takes one entry in memory.
-#[derive(Debug, Default)]
-pub(super) struct Episodes {
+pub(super) struct Episodes<'a> {
+    lake: &'a Lake,
+    sources: &'a [Source],
+    runs: &'a Runs,
     known: HashMap<i64, Episode>,
     /// Benchmarks that were retracted in some runs and have episodes in others.
     still_used: HashSet<String>,
@@ -31,7 +36,6 @@ pub(super) struct Episodes {
 }
 
 /// An episode. It is taken from its owner, the first lake that has it.
-#[derive(Debug)]
 struct Episode {
     owner: usize,
     is_shared: bool,
@@ -40,7 +44,13 @@ struct Episode {
     steps: Option<Digest>,
 }
 
-impl Episodes {
+impl<'a> Episodes<'a> {
+    /// Begins without episodes; `lake` is the new one.
+    pub(super) fn new(lake: &'a Lake, sources: &'a [Source], runs: &'a Runs) -> Self {
+        let (known, still_used, retracted) = (HashMap::new(), HashSet::new(), HashSet::new());
+        Self { lake, sources, runs, known, still_used, retracted }
+    }
+
     /// Returns the number of episodes that several lakes have.
     pub(super) fn shared(&self) -> u64 {
         self.known.values().filter(|episode| episode.is_shared).count() as u64
@@ -54,13 +64,11 @@ impl Episodes {
     /// Writes the rows of `episodes`, and notes the owner of each.
     pub(super) fn write_rows(
         &mut self,
-        lake: &Lake,
-        sources: &[Source],
-        runs: &Runs,
         read: &mut dyn FnMut(usize),
     ) -> Result<Vec<Segment>, MergeError> {
+        let (lake, sources) = (self.lake, self.sources);
         let mut series = SegmentSeries::new(lake, Table::Episodes);
-        let mut bytes = RowBytes::new(lake, Table::Episodes, &[]);
+        let bytes = RowBytes::new(lake, Table::Episodes, &[]);
         for (place, source) in sources.iter().enumerate() {
             let schema = lake.schemas.get(Table::Episodes);
             source.visit(Table::Episodes, ScanColumns::All, schema, &mut |batches| {
@@ -68,8 +76,8 @@ impl Episodes {
                     let batch = batch?;
                     read(batch.num_rows());
                     for piece in pieces(&batch) {
-                        let piece = renumber(&piece, place, source, runs)?;
-                        let keep = self.take_rows(&piece, place, sources, runs, &mut bytes)?;
+                        let piece = renumber(&piece, place, self.runs)?;
+                        let keep = self.take_rows(&piece, place, &bytes)?;
                         series.write(&filtered(&piece, &keep))?;
                     }
                 }
@@ -84,21 +92,19 @@ impl Episodes {
         &mut self,
         batch: &RecordBatch,
         place: usize,
-        sources: &[Source],
-        runs: &Runs,
-        bytes: &mut RowBytes,
+        bytes: &RowBytes,
     ) -> Result<BooleanArray, MergeError> {
         let benchmarks = batch["benchmark_uri"].as_string::<i32>();
         let mut keep = Vec::with_capacity(batch.num_rows());
         let rows = bytes.of(batch);
         for (row, &id) in ids(batch).iter().enumerate() {
             let benchmark = benchmarks.value(row);
-            if runs.is_retracted(EpisodeId(id).run(), benchmark) {
+            if self.runs.is_retracted(EpisodeId(id).run(), benchmark) {
                 self.retracted.insert(id);
                 keep.push(false);
                 continue;
             }
-            if runs.was_retracted(benchmark) && !self.still_used.contains(benchmark) {
+            if self.runs.was_retracted(benchmark) {
                 self.still_used.insert(benchmark.to_owned());
             }
             let digest = shortened(&blake3::hash(rows.row(row).data()));
@@ -108,7 +114,8 @@ impl Episodes {
             if known.owner != place {
                 known.is_shared = true;
                 if known.row != digest {
-                    return Err(differs(id, known.owner, place, sources, runs));
+                    let owner = known.owner;
+                    return Err(self.differs(id, owner, place));
                 }
             }
         }
@@ -118,13 +125,11 @@ impl Episodes {
     /// Writes the steps of the episodes from their owners, and compares those of the other lakes.
     pub(super) fn write_steps(
         &mut self,
-        lake: &Lake,
-        sources: &[Source],
-        runs: &Runs,
         read: &mut dyn FnMut(usize),
     ) -> Result<Vec<Segment>, MergeError> {
+        let (lake, sources) = (self.lake, self.sources);
         let mut series = SegmentSeries::new(lake, Table::Steps);
-        let mut bytes = RowBytes::new(lake, Table::Steps, &["episode_id"]);
+        let bytes = RowBytes::new(lake, Table::Steps, &["episode_id"]);
         for (place, source) in sources.iter().enumerate() {
             let schema = lake.schemas.get(Table::Steps);
             source.visit(Table::Steps, ScanColumns::All, schema, &mut |batches| {
@@ -133,10 +138,10 @@ impl Episodes {
                     let batch = batch?;
                     read(batch.num_rows());
                     for piece in pieces(&batch) {
-                        let piece = renumber(&piece, place, source, runs)?;
-                        for (id, rows) in self.shared_steps(&piece, &mut bytes) {
+                        let piece = renumber(&piece, place, self.runs)?;
+                        for (id, rows) in self.shared_steps(&piece, &bytes) {
                             if let Some((last, steps)) = current.take_if(|(last, _)| *last != id) {
-                                self.compare(last, &steps, place, sources, runs)?;
+                                self.compare(last, &steps, place)?;
                             }
                             let (_, steps) =
                                 current.get_or_insert_with(|| (id, blake3::Hasher::new()));
@@ -148,7 +153,7 @@ impl Episodes {
                     }
                 }
                 if let Some((last, steps)) = current {
-                    self.compare(last, &steps, place, sources, runs)?;
+                    self.compare(last, &steps, place)?;
                 }
                 Ok(series.boundary()?)
             })?;
@@ -157,7 +162,7 @@ impl Episodes {
     }
 
     /// Returns the episode and the bytes of each step of shared episodes in a batch.
-    fn shared_steps(&self, batch: &RecordBatch, bytes: &mut RowBytes) -> Vec<(i64, Vec<u8>)> {
+    fn shared_steps(&self, batch: &RecordBatch, bytes: &RowBytes) -> Vec<(i64, Vec<u8>)> {
         let ids = ids(batch);
         let is_shared = |id| self.known.get(id).is_some_and(|known| known.is_shared);
         let mut last = (None, false);
@@ -176,34 +181,34 @@ impl Episodes {
         shared.map(|row| (ids[row], rows.row(row).data().to_vec())).collect()
     }
 
-    fn compare(
-        &mut self,
-        id: i64,
-        steps: &blake3::Hasher,
-        place: usize,
-        sources: &[Source],
-        runs: &Runs,
-    ) -> Result<(), MergeError> {
+    fn compare(&mut self, id: i64, steps: &blake3::Hasher, place: usize) -> Result<(), MergeError> {
         let digest = shortened(&steps.finalize());
         let known = self.known.get_mut(&id).expect("shared episodes are known");
         if known.owner == place {
             known.steps = Some(digest);
         } else if known.steps != Some(digest) {
-            return Err(differs(id, known.owner, place, sources, runs));
+            let owner = known.owner;
+            return Err(self.differs(id, owner, place));
         }
         Ok(())
     }
 
+    /// Makes the error for an episode of which two lakes have different recordings.
+    fn differs(&self, id: i64, first: usize, second: usize) -> MergeError {
+        let id = EpisodeId(id);
+        let uid = self.runs.uid(id.run());
+        let what = format!("episode {} of run {uid} differs", id.ordinal());
+        let advice = "the run was continued in both; merge without one of the two, or retract the \
+                      run (`steplake retract --run`), which leaves it out completely";
+        MergeError::differs(what, &self.sources[first], &self.sources[second], advice)
+    }
+
     /// Writes the rows of `benchmarks`, each URI once.
-    pub(super) fn write_benchmarks(
-        &self,
-        lake: &Lake,
-        sources: &[Source],
-        runs: &Runs,
-    ) -> Result<Vec<Segment>, MergeError> {
+    pub(super) fn write_benchmarks(&self) -> Result<Vec<Segment>, MergeError> {
+        let (lake, sources) = (self.lake, self.sources);
         let provenance = ["dataset", "family", "licence", "origin", "compile_command"];
-        let mut program = RowBytes::new(lake, Table::Benchmarks, &provenance);
-        let mut whole = RowBytes::new(lake, Table::Benchmarks, &[]);
+        let program = RowBytes::new(lake, Table::Benchmarks, &provenance);
+        let whole = RowBytes::new(lake, Table::Benchmarks, &[]);
         let mut batches: Vec<RecordBatch> = Vec::new();
         let mut chosen: BTreeMap<String, Program> = BTreeMap::new();
         for (place, source) in sources.iter().enumerate() {
@@ -216,7 +221,7 @@ impl Episodes {
                     let digests = batch["program_digest"].as_string::<i32>();
                     for (row, uri) in uris.iter().enumerate() {
                         let uri = uri.unwrap_or_default();
-                        if runs.was_retracted(uri) && !self.still_used.contains(uri) {
+                        if self.runs.was_retracted(uri) && !self.still_used.contains(uri) {
                             continue;
                         }
                         let new = Program {
@@ -271,8 +276,16 @@ fn add_program(
         return Ok(());
     };
     if known.is_known && new.is_known && known.compiled != new.compiled {
-        let (first, second) = (sources[known.lake].path(), sources[new.lake].path());
-        return Err(MergeError::OtherProgram { uri: uri.to_owned(), first, second });
+        let advice = "merge without one of the two lakes, or retract the benchmark in one \
+                      (`steplake retract --benchmark`), which also leaves out its episodes of the \
+                      same runs in the other";
+        let (first, second) = (&sources[known.lake], &sources[new.lake]);
+        return Err(MergeError::differs(
+            format!("the program of {uri} differs"),
+            first,
+            second,
+            advice,
+        ));
     }
     if (!known.is_known, &known.whole) > (!new.is_known, &new.whole) {
         *known = new;
@@ -283,34 +296,29 @@ fn add_program(
 /// Converts rows to bytes, which are equal if the rows are.
 struct RowBytes {
     converter: RowConverter,
-    columns: Vec<String>,
+    /// The columns that are converted.
+    places: Vec<usize>,
 }
 
 impl RowBytes {
     /// Converts all columns except those in `without`.
     fn new(lake: &Lake, table: Table, without: &[&str]) -> Self {
-        let schema: &Schema = lake.schemas.get(table);
-        let fields =
-            schema.fields().iter().filter(|field| !without.contains(&field.name().as_str()));
-        let fields = fields.collect::<Vec<_>>();
-        let sorts = fields.iter().map(|field| SortField::new(field.data_type().clone())).collect();
-        let converter = RowConverter::new(sorts).expect("the columns have an order");
-        Self { converter, columns: fields.iter().map(|field| field.name().clone()).collect() }
+        let fields = lake.schemas.get(table).fields();
+        let is_converted = |&place: &usize| !without.contains(&fields[place].name().as_str());
+        let places = (0..fields.len()).filter(is_converted).collect::<Vec<_>>();
+        let sorts = places.iter().map(|&place| SortField::new(fields[place].data_type().clone()));
+        let converter = RowConverter::new(sorts.collect()).expect("the columns have an order");
+        Self { converter, places }
     }
 
-    fn of(&mut self, batch: &RecordBatch) -> arrow::row::Rows {
-        let columns = self.columns.iter().map(|name| Arc::clone(&batch[name.as_str()]));
-        let columns = columns.collect::<Vec<ArrayRef>>();
-        self.converter.convert_columns(&columns).expect("the columns are of the table")
+    fn of(&self, batch: &RecordBatch) -> arrow::row::Rows {
+        let batch = batch.project(&self.places).expect("the places are of the table");
+        self.converter.convert_columns(batch.columns()).expect("the columns are of the table")
     }
 }
 
 fn shortened(hash: &blake3::Hash) -> Digest {
     hash.as_bytes()[..16].try_into().expect("a hash has 32 bytes")
-}
-
-fn ids(batch: &RecordBatch) -> &[i64] {
-    batch["episode_id"].as_primitive::<Int64Type>().values()
 }
 
 fn filtered(batch: &RecordBatch, keep: &BooleanArray) -> RecordBatch {
@@ -329,24 +337,18 @@ fn pieces(batch: &RecordBatch) -> Vec<RecordBatch> {
 }
 
 /// Replaces the run's number in rows of one run.
-fn renumber(
-    piece: &RecordBatch,
-    place: usize,
-    source: &Source,
-    runs: &Runs,
-) -> Result<RecordBatch, LakeError> {
+fn renumber(piece: &RecordBatch, place: usize, runs: &Runs) -> Result<RecordBatch, LakeError> {
+    let RunId(run) = runs.number(place, EpisodeId(ids(piece)[0]).run())?;
     let number = |id: i64| {
-        let run = runs.number(place, source, EpisodeId(id).run())?;
+        let run = runs.number(place, EpisodeId(id).run())?;
         Ok::<_, LakeError>(EpisodeId::new(run, EpisodeId(id).ordinal()).0)
     };
-    let RunId(run) = runs.number(place, source, EpisodeId(ids(piece)[0]).run())?;
-    let column = |(field, array): (&Arc<arrow::datatypes::Field>, &ArrayRef)| {
+    let column = |(field, array): (&FieldRef, &ArrayRef)| {
         Ok(match field.name().as_str() {
             "episode_id" | "parent_episode_id" => {
-                let ids = array.as_primitive::<Int64Type>();
-                let numbers = ids.iter().map(|id| id.map(number).transpose());
-                let numbers = numbers.collect::<Result<arrow::array::Int64Array, LakeError>>()?;
-                Arc::new(numbers) as ArrayRef
+                let ids = array.as_primitive::<Int64Type>().iter();
+                let ids = ids.map(|id| id.map(number).transpose());
+                Arc::new(ids.collect::<Result<Int64Array, LakeError>>()?) as ArrayRef
             }
             "run_id" => Arc::new(Int32Array::from(vec![run; array.len()])),
             _ => Arc::clone(array),
@@ -354,16 +356,6 @@ fn renumber(
     };
     let schema = piece.schema();
     let columns = schema.fields().iter().zip(piece.columns()).map(column);
-    let columns = columns.collect::<Result<Vec<_>, LakeError>>()?;
+    let columns = columns.collect::<Result<Vec<ArrayRef>, LakeError>>()?;
     Ok(RecordBatch::try_new(schema, columns).expect("the columns are of the same types"))
-}
-
-fn differs(id: i64, first: usize, second: usize, sources: &[Source], runs: &Runs) -> MergeError {
-    let id = EpisodeId(id);
-    MergeError::EpisodeDiffers {
-        uid: runs.uid(id.run()).to_owned(),
-        ordinal: id.ordinal(),
-        first: sources[first].path(),
-        second: sources[second].path(),
-    }
 }

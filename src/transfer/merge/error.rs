@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
+use super::source::Source;
 use crate::lake::LakeError;
-use crate::model::StateId;
 
 /// Why lakes cannot be merged.
 #[derive(Debug, thiserror::Error)]
@@ -29,20 +29,6 @@ pub enum MergeError {
         /// The value in the other lake.
         in_second: String,
     },
-    /// A run differs between two lakes.
-    #[error(
-        "run {uid} has different arguments in {} and in {}: one of the two lakes was tampered with",
-        .first.display(),
-        .second.display()
-    )]
-    RunDiffers {
-        /// The run.
-        uid: String,
-        /// A lake that has it.
-        first: PathBuf,
-        /// Another one.
-        second: PathBuf,
-    },
     /// The new lake would be inside an old one.
     #[error("{} is inside the lake {}: merge into a folder outside of it", .into.display(), .lake.display())]
     Within {
@@ -51,67 +37,27 @@ pub enum MergeError {
         /// The lake around it.
         lake: PathBuf,
     },
-    /// A URI names two programs.
-    #[error(
-        "{uri} is one program in {} and another in {}: merge without one of the two lakes, or retract the benchmark \
-         in one (`steplake retract --benchmark`), which also leaves out its episodes of the same runs in the other",
-        .first.display(),
-        .second.display()
-    )]
-    OtherProgram {
-        /// The benchmark.
-        uri: String,
-        /// A lake that has it.
+    /// Two lakes disagree about a run, an episode, a program or a state.
+    #[error("{what} between {} and {}: {advice}", .first.display(), .second.display())]
+    Differs {
+        /// What differs, e.g. `the bitcode of state … differs`.
+        what: String,
+        /// A lake.
         first: PathBuf,
-        /// Another one.
+        /// Another lake.
         second: PathBuf,
+        /// The cause or what to do.
+        advice: &'static str,
     },
-    /// A run was continued in two copies of one lake.
-    #[error(
-        "episode {ordinal} of run {uid} differs between {} and {}, because the run was continued in both: \
-         merge without one of the two, or retract the run (`steplake retract --run`), which leaves it out \
-         completely",
-        .first.display(),
-        .second.display()
-    )]
-    EpisodeDiffers {
-        /// The run.
-        uid: String,
-        /// The ordinal of the episode.
-        ordinal: u32,
-        /// A lake that has it.
-        first: PathBuf,
-        /// Another one.
-        second: PathBuf,
-    },
-    /// Two lakes have different observations of one state.
-    #[error(
-        "the observations of state {state} differ between {} and {}: one of the two lakes was not recorded by \
-         the compiler that it names; `steplake verify --replay` finds out which",
-        .first.display(),
-        .second.display()
-    )]
-    ObservationsDiffer {
-        /// The state.
-        state: StateId,
-        /// A lake that has it.
-        first: PathBuf,
-        /// Another one.
-        second: PathBuf,
-    },
-    /// Two lakes have different bitcode of one state.
-    #[error(
-        "the bitcode of state {state} differs between {} and {}: one of the two lakes was not recorded by the \
-         compiler that it names; `steplake verify` finds out which",
-        .first.display(),
-        .second.display()
-    )]
-    IrDiffers {
-        /// The state.
-        state: StateId,
-        /// A lake that has it.
-        first: PathBuf,
-        /// Another one.
-        second: PathBuf,
-    },
+}
+
+impl MergeError {
+    pub(super) fn differs(
+        what: String,
+        first: &Source,
+        second: &Source,
+        advice: &'static str,
+    ) -> Self {
+        Self::Differs { what, first: first.path(), second: second.path(), advice }
+    }
 }

@@ -26,22 +26,40 @@
 mod conflicts;
 mod episodes;
 mod error;
-mod folder;
-mod options;
 mod runs;
 mod source;
 mod states;
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 pub use self::conflicts::{Conflict, new_conflicts};
 use self::episodes::Episodes;
 pub use self::error::MergeError;
-use self::folder::Folder;
-pub use self::options::MergeOptions;
 use self::runs::Runs;
 use self::source::Source;
-use crate::lake::{Disk, Identity, Lake, Segment, Table};
+use super::folder::Folder;
+use crate::lake::create::{MERGE_UNFINISHED, clear_unfinished, create_catalog};
+use crate::lake::edit::{self, VersionEdit};
+use crate::lake::lock::Right;
+use crate::lake::{DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, orphans};
+
+/// Parameters of a merge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MergeOptions {
+    /// Number of files of `observations` or `ir` that are read at a time. If there are more, some
+    /// are merged into temporary files first. A larger number takes more memory; the result is the
+    /// same.
+    pub files_at_once: usize,
+    /// Whether to leave out hot rows, so that the new lake has what is sealed and nothing else.
+    pub sealed_only: bool,
+}
+
+impl Default for MergeOptions {
+    fn default() -> Self {
+        Self { files_at_once: 64, sealed_only: false }
+    }
+}
 
 /// The result of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,54 +116,74 @@ pub fn merge(
         let (into, lake) = (into.to_owned(), source.path().to_owned());
         return Err(MergeError::Within { into, lake });
     }
-    let folder = Folder::prepare(disk, into, &identity)?;
-    let written = write(&folder, &sources, &runs, options, progress);
-    let done = written.and_then(|(segments, episodes)| {
-        let detail = match sources.len() {
-            1 => "1 lake".to_owned(),
-            lakes => format!("{lakes} lakes"),
+    let is_new = !into.exists();
+    let folder = Folder::prepare(disk, into, &identity, MERGE_UNFINISHED)?;
+    clear(&folder.lake)?;
+    folder.mark("merge", "start over")?;
+    let (segments, [shared, retracted]) =
+        match fill(&folder.lake, &sources, &runs, options, progress) {
+            Ok(filled) => filled,
+            Err(error) => {
+                abandon(&folder.lake, is_new);
+                return Err(error);
+            }
         };
-        folder.publish(&runs, &segments, &detail)?;
-        Ok((segments, episodes))
-    });
-    let (segments, episodes) = match done {
-        Ok(done) => done,
-        Err(error) => {
-            folder.abandon();
-            return Err(error);
-        }
-    };
     let lake = folder.complete()?;
     let rows = |table: Table| {
         let of_table = segments.iter().filter(|segment| segment.table == table);
         (table, of_table.map(|segment| segment.rows).sum())
     };
+    let of_source = |source: &Source| SourceReport {
+        path: source.path(),
+        episodes: source.snapshot.rows(Table::Episodes),
+        episodes_open: source.open_episodes(),
+    };
     let recorded = Table::ALL.into_iter().filter(|table| table.is_recorded());
     let report = Report {
-        sources: sources.iter().map(source_report).collect(),
+        sources: sources.iter().map(of_source).collect(),
         runs: runs.rows.len() as u64,
         rows: recorded.map(rows).collect(),
-        episodes_shared: episodes.shared(),
-        episodes_retracted: episodes.retracted(),
+        episodes_shared: shared,
+        episodes_retracted: retracted,
     };
     Ok((lake, report))
 }
 
-fn source_report(source: &Source) -> SourceReport {
-    SourceReport {
-        path: source.path(),
-        episodes: source.snapshot.rows(Table::Episodes),
-        episodes_open: source.open_episodes(),
+/// Removes everything that a merge writes.
+fn clear(lake: &Lake) -> Result<(), LakeError> {
+    clear_unfinished(&lake.disk, &lake.path)?;
+    orphans::remove_unlisted(lake, Table::ALL.into_iter(), &HashSet::new()).map(drop)
+}
+
+/// Restores a folder to its state before the merge, as far as possible. `is_new` says that it did
+/// not exist.
+fn abandon(lake: &Lake, is_new: bool) {
+    if clear(lake).is_err() {
+        return;
+    }
+    let _ = lake.disk.remove(&lake.path.join(MERGE_UNFINISHED));
+    for table in Table::ALL {
+        // This fails if the folder is not empty, which is intended.
+        let _ = std::fs::remove_dir(lake.table_folder(table));
+    }
+    let _ = std::fs::remove_dir(lake.path.join(DATA));
+    if is_new {
+        for right in [Right::Write, Right::Show] {
+            let _ = lake.disk.remove(&right.path(&lake.path));
+        }
+        let _ = std::fs::remove_dir(&lake.path);
     }
 }
 
-fn write(
-    folder: &Folder,
+/// Writes the segments and the catalog. Returns the segments, and how many episodes several lakes
+/// had and how many were retracted. The folder is still no lake.
+fn fill(
+    lake: &Lake,
     sources: &[Source],
     runs: &Runs,
     options: &MergeOptions,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<(Vec<Segment>, Episodes), MergeError> {
+) -> Result<(Vec<Segment>, [u64; 2]), MergeError> {
     let tables = Table::ALL.into_iter().filter(|table| table.is_recorded());
     let of_table = |table| sources.iter().map(|source| source.snapshot.rows(table)).sum::<u64>();
     let total = tables.map(of_table).sum();
@@ -157,14 +195,24 @@ fn write(
     for source in sources {
         source.check()?;
     }
-    let mut episodes = Episodes::default();
-    let mut segments = episodes.write_rows(&folder.lake, sources, runs, &mut read)?;
-    segments.extend(episodes.write_benchmarks(&folder.lake, sources, runs)?);
-    segments.extend(episodes.write_steps(&folder.lake, sources, runs, &mut read)?);
+    let mut episodes = Episodes::new(lake, sources, runs);
+    let mut segments = episodes.write_rows(&mut read)?;
+    segments.extend(episodes.write_benchmarks()?);
+    segments.extend(episodes.write_steps(&mut read)?);
     for table in [Table::Observations, Table::Ir] {
-        segments.extend(states::write(&folder.lake, sources, table, options, &mut read)?);
+        segments.extend(states::write(lake, sources, table, options, &mut read)?);
     }
-    Ok((segments, episodes))
+    let mut catalog = create_catalog(lake)?;
+    let plural = if sources.len() == 1 { "" } else { "s" };
+    let edit = VersionEdit {
+        add: segments.clone(),
+        runs: runs.rows.clone(),
+        retractions: runs.retractions.clone(),
+        losses: runs.losses.clone(),
+        ..VersionEdit::new(SnapshotKind::Merge, format!("{} lake{plural}", sources.len()))
+    };
+    edit::apply(&mut catalog, lake, &edit)?;
+    Ok((segments, [episodes.shared(), episodes.retracted()]))
 }
 
 /// Returns the identity of all of the lakes, with the actions and spaces that any of them has. The

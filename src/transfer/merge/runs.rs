@@ -1,6 +1,7 @@
 //! Runs, retractions and losses of all lakes.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::path::PathBuf;
 
 use super::error::MergeError;
 use super::source::Source;
@@ -12,8 +13,8 @@ use crate::model::RunId;
 pub(super) struct Runs {
     /// In the order of their new numbers.
     pub(super) rows: Vec<RunRow>,
-    /// For each lake, the new number of each run by its old one.
-    numbers: Vec<HashMap<RunId, RunId>>,
+    /// For each lake, its folder, and the new number of each run by its old one.
+    numbers: Vec<(PathBuf, HashMap<RunId, RunId>)>,
     /// All retractions, with new numbers.
     pub(super) retractions: Vec<RetractionRow>,
     /// What repairs of the lakes dropped.
@@ -34,11 +35,9 @@ impl Runs {
                 let (known, first) = by_uid.entry(&row.uid).or_insert_with(|| (row.clone(), place));
                 let identity = |row: &RunRow| (row.arguments.clone(), row.started_at_ms);
                 if identity(known) != identity(row) {
-                    return Err(MergeError::RunDiffers {
-                        uid: row.uid.clone(),
-                        first: sources[*first].path(),
-                        second: source.path(),
-                    });
+                    let what = format!("the arguments or the start of run {} differ", row.uid);
+                    let advice = "one of the two lakes was tampered with";
+                    return Err(MergeError::differs(what, &sources[*first], source, advice));
                 }
                 known.finished |= row.finished;
                 known.repeated_windows = known.repeated_windows.max(row.repeated_windows);
@@ -51,35 +50,31 @@ impl Runs {
         }
         let by_uid = rows.iter().map(|row| (&row.uid, row.id)).collect::<HashMap<_, _>>();
         let numbers = sources.iter().map(|source| {
-            source.snapshot.runs().iter().map(|row| (row.id, by_uid[&row.uid])).collect()
+            let runs = source.snapshot.runs().iter();
+            (source.path(), runs.map(|row| (row.id, by_uid[&row.uid])).collect())
         });
         let mut runs = Self { numbers: numbers.collect(), ..Self::default() };
         runs.rows = rows;
-        for (place, source) in sources.iter().enumerate() {
-            runs.add_retractions(place, source)?;
-        }
-        runs.normalise();
+        runs.add_lists(sources)?;
         Ok(runs)
     }
 
-    fn add_retractions(&mut self, place: usize, source: &Source) -> Result<(), MergeError> {
-        for row in source.snapshot.retractions() {
-            let runs = row.runs.iter().map(|&run| self.number(place, source, run));
-            let runs = runs.collect::<Result<BTreeSet<_>, _>>()?.into_iter().collect::<Vec<_>>();
-            let value = match (row.kind, runs.as_slice()) {
-                (RetractionKind::Run, [run]) => run.0.to_string(),
-                _ => row.value.clone(),
-            };
-            let (id, snapshot) = (0, SnapshotId(0));
-            self.retractions.push(RetractionRow { id, value, snapshot, runs, ..row.clone() });
+    /// Adds each retraction and loss once, in an order that does not depend on that of the lakes.
+    fn add_lists(&mut self, sources: &[Source]) -> Result<(), LakeError> {
+        let (id, snapshot) = (0, SnapshotId(0));
+        for (place, source) in sources.iter().enumerate() {
+            for row in source.snapshot.retractions() {
+                let runs = row.runs.iter().map(|&run| self.number(place, run));
+                let runs = runs.collect::<Result<BTreeSet<_>, _>>()?.into_iter().collect();
+                let mut row = RetractionRow { id, snapshot, runs, ..row.clone() };
+                if let (RetractionKind::Run, [run]) = (row.kind, row.runs.as_slice()) {
+                    row.value = run.0.to_string();
+                }
+                self.retractions.push(row);
+            }
+            let losses = source.snapshot.losses().iter();
+            self.losses.extend(losses.map(|row| LossRow { snapshot, ..row.clone() }));
         }
-        let losses = source.snapshot.losses().iter();
-        self.losses.extend(losses.map(|row| LossRow { snapshot: SnapshotId(0), ..row.clone() }));
-        Ok(())
-    }
-
-    /// Keeps each retraction and loss once, in an order that does not depend on that of the lakes.
-    fn normalise(&mut self) {
         self.retractions.sort();
         self.retractions.dedup();
         self.losses.sort();
@@ -94,18 +89,15 @@ impl Runs {
                 RetractionKind::Action => {}
             }
         }
+        Ok(())
     }
 
     /// Returns the new number of a run of the lake at this place.
-    pub(super) fn number(
-        &self,
-        place: usize,
-        source: &Source,
-        run: RunId,
-    ) -> Result<RunId, LakeError> {
-        self.numbers[place].get(&run).copied().ok_or_else(|| {
-            let log = source.path().join(sqlite::FILE_NAME);
-            LakeError::corrupt(&log, format!("it does not list run {}", run.0))
+    pub(super) fn number(&self, place: usize, run: RunId) -> Result<RunId, LakeError> {
+        let (lake, numbers) = &self.numbers[place];
+        numbers.get(&run).copied().ok_or_else(|| {
+            let what = format!("it does not list run {}", run.0);
+            LakeError::corrupt(&lake.join(sqlite::FILE_NAME), what)
         })
     }
 

@@ -8,8 +8,8 @@ use arrow::array::{AsArray as _, RecordBatch};
 use arrow::compute::interleave_record_batch;
 use arrow::datatypes::SchemaRef;
 
+use super::MergeOptions;
 use super::error::MergeError;
-use super::options::MergeOptions;
 use super::source::{Source, conform};
 use crate::lake::decode::{order, state_id};
 use crate::lake::series::SegmentSeries;
@@ -200,13 +200,17 @@ fn choose(
     if same.len() == 1 {
         return Ok(first);
     }
-    let paths = |other: usize| [first, other].map(|place| sources[cursors[place].lake].path());
+    let differs = |other: usize, what: String, advice| {
+        let [first, second] = [first, other].map(|place| &sources[cursors[place].lake]);
+        Err(MergeError::differs(what, first, second, advice))
+    };
     if table == Table::Ir {
         let column = |place: usize, name: &str| Arc::clone(&cursors[place].current()[name]);
         let sha1 = |place| column(place, "bitcode_sha1");
         if let Some(&other) = same.iter().find(|&&other| sha1(other) != sha1(first)) {
-            let [first, second] = paths(other);
-            return Err(MergeError::IrDiffers { state, first, second });
+            let advice = "one of the two lakes was not recorded by the compiler that it names; \
+                          `steplake verify` finds out which";
+            return differs(other, format!("the bitcode of state {state} differs"), advice);
         }
         let packed =
             |place: &&usize| column(**place, "bitcode").as_binary::<i32>().value(0).to_vec();
@@ -214,8 +218,9 @@ fn choose(
     }
     let rows = same.iter().map(|&place| cursors[place].current()).collect::<Vec<_>>();
     if let Some(other) = rows.iter().position(|row| !agree(&rows[0], row)) {
-        let [first, second] = paths(same[other]);
-        return Err(MergeError::ObservationsDiffer { state, first, second });
+        let advice = "one of the two lakes was not recorded by the compiler that it names; \
+                      `steplake verify --replay` finds out which";
+        return differs(same[other], format!("the observations of state {state} differ"), advice);
     }
     let nulls =
         |row: &RecordBatch| row.columns().iter().map(|column| column.null_count()).sum::<usize>();

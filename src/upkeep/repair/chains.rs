@@ -13,20 +13,13 @@ pub(super) struct Chains(HashMap<i64, Chain>);
 
 #[derive(Debug, Default)]
 struct Chain {
-    row: Option<Row>,
-    /// Steps that were seen, from the first one on.
+    /// How many rows of `steps` the row of the episode demands; `None` without that row.
+    demanded: Option<i32>,
+    /// How many were seen.
     steps: i32,
     is_sealed: bool,
     /// Whether a step does not follow the one before.
     has_gap: bool,
-}
-
-/// What the row of an episode says.
-#[derive(Debug, Clone, Copy)]
-struct Row {
-    /// Steps with an action.
-    steps: i32,
-    failed: bool,
 }
 
 impl Chains {
@@ -34,7 +27,9 @@ impl Chains {
     pub(super) fn rows(&mut self, batch: &RecordBatch) {
         for row in EpisodeColumns::of(batch).rows() {
             let failed = matches!(row.outcome(), Some(EpisodeOutcome::Failed(_)));
-            self.0.entry(row.id.0).or_default().row = Some(Row { steps: row.steps, failed });
+            // An episode that failed before its first step has no steps.
+            let demanded = if failed && row.steps == 0 { 0 } else { row.steps + 1 };
+            self.0.entry(row.id.0).or_default().demanded = Some(demanded);
         }
     }
 
@@ -49,13 +44,10 @@ impl Chains {
         }
     }
 
-    /// The episodes that lack something. An open one lacks its row, and is hot.
+    /// Returns the episodes that lack something. An open episode is hot and lacks only its row.
     pub(super) fn broken(&self) -> HashSet<i64> {
-        let is_whole = |chain: &Chain| match chain.row {
-            // One that failed before its first step has a row alone.
-            Some(Row { steps: 0, failed: true }) if chain.steps == 0 => true,
-            Some(row) => !chain.has_gap && chain.steps == row.steps + 1,
-            None => !chain.has_gap && !chain.is_sealed,
+        let is_whole = |chain: &Chain| {
+            !chain.has_gap && chain.demanded.map_or(!chain.is_sealed, |rows| chain.steps == rows)
         };
         self.0.iter().filter(|(_, chain)| !is_whole(chain)).map(|(&id, _)| id).collect()
     }

@@ -1,15 +1,20 @@
-//! Damage, as opposed to errors of getting at a file.
+//! Damage to files, as opposed to a disk that does not work.
 
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::lake::digest::Content;
 use crate::lake::{Identity, Lake, LakeError, identity_file};
 
-/// Refuses to call files damaged on a disk that gives nothing any more.
+/// Refuses to call files damaged if the disk reads nothing at all.
 pub(super) fn demand_disk(lake: &Lake) -> Result<(), LakeError> {
     Identity::read(&lake.path, &lake.disk).map(drop)
 }
 
-/// What is wrong with a file, if the error is about that.
+/// Returns what is wrong with a file; any error that is not about its content stays an error.
 pub(super) fn damage(error: LakeError) -> Result<String, LakeError> {
-    /// What the operating system calls a disk that cannot read.
+    use rusqlite::ErrorCode::Unknown;
+    /// What the operating system reports for a disk that cannot read.
     const EIO: i32 = 5;
     match error {
         // Without the lake's own `lake.json`, nothing shows whether other files are sound.
@@ -17,12 +22,29 @@ pub(super) fn damage(error: LakeError) -> Result<String, LakeError> {
         LakeError::Io { source, .. } if source.raw_os_error() == Some(EIO) => {
             Ok(format!("the disk cannot read it ({source})"))
         }
+        // A table is missing, or a value has the wrong type.
+        LakeError::Sqlite { source, .. }
+            if matches!(source.sqlite_error_code(), None | Some(Unknown)) =>
+        {
+            Ok(source.to_string().lines().next().unwrap_or_default().to_owned())
+        }
         other => Err(other),
     }
 }
 
-/// Whether an error of `SQLite` is about what a database holds: a table that it lacks, a value that
-/// is none. Others are about getting at it.
-pub(super) fn is_about_content(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), None | Some(rusqlite::ErrorCode::Unknown))
+/// Reads a file. Returns `None` if it is missing, unreadable, or does not have this digest. A disk
+/// may fail for a moment, so the file is read twice before it is given up.
+pub(super) fn intact(lake: &Lake, path: &Path, digest: &str) -> Result<Option<Content>, LakeError> {
+    let read = || {
+        let content = Content::read(&lake.disk.open(path)?)?;
+        Ok(content.filter(|content| content.digest == digest))
+    };
+    let found = match read() {
+        Ok(Some(content)) => return Ok(Some(content)),
+        _ => read(),
+    };
+    found.or_else(|error: std::io::Error| match error.kind() {
+        ErrorKind::NotFound => Ok(None),
+        _ => damage(LakeError::io("read", path)(error)).map(|_| None),
+    })
 }

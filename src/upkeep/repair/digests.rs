@@ -1,37 +1,32 @@
-//! The manifest's digests of the blocks of a file, made anew where they are damaged and the file is
-//! not.
+//! The manifest's digests of the blocks of files, computed again where they are damaged.
 //!
-//! `content` does not hold these lists, since they grow as the lake; it holds a digest of each. So
-//! damage to a list says nothing about the file that it is of: whatever the file's own digest and
-//! that of the list agree on was written.
+//! `content` has only a digest of each of these lists, since they grow with the lake. Damage to a
+//! list therefore says nothing about its file: if the file matches its own digest and its blocks
+//! match the digest of the list, both are what was written.
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::damage::damage;
-use crate::lake::digest::{BlockDigests, Content};
+use super::damage::intact;
 use crate::lake::sqlite::Catalog;
-use crate::lake::{LakeError, Segment, manifest};
+use crate::lake::{LakeError, manifest};
 use crate::upkeep::maintenance::Maintenance;
 
 impl Maintenance {
-    /// Mends the lists that are damaged of files that are not, whichever snapshots have them. Says
-    /// which files these are. The caller has the right to write too.
+    /// Computes damaged lists of sound files again, in whichever snapshots the files are. Returns
+    /// these files. The caller also has the right to write.
     ///
-    /// One transaction, durable on return, and no new snapshot: no row of any comes or goes. Until
-    /// it is committed readers are refused the files, as before.
+    /// This is one transaction, durable on return, and no new snapshot, since no row changes. Until
+    /// the commit, readers are refused the files as before.
     pub(super) fn mend_digests(&mut self) -> Result<Vec<PathBuf>, LakeError> {
         let all = self.catalog.reading(|log| manifest::readable(log, &self.lake))?;
         let mut mended = BTreeMap::new();
         for segment in all.into_iter().filter(|segment| !segment.blocks.is_intact()) {
-            // A disk may fail for a moment.
-            let found = match sound(&segment)? {
-                None => sound(&segment)?,
-                found => found,
-            };
-            if let Some(blocks) = found {
-                mended.insert(segment.path, blocks);
+            if let Some(content) = intact(&self.lake, &segment.path, &segment.digest)?
+                && content.bytes == segment.bytes
+                && content.blocks.digest == segment.blocks.digest
+            {
+                mended.insert(segment.path, content.blocks);
             }
         }
         if mended.is_empty() {
@@ -39,36 +34,13 @@ impl Maintenance {
         }
         let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
         let transaction = self.catalog.write()?;
-        let mut write = mended
+        mended
             .iter()
-            .map(|(path, blocks)| manifest::mend_blocks(&transaction, &lake, path, blocks));
-        write.try_for_each(|written| written).map_err(LakeError::sqlite(&path))?;
+            .try_for_each(|(path, blocks)| manifest::mend_blocks(&transaction, &lake, path, blocks))
+            .map_err(LakeError::sqlite(&path))?;
         Catalog::commit(transaction, &path, &self.lake.disk)?;
-        // The transaction is durable either way.
+        // The transaction is durable even if this fails.
         let _ = self.catalog.checkpoint();
         Ok(mended.into_keys().collect())
     }
-}
-
-/// The digests of the blocks of a segment's file, where the file is what was written.
-fn sound(segment: &Segment) -> Result<Option<BlockDigests>, LakeError> {
-    let read = || Content::read(&segment.disk.open(&segment.path)?);
-    match read() {
-        Ok(content) => {
-            let content = content.filter(|content| is_of(content, segment));
-            Ok(content.map(|content| content.blocks))
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => unreadable(&segment.path, error).map(|()| None),
-    }
-}
-
-/// Passes over a file that the disk cannot read: it is dropped with what else is damaged.
-fn unreadable(path: &Path, error: io::Error) -> Result<(), LakeError> {
-    damage(LakeError::io("read", path)(error)).map(drop)
-}
-
-fn is_of(content: &Content, segment: &Segment) -> bool {
-    let found = (content.bytes, content.digest.as_str(), &content.blocks.digest);
-    found == (segment.bytes, segment.digest.as_str(), &segment.blocks.digest)
 }

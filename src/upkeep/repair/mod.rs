@@ -1,18 +1,15 @@
-//! Cutting damage out of a lake, so that the rest can be read, verified and gone on with.
+//! Repair: drops what is damaged, so that the rest can be read, verified and resumed.
 //!
-//! What goes: files and frames whose content is not what was written; episodes whose steps went
-//! with them, and sealed steps whose episode did. What is made up for: the rows of benchmarks, as
-//! far as steps tell them, and the manifest's digests of the blocks of files that are sound. What
-//! stays as it is: everything else. States may then lack their observations or IR: a state that is
-//! visited again is observed again.
+//! A repair drops files and frames whose content is not what was written, episodes that lost steps
+//! with them, and sealed steps whose episode is lost. It makes rows of benchmarks again, as far as
+//! steps tell, and the manifest's digests of the blocks of sound files. Everything else stays.
+//! States may then lack their observations or IR; a state that is visited again is observed again.
 //!
-//! Rows that contradict each other though every digest is right are a defect and no damage: they
-//! stay.
+//! Rows that contradict each other under correct digests are a defect, not damage, and stay.
 
 mod chains;
 mod damage;
 mod digests;
-mod places;
 mod restore;
 mod salvage;
 
@@ -28,7 +25,7 @@ use self::damage::{damage, demand_disk};
 pub use self::restore::Restored;
 use super::maintenance::Maintenance;
 use crate::lake::catalog;
-use crate::lake::decode::{StepColumns, benchmark_uris, episode_ids, state_ids};
+use crate::lake::decode::{EpisodeColumns, StepColumns, benchmark_uris, episode_ids, state_ids};
 use crate::lake::edit::{self, VersionEdit};
 use crate::lake::episode_steps::in_order;
 use crate::lake::frame::Frame;
@@ -37,39 +34,37 @@ use crate::lake::manifest::Derived;
 use crate::lake::outside;
 use crate::lake::series::SegmentSeries;
 use crate::lake::{
-    BenchmarkRow, Lake, LakeError, LossRow, Rows, Scan, ScanColumns, Segment, SnapshotId,
-    SnapshotKind, Table, manifest, sqlite,
+    BenchmarkRow, Lake, LakeError, LossRow, Rows, ScanColumns, Segment, SnapshotId, SnapshotKind,
+    Table, manifest, sqlite,
 };
-use crate::model::{Baselines, BenchmarkUri, Provenance, StateId};
+use crate::model::{Baselines, Provenance, StateId};
 
-/// What a repair did.
+/// The result of a repair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Repaired {
-    /// The first snapshot without what was dropped; none where nothing was.
+    /// The first snapshot without what was dropped; `None` if nothing was dropped.
     pub snapshot: Option<SnapshotId>,
     /// What was dropped.
     pub losses: Vec<LossRow>,
-    /// Damaged files that only older snapshots have. These snapshots can be read no more.
+    /// Damaged files that only older snapshots have. These snapshots can no longer be read.
     pub older: Vec<PathBuf>,
-    /// Damaged files of the derived tables, which dedup makes anew.
+    /// Damaged files of the derived tables; a dedup makes these tables again.
     pub derived: Vec<PathBuf>,
-    /// Files that are sound, and of which the manifest's digests were damaged: these were made
-    /// anew.
+    /// Sound files whose digests in the manifest were damaged and were computed again.
     pub mended: Vec<PathBuf>,
-    /// Entries of the log of snapshots that were damaged or missing: they were written again from
+    /// Entries of the log of snapshots that were damaged or missing, and were written again from
     /// the database.
     pub entries: Vec<PathBuf>,
-    /// Programs whose rows were made up: name, dataset and initial state are all that is known of
-    /// them.
+    /// Programs whose rows were made again with name, dataset and initial state only.
     pub benchmarks: Vec<String>,
-    /// States of steps that have no observations now.
+    /// Number of states of steps that have no observations now.
     pub unobserved: u64,
-    /// How the database was made again, if it was.
+    /// How the database was restored, if it was.
     pub restored: Option<Restored>,
 }
 
 impl Repaired {
-    /// True when nothing was damaged.
+    /// Returns whether nothing was damaged.
     pub fn is_nothing(&self) -> bool {
         let is_cut = self.snapshot.is_some() || !self.older.is_empty();
         let is_mended = !self.mended.is_empty() || !self.entries.is_empty();
@@ -78,20 +73,20 @@ impl Repaired {
 }
 
 impl Lake {
-    /// Drops what is damaged, in one transaction and a snapshot of its own, and says what. The
-    /// derived tables go too: a dedup makes them again. Snapshots that have a dropped file cannot
-    /// be read any more, and say so; the file stays where it is.
+    /// Drops what is damaged, in one transaction and a snapshot of its own. The derived tables go
+    /// too; a dedup makes them again. Dropped files stay where they are, but reading a snapshot
+    /// that has one is an error.
     ///
-    /// First, a database that is lost or malformed is made again from the log of snapshots. Rows
-    /// that were not sealed are taken over as far as they can be read, and `hot.sqlite.damaged`
-    /// keeps the old database. Then the manifest's digests of blocks are computed again if they are
-    /// damaged and their file is sound, and entries of the log of snapshots are written again if
-    /// they are damaged or missing. Each of these steps is durable on its own.
+    /// Before that, a repair restores a lost or malformed database from the log of snapshots. It
+    /// takes over rows that were not sealed, as far as they can be read, and keeps the old database
+    /// as `hot.sqlite.damaged`. Then it computes damaged digests of blocks of sound files again,
+    /// and writes damaged or missing entries of the log of snapshots again. Each of these steps is
+    /// durable on its own.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Busy`] or [`LakeError::BeingMaintained`] while somebody else is at work; what
-    /// a disk does. The lake is then as before, or with a new database, and can be repaired again.
+    /// [`LakeError::Busy`] or [`LakeError::BeingMaintained`] while somebody else is at work; disk
+    /// errors. The lake then is as before or has a new database, and can be repaired again.
     pub fn repair(&self) -> Result<Repaired, LakeError> {
         let restored = restore::restore(self)?;
         // The right to write, before `lake.json` is read for the last time: it may grow until then.
@@ -107,24 +102,32 @@ impl Lake {
 }
 
 impl Maintenance {
-    /// The caller has the right to write too.
+    /// Drops all damage in one edit. The caller also has the right to write.
     fn drop_damage(&mut self) -> Result<Repaired, LakeError> {
-        let mut repair = Repair::new(self);
+        let mut repair = Repair {
+            lake: self.lake().clone(),
+            sound: Vec::new(),
+            hot: Vec::new(),
+            edit: VersionEdit {
+                derived: Derived::Dropped,
+                ..VersionEdit::new(SnapshotKind::Repair, String::new())
+            },
+            done: Repaired::default(),
+        };
         repair.drop_frames(self)?;
         repair.drop_segments(self)?;
         repair.drop_broken_episodes()?;
         repair.make_up_benchmarks()?;
-        if repair.lost(&[Table::Observations]) {
+        if repair.edit.losses.iter().any(|loss| loss.table == Table::Observations) {
             repair.count_unobserved()?;
         }
         let Repair { mut edit, mut done, .. } = repair;
         if !edit.lost.is_empty() || !edit.losses.is_empty() || !edit.add.is_empty() {
             let rows = edit.losses.iter().map(|loss| loss.rows).sum::<u64>();
             edit.detail = format!("{rows} rows could not be kept");
-            done.losses.clone_from(&edit.losses);
             let snapshot = self.apply(&edit)?;
-            done.losses.iter_mut().for_each(|loss| loss.snapshot = snapshot);
-            done.snapshot = Some(snapshot);
+            edit.losses.iter_mut().for_each(|loss| loss.snapshot = snapshot);
+            (done.losses, done.snapshot) = (edit.losses, Some(snapshot));
         }
         Ok(done)
     }
@@ -133,7 +136,7 @@ impl Maintenance {
 /// A repair under way.
 struct Repair {
     lake: Lake,
-    /// Segments of recorded tables that are as they were written.
+    /// Undamaged segments of recorded tables.
     sound: Vec<Segment>,
     hot: Vec<HotBatch>,
     edit: VersionEdit,
@@ -141,21 +144,8 @@ struct Repair {
 }
 
 impl Repair {
-    fn new(maintenance: &Maintenance) -> Self {
-        let lake = maintenance.lake().clone();
-        let edit = VersionEdit::new(SnapshotKind::Repair, String::new());
-        let edit = VersionEdit { derived: Derived::Dropped, ..edit };
-        let (sound, hot, done) = (Vec::new(), Vec::new(), Repaired::default());
-        Self { lake, sound, hot, edit, done }
-    }
-
-    /// Whether rows of one of these tables were dropped.
-    fn lost(&self, tables: &[Table]) -> bool {
-        self.edit.losses.iter().any(|loss| tables.contains(&loss.table))
-    }
-
-    fn lose(&mut self, table: Table, path: String, rows: u64, what: String) {
-        let snapshot = SnapshotId(0);
+    fn lose(&mut self, table: Table, path: String, rows: u64, what: impl Into<String>) {
+        let (what, snapshot) = (what.into(), SnapshotId(0));
         self.edit.losses.push(LossRow { table, path, rows, what, snapshot });
     }
 
@@ -166,8 +156,7 @@ impl Repair {
                 Ok(hot) => self.hot.extend(hot),
                 Err(error) => {
                     self.edit.frames_gone.push(seq);
-                    let what = damage(error)?;
-                    self.lose(table, sqlite::FILE_NAME.to_owned(), rows, what);
+                    self.lose(table, sqlite::FILE_NAME.to_owned(), rows, damage(error)?);
                 }
             }
         }
@@ -175,12 +164,11 @@ impl Repair {
     }
 
     fn drop_segments(&mut self, maintenance: &Maintenance) -> Result<(), LakeError> {
-        let lake = self.lake.path.clone();
+        let lake = self.lake.clone();
         let read = |log: &rusqlite::Connection| {
-            let newest = manifest::snapshots(log)?.last().map_or(SnapshotId(0), |row| row.id);
-            let known = manifest::lost_paths(log, &lake)?;
-            let segments = manifest::segments(log, &self.lake, newest)?;
-            Ok((segments, manifest::retired(log, &self.lake)?, known))
+            let segments = manifest::segments(log, &lake, SnapshotId(i64::MAX))?;
+            let known = manifest::lost_paths(log, &lake.path)?;
+            Ok((segments, manifest::retired(log, &lake)?, known))
         };
         let (segments, retired, known) = maintenance.catalog.reading(read)?;
         for segment in segments {
@@ -197,7 +185,7 @@ impl Repair {
                     self.sound.push(segment);
                 }
                 Some(what) => {
-                    let path = manifest::relative(&lake, &segment.path);
+                    let path = manifest::relative(&lake.path, &segment.path);
                     self.lose(segment.table, path, segment.rows, what);
                     self.edit.retire.push(segment.clone());
                     self.edit.lost.push(segment);
@@ -210,10 +198,10 @@ impl Repair {
                 self.edit.lost.push(segment);
             }
         }
-        if self.edit.lost.is_empty() { Ok(()) } else { demand_disk(&self.lake) }
+        if self.edit.lost.is_empty() { Ok(()) } else { demand_disk(&lake) }
     }
 
-    /// Whether it is the file of the actions, and could be made again from `lake.json`.
+    /// Whether the segment is the file of the actions, and could be made again from `lake.json`.
     fn is_made_again(&self, segment: &Segment) -> Result<bool, LakeError> {
         if segment.table != Table::Actions {
             return Ok(false);
@@ -228,11 +216,6 @@ impl Repair {
         Ok(is_made)
     }
 
-    fn scan<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
-        let schema = self.lake.schemas.get(segment.table);
-        Scan::new(schema, std::slice::from_ref(segment), &[], columns)
-    }
-
     fn sound(&self, table: Table) -> impl Iterator<Item = &Segment> {
         self.sound.iter().filter(move |segment| segment.table == table)
     }
@@ -241,70 +224,7 @@ impl Repair {
         self.hot.iter().filter(move |hot| hot.table == table).map(|hot| &hot.batch)
     }
 
-    /// Drops episodes that are not whole any more, rows and steps.
-    fn drop_broken_episodes(&mut self) -> Result<(), LakeError> {
-        let mut chains = Chains::default();
-        for segment in self.sound(Table::Episodes) {
-            for batch in self.scan(segment, ScanColumns::All) {
-                chains.rows(&batch?);
-            }
-        }
-        self.hot(Table::Episodes).for_each(|batch| chains.rows(batch));
-        let columns = ScanColumns::Named(&["episode_id", "step_index"]);
-        for segment in self.sound(Table::Steps) {
-            for batch in self.scan(segment, columns) {
-                chains.steps(&batch?, true);
-            }
-        }
-        let hot = self.hot(Table::Steps).collect::<Vec<_>>();
-        in_order(&hot, columns).for_each(|batch| chains.steps(&batch, false));
-        let broken = chains.broken();
-        if broken.is_empty() {
-            return Ok(());
-        }
-        let whole = |batch: &RecordBatch| -> BooleanArray {
-            episode_ids(batch).iter().map(|id| Some(!broken.contains(id))).collect()
-        };
-        let of_episodes = |table| matches!(table, Table::Episodes | Table::Steps);
-        let sound = std::mem::take(&mut self.sound);
-        for segment in &sound {
-            if !of_episodes(segment.table) {
-                continue;
-            }
-            let keep = &mut |batch: &RecordBatch| whole(batch);
-            let gone = self.edit.rewrite(&self.lake, segment, &["episode_id"], keep)?;
-            if gone > 0 {
-                let path = manifest::relative(&self.lake.path, &segment.path);
-                self.lose(segment.table, path, gone, other_half(segment.table));
-            }
-        }
-        // What was written anew stands for what it was made of.
-        let retired = self.edit.retire.iter().map(|segment| &segment.path);
-        let retired = retired.collect::<HashSet<_>>();
-        self.sound = sound.into_iter().filter(|segment| !retired.contains(&segment.path)).collect();
-        self.sound.extend(self.edit.add.iter().cloned());
-        for place in 0..self.hot.len() {
-            let hot = &self.hot[place];
-            let table = hot.table;
-            if !of_episodes(table) {
-                continue;
-            }
-            let keep = whole(&hot.batch);
-            let gone = keep.false_count() as u64;
-            if gone > 0 {
-                let kept = filter_record_batch(&hot.batch, &keep).expect("a mask of its length");
-                self.edit.frames_gone.push(hot.seq);
-                if kept.num_rows() > 0 {
-                    self.edit.frames.push(Frame::encode(table, &kept));
-                }
-                self.hot[place].batch = kept;
-                self.lose(table, sqlite::FILE_NAME.to_owned(), gone, other_half(table));
-            }
-        }
-        Ok(())
-    }
-
-    /// The batches of a table that are left, sealed and hot.
+    /// Visits the batches of a table that are left: the sealed ones, then the hot ones.
     fn left(
         &self,
         table: Table,
@@ -312,7 +232,7 @@ impl Repair {
         visit: &mut dyn FnMut(&RecordBatch),
     ) -> Result<(), LakeError> {
         for segment in self.sound(table) {
-            for batch in self.scan(segment, ScanColumns::Named(columns)) {
+            for batch in self.lake.scan_segment(segment, ScanColumns::Named(columns)) {
                 visit(&batch?);
             }
         }
@@ -320,7 +240,61 @@ impl Repair {
         Ok(())
     }
 
-    /// Writes rows for programs that steps are about and that have none any more.
+    fn broken_episodes(&self) -> Result<HashSet<i64>, LakeError> {
+        let mut chains = Chains::default();
+        let visit = &mut |batch: &RecordBatch| chains.rows(batch);
+        self.left(Table::Episodes, &EpisodeColumns::NAMES, visit)?;
+        let columns = ScanColumns::Named(&["episode_id", "step_index"]);
+        for segment in self.sound(Table::Steps) {
+            for batch in self.lake.scan_segment(segment, columns) {
+                chains.steps(&batch?, true);
+            }
+        }
+        let hot = self.hot(Table::Steps).collect::<Vec<_>>();
+        in_order(&hot, columns).for_each(|batch| chains.steps(&batch, false));
+        Ok(chains.broken())
+    }
+
+    /// Drops the rows and steps of episodes that are no longer whole.
+    fn drop_broken_episodes(&mut self) -> Result<(), LakeError> {
+        let broken = self.broken_episodes()?;
+        if broken.is_empty() {
+            return Ok(());
+        }
+        let whole = |batch: &RecordBatch| -> BooleanArray {
+            episode_ids(batch).iter().map(|id| Some(!broken.contains(id))).collect()
+        };
+        for segment in std::mem::take(&mut self.sound) {
+            if let Some(what) = other_half(segment.table) {
+                let gone = self.edit.rewrite(&self.lake, &segment, &["episode_id"], &whole)?;
+                if gone > 0 {
+                    let path = manifest::relative(&self.lake.path, &segment.path);
+                    self.lose(segment.table, path, gone, what);
+                    continue;
+                }
+            }
+            self.sound.push(segment);
+        }
+        self.sound.extend(self.edit.add.iter().cloned());
+        for mut hot in std::mem::take(&mut self.hot) {
+            if let Some(what) = other_half(hot.table) {
+                let keep = whole(&hot.batch);
+                let gone = keep.false_count() as u64;
+                if gone > 0 {
+                    hot.batch = filter_record_batch(&hot.batch, &keep).expect("a fitting mask");
+                    self.edit.frames_gone.push(hot.seq);
+                    if hot.batch.num_rows() > 0 {
+                        self.edit.frames.push(Frame::encode(hot.table, &hot.batch));
+                    }
+                    self.lose(hot.table, sqlite::FILE_NAME.to_owned(), gone, what);
+                }
+            }
+            self.hot.push(hot);
+        }
+        Ok(())
+    }
+
+    /// Writes rows for programs that occur in steps and have lost their own row.
     fn make_up_benchmarks(&mut self) -> Result<(), LakeError> {
         let mut known = HashSet::new();
         self.left(Table::Benchmarks, &["benchmark_uri"], &mut |batch| {
@@ -340,17 +314,16 @@ impl Repair {
                 }
             }
         })?;
-        let row = |(uri, initial_state): (&String, &StateId)| {
-            let uri = uri.parse::<BenchmarkUri>().ok()?;
+        let row = |(uri, initial_state): (String, StateId)| {
             Some(BenchmarkRow {
-                uri,
+                uri: uri.parse().ok()?,
                 program_digest: String::new(),
                 provenance: Provenance::default(),
-                initial_state: *initial_state,
+                initial_state,
                 baselines: Baselines::default(),
             })
         };
-        let benchmarks = unknown.iter().filter_map(row).collect();
+        let benchmarks = unknown.into_iter().filter_map(row).collect();
         let rows = Rows { benchmarks, ..Rows::default() };
         let mut series = SegmentSeries::new(&self.lake, Table::Benchmarks);
         for (_, batch) in self.lake.schemas.encode(&rows) {
@@ -375,17 +348,18 @@ impl Repair {
     }
 }
 
-/// Why rows go whose other half is damaged.
-fn other_half(table: Table) -> String {
+/// Why rows of a table go with the other half of their episode; `None` for other tables.
+fn other_half(table: Table) -> Option<&'static str> {
     match table {
-        Table::Episodes => "the steps of these episodes are damaged".into(),
-        _ => "the other rows of these episodes are damaged".into(),
+        Table::Episodes => Some("the steps of these episodes are damaged"),
+        Table::Steps => Some("the other rows of these episodes are damaged"),
+        _ => None,
     }
 }
 
-/// What is wrong with a file, where it is not what was written. That it cannot be read for another
-/// reason is no damage, but for a disk that gives an error. A disk may fail for a moment, so it is
-/// looked at twice.
+/// Returns what is wrong with a file, if it is not what was written. A file that the disk cannot
+/// read counts as damaged; other errors do not. A disk may fail for a moment, so the file is read
+/// twice.
 fn is_damaged(segment: &Segment) -> Result<Option<String>, LakeError> {
     let look =
         || segment.check().and_then(|()| segment.footer(&segment.open()?, PageIndexPolicy::Skip));

@@ -1,100 +1,70 @@
-//! What can still be read of a database that is damaged: the rows that are not sealed.
+//! What can still be read of a damaged database: the rows that are not sealed.
 //!
-//! Each frame has a digest of its own, so every frame that can be read is taken. The tables are
-//! believed only if they match their digest.
+//! Each frame has its own digest, so every readable frame is taken. The tables are believed only if
+//! they match their digest.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
+use arrow::row::{RowConverter, Rows, SortField};
 use rusqlite::Connection;
 
-use super::damage::{damage, is_about_content};
-use super::places::{damaged_database, new_database};
+use super::damage::damage;
+use super::restore::database;
 use crate::lake::catalog::{self, PlacedFrame};
-use crate::lake::decode::{benchmark_uris, episode_ids, state_ids};
 use crate::lake::frame::Frame;
 use crate::lake::sqlite::{self, Catalog, wal};
-use crate::lake::{Lake, LakeError, RunRow, SnapshotId, Table, manifest};
-use crate::model::EpisodeId;
-
-/// What tells a row of a recorded table from others; of steps, those of an episode.
-pub(super) type Key = [u8; 20];
-
-/// The column that has the key.
-pub(super) fn key_column(table: Table) -> &'static str {
-    match table {
-        Table::Benchmarks => "benchmark_uri",
-        Table::Episodes | Table::Steps => "episode_id",
-        _ => "state_id",
-    }
-}
-
-/// The keys of a batch of a recorded table, row by row.
-pub(super) fn keys(table: Table, batch: &RecordBatch) -> Vec<Key> {
-    match table {
-        Table::Benchmarks => {
-            let hashes = benchmark_uris(batch).map(|uri| blake3::hash(uri.as_bytes()));
-            hashes.map(|hash| padded(&hash.as_bytes()[..20])).collect()
-        }
-        Table::Episodes | Table::Steps => {
-            episode_ids(batch).iter().map(|id| padded(&id.to_le_bytes())).collect()
-        }
-        _ => {
-            let states = state_ids(batch, key_column(table));
-            states.map(|state| state.map_or([0; 20], |state| state.0)).collect()
-        }
-    }
-}
-
-fn padded(bytes: &[u8]) -> Key {
-    let mut key = [0; 20];
-    key[..bytes.len()].copy_from_slice(bytes);
-    key
-}
+use crate::lake::{Lake, LakeError, RunRow, ScanColumns, Segment, SnapshotId, Table, manifest};
 
 /// What can still be read of a damaged database.
 #[derive(Default)]
-pub(super) struct SalvagedCatalog {
-    /// The runs, if they are vouched for.
+pub(super) struct Salvaged {
+    /// The runs, if the tables match their digest.
     pub(super) runs: Option<Vec<RunRow>>,
-    /// The newest snapshot, if it is vouched for.
+    /// The newest snapshot, likewise.
     newest: Option<SnapshotId>,
-    /// None if nothing of the hot log can be read.
+    /// `None` if nothing of the hot log can be read.
     frames: Option<Vec<HotFrame>>,
     /// Whether some frames cannot be read.
     lacks_frames: bool,
-    /// What is wrong with `SQLite`'s log.
+    /// What is wrong with the log of `SQLite`.
     log: Option<String>,
 }
 
-struct HotFrame {
-    frame: Frame,
-    /// The rows and their keys; none if the frame is damaged.
-    rows: Option<(RecordBatch, Vec<Key>)>,
+/// A frame of the hot log.
+#[derive(Clone)]
+pub(super) struct HotFrame {
+    pub(super) frame: Frame,
+    /// `None` if the frame is damaged.
+    pub(super) batch: Option<RecordBatch>,
 }
 
-impl SalvagedCatalog {
-    /// Reads the database where it lies: a restoration that was killed has put it aside.
+impl Salvaged {
+    /// Reads the database where it is: a restoration that was killed may have moved it aside.
     pub(super) fn read(lake: &Lake) -> Result<Self, LakeError> {
-        let database = lake.path.join(sqlite::FILE_NAME);
-        let is_current = database.exists() || new_database(lake).exists();
-        let place = if database.exists() { database.clone() } else { damaged_database(lake) };
         let mut salvaged = Self::default();
-        // What was put aside long ago holds rows that may have been sealed or taken back since.
-        if !is_current || !place.is_file() {
+        let mut place = database(lake, "");
+        let mut log = sqlite::log_path(&place);
+        if !place.exists() {
+            place = database(lake, ".damaged");
+            // An older restoration put this file aside: its rows may be sealed or retracted by now.
+            if !database(lake, ".new").exists() {
+                return Ok(salvaged);
+            }
+            // The restoration may have been killed before it moved the log.
+            let moved = sqlite::log_path(&place);
+            log = if moved.exists() { moved } else { log };
+        }
+        if !place.is_file() {
             return Ok(salvaged);
         }
-        // The restoration may have been killed before the log was put aside too.
-        let own = sqlite::log_path(&place);
-        let log = if own.exists() { own } else { sqlite::log_path(&database) };
         let look = || wal::demand_whole(&log, &lake.disk);
         if let Err(error) = look().or_else(|_damage| look()) {
             salvaged.log = Some(damage(error)?);
         }
         let log = log.exists().then_some(log.as_path());
-        match open(place, log, lake) {
+        match Catalog::open_for_salvage(place, log, &lake.disk) {
             Ok(catalog) => {
                 let is_vouched_for = catalog.is_vouched_for();
                 catalog.reading(|log| {
@@ -102,8 +72,7 @@ impl SalvagedCatalog {
                     Ok(())
                 })?;
             }
-            Err(LakeError::Sqlite { source, .. }) if is_about_content(&source) => {}
-            // If it is no damage, a later repair may find more.
+            // After an error that is not damage, a later repair may find more.
             Err(error) => drop(damage(error)?),
         }
         Ok(salvaged)
@@ -116,123 +85,122 @@ impl SalvagedCatalog {
         }
         let (frames, are_all) = frames(log);
         self.lacks_frames = !are_all;
-        if !are_all && frames.is_empty() {
-            return;
-        }
-        let decode = |placed: PlacedFrame| {
-            let PlacedFrame { seq, frame } = placed;
-            let batch = frame.decode(lake.schemas.get(frame.table), seq, &lake.path).ok();
-            let rows = batch.map(|batch| {
-                let keys = keys(frame.table, &batch);
-                (batch, keys)
+        if are_all || !frames.is_empty() {
+            let decoded = frames.into_iter().map(|PlacedFrame { seq, frame }| {
+                let schema = lake.schemas.get(frame.table);
+                HotFrame { batch: frame.decode(schema, seq, &lake.path).ok(), frame }
             });
-            HotFrame { frame, rows }
-        };
-        self.frames = Some(frames.into_iter().map(decode).collect());
-    }
-
-    /// The tables that have hot rows, and the keys of these.
-    pub(super) fn hot_keys(&self) -> BTreeMap<Table, HashSet<Key>> {
-        let mut hot: BTreeMap<Table, HashSet<Key>> = BTreeMap::new();
-        for HotFrame { frame, rows } in self.frames.iter().flatten() {
-            let keys = rows.iter().flat_map(|(_, keys)| keys);
-            hot.entry(frame.table).or_default().extend(keys);
+            self.frames = Some(decoded.collect());
         }
-        hot
     }
 
-    /// The runs that have hot episodes or steps.
-    pub(super) fn hot_runs(&self) -> BTreeSet<i32> {
-        let mut runs = BTreeSet::new();
-        for HotFrame { frame, rows } in self.frames.iter().flatten() {
-            if let (Table::Episodes | Table::Steps, Some((batch, _))) = (frame.table, rows) {
-                runs.extend(episode_ids(batch).iter().map(|&id| EpisodeId(id).run().0));
+    /// Returns the frames to take over, without rows that `segments` hold, which are those of the
+    /// newest snapshot. A damaged frame is among them; the repair drops it like any other.
+    ///
+    /// Returns `None` if the database is older than the log of snapshots: a row that was hot then
+    /// and is not sealed now was taken back.
+    pub(super) fn unsealed(
+        &self,
+        lake: &Lake,
+        newest: SnapshotId,
+        segments: &[Segment],
+    ) -> Result<Option<Vec<HotFrame>>, LakeError> {
+        // The snapshot of the last entry may not have been committed.
+        let is_older = self.newest.is_some_and(|own| own.0 + 1 < newest.0);
+        let Some(frames) = self.frames.as_ref().filter(|_| !is_older) else { return Ok(None) };
+        let mut unsealed: HashMap<Table, HashSet<Box<[u8]>>> = HashMap::new();
+        for HotFrame { frame, batch } in frames {
+            let hot = unsealed.entry(frame.table).or_default();
+            if let Some(batch) = batch {
+                hot.extend(row_keys(frame.table, batch).iter().map(|key| key.data().into()));
             }
         }
-        runs
-    }
-
-    /// The frames to be taken over, without the rows that `sealed` says are in files. A damaged
-    /// frame is among them, to be dropped as any other.
-    ///
-    /// Returns nothing if the database is older than the log of snapshots: whatever was hot then
-    /// and is not sealed now was taken back.
-    pub(super) fn frames_to_keep(
-        &self,
-        newest: SnapshotId,
-        sealed: &BTreeMap<Table, HashSet<Key>>,
-    ) -> Option<Vec<Frame>> {
-        let frames = self.frames.as_ref()?;
-        // The snapshot of the last entry may not have been committed.
-        if self.newest.is_some_and(|own| own.0 + 1 < newest.0) {
-            return None;
-        }
-        let left = |HotFrame { frame, rows }: &HotFrame| {
-            let Some((batch, keys)) = rows else { return Some(frame.clone()) };
-            let sealed = sealed.get(&frame.table);
-            let stays = |key: &Key| Some(!sealed.is_some_and(|sealed| sealed.contains(key)));
-            let stay = keys.iter().map(stays).collect::<BooleanArray>();
-            match stay.true_count() {
-                0 => None,
-                count if count == stay.len() => Some(frame.clone()),
-                _ => {
-                    let left = filter_record_batch(batch, &stay).expect("a mask of its length");
-                    Some(Frame::encode(frame.table, &left))
+        // Rows of a damaged file are lost, so those in the hot log may be all that is left.
+        for segment in segments.iter().filter(|segment| !segment.blocks.list.is_empty()) {
+            let Some(hot) = unsealed.get_mut(&segment.table) else { continue };
+            let column = [key_column(segment.table)];
+            for batch in lake.scan_segment(segment, ScanColumns::Named(&column)) {
+                for key in &row_keys(segment.table, &batch?) {
+                    hot.remove(key.data());
                 }
             }
-        };
-        Some(frames.iter().filter_map(left).collect())
+        }
+        let left = frames.iter().filter_map(|hot| hot.with_keys(&unsealed[&hot.frame.table]));
+        Ok(Some(left.collect()))
     }
 
-    /// What is lost with the database, or not vouched for, one line each.
+    /// Returns what is lost with the database or not certain, one line each.
     pub(super) fn remarks(&self, has_frames: bool) -> Vec<String> {
-        let mut remarks = Vec::new();
-        if !has_frames {
-            remarks.push("the hot log was lost: whatever was not sealed".to_owned());
-        } else if self.lacks_frames {
-            remarks.push("some frames of the hot log could not be read".to_owned());
-        }
-        if let Some(log) = &self.log {
-            remarks.push(format!("SQLite's log was damaged, and what it held is lost: {log}"));
-        }
-        if self.runs.is_none() {
-            let what = "the list of runs is that of the last snapshot: runs begun or finished since \
-                        then are not in it";
-            remarks.push(what.to_owned());
-        }
-        remarks
+        let frames = match has_frames {
+            false => Some("the hot log was lost: whatever was not sealed"),
+            true if self.lacks_frames => Some("some frames of the hot log could not be read"),
+            true => None,
+        };
+        let log = self.log.as_ref();
+        let log =
+            log.map(|what| format!("SQLite's log was damaged, and what it held is lost: {what}"));
+        let runs = "the list of runs is that of the last snapshot: runs begun or finished since \
+                    then are not in it";
+        let runs = self.runs.is_none().then(|| runs.to_owned());
+        frames.map(str::to_owned).into_iter().chain(log).chain(runs).collect()
     }
 }
 
-fn open(place: PathBuf, log: Option<&Path>, lake: &Lake) -> Result<Catalog, LakeError> {
-    Catalog::open_for_salvage(place, log, &lake.disk)
+impl HotFrame {
+    /// Returns the frame with those of its rows that have one of these keys; `None` if none has.
+    fn with_keys(&self, keys: &HashSet<Box<[u8]>>) -> Option<Self> {
+        let Some(batch) = &self.batch else { return Some(self.clone()) };
+        let table = self.frame.table;
+        let stay = row_keys(table, batch);
+        let stay = stay.iter().map(|key| Some(keys.contains(key.data()))).collect::<BooleanArray>();
+        match stay.true_count() {
+            0 => None,
+            count if count == stay.len() => Some(self.clone()),
+            _ => {
+                let batch = filter_record_batch(batch, &stay).expect("a mask of its length");
+                Some(Self { frame: Frame::encode(table, &batch), batch: Some(batch) })
+            }
+        }
+    }
 }
 
-/// The frames that can be read, and whether that is all. A page that cannot be read ends the
-/// reading, so it is begun from either end. A flipped bit may give a frame the number of another:
-/// both are taken.
+/// The column that tells a row of a recorded table from others; of steps, those of an episode.
+fn key_column(table: Table) -> &'static str {
+    match table {
+        Table::Benchmarks => "benchmark_uri",
+        Table::Episodes | Table::Steps => "episode_id",
+        _ => "state_id",
+    }
+}
+
+/// The keys of the rows of a recorded table, as bytes.
+fn row_keys(table: Table, batch: &RecordBatch) -> Rows {
+    let column = &batch[key_column(table)];
+    let field = SortField::new(column.data_type().clone());
+    let converter = RowConverter::new(vec![field]).expect("the key has an order");
+    converter.convert_columns(std::slice::from_ref(column)).expect("the column is of the type")
+}
+
+/// The readable frames, and whether these are all. An unreadable page ends a reading, so it is
+/// repeated from the other end. A flipped bit may give a frame the number of another: both are
+/// taken.
 fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
     let (mut found, mut are_all) = (BTreeMap::new(), true);
     for order in ["ASC", "DESC"] {
-        let sql = format!("{} {order}", catalog::FRAMES);
-        let mut read = || {
-            let mut statement = connection.prepare(&sql)?;
-            let mut rows = statement.query([])?;
-            while let Some(row) = rows.next()? {
-                match catalog::frame(row) {
-                    Ok(PlacedFrame { seq, frame }) => {
-                        found.entry((seq, frame.digest)).or_insert(frame);
-                    }
-                    Err(_damage) => are_all = false,
-                }
-            }
-            Ok::<_, rusqlite::Error>(())
+        let read = || {
+            let mut statement = connection.prepare(&format!("{} {order}", catalog::FRAMES))?;
+            let rows = statement.query_map([], catalog::frame)?;
+            Ok::<_, rusqlite::Error>(rows.collect::<Vec<_>>())
         };
-        if read().is_ok() {
+        for placed in read().unwrap_or_else(|error| vec![Err(error)]) {
+            match placed {
+                Ok(placed) => drop(found.insert((placed.seq, placed.frame.digest), placed)),
+                Err(_damage) => are_all = false,
+            }
+        }
+        if are_all {
             break;
         }
-        are_all = false;
     }
-    let placed = found.into_iter().map(|((seq, _), frame)| PlacedFrame { seq, frame });
-    (placed.collect(), are_all)
+    (found.into_values().collect(), are_all)
 }

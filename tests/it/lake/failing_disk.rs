@@ -173,7 +173,7 @@ fn assert_sound(lake: &Lake) {
     let report = lake.verify(&mut |_, _| ()).unwrap();
     assert!(report.is_sound(), "{:?}", report.findings);
     for row in lake.snapshot().unwrap().history() {
-        let report = lake.verify_at(row.id, &mut |_, _| ()).unwrap();
+        let report = lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap();
         assert!(report.is_sound(), "snapshot {}: {:?}", row.id, report.findings);
     }
 }

@@ -98,7 +98,9 @@ fn repaired(lake: &Lake) -> Repaired {
     match lake.snapshot_at(newest) {
         Ok(_) => {
             assert!(!sealed_damage, "{done:?}");
-            assert!(lake.verify_at(newest, &mut |_, _| ()).unwrap().is_sound());
+            assert!(
+                lake.verify_states(Some(newest), &mut |_, _| (), &mut |_| ()).unwrap().is_sound()
+            );
         }
         Err(error) => {
             assert!(sealed_damage, "{done:?}");
@@ -385,7 +387,10 @@ fn damaged_digests_of_sound_files_are_made_anew_and_cost_nothing() {
     // No snapshot came, and each of the old ones can be read.
     assert_eq!(lake.sealed().unwrap().history(), history);
     for row in history {
-        assert!(lake.verify_at(row.id, &mut |_, _| ()).unwrap().is_sound(), "{row:?}");
+        assert!(
+            lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound(),
+            "{row:?}"
+        );
     }
     damage_digests(lake.path(), "table_name = 'steps'");
     let said = run(lake.path(), &["verify", "--repair"]);

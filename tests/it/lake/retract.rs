@@ -111,7 +111,7 @@ fn the_rows_are_gone_and_older_snapshots_have_them() {
 
         let then = lake.snapshot_at(newest).unwrap();
         assert_eq!((then.rows(Table::Steps), then.retractions().len()), (all.1, 0));
-        assert!(lake.verify_at(newest, &mut |_, _| ()).unwrap().is_sound());
+        assert!(lake.verify_states(Some(newest), &mut |_, _| (), &mut |_| ()).unwrap().is_sound());
         assert_ne!(contents(lake.path()).split_off(5), derived);
         // No number is given again.
         assert_eq!(writer.begin_run("{}", 9).unwrap(), RunId(3));
@@ -241,7 +241,11 @@ fn a_power_cut_at_any_operation_retracts_all_of_it_or_nothing() {
         derive(&lake).unwrap();
         assert_eq!(contents(&path), derived);
         for row in lake.snapshot().unwrap().history() {
-            assert!(lake.verify_at(row.id, &mut |_, _| ()).unwrap().is_sound(), "{}", row.id);
+            assert!(
+                lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound(),
+                "{}",
+                row.id
+            );
         }
         if !power.lock().unwrap().off {
             assert!(cuts > 10, "{cuts}");
@@ -292,7 +296,10 @@ fn after_a_killed_retraction_expire_and_gc_leave_what_older_snapshots_that_are_r
             assert_eq!(rows_of(&lake.snapshot_at(id).unwrap()), rows, "{case}");
         }
         for row in lake.snapshot().unwrap().history() {
-            assert!(lake.verify_at(row.id, &mut |_, _| ()).unwrap().is_sound(), "{case}");
+            assert!(
+                lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound(),
+                "{case}"
+            );
         }
         std::fs::remove_dir_all(&path).unwrap();
         if !is_killed {

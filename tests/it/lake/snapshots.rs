@@ -160,7 +160,7 @@ fn every_seal_and_every_dedup_makes_a_snapshot_that_can_be_read_later() {
         let then = lake.snapshot_at(*id).unwrap();
         assert_eq!(&rows(&then), rows_then, "snapshot {id}");
         assert!(!then.has_hot_rows());
-        assert!(lake.verify_at(*id, &mut |_, _| ()).unwrap().is_sound());
+        assert!(lake.verify_states(Some(*id), &mut |_, _| (), &mut |_| ()).unwrap().is_sound());
     }
     assert!(snapshot.has_hot_rows());
     assert_eq!(snapshot.closed_hot_steps(), 3);
@@ -367,6 +367,7 @@ fn content_that_comes_back_is_there_once_and_in_every_snapshot_that_has_it() {
         maintenance
             .publish(LayerChange { retire, add: vec![layer], ..LayerChange::default() })
             .unwrap()
+            .0
     };
     let seventh = lake.snapshot_at(SnapshotId(7)).unwrap();
     let (same, none, again) = (publish(Some(&seventh)), publish(None), publish(Some(&seventh)));

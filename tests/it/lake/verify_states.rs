@@ -8,7 +8,7 @@ use steplake::lake::{Disk, Lake, Table};
 use steplake::model::{ActionIndex, EnvironmentSpec, ObservationIndex, StateId, Step, Value};
 use steplake::record::{Choice, identity};
 use steplake::replay::recompute::{baselines, ids};
-use steplake::transfer::{merge::MergeError, merge::MergeOptions, merge::merge};
+use steplake::transfer::merge::{MergeOptions, merge};
 use steplake::upkeep::StoredState;
 
 use crate::fixtures::support::{ToyPrograms, err, perform, run, steplake, toy_plan};
@@ -210,7 +210,7 @@ fn lakes_that_store_other_bytes_of_one_state_are_not_merged() {
     let folder = tempfile::tempdir().unwrap();
     let (lakes, into) = ([honest, lying], folder.path().join("both"));
     let merged = merge(Disk::default(), &lakes, &into, &MergeOptions::default(), &mut |_, _| ());
-    let error = merged.unwrap_err();
-    assert!(matches!(error, MergeError::IrDiffers { .. }), "{error}");
-    assert!(error.to_string().contains("`steplake verify` finds out which"), "{error}");
+    let error = merged.unwrap_err().to_string();
+    assert!(error.starts_with("the bitcode of state"), "{error}");
+    assert!(error.contains("`steplake verify` finds out which"), "{error}");
 }

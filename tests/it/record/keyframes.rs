@@ -229,7 +229,7 @@ fn a_keyframe_without_its_ir_is_found() {
     writer.append(&rows).unwrap();
     let report = lake.verify(&mut |_, _| ()).unwrap();
     let what = &report.findings[0].what;
-    assert!(what.contains("is a keyframe and its IR is not there"), "{what}");
+    assert!(what.contains("is a keyframe and its IR is missing"), "{what}");
     assert!(what.contains(&state(1).to_string()), "{what}");
 }
 

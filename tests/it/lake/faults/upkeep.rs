@@ -314,7 +314,7 @@ fn judge_done(case: &str, lake: &Path, after: &Rows) {
     assert_eq!(found.derived, after.derived, "{case}");
     let lake = Lake::open(lake).unwrap();
     for row in lake.snapshot().unwrap().history() {
-        match lake.verify_at(row.id, &mut |_, _| ()) {
+        match lake.verify_states(Some(row.id), &mut |_, _| (), &mut |_| ()) {
             Ok(report) => assert!(report.is_sound(), "{case}: {} {:?}", row.id, report.findings),
             Err(LakeError::LostSnapshot { .. }) => {}
             Err(error) => panic!("{case}: snapshot {}: {error}", row.id),

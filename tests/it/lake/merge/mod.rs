@@ -275,7 +275,7 @@ fn lakes_that_differ_are_refused_and_the_difference_is_named() {
 
     let program = |rows: &mut Rows| rows.benchmarks[0].program_digest = "0".repeat(64);
     let error = refused(&plain, &one(path("program"), &identity(), program), &into);
-    assert!(error.starts_with("generator://toy-v0/0 is one program in"), "{error}");
+    assert!(error.starts_with("the program of generator://toy-v0/0 differs between"), "{error}");
     lakes(&error, "program");
 
     let observed = |rows: &mut Rows| {
