@@ -138,11 +138,15 @@ fn a_copy_that_followed_links_shows_what_is_sealed_in_it() {
     let mut machine = Machine::start(Disk::default(), &path).unwrap();
     let acts = script();
     let (first, rest) = acts.split_at(3);
-    first.iter().for_each(|act| machine.act(act).unwrap());
+    for act in first {
+        machine.act(act).unwrap();
+    }
     let shown = std::fs::canonicalize(path.join("current")).unwrap();
     std::fs::remove_file(path.join("current")).unwrap();
     copy_folder(&shown, &path.join("current"));
-    rest.iter().for_each(|act| machine.act(act).unwrap());
+    for act in rest {
+        machine.act(act).unwrap();
+    }
     assert_shown(&machine.lake);
 }
 
@@ -151,7 +155,9 @@ fn a_collection_frees_the_files_that_other_tools_read_long_ago() {
     let folder = scratch();
     let path = folder.path().join("lake");
     let mut machine = Machine::start(Disk::default(), &path).unwrap();
-    script().iter().for_each(|act| machine.act(act).unwrap());
+    for act in script() {
+        machine.act(&act).unwrap();
+    }
     let lake = machine.lake.clone();
     drop(machine);
     let views = || std::fs::read_dir(path.join("views")).unwrap().count();
@@ -210,6 +216,6 @@ fn a_checkpoint_has_the_columns_that_came_since_the_lake_was_opened() {
     let newest = entries.filter(|path| path.extension().is_some_and(|end| end == "parquet")).max();
     let file = std::fs::File::open(newest.unwrap()).unwrap();
     let batches = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().build().unwrap();
-    let text = batches.map(|batch| format!("{:?}", batch.unwrap())).collect::<String>();
+    let text = format!("{:?}", batches.collect::<Vec<_>>());
     assert!(text.contains("reward_Late"), "{text}");
 }
