@@ -124,7 +124,7 @@ pub(crate) fn clear_unfinished(disk: &Disk, path: &Path) -> Result<(), LakeError
 /// Makes the database of a new lake, with a first snapshot without rows. The caller holds the right
 /// to write.
 pub(crate) fn create_catalog(lake: &Lake) -> Result<Catalog, LakeError> {
-    let mut catalog = Catalog::create(&lake.path, &lake.identity, &lake.disk)?;
+    let mut catalog = Catalog::create(lake.path.join(sqlite::FILE_NAME), lake)?;
     let edit = VersionEdit::new(SnapshotKind::Create, "an empty lake");
     edit::apply(&mut catalog, lake, &edit)?;
     Ok(catalog)

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use arrow::array::{Array as _, BooleanArray, RecordBatch};
-use arrow::compute::interleave_record_batch;
+use arrow::compute::{filter_record_batch, interleave_record_batch};
 
 use super::catalog::{self, PlacedFrame};
 use super::decode::{StepColumns, benchmark_uris, episode_ids, order, state_ids};
@@ -26,6 +26,14 @@ pub(crate) struct HotBatch {
     pub(crate) batch: RecordBatch,
     /// Bytes of the frame, decompressed.
     pub(crate) bytes: u64,
+}
+
+impl HotBatch {
+    /// The frame of those rows for which the mask is true.
+    pub(crate) fn filtered(&self, mask: &BooleanArray) -> Frame {
+        let rows = filter_record_batch(&self.batch, mask).expect("a mask as long as its batch");
+        Frame::encode(self.table, &rows)
+    }
 }
 
 /// Reads frames.
@@ -172,7 +180,7 @@ pub fn fuzz_frame(lake: &Lake, content: &[u8]) {
 /// The frames of a lake as [`fuzz_frame`] takes them.
 #[doc(hidden)]
 pub fn fuzz_frames(lake: &Lake) -> Result<Vec<Vec<u8>>, LakeError> {
-    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+    let catalog = Catalog::open_for_reading(lake)?;
     let frames = catalog.reading(catalog::frames)?.into_iter().map(|placed| {
         let units = placed.frame.bytes.div_ceil(256).to_le_bytes();
         let number = u8::try_from(placed.frame.table as usize).expect("few tables");

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use super::ids::SnapshotId;
-use super::sqlite::{count, signed, table};
+use super::sqlite::{count, named, query, signed};
 use super::table::Table;
 
 /// Rows that a repair had to drop.
@@ -34,15 +34,13 @@ pub(crate) fn insert(connection: &Connection, row: &LossRow) -> rusqlite::Result
 pub(crate) fn list(connection: &Connection, id: SnapshotId) -> rusqlite::Result<Vec<LossRow>> {
     let sql = "SELECT table_name, path, rows, what, snapshot_id FROM losses
                WHERE snapshot_id <= ?1 ORDER BY loss_id";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([id.0], |row| {
+    query(connection, sql, [id.0], |row| {
         Ok(LossRow {
-            table: table(&row.get::<_, String>(0)?)?,
+            table: named(row, 0)?,
             path: row.get(1)?,
             rows: count(row, 2)?,
             what: row.get(3)?,
             snapshot: SnapshotId(row.get(4)?),
         })
-    })?;
-    rows.collect()
+    })
 }

@@ -4,7 +4,7 @@ use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use super::ids::SnapshotId;
-use super::rows::run_numbers;
+use super::sqlite::{named, query};
 use crate::model::RunId;
 
 /// What kind of thing a retraction is about.
@@ -20,8 +20,6 @@ pub enum RetractionKind {
 }
 
 impl RetractionKind {
-    const ALL: [Self; 3] = [Self::Benchmark, Self::Run, Self::Action];
-
     /// Its name in the catalog and in SQL.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,14 +27,6 @@ impl RetractionKind {
             Self::Run => "run",
             Self::Action => "action",
         }
-    }
-
-    fn parse(text: &str) -> rusqlite::Result<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
-            let unknown = format!("nothing called {text} can be retracted");
-            let text = rusqlite::types::Type::Text;
-            rusqlite::Error::FromSqlConversionFailure(1, text, unknown.into())
-        })
     }
 }
 
@@ -55,7 +45,6 @@ pub struct RetractionRow {
     /// The first snapshot without it.
     pub snapshot: SnapshotId,
     /// The runs that lost episodes by it, in order.
-    #[serde(with = "run_numbers")]
     pub runs: Vec<RunId>,
 }
 
@@ -79,19 +68,15 @@ pub(crate) fn list(
     let sql = "SELECT retraction_id, kind, value, reason, snapshot_id FROM retractions
                WHERE snapshot_id <= ?1 ORDER BY retraction_id";
     let of_runs = "SELECT run_id FROM retracted_runs WHERE retraction_id = ?1 ORDER BY run_id";
-    let mut runs = connection.prepare(of_runs)?;
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([id.0], |row| {
+    query(connection, sql, [id.0], |row| {
         let id = row.get(0)?;
-        let runs = runs.query_map([id], |row| row.get(0).map(RunId))?;
         Ok(RetractionRow {
             id,
-            kind: RetractionKind::parse(&row.get::<_, String>(1)?)?,
+            kind: named(row, 1)?,
             value: row.get(2)?,
             reason: row.get(3)?,
             snapshot: SnapshotId(row.get(4)?),
-            runs: runs.collect::<rusqlite::Result<_>>()?,
+            runs: query(connection, of_runs, [id], |row| row.get(0).map(RunId))?,
         })
-    })?;
-    rows.collect()
+    })
 }

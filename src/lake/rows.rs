@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::model::{
     ActionIndex, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome, Provenance, Rewards, RunId,
@@ -127,7 +127,7 @@ impl Rows {
 #[serde(deny_unknown_fields)]
 pub struct RunRow {
     /// Its number.
-    #[serde(rename = "run_id", with = "run_number")]
+    #[serde(rename = "run_id")]
     pub id: RunId,
     /// What names it across lakes: 128 random bits, hex.
     pub uid: String,
@@ -164,40 +164,14 @@ pub struct KnownBenchmark {
     pub baselines: Baselines,
 }
 
-/// The number of a run in a list.
-pub(crate) mod run_number {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::model::RunId;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn serialize<S: Serializer>(id: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i32(id.0)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<RunId, D::Error> {
-        i32::deserialize(deserializer).map(RunId)
+impl Serialize for RunId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i32(self.0)
     }
 }
 
-/// The numbers of several runs in a list.
-pub(crate) mod run_numbers {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::model::RunId;
-
-    pub(crate) fn serialize<S: Serializer>(
-        ids: &[RunId],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(ids.iter().map(|id| id.0))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<RunId>, D::Error> {
-        Ok(Vec::<i32>::deserialize(deserializer)?.into_iter().map(RunId).collect())
+impl<'de> Deserialize<'de> for RunId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        i32::deserialize(deserializer).map(Self)
     }
 }

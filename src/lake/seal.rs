@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
-use arrow::compute::{filter_record_batch, not};
+use arrow::compute::not;
 
 use super::catalog;
 use super::edit::VersionEdit;
 use super::error::LakeError;
-use super::frame::Frame;
 use super::handle::Lake;
 use super::hot::{HotBatch, decode, masks, sorted_batches};
 use super::lock::Lock;
@@ -95,11 +94,7 @@ impl Sealer {
     /// [`LakeError::Corrupt`] when the hot log is damaged, [`LakeError::DiskFull`] and what else
     /// a disk does. Nothing of the lake is changed in any case.
     pub fn prepare(&self) -> Result<Prepared, LakeError> {
-        let frames = {
-            let catalog =
-                Catalog::open_for_reading(&self.lake.path, &self.lake.identity, &self.lake.disk)?;
-            catalog.reading(catalog::frames)?
-        };
+        let frames = Catalog::open_for_reading(&self.lake)?.reading(catalog::frames)?;
         let hot = decode(&self.lake, frames)?;
         let mut prepared = Prepared {
             edit: VersionEdit::new(SnapshotKind::Seal, String::new()),
@@ -127,9 +122,7 @@ impl Sealer {
                     prepared.edit.frames_gone.push(hot.seq);
                     if taken < mask.len() {
                         let stays = not(mask).expect("a mask has no nulls");
-                        let batch = filter_record_batch(&hot.batch, &stays)
-                            .expect("a mask as long as its batch");
-                        prepared.edit.frames.push(Frame::encode(hot.table, &batch));
+                        prepared.edit.frames.push(hot.filtered(&stays));
                     }
                 }
             }

@@ -126,7 +126,7 @@ impl Lake {
     ///
     /// When the catalog cannot be read.
     pub fn newest(&self) -> Result<SnapshotId, LakeError> {
-        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
+        let catalog = Catalog::open_for_reading(self)?;
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         Moment::Sealed.find(&self.path, &history)
@@ -147,7 +147,7 @@ impl Snapshot {
         let lake = &lake.current()?;
         // First, so that no file is deleted between the manifest and the lock.
         let readers = ReadersLock::share(&lake.path);
-        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+        let catalog = Catalog::open_for_reading(lake)?;
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         let id = moment.find(&lake.path, &history)?;

@@ -1,10 +1,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
-use arrow::compute::filter_record_batch;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::catalog::{self, random_uid};
 use super::decode::{benchmark_uris, episode_ids, known_benchmarks, state_ids};
@@ -12,7 +10,7 @@ use super::edit;
 use super::error::LakeError;
 use super::frame::Frame;
 use super::handle::Lake;
-use super::hot::{self, HotBatch};
+use super::hot;
 use super::identity::Identity;
 use super::lock::{Lock, Right};
 use super::orphans;
@@ -57,7 +55,7 @@ impl Writer {
     pub(crate) fn open(lake: &Lake) -> Result<Self, LakeError> {
         let lock = Arc::new(Lock::take(&lake.disk, &lake.path, Right::Write)?);
         let lake = &lake.current()?;
-        let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
+        let catalog = Catalog::open_for_writing(lake)?;
         let mut writer = Self { lake: lake.clone(), catalog, lock, hot_bytes: 0, left_bytes: 0 };
         writer.recover()?;
         writer.hot_bytes = writer.catalog.reading(catalog::hot_bytes)?;
@@ -90,16 +88,11 @@ impl Writer {
     ///
     /// [`LakeError::DiskFull`] and what else a disk does.
     pub fn begin_run(&mut self, arguments: &str, started_at_ms: i64) -> Result<RunId, LakeError> {
-        let path = self.log();
         let uid = random_uid()?;
-        let transaction = self.catalog.write()?;
         let sql = "INSERT INTO runs (uid, arguments, started_at_ms) VALUES (?1, ?2, ?3)
                    RETURNING run_id";
-        let id = transaction
-            .query_row(sql, params![uid, arguments, started_at_ms], |row| row.get(0))
-            .map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)?;
-        Ok(RunId(id))
+        let row = params![uid, arguments, started_at_ms];
+        self.catalog.writing(|log| log.query_row(sql, row, |row| row.get(0).map(RunId)))
     }
 
     /// Says that a run did all that it was asked for.
@@ -108,11 +101,8 @@ impl Writer {
     ///
     /// [`LakeError::DiskFull`] and what else a disk does.
     pub fn finish_run(&mut self, run: RunId) -> Result<(), LakeError> {
-        let path = self.log();
-        let transaction = self.catalog.write()?;
         let sql = "UPDATE runs SET finished = 1, logged = 0 WHERE run_id = ?1";
-        transaction.execute(sql, [run.0]).map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)
+        self.catalog.writing(|log| log.execute(sql, [run.0]).map(drop))
     }
 
     /// Says that so many more windows of a run's steps failed in one worker process, and not in a
@@ -125,14 +115,9 @@ impl Writer {
         if more == 0 {
             return Ok(());
         }
-        let path = self.log();
-        let transaction = self.catalog.write()?;
         let sql = "UPDATE runs SET repeated_windows = repeated_windows + ?2, logged = 0
                    WHERE run_id = ?1";
-        transaction
-            .execute(sql, [run.0.into(), i64::from(more)])
-            .map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)
+        self.catalog.writing(|log| log.execute(sql, [run.0.into(), i64::from(more)]).map(drop))
     }
 
     /// The runs, in the order in which they were begun.
@@ -162,18 +147,12 @@ impl Writer {
             return Ok(());
         }
         let wanted = frames.iter().map(|frame| frame.body.len() as u64).sum();
-        self.append_frames(&frames).map_err(|error| error.wanting(wanted))?;
+        let append = |log: &Connection| {
+            frames.iter().try_for_each(|frame| catalog::insert_frame(log, frame))
+        };
+        self.catalog.writing(append).map_err(|error| error.wanting(wanted))?;
         self.hot_bytes += frames.iter().map(|frame| frame.bytes).sum::<u64>();
         Ok(())
-    }
-
-    fn append_frames(&mut self, frames: &[Frame]) -> Result<(), LakeError> {
-        let path = self.log();
-        let transaction = self.catalog.write()?;
-        for frame in frames {
-            catalog::insert_frame(&transaction, frame).map_err(LakeError::sqlite(&path))?;
-        }
-        Catalog::commit(transaction, &path, &self.lake.disk)
     }
 
     /// Bytes that the rows of the hot log take in memory: what a snapshot and a seal need. On disk
@@ -279,7 +258,7 @@ impl Writer {
     ///
     /// [`LakeError::Corrupt`] when the hot log is damaged, and what a disk does.
     pub fn discard_open(&mut self, run: RunId) -> Result<(), LakeError> {
-        let hot = self.hot()?;
+        let hot = hot::decode(&self.lake, self.catalog.reading(catalog::frames)?)?;
         let closed = hot::closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
         let stays = |episode: i64| EpisodeId(episode).run() != run || closed.contains(&episode);
         let mut benchmarks = hot::closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
@@ -293,41 +272,30 @@ impl Writer {
             }
             whole.extend(hot::keyframes(&hot.batch, stays));
         }
-        let path = self.log();
-        let transaction = self.catalog.write()?;
-        for hot in &hot {
-            let keep: BooleanArray = match hot.table {
-                Table::Steps => episode_ids(&hot.batch).iter().map(|&id| Some(stays(id))).collect(),
-                Table::Observations => hot::state_mask(&hot.batch, &held),
-                Table::Ir => hot::state_mask(&hot.batch, &whole),
-                Table::Benchmarks => hot::benchmark_mask(&hot.batch, &benchmarks),
-                _ => continue,
-            };
-            if keep.true_count() == keep.len() {
-                continue;
+        let hot_bytes = self.catalog.writing(|log| {
+            for hot in &hot {
+                let keep: BooleanArray = match hot.table {
+                    Table::Steps => {
+                        episode_ids(&hot.batch).iter().map(|&id| Some(stays(id))).collect()
+                    }
+                    Table::Observations => hot::state_mask(&hot.batch, &held),
+                    Table::Ir => hot::state_mask(&hot.batch, &whole),
+                    Table::Benchmarks => hot::benchmark_mask(&hot.batch, &benchmarks),
+                    _ => continue,
+                };
+                if keep.true_count() == keep.len() {
+                    continue;
+                }
+                catalog::delete_frame(log, hot.seq)?;
+                if keep.true_count() > 0 {
+                    catalog::insert_frame(log, &hot.filtered(&keep))?;
+                }
             }
-            catalog::delete_frame(&transaction, hot.seq).map_err(LakeError::sqlite(&path))?;
-            if keep.true_count() > 0 {
-                let kept =
-                    filter_record_batch(&hot.batch, &keep).expect("a mask as long as its batch");
-                let frame = Frame::encode(hot.table, &kept);
-                catalog::insert_frame(&transaction, &frame).map_err(LakeError::sqlite(&path))?;
-            }
-        }
-        let hot_bytes = catalog::hot_bytes(&transaction).map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)?;
+            catalog::hot_bytes(log)
+        })?;
         self.hot_bytes = hot_bytes;
         self.left_bytes = self.left_bytes.min(hot_bytes);
         Ok(())
-    }
-
-    fn hot(&self) -> Result<Vec<HotBatch>, LakeError> {
-        let frames = self.catalog.reading(catalog::frames)?;
-        hot::decode(&self.lake, frames)
-    }
-
-    pub(crate) fn log(&self) -> PathBuf {
-        self.catalog.path().to_owned()
     }
 }
 
@@ -363,7 +331,7 @@ mod tests {
         };
         let rows = Rows { steps: (0..10_000).map(step).collect(), ..Rows::default() };
         let limit = |writer: &Writer, pages: u32| {
-            let set = |connection: &rusqlite::Connection| {
+            let set = |connection: &Connection| {
                 connection.pragma_update(None, "max_page_count", pages)
             };
             writer.catalog.reading(set).unwrap();

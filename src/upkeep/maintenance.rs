@@ -73,7 +73,7 @@ impl Maintenance {
     pub(super) fn open(lake: &Lake) -> Result<Self, LakeError> {
         let lock = Lock::take(&lake.disk, &lake.path, Right::Maintain)?;
         let lake = &lake.current()?;
-        let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
+        let catalog = Catalog::open_for_writing(lake)?;
         let maintenance = Self { lake: lake.clone(), catalog, _lock: lock };
         let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
         orphans::remove_temporary(lake, derived)?;

@@ -136,7 +136,7 @@ pub(super) fn verify(
     stored: &mut dyn FnMut(StoredState),
 ) -> Result<VerifyReport, LakeError> {
     let _readers = ReadersLock::share(&lake.path);
-    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+    let catalog = Catalog::open_for_reading(lake)?;
     let mut findings = Findings::default();
     let Contents { segments, retired, frames, forgiven } =
         contents(lake, &catalog, moment, &mut findings)?;

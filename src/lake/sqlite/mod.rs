@@ -6,13 +6,15 @@ pub(crate) mod wal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OpenFlags, Params, Transaction, TransactionBehavior, params};
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use super::disk::{Disk, Operation};
 use super::error::LakeError;
+use super::handle::Lake;
 use super::identity::Identity;
 use super::identity_file;
-use super::table::Table;
 
 /// The name of the database in the lake.
 pub(crate) const FILE_NAME: &str = "hot.sqlite";
@@ -31,38 +33,20 @@ const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Catalog {
     connection: Connection,
     path: PathBuf,
+    disk: Disk,
     /// Holds the copy that is read where the lake's own folder cannot be.
     _copy: Option<tempfile::TempDir>,
 }
 
 impl Catalog {
-    /// Makes the database of a new lake, without a snapshot. The caller holds the lake's lock.
-    pub(crate) fn create(lake: &Path, identity: &Identity, disk: &Disk) -> Result<Self, LakeError> {
-        Self::open_and_migrate(lake.join(FILE_NAME), lake, identity, disk)
-    }
-
-    /// Makes a database for a lake at another place, to be moved to its own.
-    pub(crate) fn create_at(
-        path: PathBuf,
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
-        Self::open_and_migrate(path, lake, identity, disk)
-    }
-
     /// Opens the one connection that writes, and brings the database to this version. The caller
     /// holds the lake's lock.
     ///
     /// A database that is gone is not made again: without its manifest, every segment of the lake
     /// would count as left over.
-    pub(crate) fn open_for_writing(
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
+    pub(crate) fn open_for_writing(lake: &Lake) -> Result<Self, LakeError> {
         let path = existing(lake)?;
-        wal::demand_whole(&log_path(&path), disk)?;
+        wal::demand_whole(&log_path(&path), &lake.disk)?;
         let connection = open_shared(&path).map_err(LakeError::sqlite(&path))?;
         demand_content(&connection, &path)?;
         // SQLite would write over a page that a damaged list calls free.
@@ -70,7 +54,7 @@ impl Catalog {
             return Err(LakeError::corrupt(&path, damage));
         }
         drop(connection);
-        let catalog = Self::open_and_migrate(path, lake, identity, disk)?;
+        let catalog = Self::create(path, lake)?;
         catalog.truncate_log()?;
         Ok(catalog)
     }
@@ -87,18 +71,31 @@ impl Catalog {
         truncate().map_err(self.error())
     }
 
-    fn open_and_migrate(
-        path: PathBuf,
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
-        let mut connection = Connection::open(&path).map_err(LakeError::sqlite(&path))?;
-        prepare_for_writing(&connection).map_err(LakeError::sqlite(&path))?;
-        migrate(&mut connection, &path, identity, disk)?;
-        let catalog = Self { connection, path, _copy: None };
-        catalog.demand(lake, identity)?;
+    /// Opens the database at `path` to write to it, and applies the migrations that it lacks: all
+    /// of them to a new one, which then has no snapshot. The caller holds the lake's lock.
+    pub(crate) fn create(path: PathBuf, lake: &Lake) -> Result<Self, LakeError> {
+        let connection = Connection::open(&path).map_err(LakeError::sqlite(&path))?;
+        let mut catalog = Self { connection, path, disk: lake.disk.clone(), _copy: None };
+        prepare_for_writing(&catalog.connection).map_err(catalog.error())?;
+        catalog.migrate(&lake.identity)?;
+        catalog.demand(lake)?;
         Ok(catalog)
+    }
+
+    fn migrate(&mut self, identity: &Identity) -> Result<(), LakeError> {
+        let version = user_version(&self.connection).map_err(self.error())?;
+        for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
+            self.writing(|transaction| {
+                transaction.execute_batch(migration)?;
+                transaction.pragma_update(None, "user_version", number)?;
+                if number == 1 {
+                    let row = params![identity.format_version, identity.digest()];
+                    transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     /// Opens a connection that only reads. It sees everything that was committed before each of its
@@ -107,37 +104,29 @@ impl Catalog {
     /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
     /// write-ahead log share. Then nobody on this machine writes either, and the database is read
     /// as it stands, or from a copy where a log is left beside it.
-    pub(crate) fn open_for_reading(
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
-        let path = existing(lake)?;
-        wal::demand_whole(&log_path(&path), disk)?;
+    pub(crate) fn open_for_reading(lake: &Lake) -> Result<Self, LakeError> {
+        let (path, disk) = (existing(lake)?, lake.disk.clone());
+        wal::demand_whole(&log_path(&path), &disk)?;
         let catalog = match open_shared(&path) {
-            Ok(connection) => Self { connection, path, _copy: None },
+            Ok(connection) => Self { connection, path, disk, _copy: None },
             Err(error) if is_denied(&error) => Self::open_unshared(path, error, disk)?,
             Err(error) => return Err(LakeError::sqlite(&path)(error)),
         };
-        catalog.demand(lake, identity)?;
+        catalog.demand(lake)?;
         Ok(catalog)
     }
 
-    fn open_unshared(
-        path: PathBuf,
-        error: rusqlite::Error,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
+    fn open_unshared(path: PathBuf, error: rusqlite::Error, disk: Disk) -> Result<Self, LakeError> {
         let log = log_path(&path);
         if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
             // The first error says more than that of this last try.
             let connection =
                 open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
-            return Ok(Self { connection, path, _copy: None });
+            return Ok(Self { connection, path, disk, _copy: None });
         }
-        let (copy, target) = copied(&path, Some(&log), disk)?;
+        let (copy, target) = copied(&path, Some(&log), &disk)?;
         let connection = open_shared(&target).map_err(LakeError::sqlite(&path))?;
-        Ok(Self { connection, path, _copy: Some(copy) })
+        Ok(Self { connection, path, disk, _copy: Some(copy) })
     }
 
     /// Opens a copy of a database that may be damaged, and of its log where there is one, to take
@@ -160,7 +149,7 @@ impl Catalog {
             Ok(connection)
         };
         let connection = open().map_err(LakeError::sqlite(&path))?;
-        Ok(Self { connection, path, _copy: Some(copy) })
+        Ok(Self { connection, path, disk: disk.clone(), _copy: Some(copy) })
     }
 
     /// Says whether the tables are what was written, of a database that was opened in spite of
@@ -170,12 +159,12 @@ impl Catalog {
     }
 
     /// Refuses a database of another version, or of another lake.
-    fn demand(&self, lake: &Path, identity: &Identity) -> Result<(), LakeError> {
+    fn demand(&self, lake: &Lake) -> Result<(), LakeError> {
         demand_content(&self.connection, &self.path)?;
         let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
         let found = user_version(&self.connection).map_err(self.error())?;
         if found != known {
-            return Err(LakeError::Format { path: lake.to_owned(), found, known });
+            return Err(LakeError::Format { path: lake.path.clone(), found, known });
         }
         let transaction = self.read()?;
         if !content::is_intact(&transaction).map_err(self.error())? {
@@ -185,10 +174,10 @@ impl Catalog {
         let digest: String = transaction
             .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
             .map_err(self.error())?;
-        if digest == identity.digest() {
+        if digest == lake.identity.digest() {
             return Ok(());
         }
-        let path = lake.join(identity_file::FILE_NAME);
+        let path = lake.path.join(identity_file::FILE_NAME);
         Err(LakeError::corrupt(&path, "it is not the one that this lake was made with"))
     }
 
@@ -227,6 +216,19 @@ impl Catalog {
         read(&transaction).map_err(self.error())
     }
 
+    /// Writes within one transaction, which is durable after `Ok`. After `Err` see
+    /// [`commit`](Self::commit).
+    pub(crate) fn writing<T>(
+        &mut self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, LakeError> {
+        let (path, disk) = (self.path.clone(), self.disk.clone());
+        let transaction = self.write()?;
+        let written = write(&transaction).map_err(LakeError::sqlite(&path))?;
+        Self::commit(transaction, &path, &disk)?;
+        Ok(written)
+    }
+
     /// Commits: after `Ok` the transaction is durable. After `Err` nothing of it is there, but
     /// where the disk failed to sync: then it may be there or not, and opening the database again
     /// tells.
@@ -257,8 +259,8 @@ impl Catalog {
     }
 }
 
-fn existing(lake: &Path) -> Result<PathBuf, LakeError> {
-    let path = lake.join(FILE_NAME);
+fn existing(lake: &Lake) -> Result<PathBuf, LakeError> {
+    let path = lake.path.join(FILE_NAME);
     if path.is_file() { Ok(path) } else { Err(LakeError::corrupt(&path, "it is missing")) }
 }
 
@@ -329,30 +331,6 @@ fn user_version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-fn migrate(
-    connection: &mut Connection,
-    path: &Path,
-    identity: &Identity,
-    disk: &Disk,
-) -> Result<(), LakeError> {
-    let version = user_version(connection).map_err(LakeError::sqlite(path))?;
-    for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
-        let transaction = connection.transaction().map_err(LakeError::sqlite(path))?;
-        let apply = || {
-            transaction.execute_batch(migration)?;
-            transaction.pragma_update(None, "user_version", number)?;
-            if number == 1 {
-                let row = params![identity.format_version, identity.digest()];
-                transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
-            }
-            Ok(())
-        };
-        apply().map_err(LakeError::sqlite(path))?;
-        Catalog::commit(transaction, path, disk)?;
-    }
-    Ok(())
-}
-
 /// What `SQLite` itself finds wrong with the database, its indexes included.
 pub(crate) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let verdict: String =
@@ -386,11 +364,25 @@ pub(crate) fn signed(count: u64) -> i64 {
     i64::try_from(count).expect("counts stay far below 2^63")
 }
 
-pub(crate) fn table(name: &str) -> rusqlite::Result<Table> {
-    Table::from_name(name).ok_or_else(|| {
-        let unknown = format!("there is no table called {name}");
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+/// Reads a name as serde writes it.
+pub(crate) fn named<T: DeserializeOwned>(
+    row: &rusqlite::Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
+    let name: String = row.get(column)?;
+    T::deserialize(name.as_str().into_deserializer()).map_err(|error: serde::de::value::Error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
     })
+}
+
+/// The rows of a query.
+pub(crate) fn query<T, C: FromIterator<T>>(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl Params,
+    row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    connection.prepare(sql)?.query_map(parameters, row)?.collect()
 }
 
 #[cfg(test)]
@@ -407,10 +399,11 @@ mod tests {
     #[test]
     fn a_database_that_cannot_be_shared_is_read_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let lake = folder.path().join("a ?#%25 lake");
-        std::fs::create_dir(&lake).unwrap();
-        Catalog::create(&lake, &identity(), &Disk::default()).unwrap();
-        let mut writer = Catalog::open_for_writing(&lake, &identity(), &Disk::default()).unwrap();
+        let lake = Lake::new(&folder.path().join("a ?#%25 lake"), identity(), Disk::default());
+        std::fs::create_dir(&lake.path).unwrap();
+        let path = lake.path.join(FILE_NAME);
+        Catalog::create(path.clone(), &lake).unwrap();
+        let mut writer = Catalog::open_for_writing(&lake).unwrap();
         let transaction = writer.write().unwrap();
         transaction
             .execute("INSERT INTO runs (uid, arguments, started_at_ms) VALUES ('', '', 0)", [])
@@ -418,34 +411,31 @@ mod tests {
         transaction.commit().unwrap();
 
         // With a log beside it: from a copy, log included.
-        let path = lake.join(FILE_NAME);
         assert!(log_path(&path).exists());
-        let copied =
-            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
-                .unwrap();
+        let open =
+            || Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, Disk::default());
+        let copied = open().unwrap();
         assert_eq!(runs_at(&path, &copied.connection).len(), 1);
         // Without: as it stands.
         drop(writer);
         assert!(!log_path(&path).exists());
-        let immutable =
-            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
-                .unwrap();
+        let immutable = open().unwrap();
         assert_eq!(runs_at(&path, &immutable.connection).len(), 1);
     }
 
     #[test]
     fn a_database_of_another_version_or_lake_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        Catalog::create(folder.path(), &identity(), &Disk::default()).unwrap();
+        let at = |identity| Lake::new(folder.path(), identity, Disk::default());
+        let (lake, path) = (at(identity()), folder.path().join(FILE_NAME));
+        Catalog::create(path.clone(), &lake).unwrap();
         let mut other = identity();
         other.compiler.push('x');
-        let error = Catalog::open_for_reading(folder.path(), &other, &Disk::default()).unwrap_err();
+        let error = Catalog::open_for_reading(&at(other)).unwrap_err();
         assert!(matches!(error, LakeError::Corrupt { .. }), "{error}");
 
-        let path = folder.path().join(FILE_NAME);
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        let error =
-            Catalog::open_for_reading(folder.path(), &identity(), &Disk::default()).unwrap_err();
+        let error = Catalog::open_for_reading(&lake).unwrap_err();
         assert!(matches!(error, LakeError::Format { found: 99, .. }), "{error}");
     }
 }

@@ -60,7 +60,7 @@ pub(super) fn restore(lake: &Lake) -> Result<Option<Restored>, LakeError> {
     for end in ["-journal", "-wal", "-shm", ""] {
         lake.disk.remove(&with_end(&path, end))?;
     }
-    let mut catalog = Catalog::create_at(path.clone(), &lake.path, &lake.identity, &lake.disk)?;
+    let mut catalog = Catalog::create(path.clone(), lake)?;
     let restored = fill(lake, &mut catalog, &entries, &salvaged, newest)?;
     finish(lake, catalog, &path)?;
     exchange(lake)?;
@@ -283,7 +283,7 @@ fn destroyed(lake: &Lake) -> Result<Option<String>, LakeError> {
 fn damage_of_database(lake: &Lake) -> Result<Option<String>, LakeError> {
     let database = lake.path.join(sqlite::FILE_NAME);
     let read = || {
-        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+        let catalog = Catalog::open_for_reading(lake)?;
         let all = |log: &Connection| {
             let (damage, all) = (sqlite::damage(log)?, SnapshotId(i64::MAX));
             let history = manifest::snapshots(log)?;
