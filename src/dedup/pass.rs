@@ -11,7 +11,7 @@ use super::steps::Steps;
 use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
     EdgeShape, EdgeSource, Encoder, KeyRange, Layer, LayerEdges, LayerWriter, Merge, Ranges,
-    Wanted, key_of_place,
+    key_of_place,
 };
 use crate::model::ActionIndex;
 use crate::upkeep::Maintenance;
@@ -102,14 +102,15 @@ pub(super) fn write(
         sources.push(Box::new(NewEdges::open(lake, &plan, shape, &failed, partitions)?));
         let keys = Ranges::new(&[keys]);
         for layer in layers {
-            sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
+            sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, &Table::ALL)?));
         }
         let mut rows = RowCounts::default();
         let mut encoder = Encoder::of(snapshot);
-        Merge::new(sources, shape).encode(&mut encoder, &mut |table, batch| {
+        let mut merge = Merge::new(sources, shape);
+        while let Some((table, batch)) = merge.next_batch(&mut encoder)? {
             rows.add(table, batch.num_rows() as u64);
-            writer.write(table, &batch)
-        })?;
+            writer.write(table, &batch)?;
+        }
         Ok((writer, rows))
     };
     let results = in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())?;

@@ -46,7 +46,7 @@ pub(crate) fn insert_frame(log: &Connection, frame: &Frame) -> Result<()> {
     log.prepare_cached(sql)?.execute(row).map(drop)
 }
 
-/// Removes a frame; false where there is none.
+/// Removes a frame. Returns false if there is none of this number.
 pub(crate) fn delete_frame(log: &Connection, seq: i64) -> Result<bool> {
     log.prepare_cached("DELETE FROM frames WHERE seq = ?1")?.execute([seq]).map(|rows| rows == 1)
 }
@@ -56,7 +56,7 @@ pub(crate) fn hot_bytes(log: &Connection) -> Result<u64> {
     log.query_row("SELECT coalesce(sum(bytes), 0) FROM frames", [], |row| count(row, 0))
 }
 
-/// The runs, in the order in which they were begun.
+/// The runs, oldest first.
 pub(crate) fn runs(log: &Connection) -> Result<Vec<RunRow>> {
     select_runs(log, "")
 }
@@ -78,7 +78,7 @@ fn select_runs(log: &Connection, condition: &str) -> Result<Vec<RunRow>> {
     })
 }
 
-/// Adds a run under the number that it has.
+/// Inserts a run, which has a number.
 pub(crate) fn insert_run(log: &Connection, run: &RunRow) -> Result<()> {
     let sql = "INSERT INTO runs
                  (run_id, uid, arguments, started_at_ms, finished, repeated_windows)
@@ -88,26 +88,25 @@ pub(crate) fn insert_run(log: &Connection, run: &RunRow) -> Result<()> {
     log.execute(sql, row).map(drop)
 }
 
-/// Lists a run as it is now, whether it was listed before or not.
+/// Inserts a run, or replaces its row.
 pub(crate) fn replace_run(log: &Connection, run: &RunRow) -> Result<()> {
     log.execute("DELETE FROM runs WHERE run_id = ?1 OR uid = ?2", params![run.id.0, run.uid])?;
     insert_run(log, run)
 }
 
-/// Notes that the log of snapshots has a run as it is.
+/// Notes that the log of snapshots has the current row of a run.
 pub(crate) fn mark_logged(log: &Connection, run: RunId) -> Result<()> {
     log.execute("UPDATE runs SET logged = 1 WHERE run_id = ?1", [run.0]).map(drop)
 }
 
-/// The runs that changed since the log of snapshots was told of them. From now on it counts as
-/// told.
+/// The runs whose current rows the log of snapshots does not have. Marks them as logged.
 pub(crate) fn take_unlogged_runs(log: &Connection) -> Result<Vec<RunRow>> {
     let unlogged = select_runs(log, "WHERE NOT logged")?;
     log.execute("UPDATE runs SET logged = 1 WHERE NOT logged", [])?;
     Ok(unlogged)
 }
 
-/// 128 bits that the operating system draws, hex.
+/// 128 random bits of the operating system, in hexadecimal digits.
 pub(crate) fn random_uid() -> std::result::Result<String, LakeError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {

@@ -1,4 +1,4 @@
-//! The manifest: which files the lake has, and which of them each snapshot has.
+//! The manifest: the files of the lake, and the snapshots that have them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,12 @@ use super::segment::Segment;
 use super::sqlite::{count, named, query, signed};
 use super::table::Table;
 
-/// What made a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The operation that made a snapshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotKind {
     /// The lake was made.
+    #[default]
     Create,
     /// Recorded rows became segments.
     Seal,
@@ -34,7 +35,7 @@ pub enum SnapshotKind {
 }
 
 impl SnapshotKind {
-    /// Its name in the catalog and in SQL.
+    /// The name in the catalog and in SQL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -49,60 +50,52 @@ impl SnapshotKind {
 }
 
 /// What becomes of the derived tables in a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Derived {
-    /// They stay as they are.
+    /// They do not change.
+    #[default]
     Kept,
-    /// They go: recorded rows changed under them, so a dedup has to make them anew.
+    /// They are dropped because recorded rows changed. A dedup makes them again.
     Dropped,
-    /// They were made, by the rules that this names.
+    /// They were made, by the rules with this name.
     Made(String),
 }
 
-/// A snapshot, as the list of them says.
+/// A row of the list of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRow {
     /// Its number.
     pub id: SnapshotId,
-    /// What made it.
+    /// The operation that made it.
     pub kind: SnapshotKind,
-    /// When, Unix time in milliseconds. Clocks jump: the order is that of the numbers.
+    /// When it was made, Unix time in milliseconds. Clocks may jump, so only the numbers give the
+    /// order.
     pub created_at_ms: i64,
-    /// One line for a person.
+    /// A one-line description for people.
     pub detail: String,
-    /// Rows of the segments that it brought.
+    /// Rows of the segments that it added.
     pub rows_added: u64,
-    /// Bytes of those.
+    /// Bytes of these segments.
     pub bytes_added: u64,
 }
 
 /// Segments that the manifest lists, in the order in which they were added.
 type Segments = Result<Vec<Segment>>;
 
-/// Lists a snapshot that was made before.
+/// Lists a snapshot. Without an `id`, it gets the next number. The same transaction writes what
+/// changes with the snapshot.
 pub(crate) fn insert_snapshot(
     log: &Connection,
-    id: SnapshotId,
+    id: Option<SnapshotId>,
     created_at_ms: i64,
     kind: SnapshotKind,
     detail: &str,
-) -> Result<()> {
-    let sql = "INSERT INTO snapshots (snapshot_id, kind, created_at_ms, detail)
-               VALUES (?1, ?2, ?3, ?4)";
-    log.execute(sql, params![id.0, kind.as_str(), created_at_ms, detail]).map(drop)
-}
-
-/// Makes a snapshot. What changes with it is written in the same transaction.
-pub(crate) fn begin_snapshot(
-    log: &Connection,
-    now_ms: i64,
-    kind: SnapshotKind,
-    detail: &str,
 ) -> Result<SnapshotId> {
-    let sql = "INSERT INTO snapshots (kind, created_at_ms, detail) VALUES (?1, ?2, ?3)
-               RETURNING snapshot_id";
-    log.query_row(sql, params![kind.as_str(), now_ms, detail], |row| row.get(0).map(SnapshotId))
+    let sql = "INSERT INTO snapshots (snapshot_id, kind, created_at_ms, detail)
+               VALUES (?1, ?2, ?3, ?4) RETURNING snapshot_id";
+    let row = params![id.map(|id| id.0), kind.as_str(), created_at_ms, detail];
+    log.query_row(sql, row, |row| row.get(0).map(SnapshotId))
 }
 
 /// The snapshots that have not expired, oldest first.
@@ -131,12 +124,12 @@ pub(crate) fn segments(log: &Connection, lake: &Lake, id: SnapshotId) -> Segment
     select(log, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
 }
 
-/// The segments that snapshot `id` brought.
+/// The segments that snapshot `id` added.
 pub(crate) fn added_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     select(log, lake, "added_in = ?1", id)
 }
 
-/// The segments that snapshot `id` was the first to be without.
+/// The segments that snapshot `id` retired.
 pub(crate) fn retired_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     select(log, lake, "retired_in = ?1", id)
 }
@@ -157,7 +150,7 @@ pub(crate) fn lost(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     select(log, lake, of_snapshot, id)
 }
 
-/// The paths that a query gives.
+/// The paths that a query returns.
 fn paths(log: &Connection, lake: &Path, sql: &str) -> Result<HashSet<PathBuf>> {
     query(log, sql, [], |row| Ok(lake.join(row.get::<_, String>(0)?)))
 }
@@ -167,25 +160,24 @@ pub(crate) fn lost_paths(log: &Connection, lake: &Path) -> Result<HashSet<PathBu
     paths(log, lake, "SELECT path FROM segments WHERE lost")
 }
 
-/// Notes that a file is damaged, in all snapshots that have it.
+/// Marks a file as damaged, in all snapshots that have it.
 pub(crate) fn mark_lost_path(log: &Connection, path: &str) -> Result<()> {
     log.execute("UPDATE segments SET lost = 1 WHERE path = ?1", [path]).map(drop)
 }
 
 /// The segments that only snapshots before the newest have.
 pub(crate) fn retired(log: &Connection, lake: &Lake) -> Segments {
-    // No snapshot has the number 0.
+    // Snapshots have numbers from 1 on.
     retired_after(log, lake, SnapshotId(0))
 }
 
-/// The segments that were retired after snapshot `id`, and are not part of the lake now.
+/// The segments that were retired after snapshot `id` and that the newest snapshot does not have.
 pub(crate) fn retired_after(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
     select(log, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
 }
 
-/// Every segment that some snapshot can be read with: a row for each time that it was part of the
-/// lake.
+/// All segments that are not damaged. A segment that was retired and added again comes twice.
 pub(crate) fn readable(log: &Connection, lake: &Lake) -> Segments {
     select(log, lake, "NOT lost", SnapshotId(0))
 }
@@ -213,8 +205,8 @@ fn select(log: &Connection, lake: &Lake, condition: &str, id: SnapshotId) -> Seg
     })
 }
 
-/// Adds a segment to the manifest, from snapshot `id` on. Where a file of this content was found
-/// damaged before, older snapshots have theirs again.
+/// Adds a segment to the manifest, from snapshot `id` on. If the file was marked as damaged before,
+/// it is sound again in older snapshots too.
 pub(crate) fn insert(
     log: &Connection,
     lake: &Path,
@@ -243,8 +235,8 @@ pub(crate) fn insert(
     log.execute(found_again, [relative(lake, &segment.path)]).map(drop)
 }
 
-/// Writes the digests of the blocks of a file anew, wherever the manifest has the file. Those of an
-/// intact list are the same.
+/// Replaces the list of block digests of a file in all rows of the file. An intact list does not
+/// change.
 pub(crate) fn mend_blocks(
     log: &Connection,
     lake: &Path,
@@ -256,15 +248,14 @@ pub(crate) fn mend_blocks(
     log.execute(sql, row).map(drop)
 }
 
-/// Takes a file out of snapshot `id` and of all after it. Returns false if the newest does not have
-/// it.
+/// Retires a file in snapshot `id`. Returns false if the newest snapshot does not have it.
 pub(crate) fn retire_path(log: &Connection, path: &str, id: SnapshotId) -> Result<bool> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE path = ?2 AND retired_in IS NULL";
     log.execute(sql, params![id.0, path]).map(|rows| rows == 1)
 }
 
-/// Notes that the layers count the steps of a file from snapshot `id` on. Returns false if the
-/// newest does not have it.
+/// Marks the steps of a file as counted from snapshot `id` on. Returns false if the newest snapshot
+/// does not have the file.
 pub(crate) fn mark_counted_path(log: &Connection, path: &str, id: SnapshotId) -> Result<bool> {
     let sql = "UPDATE segments SET counted_in = coalesce(counted_in, ?1)
                WHERE path = ?2 AND table_name = ?3 AND retired_in IS NULL";
@@ -272,47 +263,47 @@ pub(crate) fn mark_counted_path(log: &Connection, path: &str, id: SnapshotId) ->
     log.execute(sql, row).map(|rows| rows == 1)
 }
 
-/// Forgets the snapshots before `oldest`, and the segments that no later one has.
+/// Forgets the snapshots before `oldest`, and the segments that no later snapshot has.
 pub(crate) fn forget(log: &Connection, oldest: SnapshotId) -> Result<()> {
     log.execute("DELETE FROM snapshots WHERE snapshot_id < ?1", [oldest.0])?;
     log.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
 }
 
-/// The files that some snapshot has. As all that says which files may go, this is not read from an
-/// index: those have no digest.
+/// The files that some snapshot has. Like all queries that decide which files may be deleted, this
+/// one reads no index, because no digest covers indexes.
 pub(crate) fn listed_paths(log: &Connection, lake: &Path) -> Result<HashSet<PathBuf>> {
     paths(log, lake, "SELECT path FROM segments NOT INDEXED")
 }
 
-/// Takes all segments out of snapshot `id`.
+/// Retires all segments in snapshot `id`.
 pub(crate) fn retire_all(log: &Connection, id: SnapshotId) -> Result<()> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE retired_in IS NULL";
     log.execute(sql, [id.0]).map(drop)
 }
 
-/// Takes all layers out of snapshot `id`.
+/// Retires all layers in snapshot `id`.
 pub(crate) fn retire_layers(log: &Connection, id: SnapshotId) -> Result<()> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE layer IS NOT NULL AND retired_in IS NULL";
     log.execute(sql, [id.0]).map(drop)
 }
 
-/// The derivation that made the derived tables.
+/// The name of the derivation of the derived tables.
 pub(crate) const DEDUP: &str = "dedup";
 
-/// Returns what a derivation was made from, if it was made.
+/// The inputs of a derivation, if it was made.
 pub(crate) fn derivation(log: &Connection, name: &str) -> Result<Option<String>> {
     let sql = "SELECT inputs FROM derivations WHERE name = ?1";
     log.query_row(sql, [name], |row| row.get(0)).optional()
 }
 
-/// The derivation that says what a lake was fetched from.
+/// The name of the derivation that describes a fetch.
 const FETCHED: &str = "fetched";
 
-/// What the catalog keeps of a fetch, to tell what came after it.
+/// What the catalog stores about a fetch, so that later changes can be recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fetched {
-    /// What was fetched, in the caller's words.
+    /// What was fetched: a text of the caller.
     pub(crate) what: String,
     /// The snapshot that the fetch made.
     pub(crate) snapshot: SnapshotId,
@@ -320,19 +311,19 @@ pub(crate) struct Fetched {
     pub(crate) runs: String,
 }
 
-/// Returns what the lake was fetched from, if it was.
+/// What the lake was fetched from, if it was fetched.
 pub(crate) fn fetched(log: &Connection) -> Result<Option<Fetched>> {
     let note = derivation(log, FETCHED)?;
     Ok(note.and_then(|note| serde_json::from_str(&note).ok()))
 }
 
-/// Notes what the lake was fetched from.
+/// Stores what the lake was fetched from.
 pub(crate) fn set_fetched(log: &Connection, fetched: &Fetched) -> Result<()> {
     let note = serde_json::to_string(fetched).expect("strings and numbers serialise");
     set_derivation(log, FETCHED, &note)
 }
 
-/// Notes what a derivation was made from.
+/// Stores the inputs of a derivation.
 pub(crate) fn set_derivation(log: &Connection, name: &str, inputs: &str) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO derivations VALUES (?1, ?2)";
     log.execute(sql, params![name, inputs]).map(drop)
@@ -343,7 +334,7 @@ pub(crate) fn forget_derivation(log: &Connection, name: &str) -> Result<()> {
     log.execute("DELETE FROM derivations WHERE name = ?1", [name]).map(drop)
 }
 
-/// A path as the manifest writes it.
+/// The path of a file relative to the lake, as the manifest lists it.
 pub(crate) fn relative(lake: &Path, path: &Path) -> String {
     let path = path.strip_prefix(lake).expect("segments lie in their lake");
     path.to_str().expect("the store names its files in ASCII").to_owned()

@@ -1,4 +1,4 @@
-//! What was taken back, and why, as the catalog keeps it.
+//! The list of retractions in the catalog.
 
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
@@ -7,11 +7,11 @@ use super::ids::SnapshotId;
 use super::sqlite::{named, query};
 use crate::model::RunId;
 
-/// What kind of thing a retraction is about.
+/// The kind of thing that is retracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetractionKind {
-    /// A program: its row, and all episodes about it.
+    /// A program: its row, and all its episodes.
     Benchmark,
     /// A run: all its episodes.
     Run,
@@ -20,7 +20,7 @@ pub enum RetractionKind {
 }
 
 impl RetractionKind {
-    /// Its name in the catalog and in SQL.
+    /// The name in the catalog and in SQL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Benchmark => "benchmark",
@@ -36,19 +36,19 @@ impl RetractionKind {
 pub struct RetractionRow {
     /// Its number in the lake.
     pub id: i64,
-    /// What kind of thing was taken back.
+    /// The kind of thing that was retracted.
     pub kind: RetractionKind,
-    /// Which: a URI, the number of a run, the name of an action.
+    /// What was retracted: a URI, the number of a run, or the name of an action.
     pub value: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The first snapshot without it.
     pub snapshot: SnapshotId,
-    /// The runs that lost episodes by it, in order.
+    /// The runs that lost episodes, in order.
     pub runs: Vec<RunId>,
 }
 
-/// Adds a retraction; its number is given to it.
+/// Adds a retraction under the next number.
 pub(crate) fn insert(connection: &Connection, row: &RetractionRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO retractions (kind, value, reason, snapshot_id) VALUES (?1, ?2, ?3, ?4)
                RETURNING retraction_id";
@@ -60,7 +60,7 @@ pub(crate) fn insert(connection: &Connection, row: &RetractionRow) -> rusqlite::
     Ok(())
 }
 
-/// The retractions that hold in snapshot `id`, oldest first.
+/// The retractions up to snapshot `id`, oldest first.
 pub(crate) fn list(
     connection: &Connection,
     id: SnapshotId,

@@ -46,7 +46,7 @@ impl Maintenance {
         let LayerChange { retire, add, counted, inputs, detail } = change;
         let mut edit = VersionEdit::new(SnapshotKind::Dedup, detail);
         let is_whole = self.is_whole(&retire)?;
-        let layer = add.first().map(LayerWriter::layer).filter(|_| is_whole);
+        let layer = add.first().map(|writer| writer.layer).filter(|_| is_whole);
         for writer in add {
             edit.add.extend(writer.finish()?);
         }
@@ -58,9 +58,8 @@ impl Maintenance {
                 edit.add.push(self.empty_segment(table, layer)?);
             }
         }
-        for segment in &retire {
-            assert!(segment.table.is_derived(), "{} is no derived table", segment.table);
-        }
+        let derived = retire.iter().all(|segment| segment.table.is_derived());
+        assert!(derived, "only segments of derived tables go");
         (edit.retire, edit.counted, edit.derived) = (retire, counted, Derived::Made(inputs));
         self.apply(&edit)
     }

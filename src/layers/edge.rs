@@ -42,10 +42,6 @@ impl EdgeShape {
     pub(crate) fn words(self) -> usize {
         HEAD + self.rewards
     }
-
-    pub(crate) fn rewards(self) -> usize {
-        self.rewards
-    }
 }
 
 /// A state id as words of the order of its bytes: 8, 8 and 4 of them.
@@ -117,7 +113,7 @@ pub(crate) struct Edge<'a>(pub(crate) &'a [u64]);
 
 impl<'a> Edge<'a> {
     pub(crate) fn key_before(self) -> i64 {
-        (self.0[0] ^ SIGN).cast_signed()
+        key_of_place(self.0[0])
     }
 
     pub(crate) fn id_before(self) -> [u8; StateId::LEN] {
@@ -188,6 +184,13 @@ impl<'a> Edge<'a> {
         let mixed = self.0[0] ^ self.0[2].rotate_left(32) ^ self.0[3].rotate_left(17);
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
+}
+
+/// How the compiler failed, as `failures` tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FailureText<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) detail: Option<&'a str>,
 }
 
 /// Where the rewards of a row begin.

@@ -18,18 +18,18 @@ mod read;
 mod rule;
 mod scan;
 mod scratch;
-mod text;
 mod writer;
 
 pub use change::LayerChange;
-pub(crate) use edge::{Edge, EdgeHead, EdgeShape, StateWords, key_of_place, rewards_of};
+pub(crate) use edge::{
+    Edge, EdgeHead, EdgeShape, FailureText, StateWords, key_of_place, rewards_of,
+};
 pub(crate) use encode::Encoder;
 pub use merge::Layer;
-pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
+pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
 pub use read::LayeredTable;
 pub(crate) use rule::absorb;
 pub use scan::KeyRange;
 pub(crate) use scan::Ranges;
 pub(crate) use scratch::{Scratch, Stretch};
-pub(crate) use text::FailureText;
 pub use writer::LayerWriter;

@@ -7,10 +7,9 @@ use arrow::datatypes::SchemaRef;
 
 use super::edge::EdgeShape;
 use super::encode::Encoder;
-use super::merge::{EdgeSource, Layer, LayerEdges, Merge, Wanted};
+use super::merge::{EdgeSource, Layer, LayerEdges, Merge};
 use super::scan::{KeyRange, Ranges};
-use crate::lake::encode::Schemas;
-use crate::lake::{Identity, LakeError, LayerId, Segment, Snapshot, Table};
+use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
 
 /// The rows of one derived table over all layers, in the order of the table's key, a bounded number
 /// of rows at a time. After an error there is nothing more.
@@ -31,47 +30,15 @@ impl std::fmt::Debug for LayeredTable {
 }
 
 impl LayeredTable {
-    pub(crate) fn open(
-        table: Table,
-        layers: &[Layer],
-        identity: &Identity,
-        schemas: &Schemas,
-        keys: &[KeyRange],
-    ) -> Result<Self, LakeError> {
-        let shape = EdgeShape::new(identity.rewards.len());
-        let ranges = Ranges::new(keys);
-        let wanted = match table {
-            Table::StateTransitions | Table::Conflicts => Wanted::Led,
-            Table::Failures => Wanted::Failures,
-            other => panic!("{other} has no layers"),
-        };
-        let open = |layer| {
-            let edges = LayerEdges::open(layer, schemas, &ranges, shape, wanted)?;
-            Ok(Box::new(edges) as Box<dyn EdgeSource>)
-        };
-        let sources = layers.iter().map(open).collect::<Result<Vec<_>, LakeError>>()?;
-        let merge = Merge::new(sources, shape);
-        let encoder = Encoder::new(schemas, shape);
-        Ok(Self { table, merge, encoder, ranges, is_over: false })
-    }
-
     fn advance(&mut self) -> Result<Option<RecordBatch>, LakeError> {
-        loop {
-            while let Some((table, batch)) = self.encoder.pop() {
-                if table == self.table {
-                    return Ok(Some(batch));
-                }
-            }
-            if self.is_over {
-                return Ok(None);
-            }
-            if let Some((row, text)) = self.merge.next()? {
-                self.encoder.push(row, text);
-            } else {
-                self.encoder.end();
-                self.is_over = true;
+        while !self.is_over {
+            match self.merge.next_batch(&mut self.encoder)? {
+                Some((table, batch)) if table == self.table => return Ok(Some(batch)),
+                Some(_) => {}
+                None => self.is_over = true,
             }
         }
+        Ok(None)
     }
 
     /// How many row groups it has opened so far, and how many of their rows they were decoded with:
@@ -111,14 +78,8 @@ impl Snapshot {
 
     /// The layers of the derived tables, the oldest first.
     pub fn layers_by_age(&self) -> Vec<(LayerId, Layer)> {
-        let layer = |(id, segments): (LayerId, Vec<&Segment>)| {
-            let mut layer = Layer::default();
-            for segment in segments {
-                layer.push(segment.clone());
-            }
-            (id, layer)
-        };
-        self.layers().into_iter().map(layer).collect()
+        let layer = |segments: Vec<&Segment>| Layer(segments.into_iter().cloned().collect());
+        self.layers().into_iter().map(|(id, segments)| (id, layer(segments))).collect()
     }
 
     /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded
@@ -150,7 +111,19 @@ impl Snapshot {
         table: Table,
         ranges: &[KeyRange],
     ) -> Result<LayeredTable, LakeError> {
-        let layers = self.layers_by_age().into_iter().map(|(_, layer)| layer).collect::<Vec<_>>();
-        LayeredTable::open(table, &layers, self.identity(), self.schemas(), ranges)
+        let ranges = Ranges::new(ranges);
+        assert!(table.is_derived(), "{table} has no layers");
+        let wanted: &[Table] = match table {
+            Table::Failures => &[Table::Failures],
+            _ => &[Table::StateTransitions, Table::Conflicts],
+        };
+        let open = |(_, layer)| {
+            let edges = LayerEdges::of(self, &layer, &ranges, wanted)?;
+            Ok(Box::new(edges) as Box<dyn EdgeSource>)
+        };
+        let sources = self.layers_by_age().into_iter().map(open);
+        let sources = sources.collect::<Result<Vec<_>, LakeError>>()?;
+        let merge = Merge::new(sources, EdgeShape::new(self.identity().rewards.len()));
+        Ok(LayeredTable { table, merge, encoder: Encoder::of(self), ranges, is_over: false })
     }
 }

@@ -11,8 +11,8 @@
 //! 4. An edge that failed is a row of `failures`.
 //!
 //! [`absorb`] is associative and commutative, and a layer keeps every edge that it was made of: its
-//! conflicts, its failures, and its transitions but those that conflicts [stand for](stands_for).
-//! So it does not matter in which order, or in how many layers, steps were counted.
+//! conflicts, its failures, and its transitions, except those that are also among the conflicts.
+//! The order in which steps were counted, and the number of layers, therefore do not matter.
 //!
 //! The rule is here and not in `dedup`, because readers apply it too: they merge the layers that
 //! `dedup` has written, and `query` does not know `dedup`.
@@ -37,12 +37,6 @@ pub(crate) fn absorb(row: &mut [u64], other: &[u64]) -> bool {
         row[HEAD..].copy_from_slice(&other[HEAD..]);
     }
     earlier
-}
-
-/// Says whether a row of `conflicts` stands for a row of `state_transitions`: then that row is one
-/// of the conflicts.
-pub(super) fn stands_for(conflict: Edge<'_>, transition: Edge<'_>) -> bool {
-    conflict.leaves_as(transition)
 }
 
 /// Makes rows of edges that come in their order, each once.

@@ -15,7 +15,7 @@ const SEGMENT_ROWS_MAX: u64 = 1 << 23;
 #[derive(Debug)]
 pub struct LayerWriter {
     lake: Lake,
-    layer: LayerId,
+    pub(super) layer: LayerId,
     open: Vec<SegmentWriter>,
     finished: Vec<Segment>,
 }
@@ -23,10 +23,6 @@ pub struct LayerWriter {
 impl LayerWriter {
     pub(super) fn new(lake: Lake, layer: LayerId) -> Self {
         Self { lake, layer, open: Vec::new(), finished: Vec::new() }
-    }
-
-    pub(super) fn layer(&self) -> LayerId {
-        self.layer
     }
 
     /// Adds rows to a derived table. They come in the order of the table's key.
@@ -43,13 +39,13 @@ impl LayerWriter {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let known = self.open.iter().position(|writer| writer.table() == table);
+        let known = self.open.iter().position(|writer| writer.table == table);
         let place = known.unwrap_or(self.open.len());
         if known.is_none() {
             self.open.push(SegmentWriter::create(&self.lake, table, batch.schema_ref())?);
         }
         self.open[place].write(batch)?;
-        if self.open[place].rows() >= SEGMENT_ROWS_MAX {
+        if self.open[place].rows >= SEGMENT_ROWS_MAX {
             let writer = self.open.swap_remove(place);
             self.finished.push(writer.finish()?.segment);
         }

@@ -24,7 +24,7 @@ use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog, de
 use crate::lake::digest::{Content, ContentHasher};
 use crate::lake::disk::DiskFile;
 use crate::lake::edit::{self, VersionEdit};
-use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::lock::{Lock, Right};
 use crate::lake::manifest::Derived;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{
@@ -266,7 +266,7 @@ impl ReplicaWriter {
                 let mut catalog = create_catalog(&lake)?;
                 adopt(&mut catalog, &lake, &inventory, &segments, what)?;
                 drop(catalog);
-                ReadersLock::create(&lake.path)?;
+                Lock::create_readers(&lake.path)?;
                 lake.identity.write(&lake.path, &lake.disk)?;
                 // If this fails, the folder is a lake all the same: its `lake.json` decides.
                 let _ = lake.disk.remove(&lake.path.join(FETCH_UNFINISHED));

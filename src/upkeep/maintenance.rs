@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::num::NonZeroU64;
 
 use crate::lake::edit::{self, VersionEdit};
-use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::lock::{Lock, Right};
 use crate::lake::recovery::recover;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, outside};
@@ -158,7 +158,7 @@ impl Maintenance {
     /// is read may be a snapshot that has expired.
     pub fn collect(&mut self) -> Result<Collected, LakeError> {
         let lake = &self.lake;
-        let _alone = ReadersLock::alone(&lake.path)?;
+        let _alone = Lock::without_readers(&lake.path)?;
         let writer = match Lock::take(&lake.disk, &lake.path, Right::Write) {
             Ok(lock) => Some(lock),
             Err(LakeError::Busy { .. }) => None,

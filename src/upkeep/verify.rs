@@ -11,7 +11,7 @@ use super::findings::{Finding, Findings, StoredState};
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::digest::ContentHasher;
 use crate::lake::hot::{HotBatch, decode};
-use crate::lake::lock::ReadersLock;
+use crate::lake::lock::Lock;
 use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
@@ -135,7 +135,7 @@ pub(super) fn verify(
     progress: &mut dyn FnMut(u64, u64),
     stored: &mut dyn FnMut(StoredState),
 ) -> Result<VerifyReport, LakeError> {
-    let _readers = ReadersLock::share(&lake.path);
+    let _readers = Lock::share(&lake.path);
     let catalog = Catalog::open_for_reading(lake)?;
     let mut findings = Findings::default();
     let Contents { segments, retired, frames, forgiven } =

@@ -1,4 +1,4 @@
-//! `hot.sqlite`: how the database is opened, read and written.
+//! `hot.sqlite`: opening, reading and writing the database.
 
 mod content;
 pub(crate) mod wal;
@@ -19,10 +19,10 @@ use super::identity_file;
 /// The name of the database in the lake.
 pub(crate) const FILE_NAME: &str = "hot.sqlite";
 
-/// The migrations, in order. The database's `user_version` says how many of them it has had.
+/// The migrations, in order. The database's `user_version` is the number of those applied.
 const MIGRATIONS: [&str; 1] = [include_str!("../../../schema/sqlite/0001_first.sql")];
 
-/// How long a connection waits for another one's lock. Locks are held for a checkpoint at most.
+/// How long a connection waits for the lock of another one, which may be writing a checkpoint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the emptying of `SQLite`'s log waits for readers.
@@ -34,7 +34,7 @@ pub(crate) struct Catalog {
     connection: Connection,
     path: PathBuf,
     disk: Disk,
-    /// Holds the copy that is read where the lake's own folder cannot be.
+    /// The folder of the copy that is read, if the database cannot be read in place.
     _copy: Option<tempfile::TempDir>,
 }
 
@@ -42,14 +42,14 @@ impl Catalog {
     /// Opens the one connection that writes, and brings the database to this version. The caller
     /// holds the lake's lock.
     ///
-    /// A database that is gone is not made again: without its manifest, every segment of the lake
-    /// would count as left over.
+    /// A missing database is an error. A new one would have an empty manifest, and every segment of
+    /// the lake would look like a leftover.
     pub(crate) fn open_for_writing(lake: &Lake) -> Result<Self, LakeError> {
         let path = existing(lake)?;
         wal::demand_whole(&log_path(&path), &lake.disk)?;
         let connection = open_shared(&path).map_err(LakeError::sqlite(&path))?;
         demand_content(&connection, &path)?;
-        // SQLite would write over a page that a damaged list calls free.
+        // SQLite would overwrite pages that a damaged list marks as free.
         if let Some(damage) = damage(&connection).map_err(LakeError::sqlite(&path))? {
             return Err(LakeError::corrupt(&path, damage));
         }
@@ -59,9 +59,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Empties `SQLite`'s log: a power cut may have left a broken end in it, and a second one on
-    /// top would look like damage. Readers may keep the log from being emptied; then it stays as it
-    /// is.
+    /// Empties `SQLite`'s log. A power cut may have left a broken end in it, and a second broken
+    /// end behind it would look like damage. If readers use the log, it stays as it is.
     fn truncate_log(&self) -> Result<(), LakeError> {
         let truncate = || {
             self.connection.busy_timeout(TRUNCATE_TIMEOUT)?;
@@ -98,12 +97,12 @@ impl Catalog {
         Ok(())
     }
 
-    /// Opens a connection that only reads. It sees everything that was committed before each of its
-    /// transactions, and never waits for the writer.
+    /// Opens a connection that only reads. Each of its transactions sees everything that was
+    /// committed before. It never waits for the writer.
     ///
-    /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
-    /// write-ahead log share. Then nobody on this machine writes either, and the database is read
-    /// as it stands, or from a copy where a log is left beside it.
+    /// In a read-only folder, `SQLite` cannot make the file that readers of a write-ahead log
+    /// share. No process of this machine writes there either. The database is then read in place,
+    /// or from a copy if it has a log.
     pub(crate) fn open_for_reading(lake: &Lake) -> Result<Self, LakeError> {
         let (path, disk) = (existing(lake)?, lake.disk.clone());
         wal::demand_whole(&log_path(&path), &disk)?;
@@ -119,7 +118,7 @@ impl Catalog {
     fn open_unshared(path: PathBuf, error: rusqlite::Error, disk: Disk) -> Result<Self, LakeError> {
         let log = log_path(&path);
         if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-            // The first error says more than that of this last try.
+            // The first error says more than the error of this attempt.
             let connection =
                 open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
             return Ok(Self { connection, path, disk, _copy: None });
@@ -129,11 +128,10 @@ impl Catalog {
         Ok(Self { connection, path, disk, _copy: Some(copy) })
     }
 
-    /// Opens a copy of a database that may be damaged, and of its log where there is one, to take
-    /// over what can still be read. Nothing is demanded of it, and nothing but
-    /// [`is_vouched_for`](Self::is_vouched_for) tells whether what it says was written. `SQLite`
-    /// reads the log up to the first frame that is not what was written, so the copy is as it was
-    /// after some transaction. The original stays as it is.
+    /// Opens a copy of a possibly damaged database, and of its log if there is one, to salvage what
+    /// can be read. The content is not checked; see [`is_vouched_for`](Self::is_vouched_for).
+    /// `SQLite` reads the log up to the first damaged frame, so the copy has the state after some
+    /// transaction. The original does not change.
     pub(crate) fn open_for_salvage(
         path: PathBuf,
         log: Option<&Path>,
@@ -143,7 +141,7 @@ impl Catalog {
         let open = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
             let connection = Connection::open_with_flags(&target, flags)?;
-            // A definition that cannot be parsed then costs its own table alone.
+            // With this, a definition that cannot be parsed loses only its own table.
             connection.pragma_update(None, "writable_schema", true)?;
             user_version(&connection)?;
             Ok(connection)
@@ -152,13 +150,12 @@ impl Catalog {
         Ok(Self { connection, path, disk: disk.clone(), _copy: Some(copy) })
     }
 
-    /// Says whether the tables are what was written, of a database that was opened in spite of
-    /// damage.
+    /// Whether the tables are what was written, for a database that may be damaged.
     pub(crate) fn is_vouched_for(&self) -> bool {
         content::is_intact(&self.connection).unwrap_or(false)
     }
 
-    /// Refuses a database of another version, or of another lake.
+    /// Refuses a database of another version or of another lake.
     fn demand(&self, lake: &Lake) -> Result<(), LakeError> {
         demand_content(&self.connection, &self.path)?;
         let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
@@ -170,7 +167,7 @@ impl Catalog {
         if !content::is_intact(&transaction).map_err(self.error())? {
             return Err(LakeError::corrupt(&self.path, "its tables are not what was written"));
         }
-        // After that: else damage here would be blamed on the file beside it.
+        // This comes last: damage in the database must not be blamed on `lake.json`.
         let digest: String = transaction
             .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
             .map_err(self.error())?;
@@ -196,12 +193,12 @@ impl Catalog {
             .map_err(LakeError::sqlite(path))
     }
 
-    /// Begins a transaction that reads: all that is read in it is of one moment.
+    /// Begins a transaction that reads. It sees the database at one moment.
     pub(crate) fn read(&self) -> Result<Transaction<'_>, LakeError> {
         self.connection.unchecked_transaction().map_err(self.error())
     }
 
-    /// Begins a transaction that only reads, while nobody writes.
+    /// Begins a transaction that reads and keeps others from writing.
     pub(crate) fn read_alone(&self) -> Result<Transaction<'_>, LakeError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.error())
@@ -229,9 +226,8 @@ impl Catalog {
         Ok(written)
     }
 
-    /// Commits: after `Ok` the transaction is durable. After `Err` nothing of it is there, but
-    /// where the disk failed to sync: then it may be there or not, and opening the database again
-    /// tells.
+    /// Commits. After `Ok` the transaction is durable. After `Err` it has no effect, except if the
+    /// disk failed to sync: then it may have been committed, and reopening the database shows it.
     pub(crate) fn commit(
         transaction: Transaction<'_>,
         path: &Path,
@@ -242,20 +238,19 @@ impl Catalog {
         transaction.commit().map_err(LakeError::sqlite(path))
     }
 
-    /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs
-    /// the old pages: damage to the log then cannot take back what segments are there.
+    /// Moves committed pages from `SQLite`'s log into the database file, except those that readers
+    /// prevent. Damage to the log then cannot undo changes of the manifest.
     pub(crate) fn checkpoint(&self) -> Result<(), LakeError> {
         let sql = "PRAGMA wal_checkpoint(PASSIVE)";
         self.connection.query_row(sql, [], |_| Ok(())).map_err(self.error())
     }
 
-    /// Gives pages that no frame needs any more back to the file system.
+    /// Returns free pages to the file system.
     pub(crate) fn shrink(&self) -> Result<(), LakeError> {
-        let mut statement =
-            self.connection.prepare("PRAGMA incremental_vacuum").map_err(self.error())?;
-        let mut rows = statement.query([]).map_err(self.error())?;
-        while rows.next().map_err(self.error())?.is_some() {}
-        Ok(())
+        // Each step of the statement gives back one page.
+        let pages: rusqlite::Result<Vec<()>> =
+            query(&self.connection, "PRAGMA incremental_vacuum", [], |_| Ok(()));
+        pages.map(drop).map_err(self.error())
     }
 }
 
@@ -271,7 +266,7 @@ fn demand_content(connection: &Connection, path: &Path) -> Result<(), LakeError>
     }
 }
 
-/// Copies a database, and its log, to a folder of their own.
+/// Copies a database and its log to a temporary folder.
 fn copied(
     path: &Path,
     log: Option<&Path>,
@@ -286,7 +281,7 @@ fn copied(
     Ok((copy, target))
 }
 
-/// Where `SQLite` keeps its log.
+/// The path of `SQLite`'s log.
 pub(crate) fn log_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
@@ -315,8 +310,8 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// FULL: a commit is on the disk before it returns. Large pages: frames are blobs. The log is
-/// brought home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
+/// Sets the pragmas. FULL makes a commit durable on return. Frames are blobs, so pages are large. A
+/// checkpoint comes every 16 MiB. The log shrinks to 64 MiB after a long reader let it grow.
 fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "page_size", signed(wal::PAGE_BYTES as u64))?;
@@ -331,15 +326,15 @@ fn user_version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-/// What `SQLite` itself finds wrong with the database, its indexes included.
+/// The first damage that `SQLite` finds in the database, including its indexes.
 pub(crate) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let verdict: String =
         connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    // A line that names the database comes before what is wrong.
+    // The first line only names the database.
     Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
 }
 
-/// Says whether a database holds nothing but what the creation of a lake writes.
+/// Whether a database holds only what the creation of a lake writes.
 pub(crate) fn is_unused(path: &Path) -> Result<bool, LakeError> {
     let unused = || {
         let connection = open_shared(path)?;
@@ -354,7 +349,7 @@ pub(crate) fn is_unused(path: &Path) -> Result<bool, LakeError> {
     unused().map(|rows: u64| rows == 0).map_err(LakeError::sqlite(path))
 }
 
-/// `SQLite` has signed numbers only.
+/// Reads a count. `SQLite` has only signed numbers.
 pub(crate) fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).ok().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::runs::Runs;
 use crate::lake::create::{MERGE_UNFINISHED, clear_unfinished, create_catalog, demand_empty};
 use crate::lake::edit::{self, VersionEdit};
-use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::lock::{Lock, Right};
 use crate::lake::{
     DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, identity_file, orphans,
 };
@@ -86,7 +86,7 @@ impl Folder {
     /// Makes the folder a lake.
     pub(super) fn complete(self) -> Result<Lake, LakeError> {
         let Lake { path, identity, disk, .. } = &self.lake;
-        ReadersLock::create(path)?;
+        Lock::create_readers(path)?;
         identity.write(path, disk)?;
         // If this fails, the folder is a lake all the same: its `lake.json` decides.
         let _ = disk.remove(&path.join(MERGE_UNFINISHED));

@@ -128,7 +128,7 @@ fn replay(
     segments: &BTreeMap<String, Segment>,
 ) -> rusqlite::Result<()> {
     let (id, at_ms) = (entry.snapshot, entry.created_at_ms);
-    manifest::insert_snapshot(connection, id, at_ms, entry.kind, &entry.detail)?;
+    manifest::insert_snapshot(connection, Some(id), at_ms, entry.kind, &entry.detail)?;
     match &entry.derived {
         Derived::Kept => {}
         Derived::Dropped => {
