@@ -158,7 +158,8 @@ pub fn checkpoint(
 }
 
 fn lines(actions: &[Value]) -> Vec<u8> {
-    actions.iter().map(|action| format!("{action}\n")).collect::<String>().into_bytes()
+    let lines = actions.iter().flat_map(|action| [action.to_string(), "\n".to_owned()]);
+    lines.collect::<String>().into_bytes()
 }
 
 fn protocol() -> Value {

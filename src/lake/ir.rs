@@ -51,12 +51,11 @@ impl Snapshot {
                 continue;
             }
             let file = segment.open()?;
-            let footer = match kept.get() {
-                Some(footer) => footer,
-                None => {
-                    let read = segment.footer(&file, PageIndexPolicy::Optional)?;
-                    kept.get_or_init(|| read)
-                }
+            let footer = if let Some(footer) = kept.get() {
+                footer
+            } else {
+                let read = segment.footer(&file, PageIndexPolicy::Optional)?;
+                kept.get_or_init(|| read)
             };
             let choose = |builder| pages::choose(builder, in_range).0;
             for batch in segment.rows_of(file, footer.clone(), &schema, &places, choose)? {

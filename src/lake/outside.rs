@@ -244,7 +244,8 @@ fn show(lake: &Lake, id: SnapshotId, files: &Files) -> Result<(), LakeError> {
 
 /// Removes the former targets of the link. A target is old if its successor is.
 fn remove_old_views(lake: &Lake, views: &Path) -> Result<(), LakeError> {
-    let mut numbers = Vec::from_iter(names(views)?.iter().filter_map(|name| name.parse().ok()));
+    let names = names(views)?;
+    let mut numbers = names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
     numbers.sort_unstable();
     let view = |number: i64| views.join(number.to_string());
     let Some(now) = numbers.last().and_then(|&number| changed(&view(number))) else {

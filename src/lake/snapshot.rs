@@ -121,7 +121,7 @@ impl Lake {
     ///
     /// # Errors
     ///
-    /// When the catalog cannot be read.
+    /// If the catalog cannot be read.
     pub fn newest(&self) -> Result<SnapshotId, LakeError> {
         let history = Catalog::open_for_reading(self)?.reading(manifest::snapshots)?;
         Moment::Sealed.find(&self.path, &history)

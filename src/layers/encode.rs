@@ -1,4 +1,4 @@
-//! Edges to the rows of the derived tables.
+//! Rows of the derived tables from edges.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::lake::encode::{self, Schemas};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
 
-/// Rows of a batch at most.
+/// The greatest number of rows in a batch.
 const BATCH_ROWS: usize = 16_384;
 
 /// The derived tables, in the order of their numbers.
 const TABLES: [Table; 3] = [Table::StateTransitions, Table::Conflicts, Table::Failures];
 
-/// Makes batches of the derived tables from edges that come in their order, each once, by the
-/// [rule](super::rule).
+/// Makes batches of the derived tables from edges by the [rule](super::rule). The edges come
+/// sorted, each once.
 #[derive(Debug)]
 pub(crate) struct Encoder {
     schemas: Schemas,
@@ -48,7 +48,7 @@ impl Encoder {
         }
     }
 
-    /// Takes the next edge; `text` says how the compiler failed, if it did.
+    /// Takes the next edge, with the text of its failure if it is one.
     pub(crate) fn push(&mut self, row: &[u64], text: Option<FailureText<'_>>) {
         let Self { maker, rows, .. } = self;
         maker.push(row, |table, edge| {
@@ -67,7 +67,7 @@ impl Encoder {
         }
     }
 
-    /// There are no more edges.
+    /// Ends the input and flushes all rows.
     pub(crate) fn end(&mut self) {
         let Self { maker, rows, .. } = self;
         maker.end(|table, edge| rows[place(table)].push(edge));

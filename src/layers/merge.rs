@@ -1,4 +1,4 @@
-//! Sorted edges from several places, taken together.
+//! Merging of sorted edges from several sources.
 
 use std::cmp::Ordering;
 
@@ -10,12 +10,12 @@ use super::rule::absorb;
 use super::scan::{Ranges, TableCursor};
 use crate::lake::{LakeError, Segment, Snapshot, Table};
 
-/// Edges in their order, each once.
+/// A source of sorted edges, each of which comes once.
 pub(crate) trait EdgeSource: Send {
     /// The present edge; none at the end.
     fn row(&self) -> Option<&[u64]>;
 
-    /// How the present edge failed, where it did.
+    /// The text of the present edge's failure, if it is one.
     fn text(&self) -> Option<FailureText<'_>>;
 
     /// Goes to the next edge.
@@ -27,24 +27,24 @@ pub(crate) trait EdgeSource: Send {
 pub struct Layer(pub(super) Vec<Segment>);
 
 impl Layer {
-    /// Rows of all three tables.
+    /// The number of rows in all three tables.
     pub fn rows(&self) -> u64 {
         self.segments().map(|segment| segment.rows).sum()
     }
 
-    /// Its files.
+    /// Its segments.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
         self.0.iter()
     }
 
-    /// Whether its files are there and have their lengths.
+    /// Whether its files exist and have their lengths.
     pub fn is_whole(&self) -> bool {
         self.segments().all(|segment| segment.open().is_ok())
     }
 }
 
-/// The edges that a layer was made of. A row of `state_transitions` that has rows of `conflicts`
-/// stands for the most frequent of them, so it is passed over and they are taken.
+/// The edges that a layer was made of. A row of `state_transitions` that has conflicts repeats the
+/// most frequent of them, so it is skipped.
 pub(crate) struct LayerEdges {
     /// One for each of [`LayerEdges::TABLES`].
     cursors: [TableCursor; 3],
@@ -55,8 +55,7 @@ pub(crate) struct LayerEdges {
 impl LayerEdges {
     const TABLES: [Table; 3] = [Table::Failures, Table::Conflicts, Table::StateTransitions];
 
-    /// The edges of ranges of one of a snapshot's layers. Of the derived tables, those of `wanted`
-    /// are read.
+    /// Reads the edges of a layer with keys in `ranges`, from the tables in `wanted`.
     pub(crate) fn of(
         snapshot: &Snapshot,
         layer: &Layer,
@@ -76,7 +75,7 @@ impl LayerEdges {
 
     /// Finds the least of the three present rows.
     fn choose(&mut self) -> Result<(), LakeError> {
-        // Passes over a transition whose conflicts come now.
+        // Skips a transition whose conflicts come now.
         let [_, conflicts, transitions] = &mut self.cursors;
         while let (Some(transition), Some(conflict)) = (transitions.row(), conflicts.row())
             && Edge(conflict).leaves_as(Edge(transition))
@@ -106,13 +105,13 @@ impl EdgeSource for LayerEdges {
     }
 }
 
-/// An edge, and how it failed where it did.
+/// An edge, with the text of its failure if it is one.
 type EdgeRow<'a> = (&'a [u64], Option<FailureText<'a>>);
 
-/// Several sources as one.
+/// The merge of several sources.
 pub(crate) struct Merge<'a> {
     sources: Vec<Box<dyn EdgeSource + 'a>>,
-    /// The sources that have an edge, the least one first: a heap.
+    /// A heap of the sources that have an edge. The source with the least edge comes first.
     heap: Vec<usize>,
     row: Vec<u64>,
     text: Option<(String, Option<String>)>,
@@ -161,7 +160,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The next edge with all its steps; none at the end.
+    /// The next edge, with the steps of all sources; none at the end.
     pub(crate) fn next(&mut self) -> Result<Option<EdgeRow<'_>>, LakeError> {
         let Some(&least) = self.heap.first() else { return Ok(None) };
         let owned = |text: FailureText<'_>| (text.kind.to_owned(), text.detail.map(str::to_owned));
@@ -185,7 +184,7 @@ impl<'a> Merge<'a> {
         Ok(Some((&self.row, text)))
     }
 
-    /// The next batch of rows that `encoder` makes of the edges; none at the end.
+    /// The next batch that `encoder` makes from the edges; none at the end.
     pub(crate) fn next_batch(
         &mut self,
         encoder: &mut Encoder,

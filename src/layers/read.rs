@@ -1,4 +1,4 @@
-//! One derived table, whatever layers it lies in.
+//! Reading of a derived table over all layers.
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use super::merge::{EdgeSource, Layer, LayerEdges, Merge};
 use super::scan::{KeyRange, Ranges};
 use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
 
-/// The rows of one derived table over all layers, in the order of the table's key, a bounded number
-/// of rows at a time. After an error there is nothing more.
+/// The rows of one derived table over all layers, in batches of bounded size, in the order of the
+/// table's key. The iterator ends after an error.
 ///
-/// Memory: a few thousand rows of each layer.
+/// Memory: a few thousand rows per layer.
 pub struct LayeredTable {
     table: Table,
     merge: Merge<'static>,
@@ -41,8 +41,8 @@ impl LayeredTable {
         Ok(None)
     }
 
-    /// How many row groups it has opened so far, and how many of their rows they were decoded with:
-    /// whole pages, of all layers.
+    /// The numbers of row groups and of rows that were read so far, over all layers. Pages are read
+    /// whole.
     pub fn read(&self) -> (u64, u64) {
         self.ranges.read()
     }
@@ -64,8 +64,8 @@ impl Iterator for LayeredTable {
 }
 
 impl Snapshot {
-    /// The segments of the derived tables by their layers. Each layer's segments of one table are
-    /// sorted by its key, one after another.
+    /// The segments of the derived tables by layer. In a layer, the segments of one table are
+    /// sorted by its key.
     pub fn layers(&self) -> BTreeMap<LayerId, Vec<&Segment>> {
         let mut layers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for segment in Table::ALL.into_iter().flat_map(|table| self.segments(table)) {
@@ -76,14 +76,14 @@ impl Snapshot {
         layers
     }
 
-    /// The layers of the derived tables, the oldest first.
+    /// The layers of the derived tables, oldest first.
     pub fn layers_by_age(&self) -> Vec<(LayerId, Layer)> {
         let layer = |segments: Vec<&Segment>| Layer(segments.into_iter().cloned().collect());
         self.layers().into_iter().map(|(id, segments)| (id, layer(segments))).collect()
     }
 
-    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded
-    /// number of rows at a time.
+    /// Reads a range of a derived table over all layers, in batches of bounded size, in the order
+    /// of the table's key.
     ///
     /// # Errors
     ///
@@ -91,12 +91,12 @@ impl Snapshot {
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one.
+    /// If the table is not a derived one.
     pub fn scan_layers(&self, table: Table, range: &KeyRange) -> Result<LayeredTable, LakeError> {
         self.scan_layers_in(table, std::slice::from_ref(range))
     }
 
-    /// As [`scan_layers`](Self::scan_layers), in several ranges: only pages that may hold wanted
+    /// As [`scan_layers`](Self::scan_layers), for several ranges. Only pages that may hold wanted
     /// keys are read.
     ///
     /// # Errors
@@ -105,7 +105,7 @@ impl Snapshot {
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one, or the ranges do not ascend apart from each other.
+    /// If the table is not a derived one, or if the ranges are not ascending and disjoint.
     pub fn scan_layers_in(
         &self,
         table: Table,

@@ -1,4 +1,4 @@
-//! The rows of ranges of state keys, of one derived table of one layer.
+//! The rows of one derived table of one layer, in ranges of state keys.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -15,14 +15,14 @@ use crate::lake::pages;
 use crate::lake::reading::SegmentRows;
 use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
 
-/// Rows that are decoded at once.
+/// The greatest number of rows in a batch.
 const BATCH_ROWS: usize = 4096;
 
 /// A range of state keys.
 pub type KeyRange = RangeInclusive<i64>;
 
-/// The ranges of keys that are wanted, in their order and apart from each other, and what has been
-/// read for them in all files so far.
+/// The wanted ranges of keys, ascending and disjoint, and counters of what was read for them in all
+/// files.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranges {
     keys: Arc<[KeyRange]>,
@@ -37,7 +37,7 @@ impl Ranges {
         Self { keys: keys.into(), row_groups: Arc::default(), rows: Arc::default() }
     }
 
-    /// Row groups of which something was read, and rows that were decoded: whole pages.
+    /// The numbers of row groups and of rows that were read. Pages are read whole.
     pub(crate) fn read(&self) -> (u64, u64) {
         (self.row_groups.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
     }
@@ -69,13 +69,13 @@ impl Ranges {
     }
 }
 
-/// The batches of a table's segments, which lie in the order of their keys, cut to ranges.
+/// The batches of a table's sorted segments, cut to ranges.
 struct RangeScan {
     schema: SchemaRef,
     segments: std::vec::IntoIter<Segment>,
     ranges: Ranges,
     reader: Option<SegmentRows>,
-    /// What was cut from the last batch.
+    /// The wanted rows of the last batch.
     ready: VecDeque<RecordBatch>,
 }
 
@@ -113,7 +113,7 @@ impl RangeScan {
     }
 }
 
-/// Puts a row of a derived table into words.
+/// Writes a row of a derived table as words.
 fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
     let words = |ids: &FixedSizeBinaryArray| StateWords::of(&state_id(ids, at).0);
     let led = columns.led.as_ref();
@@ -133,7 +133,7 @@ fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
     }
 }
 
-/// The rows of a table one after another, each as an edge.
+/// A cursor over the rows of a table, as edges.
 pub(super) struct TableCursor {
     scan: RangeScan,
     table: Table,
@@ -143,7 +143,7 @@ pub(super) struct TableCursor {
 }
 
 impl TableCursor {
-    /// Begins with the first row of the ranges. `segments` are those of the table in one layer.
+    /// Begins at the first row of the ranges. `segments` are those of the table in one layer.
     pub(super) fn open(
         snapshot: &Snapshot,
         table: Table,
@@ -164,7 +164,7 @@ impl TableCursor {
         self.columns.is_some().then_some(self.row.as_slice())
     }
 
-    /// How the present edge failed, where it did.
+    /// The text of the present edge's failure, if it is one.
     pub(super) fn text(&self) -> Option<FailureText<'_>> {
         let (kinds, details) = self.columns.as_ref()?.failed.as_ref()?;
         let detail = details.is_valid(self.at).then(|| details.value(self.at));
