@@ -2,7 +2,6 @@
 
 use std::sync::mpsc::Sender;
 
-use arrow::array::RecordBatch;
 
 use super::failed_episodes::FailedEpisodes;
 use super::new_edges::NewEdges;
@@ -10,10 +9,10 @@ use super::options::DedupOptions;
 use super::plan::Plan;
 use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
-use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot};
+use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
     EdgeShape, EdgeSource, Encoder, KeyRange, Layer, LayerEdges, LayerWriter, Merge, Ranges,
-    Wanted, key_of_place,
+    key_of_place,
 };
 use crate::model::ActionIndex;
 use crate::upkeep::Maintenance;
@@ -79,11 +78,13 @@ pub(super) fn write(
         sources.push(Box::new(NewEdges::open(lake, &plan, shape, &failed, partitions)?));
         let keys = Ranges::new(&[keys]);
         for layer in layers {
-            sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, Wanted::All)?));
+            sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, &Table::ALL)?));
         }
         let mut encoder = Encoder::of(snapshot);
-        let mut write = |table, batch: RecordBatch| writer.write(table, &batch);
-        Merge::new(sources, shape).encode(&mut encoder, &mut write)?;
+        let mut merge = Merge::new(sources, shape);
+        while let Some((table, batch)) = merge.next_batch(&mut encoder)? {
+            writer.write(table, &batch)?;
+        }
         Ok(writer)
     };
     in_threads(pieces.collect(), |piece, _| work(piece), &mut |_| ())

@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Result, params};
 
 use super::error::LakeError;
 use super::frame::Frame;
 use super::rows::RunRow;
-use super::sqlite::{count, signed, table};
+use super::sqlite::{count, named, query, signed};
 use crate::model::RunId;
 
 /// A frame and its place in the log.
@@ -21,14 +21,14 @@ pub(crate) const FRAMES: &str =
     "SELECT seq, table_name, rows, bytes, digest, body FROM frames ORDER BY seq";
 
 /// The frames of the log, oldest first.
-pub(crate) fn frames(connection: &Connection) -> rusqlite::Result<Vec<PlacedFrame>> {
-    connection.prepare(FRAMES)?.query_map([], frame)?.collect()
+pub(crate) fn frames(log: &Connection) -> Result<Vec<PlacedFrame>> {
+    query(log, FRAMES, [], frame)
 }
 
 /// A row of [`FRAMES`].
-pub(crate) fn frame(row: &rusqlite::Row<'_>) -> rusqlite::Result<PlacedFrame> {
+pub(crate) fn frame(row: &rusqlite::Row<'_>) -> Result<PlacedFrame> {
     let frame = Frame {
-        table: table(&row.get::<_, String>(1)?)?,
+        table: named(row, 1)?,
         rows: count(row, 2)?,
         bytes: count(row, 3)?,
         digest: row.get(4)?,
@@ -38,44 +38,35 @@ pub(crate) fn frame(row: &rusqlite::Row<'_>) -> rusqlite::Result<PlacedFrame> {
 }
 
 /// Appends a frame to the log.
-pub(crate) fn insert_frame(connection: &Connection, frame: &Frame) -> rusqlite::Result<()> {
+pub(crate) fn insert_frame(log: &Connection, frame: &Frame) -> Result<()> {
     let sql = "INSERT INTO frames (table_name, rows, bytes, digest, body)
                VALUES (?1, ?2, ?3, ?4, ?5)";
-    let row = params![
-        frame.table.name(),
-        signed(frame.rows),
-        signed(frame.bytes),
-        frame.digest,
-        frame.body
-    ];
-    connection.prepare_cached(sql)?.execute(row).map(drop)
+    let Frame { table, rows, bytes, digest, body } = frame;
+    let row = params![table.name(), signed(*rows), signed(*bytes), digest, body];
+    log.prepare_cached(sql)?.execute(row).map(drop)
 }
 
-/// Removes a frame; false where there is none.
-pub(crate) fn delete_frame(connection: &Connection, seq: i64) -> rusqlite::Result<bool> {
-    connection
-        .prepare_cached("DELETE FROM frames WHERE seq = ?1")?
-        .execute([seq])
-        .map(|rows| rows == 1)
+/// Removes a frame. Returns false if there is none of this number.
+pub(crate) fn delete_frame(log: &Connection, seq: i64) -> Result<bool> {
+    log.prepare_cached("DELETE FROM frames WHERE seq = ?1")?.execute([seq]).map(|rows| rows == 1)
 }
 
 /// Bytes of all frames, decompressed.
-pub(crate) fn hot_bytes(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.query_row("SELECT coalesce(sum(bytes), 0) FROM frames", [], |row| count(row, 0))
+pub(crate) fn hot_bytes(log: &Connection) -> Result<u64> {
+    log.query_row("SELECT coalesce(sum(bytes), 0) FROM frames", [], |row| count(row, 0))
 }
 
-/// The runs, in the order in which they were begun.
-pub(crate) fn runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
-    select_runs(connection, "")
+/// The runs, oldest first.
+pub(crate) fn runs(log: &Connection) -> Result<Vec<RunRow>> {
+    select_runs(log, "")
 }
 
-fn select_runs(connection: &Connection, condition: &str) -> rusqlite::Result<Vec<RunRow>> {
+fn select_runs(log: &Connection, condition: &str) -> Result<Vec<RunRow>> {
     let sql = format!(
         "SELECT run_id, arguments, started_at_ms, finished, uid, repeated_windows
          FROM runs {condition} ORDER BY run_id"
     );
-    let mut statement = connection.prepare(&sql)?;
-    let rows = statement.query_map([], |row| {
+    query(log, &sql, [], |row| {
         Ok(RunRow {
             id: RunId(row.get(0)?),
             arguments: row.get(1)?,
@@ -84,42 +75,39 @@ fn select_runs(connection: &Connection, condition: &str) -> rusqlite::Result<Vec
             uid: row.get(4)?,
             repeated_windows: row.get(5)?,
         })
-    })?;
-    rows.collect()
+    })
 }
 
-/// Adds a run under the number that it has.
-pub(crate) fn insert_run(connection: &Connection, run: &RunRow) -> rusqlite::Result<()> {
+/// Inserts a run, which has a number.
+pub(crate) fn insert_run(log: &Connection, run: &RunRow) -> Result<()> {
     let sql = "INSERT INTO runs
                  (run_id, uid, arguments, started_at_ms, finished, repeated_windows)
                VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let (id, began) = (run.id.0, run.started_at_ms);
     let row = params![id, run.uid, run.arguments, began, run.finished, run.repeated_windows];
-    connection.execute(sql, row).map(drop)
+    log.execute(sql, row).map(drop)
 }
 
-/// Lists a run as it is now, whether it was listed before or not.
-pub(crate) fn replace_run(connection: &Connection, run: &RunRow) -> rusqlite::Result<()> {
-    connection
-        .execute("DELETE FROM runs WHERE run_id = ?1 OR uid = ?2", params![run.id.0, run.uid])?;
-    insert_run(connection, run)
+/// Inserts a run, or replaces its row.
+pub(crate) fn replace_run(log: &Connection, run: &RunRow) -> Result<()> {
+    log.execute("DELETE FROM runs WHERE run_id = ?1 OR uid = ?2", params![run.id.0, run.uid])?;
+    insert_run(log, run)
 }
 
-/// Notes that the log of snapshots has a run as it is.
-pub(crate) fn mark_logged(connection: &Connection, run: RunId) -> rusqlite::Result<()> {
-    connection.execute("UPDATE runs SET logged = 1 WHERE run_id = ?1", [run.0]).map(drop)
+/// Notes that the log of snapshots has the current row of a run.
+pub(crate) fn mark_logged(log: &Connection, run: RunId) -> Result<()> {
+    log.execute("UPDATE runs SET logged = 1 WHERE run_id = ?1", [run.0]).map(drop)
 }
 
-/// The runs that changed since the log of snapshots was told of them. From now on it counts as
-/// told.
-pub(crate) fn take_unlogged_runs(connection: &Connection) -> rusqlite::Result<Vec<RunRow>> {
-    let unlogged = select_runs(connection, "WHERE NOT logged")?;
-    connection.execute("UPDATE runs SET logged = 1 WHERE NOT logged", [])?;
+/// The runs whose current rows the log of snapshots does not have. Marks them as logged.
+pub(crate) fn take_unlogged_runs(log: &Connection) -> Result<Vec<RunRow>> {
+    let unlogged = select_runs(log, "WHERE NOT logged")?;
+    log.execute("UPDATE runs SET logged = 1 WHERE NOT logged", [])?;
     Ok(unlogged)
 }
 
-/// 128 bits that the operating system draws, hex.
-pub(crate) fn random_uid() -> Result<String, LakeError> {
+/// 128 random bits of the operating system, in hexadecimal digits.
+pub(crate) fn random_uid() -> std::result::Result<String, LakeError> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).map_err(|error| {
         LakeError::io("draw a run's name from", Path::new("the operating system"))(error.into())

@@ -1,15 +1,15 @@
-//! The time of day, for the dates that people are shown. Nothing is decided by it.
+//! The time of day, which is only shown to people. No decision depends on it.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The clock by which snapshots are dated: the machine's, or a test's.
+/// The clock that dates snapshots: that of the machine, or that of a test.
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<dyn Fn() -> i64 + Send + Sync>>);
 
 impl Clock {
-    /// A clock that gives what `now_ms` returns: Unix time in milliseconds.
+    /// A clock whose time is what `now_ms` returns: Unix time in milliseconds.
     pub fn new(now_ms: impl Fn() -> i64 + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(now_ms)))
     }

@@ -1,4 +1,4 @@
-//! How a lake is made.
+//! Creation of lakes.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::error::LakeError;
 use super::handle::{DATA, Lake};
 use super::identity::Identity;
 use super::identity_file;
-use super::lock::{self, Lock, ReadersLock, Right};
+use super::lock::{self, Lock, Right};
 use super::manifest::SnapshotKind;
 use super::outside;
 use super::segment::is_own_name;
@@ -17,18 +17,18 @@ use super::snapshot_log;
 use super::sqlite::{self, Catalog};
 use super::table::Table;
 
-/// The file that says that a folder is of a merge that was not completed.
+/// The file that marks the folder of an incomplete merge.
 pub(crate) const MERGE_UNFINISHED: &str = "merge.unfinished";
-/// The file that says that a folder is of a first fetch that was not completed.
+/// The file that marks the folder of an incomplete first fetch.
 pub(crate) const FETCH_UNFINISHED: &str = "fetch.unfinished";
 
-/// What a creation that was cut short leaves beside the files of tables.
+/// What an interrupted creation leaves beside the files of tables.
 const UNFINISHED: [&str; 4] =
     [snapshot_log::FOLDER, outside::VIEWS, outside::CURRENT, outside::CURRENT_TEMPORARY];
 
 impl Lake {
-    /// Makes a lake in a folder that is empty or not there yet. The lake is there once this returns
-    /// `Ok`; a creation that was cut short can be done again.
+    /// Makes a lake in a folder that is empty or does not exist. The lake exists once this returns
+    /// `Ok`. An interrupted creation can be repeated.
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Lake {
         disk.create_dir(path)?;
         let lock = Lock::take(&disk, path, Right::Write)?;
         demand_empty(path)?;
-        // One that was cut short may have been meant for another identity.
+        // An interrupted creation may have been for another identity.
         clear_unfinished(&disk, path)?;
-        ReadersLock::create(path)?;
+        Lock::create_readers(path)?;
         let lake = Self::new(path, identity.clone(), disk);
         create_catalog(&lake)?;
         identity.write(path, &lake.disk)?;
@@ -62,15 +62,14 @@ impl Lake {
         Ok(lake)
     }
 
-    /// Opens a lake of this identity, or makes one. If the lake lacks actions or spaces, they are
-    /// appended to its `lake.json` in one rename: a reader sees all of them or none. Rows that are
-    /// older have null in the new columns. A crash directly after that leaves columns without
-    /// values.
+    /// Opens a lake of this identity, or makes one. If the lake lacks actions or spaces, one rename
+    /// appends them to its `lake.json`: a reader sees all of them or none. Older rows have null in
+    /// the new columns. A crash directly after the rename leaves columns without values.
     ///
     /// # Errors
     ///
-    /// [`LakeError::OtherIdentity`] when the lake that is there is of another identity,
-    /// [`LakeError::Busy`] when it would have to grow while somebody else writes.
+    /// [`LakeError::OtherIdentity`] if the lake has another identity, [`LakeError::Busy`] if it
+    /// would have to grow while another process writes to it.
     pub fn open_or_create(path: impl AsRef<Path>, identity: &Identity) -> Result<Self, LakeError> {
         Self::open_or_create_on(Disk::default(), path, identity)
     }
@@ -105,8 +104,8 @@ impl Lake {
     }
 }
 
-/// Removes what a creation, a merge or a fetch that was cut short made beside the files of tables:
-/// the database, the log of snapshots, and what other tools read.
+/// Removes what an interrupted creation, merge or fetch made beside the files of tables: the
+/// database, the log of snapshots, and what other tools read.
 pub(crate) fn clear_unfinished(disk: &Disk, path: &Path) -> Result<(), LakeError> {
     for suffix in ["-journal", "", "-wal", "-shm"] {
         disk.remove(&path.join(format!("{}{suffix}", sqlite::FILE_NAME)))?;
@@ -126,27 +125,25 @@ pub(crate) fn clear_unfinished(disk: &Disk, path: &Path) -> Result<(), LakeError
 /// Makes the database of a new lake, with a first snapshot without rows. The caller holds the right
 /// to write.
 pub(crate) fn create_catalog(lake: &Lake) -> Result<Catalog, LakeError> {
-    let mut catalog = Catalog::create(&lake.path, &lake.identity, &lake.disk)?;
+    let mut catalog = Catalog::create(lake.path.join(sqlite::FILE_NAME), lake)?;
     let edit = VersionEdit::new(SnapshotKind::Create, "an empty lake");
     edit::apply(&mut catalog, lake, &edit)?;
     Ok(catalog)
 }
 
-/// Refuses a folder with anything in it, but for what a creation leaves that was cut short.
+/// Refuses a folder that holds anything except what an interrupted creation leaves.
 pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     let not_a_lake = |detail: String| LakeError::NotALake { path: path.to_owned(), detail };
     if path.join(identity_file::FILE_NAME).exists() {
         return Err(LakeError::HoldsALake { path: path.to_owned() });
     }
-    if path.join(MERGE_UNFINISHED).exists() {
-        let what = "it holds merge.unfinished: a merge into it was not completed, and may be run \
-                    again";
-        return Err(not_a_lake(what.into()));
-    }
-    if path.join(FETCH_UNFINISHED).exists() {
-        let what = "it holds fetch.unfinished: a fetch into it was not completed, and may be run \
-                    again";
-        return Err(not_a_lake(what.into()));
+    for (file, work) in [(MERGE_UNFINISHED, "merge"), (FETCH_UNFINISHED, "fetch")] {
+        if path.join(file).exists() {
+            let what = format!(
+                "it holds {file}: a {work} into it was not completed, and may be run again"
+            );
+            return Err(not_a_lake(what));
+        }
     }
     let entries = match std::fs::read_dir(path) {
         Ok(entries) => entries,
@@ -172,7 +169,8 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     }
     // A hot log with rows is a lake that lost its lake.json.
     let hot = path.join(sqlite::FILE_NAME);
-    // A log with a rollback journal is none yet: it is made a write-ahead log before anything else.
+    // A creation first turns the rollback journal into a write-ahead log. Before that, the database
+    // has no rows.
     let in_creation = path.join(format!("{}-journal", sqlite::FILE_NAME)).exists();
     if hot.exists() && !in_creation && !sqlite::is_unused(&hot)? {
         return Err(not_a_lake("its lake.json is gone".into()));
@@ -180,14 +178,11 @@ pub(crate) fn demand_empty(path: &Path) -> Result<(), LakeError> {
     Ok(())
 }
 
-/// Whether there are files with rows that only the lake has. A creation writes the actions first.
+/// Whether the folder has files of tables that a creation does not write: it writes only actions.
 fn holds_rows(data: &Path) -> bool {
     Table::ALL.into_iter().filter(|&table| table != Table::Actions).any(|table| {
         let entries = std::fs::read_dir(data.join(table.name()));
-        entries.into_iter().flatten().any(|entry| {
-            entry.is_ok_and(|entry| {
-                entry.file_name().to_str().is_some_and(|name| is_own_name(table, name))
-            })
-        })
+        let names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+        names.into_iter().any(|name| name.to_str().is_some_and(|name| is_own_name(table, name)))
     })
 }

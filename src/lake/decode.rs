@@ -1,8 +1,8 @@
 //! Batches of the tables as typed columns.
 //!
-//! No other code names a column of `steps` or of the derived tables to read it, nor its type. What
-//! reads a batch has compared its columns with those of `lake.json`, so a column that is missing
-//! here was not asked for: a defect, which the panic names.
+//! Only this module reads columns of `steps` and of the derived tables by name and type. The reader
+//! of a batch has compared its columns with those of `lake.json`. A column that is missing here was
+//! therefore not asked for, which is a defect: the panic names the column.
 
 use arrow::array::{
     Array as _, ArrayRef, ArrowPrimitiveType, AsArray as _, BooleanArray, DictionaryArray,
@@ -23,20 +23,16 @@ pub(crate) type ActionNumber = i32;
 /// A column of actions.
 pub(crate) type ActionArray = PrimitiveArray<ActionType>;
 
-/// Returns the action that a number of a column stands for.
+/// Returns the action of a number in a column.
 #[inline]
 pub(crate) fn action_index(number: ActionNumber) -> ActionIndex {
     ActionIndex(number.cast_unsigned())
 }
 
-/// Returns the number that stands for an action in a column.
+/// Returns the number of an action in a column.
 #[inline]
 pub(crate) fn action_number(action: ActionIndex) -> ActionNumber {
     action.0.cast_signed()
-}
-
-fn column<'a>(batch: &'a RecordBatch, name: &str) -> &'a ArrayRef {
-    batch.column_by_name(name).unwrap_or_else(|| panic!("column `{name}` was not read"))
 }
 
 fn typed<'a, A>(
@@ -44,7 +40,8 @@ fn typed<'a, A>(
     name: &str,
     downcast: impl FnOnce(&'a ArrayRef) -> Option<A>,
 ) -> A {
-    let column = column(batch, name);
+    let column = batch.column_by_name(name);
+    let column = column.unwrap_or_else(|| panic!("column `{name}` was not read"));
     let other = || panic!("column `{name}` has another type: {}", column.data_type());
     downcast(column).unwrap_or_else(other)
 }
@@ -63,11 +60,6 @@ fn ids<'a>(batch: &'a RecordBatch, name: &str) -> &'a FixedSizeBinaryArray {
 
 fn booleans<'a>(batch: &'a RecordBatch, name: &str) -> &'a BooleanArray {
     typed(batch, name, |column| column.as_boolean_opt())
-}
-
-#[inline]
-fn is_there(nulls: Option<&NullBuffer>, row: usize) -> bool {
-    nulls.is_none_or(|nulls| nulls.is_valid(row))
 }
 
 /// The states in a column.
@@ -125,69 +117,67 @@ pub(crate) fn benchmark_uris(batch: &RecordBatch) -> impl Iterator<Item = &str> 
     })
 }
 
-/// A column of states. States may be null.
+/// A column whose values may be null.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct States<'a> {
-    bytes: &'a [u8],
+pub(crate) struct Nullable<'a, T> {
+    values: &'a [T],
     nulls: Option<&'a NullBuffer>,
+}
+
+/// A column of states.
+pub(crate) type States<'a> = Nullable<'a, [u8; StateId::LEN]>;
+/// A column of actions.
+pub(crate) type Actions<'a> = Nullable<'a, ActionNumber>;
+/// A column of rewards.
+pub(crate) type Rewards<'a> = Nullable<'a, f64>;
+
+impl<'a, T> Nullable<'a, T> {
+    fn new(values: &'a [T], nulls: Option<&'a NullBuffer>) -> Self {
+        Self { values, nulls: nulls.filter(|nulls| nulls.null_count() > 0) }
+    }
+
+    #[inline]
+    pub(crate) fn is_there(&self, row: usize) -> bool {
+        self.nulls.is_none_or(|nulls| nulls.is_valid(row))
+    }
+
+    #[inline]
+    fn value(&self, row: usize) -> Option<&'a T> {
+        self.is_there(row).then(|| &self.values[row])
+    }
 }
 
 impl<'a> States<'a> {
     pub(crate) fn of(batch: &'a RecordBatch, column: &str) -> Self {
         let ids = ids(batch, column);
         assert_eq!(ids.value_size(), StateId::LEN, "column `{column}` holds no state ids");
-        Self { bytes: ids.value_data(), nulls: ids.nulls() }
+        Self::new(ids.value_data().as_chunks().0, ids.nulls())
     }
 
     /// The bytes of the state in a row.
     #[inline]
     pub(crate) fn bytes(&self, row: usize) -> Option<&'a [u8; StateId::LEN]> {
-        let bytes = self.bytes[row * StateId::LEN..].first_chunk();
-        bytes.filter(|_| is_there(self.nulls, row))
+        self.value(row)
     }
 
     #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<StateId> {
-        self.bytes(row).copied().map(StateId)
+        self.value(row).copied().map(StateId)
     }
-}
-
-/// A column of actions. Actions may be null.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Actions<'a> {
-    numbers: &'a [ActionNumber],
-    nulls: Option<&'a NullBuffer>,
 }
 
 impl Actions<'_> {
     #[inline]
-    pub(crate) fn is_there(&self, row: usize) -> bool {
-        is_there(self.nulls, row)
-    }
-
-    #[inline]
     pub(crate) fn get(&self, row: usize) -> Option<ActionIndex> {
-        self.is_there(row).then(|| action_index(self.numbers[row]))
+        self.value(row).copied().map(action_index)
     }
 }
 
-/// A column of rewards, of which some may be missing.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Rewards<'a> {
-    values: &'a [f64],
-    nulls: Option<&'a NullBuffer>,
-}
-
-impl<'a> Rewards<'a> {
-    fn of(column: &'a Float64Array) -> Self {
-        let nulls = column.nulls().filter(|nulls| nulls.null_count() > 0);
-        Self { values: column.values(), nulls }
-    }
-
+impl Rewards<'_> {
     /// The reward in a row; NaN for none.
     #[inline]
     pub(crate) fn get(&self, row: usize) -> f64 {
-        if is_there(self.nulls, row) { self.values[row] } else { f64::NAN }
+        self.value(row).copied().unwrap_or(f64::NAN)
     }
 }
 
@@ -203,8 +193,8 @@ fn reward_columns(batch: &RecordBatch) -> impl Iterator<Item = &Float64Array> {
     rewards.map(|(_, column)| column.as_primitive::<Float64Type>())
 }
 
-/// Rows of `steps`. `episode_id` and `step_index` are always read; each other column only if it is
-/// asked for here.
+/// Rows of `steps`. `episode_id` and `step_index` have to be among the columns; the others only if
+/// their methods are called.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StepColumns<'a> {
     batch: &'a RecordBatch,
@@ -223,18 +213,18 @@ impl<'a> StepColumns<'a> {
         self.episodes.len()
     }
 
-    /// None where there is no action: at step 0.
+    /// Null at step 0, which has no action.
     pub(crate) fn actions(&self) -> Actions<'a> {
         let actions: &ActionArray = numbers(self.batch, "action");
-        Actions { numbers: actions.values(), nulls: actions.nulls() }
+        Actions::new(actions.values(), actions.nulls())
     }
 
-    /// None where the compiler failed.
+    /// Null if the compiler failed.
     pub(crate) fn states(&self) -> States<'a> {
         States::of(self.batch, "state_id")
     }
 
-    /// Null with the state.
+    /// Null if the state is null.
     pub(crate) fn state_keys(&self) -> &'a Int64Array {
         state_keys(self.batch)
     }
@@ -250,26 +240,22 @@ impl<'a> StepColumns<'a> {
 
     /// The columns of rewards that were read, in the lake's order.
     pub(crate) fn rewards(&self) -> Vec<Rewards<'a>> {
-        reward_columns(self.batch).map(Rewards::of).collect()
+        let rewards = reward_columns(self.batch);
+        rewards.map(|column| Rewards::new(column.values(), column.nulls())).collect()
     }
 }
 
 /// Rows of `episodes`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct EpisodeColumns<'a> {
-    ids: &'a [i64],
-    steps: &'a [i32],
-    outcomes: &'a StringArray,
-    details: &'a StringArray,
-}
+pub(crate) struct EpisodeColumns<'a>(&'a RecordBatch);
 
-/// What a row of `episodes` says of how its episode ended.
+/// How an episode ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EpisodeEnd<'a> {
     pub(crate) id: EpisodeId,
     /// Steps with an action.
     pub(crate) steps: i32,
-    /// As it is written.
+    /// The text of the column.
     pub(crate) outcome: &'a str,
     pub(crate) detail: Option<&'a str>,
 }
@@ -279,38 +265,35 @@ impl<'a> EpisodeColumns<'a> {
     pub(crate) const NAMES: [&'static str; 4] = ["episode_id", "steps", "outcome", "detail"];
 
     pub(crate) fn of(batch: &'a RecordBatch) -> Self {
-        Self {
-            ids: episode_ids(batch),
-            steps: numbers::<Int32Type>(batch, "steps").values(),
-            outcomes: text(batch, "outcome"),
-            details: text(batch, "detail"),
-        }
+        Self(batch)
     }
 
     pub(crate) fn rows(self) -> impl Iterator<Item = EpisodeEnd<'a>> {
-        (0..self.ids.len()).map(move |row| EpisodeEnd {
-            id: EpisodeId(self.ids[row]),
-            steps: self.steps[row],
-            outcome: self.outcomes.value(row),
-            detail: self.details.is_valid(row).then(|| self.details.value(row)),
+        let (ids, steps) = (episode_ids(self.0), numbers::<Int32Type>(self.0, "steps").values());
+        let (outcomes, details) = (text(self.0, "outcome"), text(self.0, "detail"));
+        (0..ids.len()).map(move |row| EpisodeEnd {
+            id: EpisodeId(ids[row]),
+            steps: steps[row],
+            outcome: outcomes.value(row),
+            detail: details.is_valid(row).then(|| details.value(row)),
         })
     }
 }
 
 impl EpisodeEnd<'_> {
-    /// Why the episode ended; none if no such outcome is known.
+    /// Why the episode ended; none if the text is no known outcome.
     pub(crate) fn outcome(&self) -> Option<EpisodeOutcome> {
         self.outcome.parse().ok()
     }
 
-    /// How the compiler failed, if the episode ended in that.
+    /// How the compiler failed, if that ended the episode.
     pub(crate) fn failure(&self) -> Option<Failure> {
         let Some(EpisodeOutcome::Failed(kind)) = self.outcome() else { return None };
         Some(Failure { kind, detail: self.detail.unwrap_or_default().to_owned() })
     }
 }
 
-/// Rows of a derived table, all columns. It owns its columns, which it shares with the batch.
+/// Rows of a derived table, with all columns. The columns share their memory with the batch.
 #[derive(Debug, Clone)]
 pub(crate) struct EdgeColumns {
     pub(crate) states: FixedSizeBinaryArray,
@@ -325,7 +308,7 @@ pub(crate) struct EdgeColumns {
     pub(crate) failed: Option<(StringArray, StringArray)>,
 }
 
-/// What the rows have that led to a state.
+/// The columns of rows that led to a state.
 #[derive(Debug, Clone)]
 pub(crate) struct LedColumns {
     pub(crate) states: FixedSizeBinaryArray,

@@ -27,7 +27,7 @@ use super::table::Table;
 pub const FOLDER: &str = "_delta_log";
 /// The file that names the newest checkpoint.
 pub const LAST_CHECKPOINT: &str = "_last_checkpoint";
-/// The number of versions from one checkpoint to the next in a local lake: a reader reads at most
+/// The number of versions from one checkpoint to the next in a local lake. A reader reads at most
 /// this many files of actions.
 pub const CHECKPOINT_INTERVAL: i64 = 10;
 /// The writer feature that keeps other writers away.
@@ -38,39 +38,27 @@ const WRITER_FEATURE: &str = "steplake";
 pub struct DeltaFile {
     /// Its path in the folder of the table.
     pub path: String,
-    /// Number of rows.
-    pub rows: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// BLAKE3 of its content, in hexadecimal digits.
-    pub digest: String,
-    /// The least and the greatest value of the leading key column, if that is a number.
-    pub key_range: Option<(i64, i64)>,
+    /// What the lake says of it.
+    pub row: FileRow,
 }
 
 impl DeltaFile {
     /// Describes a file of a lake that has this path in the folder of its table.
-    pub fn new(row: &FileRow, path: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            rows: row.rows,
-            bytes: row.bytes,
-            digest: row.digest.clone(),
-            key_range: row.key_range,
-        }
+    pub fn new(row: FileRow, path: &str) -> Self {
+        Self { path: path.to_owned(), row }
     }
 }
 
-/// A version of a Delta table.
+/// One version of a Delta table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version<'a> {
-    /// Its number.
+    /// The number of the version.
     pub number: i64,
     /// When it was made, Unix time in milliseconds.
     pub created_at_ms: i64,
     /// The operation that made it, e.g. `seal`.
     pub operation: &'a str,
-    /// One line about it, for people.
+    /// A one-line description for people.
     pub detail: &'a str,
 }
 
@@ -85,8 +73,8 @@ impl<'a> From<&'a SnapshotRow> for Version<'a> {
     }
 }
 
-/// Keeps the files that other tools see: of derived tables, those of the oldest layer, which alone
-/// has one row for each (state, action).
+/// Keeps the files that other tools see. Of derived tables these are the files of the oldest layer:
+/// only that layer has one row for each (state, action).
 pub fn retain_visible<T>(files: &mut Vec<T>, layer: impl Fn(&T) -> Option<LayerId>) {
     let oldest = files.iter().filter_map(&layer).min();
     files.retain(|file| layer(file).is_none_or(|layer| Some(layer) == oldest));
@@ -113,9 +101,8 @@ pub fn creation(table: Table, identity: &Identity) -> Vec<u8> {
     lines(&[protocol(), metadata(table, identity)])
 }
 
-/// The actions that make a version, which has the files `now`, of the one before it, which has the
-/// files `before`. Columns may have been appended since then: with an `identity`, the version says
-/// what the columns are.
+/// The actions that turn the version with the files `before` into the version with the files `now`.
+/// With an `identity`, the version also lists the columns, since columns may have been appended.
 pub fn commit(
     table: Table,
     identity: Option<&Identity>,
@@ -171,12 +158,8 @@ pub fn checkpoint(
 }
 
 fn lines(actions: &[Value]) -> Vec<u8> {
-    let mut text = String::new();
-    for action in actions {
-        text.push_str(&action.to_string());
-        text.push('\n');
-    }
-    text.into_bytes()
+    let lines = actions.iter().flat_map(|action| [action.to_string(), "\n".to_owned()]);
+    lines.collect::<String>().into_bytes()
 }
 
 fn protocol() -> Value {
@@ -187,7 +170,14 @@ fn protocol() -> Value {
 
 fn metadata(table: Table, identity: &Identity) -> Value {
     let schema = table.schema(identity);
-    let fields = schema.fields().iter().map(|field| delta_field(table, field));
+    let fields = schema.fields().iter().map(|field| {
+        json!({
+            "name": field.name(),
+            "type": delta_type(field.data_type()),
+            "nullable": field.is_nullable(),
+            "metadata": {"comment": table.column_doc(field.name()).unwrap_or_default()},
+        })
+    });
     let schema = json!({"type": "struct", "fields": fields.collect::<Vec<_>>()});
     json!({"metaData": {
         "id": table_id(table, identity),
@@ -201,23 +191,13 @@ fn metadata(table: Table, identity: &Identity) -> Value {
     }})
 }
 
-/// A GUID, the same for the same table of the same lake.
+/// A GUID that depends only on the lake and the table.
 fn table_id(table: Table, identity: &Identity) -> String {
     let mut hasher = blake3::Hasher::new_derive_key("steplake 2026 name of a Delta table");
     hasher.update(identity.digest().as_bytes()).update(table.name().as_bytes());
     let hex = hasher.finalize().to_hex();
     let part = |range: std::ops::Range<usize>| &hex[range];
     format!("{}-{}-4{}-8{}-{}", part(0..8), part(8..12), part(13..16), part(17..20), part(20..32))
-}
-
-fn delta_field(table: Table, field: &Field) -> Value {
-    let comment = table.column_doc(field.name()).unwrap_or_default();
-    json!({
-        "name": field.name(),
-        "type": delta_type(field.data_type()),
-        "nullable": field.is_nullable(),
-        "metadata": {"comment": comment},
-    })
 }
 
 fn delta_type(data_type: &DataType) -> Value {
@@ -239,8 +219,8 @@ fn delta_type(data_type: &DataType) -> Value {
 }
 
 fn add(table: Table, file: &DeltaFile, at_ms: i64) -> Value {
-    let mut stats = json!({"numRecords": file.rows});
-    if let Some((least, greatest)) = file.key_range {
+    let mut stats = json!({"numRecords": file.row.rows});
+    if let Some((least, greatest)) = file.row.key_range {
         let of_key = |value: i64| Map::from_iter([(table.key()[0].clone(), Value::from(value))]);
         stats["minValues"] = of_key(least).into();
         stats["maxValues"] = of_key(greatest).into();
@@ -248,19 +228,18 @@ fn add(table: Table, file: &DeltaFile, at_ms: i64) -> Value {
     json!({"add": {
         "path": file.path,
         "partitionValues": {},
-        "size": file.bytes,
+        "size": file.row.bytes,
         "modificationTime": at_ms,
         "dataChange": true,
         "stats": stats.to_string(),
-        "tags": {"steplake.blake3": file.digest},
+        "tags": {"steplake.blake3": file.row.digest},
     }})
 }
 
 fn checkpoint_schema() -> Schema {
-    let text = |name: &str| Field::new(name, DataType::Utf8, true);
-    let long = |name: &str| Field::new(name, DataType::Int64, true);
-    let integer = |name: &str| Field::new(name, DataType::Int32, true);
-    let boolean = |name: &str| Field::new(name, DataType::Boolean, true);
+    let types = [DataType::Utf8, DataType::Int64, DataType::Int32, DataType::Boolean];
+    let [text, long, integer, boolean] =
+        types.map(|data_type| move |name: &str| Field::new(name, data_type.clone(), true));
     let list = |name: &str| {
         let item = Field::new("element", DataType::Utf8, true);
         Field::new(name, DataType::List(Arc::new(item)), true)
@@ -270,9 +249,7 @@ fn checkpoint_schema() -> Schema {
         let entries = Field::new("key_value", DataType::Struct(entry), false);
         Field::new(name, DataType::Map(Arc::new(entries), false), true)
     };
-    let structure = |name: &str, fields: Vec<Field>| {
-        Field::new(name, DataType::Struct(Fields::from(fields)), true)
-    };
+    let structure = |name: &str, fields: Vec<Field>| Field::new_struct(name, fields, true);
     Schema::new(vec![
         structure("txn", vec![text("appId"), long("version"), long("lastUpdated")]),
         structure(

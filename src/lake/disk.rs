@@ -1,6 +1,6 @@
-//! Every change that the store makes to the disk passes here, and every reading of its files but
-//! those of `SQLite`: so a test can make any change the last one, and see what a power cut would
-//! leave, and make any reading fail.
+//! All changes that a lake makes on the disk, and all reads of its files except those of `SQLite`,
+//! go through this module. A test can therefore cut the power after any change and make any read
+//! fail.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::error::LakeError;
 
-/// One thing that the store is about to do with the disk.
+/// One thing that a lake is about to do with the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// Makes a folder.
@@ -32,8 +32,8 @@ pub enum Operation<'a> {
     SyncDir(&'a Path),
     /// Removes a file.
     Remove(&'a Path),
-    /// Writes so many bytes to a file without a name, for work on the lake of this path. Nothing of
-    /// it outlives the process.
+    /// Writes so many bytes to a file without a name, for work on the lake at this path. The file
+    /// does not outlive the process.
     Scratch(&'a Path, usize),
     /// Commits a transaction of the hot log. Durable on return.
     Commit(&'a Path),
@@ -43,25 +43,25 @@ pub enum Operation<'a> {
     Read(&'a Path, usize),
 }
 
-/// What a fault makes of an [`Operation`].
+/// What a fault does with an [`Operation`].
 #[derive(Debug)]
 pub enum Verdict {
-    /// It is done.
+    /// The operation is performed.
     Proceed,
-    /// Of a write, only so many bytes are done, as a disk may choose to. Of a read, the file ends
-    /// after so many. Of anything else: it is done.
+    /// A write writes only so many bytes, as a disk may do. For a read, the file ends after so many
+    /// bytes. Any other operation is performed.
     Short(usize),
-    /// It is not done, and the caller is told so.
+    /// The operation is not performed, and the caller gets this error.
     Fail(io::Error),
 }
 
 type Faults = dyn Fn(Operation<'_>) -> Verdict + Send + Sync;
 
-/// The disk as a lake uses it: the real one, with faults on top in a test.
+/// The disk as a lake uses it: the real disk, in a test with faults.
 #[derive(Clone, Default)]
 pub struct Disk {
     faults: Option<Arc<Faults>>,
-    /// The type of its file system, if a test says so.
+    /// The type of the file system, if a test sets it.
     file_system: Option<i64>,
 }
 
@@ -120,82 +120,80 @@ impl Disk {
         fs::copy(from, to).map(drop)
     }
 
-    /// Makes a folder, where there is none yet, and its name durable.
+    /// Makes a folder, if it does not exist, and makes its name durable.
     pub(crate) fn create_dir(&self, path: &Path) -> Result<(), LakeError> {
         if path.is_dir() {
             return Ok(());
         }
-        self.ask(Operation::CreateDir(path))
-            .and_then(|_| fs::create_dir_all(path))
-            .map_err(LakeError::io("make the folder", path))?;
+        self.perform(Operation::CreateDir(path), "make the folder", path, || {
+            fs::create_dir_all(path)
+        })?;
         path.parent()
             .filter(|parent| !parent.as_os_str().is_empty())
             .map_or(Ok(()), |parent| self.sync_dir(parent))
     }
 
+    /// Performs an operation, unless a fault prevents it. An error says what was tried with `path`.
+    fn perform<T>(
+        &self,
+        operation: Operation<'_>,
+        doing: &'static str,
+        path: &Path,
+        perform: impl FnOnce() -> io::Result<T>,
+    ) -> Result<T, LakeError> {
+        self.ask(operation).and_then(|_| perform()).map_err(LakeError::io(doing, path))
+    }
+
     /// Makes a new file.
     pub(crate) fn create(&self, path: PathBuf) -> Result<DiskFile, LakeError> {
-        let file = self
-            .ask(Operation::Create(&path))
-            .and_then(|_| File::create(&path))
-            .map_err(LakeError::io("make", &path))?;
-        let failure = WriteFailure::default();
-        Ok(DiskFile { disk: self.clone(), file, path, failure })
+        let file = self.perform(Operation::Create(&path), "make", &path, || File::create(&path))?;
+        Ok(DiskFile { disk: self.clone(), file, path, failure: WriteFailure::default() })
     }
 
-    /// Gives `from` the name `to`, durably: a power cut leaves it under one of them, or under both.
+    /// Renames `from` to `to`, durably. A power cut leaves the file under one name or under both.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> Result<(), LakeError> {
-        self.ask(Operation::Rename(from, to))
-            .and_then(|_| fs::rename(from, to))
-            .map_err(LakeError::io("rename", from))?;
+        self.perform(Operation::Rename(from, to), "rename", from, || fs::rename(from, to))?;
         let (old, new) = (from.parent(), to.parent());
-        for folder in [new, old.filter(|&old| Some(old) != new)].into_iter().flatten() {
-            self.sync_dir(folder)?;
-        }
-        Ok(())
+        let folders = [new, old.filter(|&old| Some(old) != new)];
+        folders.into_iter().flatten().try_for_each(|folder| self.sync_dir(folder))
     }
 
-    /// Makes a folder in a folder that is there. Its name is durable once that one is synced.
+    /// Makes a folder in an existing folder. Its name is durable once the outer folder is synced.
     pub(crate) fn create_dir_unsynced(&self, path: &Path) -> Result<(), LakeError> {
-        self.ask(Operation::CreateDir(path))
-            .and_then(|_| fs::create_dir(path))
-            .map_err(LakeError::io("make the folder", path))
+        let make = || fs::create_dir(path);
+        self.perform(Operation::CreateDir(path), "make the folder", path, make)
     }
 
-    /// Gives a file a second name. It is durable once its folder is synced.
+    /// Makes a hard link. It is durable once its folder is synced.
     pub(crate) fn link(&self, file: &Path, name: &Path) -> Result<(), LakeError> {
-        self.ask(Operation::Link(file, name))
-            .and_then(|_| fs::hard_link(file, name))
-            .map_err(LakeError::io("make a hard link of", file))
+        let link = || fs::hard_link(file, name);
+        self.perform(Operation::Link(file, name), "make a hard link of", file, link)
     }
 
     /// Makes a symbolic link. It is durable once its folder is synced.
     pub(crate) fn symlink(&self, target: &Path, link: &Path) -> Result<(), LakeError> {
-        self.ask(Operation::Symlink(target, link))
-            .and_then(|_| std::os::unix::fs::symlink(target, link))
-            .map_err(LakeError::io("make the link", link))
-    }
-
-    /// Removes a folder with all that is in it. That it is gone already is no error.
-    pub(crate) fn remove_tree(&self, path: &Path) -> Result<(), LakeError> {
-        match self.ask(Operation::Remove(path)).and_then(|_| fs::remove_dir_all(path)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(LakeError::io("remove", path)(error))
-            }
-            _ => Ok(()),
-        }
+        let make = || std::os::unix::fs::symlink(target, link);
+        self.perform(Operation::Symlink(target, link), "make the link", link, make)
     }
 
     /// Makes the names in a folder durable.
     pub(crate) fn sync_dir(&self, path: &Path) -> Result<(), LakeError> {
-        self.ask(Operation::SyncDir(path))
-            .and_then(|_| File::open(path)?.sync_all())
-            .map_err(LakeError::io("sync the folder", path))
+        let sync = || File::open(path)?.sync_all();
+        self.perform(Operation::SyncDir(path), "sync the folder", path, sync)
     }
 
-    /// Removes a file. That it is gone already is no error.
+    /// Removes a file. It is no error if there is none.
     pub(crate) fn remove(&self, path: &Path) -> Result<(), LakeError> {
-        match self.ask(Operation::Remove(path)).and_then(|_| fs::remove_file(path)) {
+        self.remove_by(|path| fs::remove_file(path), path)
+    }
+
+    /// Removes a folder with its content. It is no error if there is none.
+    pub(crate) fn remove_tree(&self, path: &Path) -> Result<(), LakeError> {
+        self.remove_by(|path| fs::remove_dir_all(path), path)
+    }
+
+    fn remove_by(&self, remove: fn(&Path) -> io::Result<()>, path: &Path) -> Result<(), LakeError> {
+        match self.ask(Operation::Remove(path)).and_then(|_| remove(path)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(LakeError::io("remove", path)(error))
             }
@@ -203,8 +201,8 @@ impl Disk {
         }
     }
 
-    /// Writes a whole file: after `Ok` it is durable under its name, after `Err` or a crash the
-    /// name stands for what it stood for before.
+    /// Writes a whole file. After `Ok` it is durable under its name. After `Err` or a crash, the
+    /// file of this name is as before.
     pub(crate) fn write_file(&self, path: &Path, content: &[u8]) -> Result<(), LakeError> {
         let mut temporary = path.as_os_str().to_owned();
         temporary.push(".tmp");
@@ -215,14 +213,12 @@ impl Disk {
     }
 }
 
-/// Two disks are the same when one thing breaks both.
+/// Two disks are equal if they have the same faults.
 impl PartialEq for Disk {
     fn eq(&self, other: &Self) -> bool {
-        match (&self.faults, &other.faults) {
-            (None, None) => true,
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            _ => false,
-        }
+        let faults =
+            |disk: &Self| disk.faults.as_ref().map(|faults| Arc::as_ptr(faults).cast::<()>());
+        faults(self) == faults(other)
     }
 }
 
@@ -237,12 +233,13 @@ pub(crate) struct DiskReader {
 }
 
 impl DiskReader {
-    /// How long the file is.
+    /// The length of the file.
     pub(crate) fn bytes(&self) -> io::Result<u64> {
         self.file.metadata().map(|metadata| metadata.len())
     }
 
-    /// Fills the buffer from a place in the file, as far as the file goes; says how far that is.
+    /// Fills the buffer from an offset in the file. Returns the number of bytes read, which is
+    /// smaller than the buffer only at the end of the file.
     pub(crate) fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let short = self.disk.ask(Operation::Read(&self.path, buffer.len()))?;
         let wanted = short.unwrap_or(buffer.len()).min(buffer.len());
@@ -265,20 +262,21 @@ pub(crate) struct DiskFile {
     disk: Disk,
     file: File,
     path: PathBuf,
-    failure: WriteFailure,
+    /// Receives errors of writing.
+    pub(crate) failure: WriteFailure,
 }
 
-/// What went wrong in a file that somebody else writes to and that reports it in words alone.
+/// The first error of a file. A library that writes to the file reports errors as text only.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WriteFailure(Arc<OnceLock<io::Error>>);
 
 impl WriteFailure {
     fn keep(&self, error: &io::Error) {
-        // Only the first one: those after it follow from it.
+        // Later errors follow from the first.
         let _ = self.0.set(copied(error));
     }
 
-    /// What the disk said, if it was the disk.
+    /// The error of the disk, if there was one.
     pub(crate) fn error(&self) -> Option<io::Error> {
         self.0.get().map(copied)
     }
@@ -289,16 +287,10 @@ fn copied(error: &io::Error) -> io::Error {
 }
 
 impl DiskFile {
-    /// Where errors of writing will be found.
-    pub(crate) fn failure(&self) -> WriteFailure {
-        self.failure.clone()
-    }
     /// Makes the content durable.
     pub(crate) fn sync(&mut self) -> Result<(), LakeError> {
-        self.disk
-            .ask(Operation::SyncFile(&self.path))
-            .and_then(|_| self.file.sync_all())
-            .map_err(LakeError::io("sync", &self.path))
+        let path = &self.path;
+        self.disk.perform(Operation::SyncFile(path), "sync", path, || self.file.sync_all())
     }
 }
 
@@ -319,4 +311,13 @@ impl Write for DiskFile {
     fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
     }
+}
+
+/// The entries of a folder; none if the folder does not exist.
+pub(crate) fn entries(folder: &Path) -> Result<Vec<fs::DirEntry>, LakeError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.and_then(Iterator::collect),
+    };
+    entries.map_err(LakeError::io("list", folder))
 }

@@ -1,14 +1,16 @@
-//! The one place where a snapshot begins: every change of what is sealed is a [`VersionEdit`].
+//! Version edits. Every change of what is sealed is a [`VersionEdit`] and makes a snapshot.
 //!
 //! # What is durable when
 //!
-//! The segments that an edit adds are durable before it is applied. [`apply`] changes the manifest,
-//! the hot log and the lists of runs, retractions and losses in one transaction, after the log of
-//! snapshots has an entry for it. When `apply` has returned `Ok`, the change survives a power cut;
-//! a reader sees all of it or nothing. Other tools see it once [`outside::update`] has run, which
-//! `apply` does last.
+//! The segments that an edit adds are durable before the edit is applied. [`apply`] first writes
+//! the entry of the log of snapshots. One transaction then changes the manifest, the hot log and
+//! the lists of runs, retractions and losses. After `Ok` the change survives a power cut; a reader
+//! sees all of it or nothing. Other tools see it after [`outside::update`], which `apply` calls
+//! last.
 
 use std::borrow::Cow;
+
+use rusqlite::Connection;
 
 use super::catalog::{self, insert_run};
 use super::encode;
@@ -28,62 +30,46 @@ use super::sqlite::Catalog;
 use super::table::Table;
 
 /// A change of what is sealed: what differs between a snapshot and the one before it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct VersionEdit {
     /// What makes the snapshot.
     pub(crate) kind: SnapshotKind,
-    /// One line for the list of snapshots.
+    /// A one-line description for the list of snapshots.
     pub(crate) detail: String,
-    /// Durable segments that are new.
+    /// New segments, which are durable.
     pub(crate) add: Vec<Segment>,
-    /// Segments of the snapshot before that go.
+    /// Segments that the newest snapshot has and this one has not.
     pub(crate) retire: Vec<Segment>,
-    /// Segments that are damaged, in whichever snapshots they are.
+    /// Segments that are damaged, in all snapshots that have them.
     pub(crate) lost: Vec<Segment>,
     /// What becomes of the derived tables.
     pub(crate) derived: Derived,
     /// Segments of `steps` that the derived tables count from now on.
     pub(crate) counted: Vec<Segment>,
-    /// Frames of the hot log that go, by number.
+    /// Numbers of the frames that leave the hot log.
     pub(crate) frames_gone: Vec<i64>,
-    /// Frames that come: what stays hot of those that go.
+    /// New frames: the rows of the removed frames that stay hot.
     pub(crate) frames: Vec<Frame>,
-    /// Runs that come, under the numbers that they have.
+    /// New runs, which have numbers.
     pub(crate) runs: Vec<RunRow>,
-    /// What is taken back. The snapshot is filled in.
+    /// New retractions. [`apply`] sets their snapshot.
     pub(crate) retractions: Vec<RetractionRow>,
-    /// What could not be kept. The snapshot is filled in.
+    /// Rows that a repair drops. [`apply`] sets their snapshot.
     pub(crate) losses: Vec<LossRow>,
-    /// What was fetched, and the digest of its list of runs. The lists and the segments of the edit
-    /// then replace all that there were.
+    /// What was fetched, and the digest of its list of runs. With it, the lists and the segments of
+    /// the edit replace all others.
     pub(crate) fetched: Option<(String, String)>,
 }
 
 impl VersionEdit {
     pub(crate) fn new(kind: SnapshotKind, detail: impl Into<String>) -> Self {
-        Self {
-            kind,
-            detail: detail.into(),
-            add: Vec::new(),
-            retire: Vec::new(),
-            lost: Vec::new(),
-            derived: Derived::Kept,
-            counted: Vec::new(),
-            frames_gone: Vec::new(),
-            frames: Vec::new(),
-            runs: Vec::new(),
-            retractions: Vec::new(),
-            losses: Vec::new(),
-            fetched: None,
-        }
+        Self { kind, detail: detail.into(), ..Self::default() }
     }
 
-    /// The edit with a new file of the actions, if the one that the lake has lacks some. Only a
-    /// holder of the right to write makes such a file: nobody else removes what a crash leaves.
+    /// Adds a new file of the actions, if the lake's file lacks some. Only a holder of the right to
+    /// write makes such a file, since only the next holder removes what a crash leaves of it.
     fn with_actions(&self, catalog: &Catalog, lake: &Lake) -> Result<Cow<'_, Self>, LakeError> {
-        let writes =
-            matches!(self.kind, SnapshotKind::Create | SnapshotKind::Seal | SnapshotKind::Repair);
-        if !writes {
+        if !matches!(self.kind, SnapshotKind::Create | SnapshotKind::Seal | SnapshotKind::Repair) {
             return Ok(Cow::Borrowed(self));
         }
         let newest = catalog.reading(|log| manifest::segments(log, lake, SnapshotId(i64::MAX)))?;
@@ -102,18 +88,12 @@ impl VersionEdit {
         Ok(Cow::Owned(edit))
     }
 
-    fn log_entry(
-        &self,
-        lake: &Lake,
-        snapshot: SnapshotId,
-        created_at_ms: i64,
-        runs: Vec<RunRow>,
-    ) -> LogEntry {
+    /// The entry of the edit in the log of snapshots, without the runs that changed.
+    fn log_entry(&self, lake: &Lake, snapshot: SnapshotId, created_at_ms: i64) -> LogEntry {
         let paths = |segments: &[Segment]| {
             segments.iter().map(|segment| manifest::relative(&lake.path, &segment.path)).collect()
         };
-        let fetched = self.fetched.clone();
-        LogEntry {
+        let mut entry = LogEntry {
             identity: lake.identity.digest(),
             snapshot,
             kind: self.kind,
@@ -125,15 +105,19 @@ impl VersionEdit {
             lost: paths(&self.lost),
             counted: paths(&self.counted),
             derived: self.derived.clone(),
-            fetched: fetched.map(|(what, runs)| Fetched { what, snapshot, runs }),
-            runs,
-            retractions: in_snapshot(&self.retractions, snapshot, |row| &mut row.snapshot),
-            losses: in_snapshot(&self.losses, snapshot, |row| &mut row.snapshot),
-        }
+            fetched: None,
+            runs: Vec::new(),
+            retractions: self.retractions.clone(),
+            losses: self.losses.clone(),
+        };
+        let fetched = self.fetched.clone();
+        entry.fetched = fetched.map(|(what, runs)| Fetched { what, snapshot, runs });
+        entry.retractions.iter_mut().for_each(|row| row.snapshot = snapshot);
+        entry.losses.iter_mut().for_each(|row| row.snapshot = snapshot);
+        entry
     }
 
-    /// Whether there would be something new in the snapshot. Without that, only the hot log
-    /// changes.
+    /// Whether the edit changes what is sealed. A seal without rows changes only the hot log.
     fn makes_snapshot(&self) -> bool {
         self.kind != SnapshotKind::Seal || !self.add.is_empty()
     }
@@ -149,18 +133,18 @@ pub(crate) fn write_actions(lake: &Lake, count: usize) -> Result<Segment, LakeEr
     Ok(writer.finish()?.segment)
 }
 
-/// Applies an edit in one transaction, as a snapshot of its own. Returns the snapshot: none if the
-/// edit is a seal without rows. The caller holds the right to change what the edit changes.
+/// Applies an edit in one transaction, as a snapshot of its own. Returns the snapshot, or none if
+/// the edit is a seal without rows. The caller holds the right to change what the edit changes.
 ///
 /// # Errors
 ///
-/// [`LakeError::FramesGone`] if the hot log does not have a frame of the edit any more;
+/// [`LakeError::FramesGone`] if the hot log no longer has a frame of the edit;
 /// [`LakeError::DiskFull`] and other disk errors. The lake is then unchanged.
 ///
 /// # Panics
 ///
-/// When the newest snapshot does not have a segment that is to go or to be counted: the caller's
-/// right keeps others from retiring it.
+/// If the newest snapshot lacks a segment that is to be retired or counted. The caller's right
+/// keeps others from retiring it.
 pub(crate) fn apply(
     catalog: &mut Catalog,
     lake: &Lake,
@@ -182,19 +166,20 @@ pub(crate) fn apply(
             return Ok(None);
         }
         let now_ms = lake.clock.now_ms();
-        let id = manifest::begin_snapshot(&transaction, now_ms, edit.kind, &edit.detail)?;
-        write_segments(&transaction, lake, edit, id)?;
-        write_lists(&transaction, edit, id)?;
-        let runs = catalog::take_unlogged_runs(&transaction)?;
-        Ok(Some(edit.log_entry(lake, id, now_ms, runs)))
+        let id = manifest::insert_snapshot(&transaction, None, now_ms, edit.kind, &edit.detail)?;
+        let mut entry = edit.log_entry(lake, id, now_ms);
+        write_segments(&transaction, lake, edit, &entry)?;
+        write_lists(&transaction, edit, &entry)?;
+        entry.runs = catalog::take_unlogged_runs(&transaction)?;
+        Ok(Some(entry))
     };
     let entry = write().map_err(LakeError::sqlite(&path))?;
     if let Some(entry) = &entry {
         snapshot_log::write(lake, entry)?;
     }
     Catalog::commit(transaction, &path, &lake.disk)?;
-    // The transaction is durable either way. Once it is in the database itself, damage to SQLite's
-    // log cannot take it back.
+    // The transaction is durable in any case. Once it is in the database file, damage to SQLite's
+    // log cannot undo it.
     let _ = catalog.checkpoint();
     if entry.is_some()
         && let Err(error) = outside::update(lake, catalog)
@@ -205,76 +190,49 @@ pub(crate) fn apply(
 }
 
 fn write_segments(
-    connection: &rusqlite::Connection,
+    log: &Connection,
     lake: &Lake,
     edit: &VersionEdit,
-    id: SnapshotId,
+    entry: &LogEntry,
 ) -> rusqlite::Result<()> {
-    let relative = |segment: &Segment| manifest::relative(&lake.path, &segment.path);
-    if edit.fetched.is_some() {
-        manifest::retire_all(connection, id)?;
+    let id = entry.snapshot;
+    if entry.fetched.is_some() {
+        manifest::retire_all(log, id)?;
     }
-    if edit.derived == Derived::Dropped {
-        manifest::retire_layers(connection, id)?;
+    let drops_layers = entry.derived == Derived::Dropped;
+    if drops_layers {
+        manifest::retire_layers(log, id)?;
     }
-    let dropped = |segment: &&Segment| edit.derived == Derived::Dropped && segment.layer.is_some();
-    for segment in edit.retire.iter().filter(|segment| !dropped(segment)) {
-        let known = manifest::retire_path(connection, &relative(segment), id)?;
-        assert!(known, "{} was retired before", segment.path.display());
-    }
-    for segment in &edit.lost {
-        manifest::mark_lost_path(connection, &relative(segment))?;
-    }
-    for segment in &edit.add {
-        manifest::insert(connection, &lake.path, segment, id)?;
-    }
-    for segment in &edit.counted {
-        let known = manifest::mark_counted_path(connection, &relative(segment), id)?;
-        assert!(known, "{} is no segment of steps", segment.path.display());
-    }
-    Ok(())
-}
-
-fn write_lists(
-    connection: &rusqlite::Connection,
-    edit: &VersionEdit,
-    snapshot: SnapshotId,
-) -> rusqlite::Result<()> {
-    if edit.fetched.is_some() {
-        for table in ["runs", "retracted_runs", "retractions", "losses", "derivations"] {
-            connection.execute(&format!("DELETE FROM {table}"), [])?;
+    for (segment, path) in edit.retire.iter().zip(&entry.retire) {
+        if !(drops_layers && segment.layer.is_some()) {
+            assert!(manifest::retire_path(log, path, id)?, "{path} was retired before");
         }
     }
-    match &edit.derived {
-        Derived::Kept => {}
-        Derived::Dropped => manifest::forget_derivation(connection, manifest::DEDUP)?,
-        Derived::Made(inputs) => manifest::set_derivation(connection, manifest::DEDUP, inputs)?,
+    for path in &entry.lost {
+        manifest::mark_lost_path(log, path)?;
     }
-    for run in &edit.runs {
-        insert_run(connection, run)?;
+    for segment in &edit.add {
+        manifest::insert(log, &lake.path, segment, id)?;
     }
-    for row in in_snapshot(&edit.retractions, snapshot, |row| &mut row.snapshot) {
-        retractions::insert(connection, &row)?;
-    }
-    for row in in_snapshot(&edit.losses, snapshot, |row| &mut row.snapshot) {
-        losses::insert(connection, &row)?;
-    }
-    if let Some((what, runs)) = &edit.fetched {
-        let fetched = Fetched { what: what.clone(), snapshot, runs: runs.clone() };
-        manifest::set_fetched(connection, &fetched)?;
+    for path in &entry.counted {
+        assert!(manifest::mark_counted_path(log, path, id)?, "{path} is no segment of steps");
     }
     Ok(())
 }
 
-/// Fills in the snapshot of rows.
-fn in_snapshot<T: Clone>(
-    rows: &[T],
-    snapshot: SnapshotId,
-    of: fn(&mut T) -> &mut SnapshotId,
-) -> Vec<T> {
-    let filled = rows.iter().cloned().map(|mut row| {
-        *of(&mut row) = snapshot;
-        row
-    });
-    filled.collect()
+fn write_lists(log: &Connection, edit: &VersionEdit, entry: &LogEntry) -> rusqlite::Result<()> {
+    if entry.fetched.is_some() {
+        for table in ["runs", "retracted_runs", "retractions", "losses", "derivations"] {
+            log.execute(&format!("DELETE FROM {table}"), [])?;
+        }
+    }
+    match &entry.derived {
+        Derived::Kept => {}
+        Derived::Dropped => manifest::forget_derivation(log, manifest::DEDUP)?,
+        Derived::Made(inputs) => manifest::set_derivation(log, manifest::DEDUP, inputs)?,
+    }
+    edit.runs.iter().try_for_each(|run| insert_run(log, run))?;
+    entry.retractions.iter().try_for_each(|row| retractions::insert(log, row))?;
+    entry.losses.iter().try_for_each(|row| losses::insert(log, row))?;
+    entry.fetched.iter().try_for_each(|fetched| manifest::set_fetched(log, fetched))
 }

@@ -1,8 +1,8 @@
 //! The steps of episodes, one after another.
 //!
-//! Sealed steps lie in their order: those of an episode one after another, in one segment. Hot
-//! steps lie in any order. [`Snapshot::steps`] and [`in_order`] hand out both in the order of their
-//! episodes, and [`EpisodeSteps`] says which step follows on which.
+//! Sealed steps are sorted: the steps of an episode follow one another in one segment. Hot steps
+//! have no order. [`Snapshot::steps`] and [`in_order`] return both in the order of their episodes.
+//! [`EpisodeSteps`] says whether a step follows the one before it.
 
 use arrow::array::RecordBatch;
 use arrow::compute::interleave_record_batch;
@@ -13,7 +13,7 @@ use super::scan::ScanColumns;
 use super::snapshot::Snapshot;
 use super::table::Table;
 
-/// Rows of a batch that is put in order.
+/// Rows of a sorted batch.
 const BATCH_ROWS: usize = 16_384;
 
 /// The step that was visited last.
@@ -25,18 +25,18 @@ pub(crate) struct LastStep<S> {
     pub(crate) state: Option<S>,
 }
 
-/// How a step follows on the one that was visited before it.
+/// How a step relates to the step that was visited before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link<S> {
-    /// It is step 0 of an episode that begins here.
+    /// It is step 0, and its episode begins here.
     First,
-    /// It is the next step of the same episode, and was taken in this state.
+    /// It is the next step of the same episode. Its action was applied in this state.
     Next(S),
-    /// Neither: the step before it is missing, or was a failure.
+    /// Neither: the step before it is missing or was a failure.
     Broken,
 }
 
-/// A walk along the steps of episodes. `S` is what is known of a state.
+/// A walk along the steps of episodes. `S` stands for a state.
 #[derive(Debug)]
 pub(crate) struct EpisodeSteps<S> {
     last: Option<LastStep<S>>,
@@ -67,14 +67,14 @@ impl<S: Copy> EpisodeSteps<S> {
         self.last
     }
 
-    /// Ends the walk. The next step begins another.
+    /// Ends the walk. The next step begins a new one.
     pub(crate) fn end(&mut self) -> Option<LastStep<S>> {
         self.last.take()
     }
 }
 
-/// Hot rows of `steps` in the order of their episodes. Each batch has the columns asked for, in the
-/// table's order; `episode_id` and `step_index` must be among them.
+/// Sorts hot rows of `steps` by episode and step. Each batch has the requested columns in the
+/// table's order. `episode_id` and `step_index` must be among them.
 pub(crate) fn in_order(
     hot: &[&RecordBatch],
     columns: ScanColumns<'_>,
@@ -101,8 +101,9 @@ pub(crate) fn in_order(
 }
 
 impl Snapshot {
-    /// Reads the steps of all episodes, also of open ones: the sealed ones, then the hot ones, each
-    /// in the order of their episodes. `episode_id` and `step_index` must be among the columns.
+    /// Reads the steps of all episodes, including open ones: first the sealed steps, then the hot
+    /// ones, each in the order of their episodes. `episode_id` and `step_index` must be among the
+    /// columns.
     pub(crate) fn steps<'a>(
         &'a self,
         columns: ScanColumns<'a>,

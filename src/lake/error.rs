@@ -5,44 +5,37 @@ use super::ids::SnapshotId;
 use super::table::Table;
 use crate::model::RunId;
 
-/// What to do about rows that contradict each other.
+/// What to do if rows contradict each other.
 pub(crate) const REPORT: &str =
     "this is a defect of what wrote it: keep the lake, report the defect, and record again";
 
-/// What a lake, its disk or its reader can do wrong.
+/// What can go wrong with a lake, its disk or its caller.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LakeError {
-    /// Nothing stands at the path.
-    #[error(
-        "there is no lake at {}",
-        .path.display()
-    )]
+    /// There is nothing at the path.
+    #[error("there is no lake at {path}")]
     NotFound {
         /// Where a lake was looked for.
         path: PathBuf,
     },
-    /// A new lake was to be made where there is one.
-    #[error("{} holds a lake already: name a new or empty folder", .path.display())]
+    /// The folder for a new lake holds a lake already.
+    #[error("{path} holds a lake already: name a new or empty folder")]
     HoldsALake {
         /// The folder.
         path: PathBuf,
     },
-    /// The folder is something else than a lake.
-    #[error(
-        "{} is no lake ({detail}): name a lake, or an empty folder to make one in",
-        .path.display()
-    )]
+    /// The folder is not a lake.
+    #[error("{path} is no lake ({detail}): name a lake, or an empty folder to make one in")]
     NotALake {
         /// The folder.
         path: PathBuf,
-        /// How that shows.
+        /// What shows it.
         detail: String,
     },
-    /// The lake was written by a version of steplake that keeps lakes otherwise.
+    /// The lake was written by a version of steplake with another format.
     #[error(
-        "the lake at {} has format {found}, and this steplake reads format {known}: {}",
-        .path.display(),
+        "the lake at {path} has format {found}, and this steplake reads format {known}: {}",
         if found > known { "use the steplake that wrote it, or a newer one" }
         else { "nothing converts it, so record it anew, into another folder" }
     )]
@@ -54,11 +47,10 @@ pub enum LakeError {
         /// The version that this code knows.
         known: u32,
     },
-    /// The lake holds the data of another environment, compiler or choice of what is recorded.
+    /// The lake has another environment, compiler, target or set of recorded columns.
     #[error(
-        "the lake at {} has {what} {lake}, and what is to be written has {wanted}: \
-         write to another lake, or with the lake's {what}",
-        .path.display()
+        "the lake at {path} has {what} {lake}, and what is to be written has {wanted}: write to \
+         another lake, or with the lake's {what}"
     )]
     OtherIdentity {
         /// The lake.
@@ -70,11 +62,10 @@ pub enum LakeError {
         /// What was to be written.
         wanted: String,
     },
-    /// The lake holds what no fetch brought, and a fetch would drop it.
+    /// The lake holds data that no fetch brought. A fetch would drop them.
     #[error(
-        "the lake at {} is not the copy of a published one alone ({what}): fetch into another folder, and \
-         merge the two",
-        .path.display()
+        "the lake at {path} is not the copy of a published one alone ({what}): fetch into another \
+         folder, and merge the two"
     )]
     OwnWork {
         /// The lake.
@@ -82,25 +73,23 @@ pub enum LakeError {
         /// How that shows.
         what: &'static str,
     },
-    /// Somebody else is writing.
+    /// Another process writes to the lake.
     #[error(
-        "another process{} is writing to the lake at {}: \
+        "another process{} is writing to the lake at {path}: \
          wait for it to end, or write to another lake",
-        .pid.map_or(String::new(), |pid| format!(" (pid {pid})")),
-        .path.display()
+        .pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
     )]
     Busy {
         /// The lake.
         path: PathBuf,
-        /// The process that holds the lock, where it could be read.
+        /// The process that holds the lock, if its id could be read.
         pid: Option<u32>,
     },
-    /// Several machines share the file system, where neither locks nor the hot log work.
+    /// Several machines share the file system. Neither locks nor the hot log work there.
     #[error(
-        "{} lies on {kind}, a file system that several machines share: nothing is written or deleted there, \
-         because two machines could do so at once; keep the lake on a disk of this machine, and publish it, \
-         or copy it there once nobody works on it",
-        .path.display()
+        "{path} lies on {kind}, a file system that several machines share: nothing is written or \
+         deleted there, because two machines could do so at once; keep the lake on a disk of this \
+         machine, and publish it, or copy it there once nobody works on it"
     )]
     SharedFileSystem {
         /// The lake.
@@ -108,12 +97,11 @@ pub enum LakeError {
         /// The type of the file system.
         kind: &'static str,
     },
-    /// Somebody else maintains the lake.
+    /// Another process maintains the lake.
     #[error(
-        "another process{} is maintaining the lake at {} (dedup, expire, gc, retract or repair): \
-         wait for it to end",
-        .pid.map_or(String::new(), |pid| format!(" (pid {pid})")),
-        .path.display()
+        "another process{} is maintaining the lake at {path} \
+         (dedup, expire, gc, retract or repair): wait for it to end",
+        .pid.map_or(String::new(), |pid| format!(" (pid {pid})"))
     )]
     BeingMaintained {
         /// The lake.
@@ -121,22 +109,21 @@ pub enum LakeError {
         /// The process that holds the lock, where it could be read.
         pid: Option<u32>,
     },
-    /// Somebody reads the lake, so no file of it can go.
+    /// A process reads the lake, so none of its files can be deleted.
     #[error(
-        "somebody is reading the lake at {}: nothing was deleted; call again when they are done",
-        .path.display()
+        "somebody is reading the lake at {path}: nothing was deleted; call again when they are \
+         done"
     )]
     BeingRead {
         /// The lake.
         path: PathBuf,
     },
-    /// There is no such snapshot, or none any more.
+    /// There is no such snapshot, or it has expired.
     #[error(
-        "the lake at {} has {}: {}",
-        .path.display(),
+        "the lake at {path} has {}: {}",
         if wanted > newest { format!("no snapshot {wanted} yet") }
-        else if wanted < oldest && wanted.0 > 0 { format!("snapshot {wanted} no more: it has expired") }
-        else { format!("no snapshot {wanted}") },
+        else if wanted >= oldest || wanted.0 <= 0 { format!("no snapshot {wanted}") }
+        else { format!("snapshot {wanted} no more: it has expired") },
         if oldest == newest { format!("there is only {newest}") }
         else { format!("there are {oldest} to {newest}") }
     )]
@@ -152,10 +139,8 @@ pub enum LakeError {
     },
     /// A repair found files of the snapshot damaged.
     #[error(
-        "snapshot {wanted} of the lake at {} cannot be read any more: {} was damaged, and a repair took \
-         it out; read the newest snapshot",
-        .path.display(),
-        .file.display()
+        "snapshot {wanted} of the lake at {path} cannot be read any more: {file} was damaged, and \
+         a repair took it out; read the newest snapshot"
     )]
     LostSnapshot {
         /// The lake.
@@ -165,11 +150,10 @@ pub enum LakeError {
         /// One of the files.
         file: PathBuf,
     },
-    /// No dedup has made the derived tables.
+    /// The derived tables were not made: no dedup has counted the steps.
     #[error(
-        "{}the lake at {} has no {table}: {}",
+        "{}the lake at {path} has no {table}: {}",
         if snapshot == newest { String::new() } else { format!("snapshot {snapshot} of ") },
-        .path.display(),
         if snapshot == newest { "its steps are not counted yet" }
         else { "its steps were not counted yet; read a later one" }
     )]
@@ -185,10 +169,9 @@ pub enum LakeError {
     },
     /// Episodes of the run were taken back.
     #[error(
-        "run {} of the lake at {} cannot be resumed: {what}, and it would record it again; begin \
-         another run",
-        .run.0,
-        .path.display()
+        "run {} of the lake at {path} cannot be resumed: {what}, and it would record it again; \
+         begin another run",
+        .run.0
     )]
     RunHasGaps {
         /// The lake.
@@ -198,14 +181,14 @@ pub enum LakeError {
         /// What it lacks, e.g. `benchmark … was retracted (…)`.
         what: String,
     },
-    /// Somebody else took frames out of the hot log that a change of the lake was made of.
-    #[error("the hot log {} was changed meanwhile: try again", .path.display())]
+    /// Another process removed frames from the hot log that the change of the lake contains.
+    #[error("the hot log {path} was changed meanwhile: try again")]
     FramesGone {
         /// The hot log.
         path: PathBuf,
     },
-    /// There is nothing of the kind to be retracted.
-    #[error("nothing to retract in the lake at {}: {what}", .path.display())]
+    /// There is nothing to retract.
+    #[error("nothing to retract in the lake at {path}: {what}")]
     NothingToRetract {
         /// The lake.
         path: PathBuf,
@@ -213,31 +196,29 @@ pub enum LakeError {
         what: String,
     },
     /// The place cannot be written to.
-    #[error("{} cannot be written to: it is read-only for this user", .path.display())]
+    #[error("{path} cannot be written to: it is read-only for this user")]
     ReadOnly {
         /// What was to be written.
         path: PathBuf,
     },
-    /// There is no room. Everything that was recorded before is still there.
+    /// The disk is full. Everything that was recorded before is still there.
     #[error(
-        "the disk that holds {} is full{}: \
+        "the disk that holds {path} is full{}: \
          free some space and go on; nothing recorded so far is lost",
-        .path.display(),
         .wanted.map_or(String::new(), |bytes| format!(" ({bytes} bytes were to be written)"))
     )]
     DiskFull {
         /// What was to be written.
         path: PathBuf,
-        /// How much was to be written, where that is known.
+        /// Bytes that were to be written, if that is known.
         wanted: Option<u64>,
     },
     /// A file of the lake is not what was written.
     #[error(
-        "{} is damaged: {what}; {}",
-        .path.display(),
+        "{path} is damaged: {what}; {}",
         if path.ends_with("lake.json") {
-            "restore it from a copy, or from a new lake of the same environment, compiler and choices, whose \
-             lake.json is equal"
+            "restore it from a copy, or from a new lake of the same environment, compiler and \
+             choices, whose lake.json is equal"
         } else {
             "restore it from a copy"
         }
@@ -249,17 +230,17 @@ pub enum LakeError {
         what: String,
     },
     /// The operating system refused.
-    #[error("cannot {doing} {}", .path.display())]
+    #[error("cannot {doing} {path}")]
     Io {
         /// What was tried.
         doing: &'static str,
-        /// With what.
+        /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// Its error.
         source: io::Error,
     },
     /// `SQLite` refused.
-    #[error("cannot use the hot log {}", .path.display())]
+    #[error("cannot use the hot log {path}")]
     Sqlite {
         /// The database.
         path: PathBuf,
@@ -267,17 +248,17 @@ pub enum LakeError {
         source: rusqlite::Error,
     },
     /// A Parquet file could not be read or written.
-    #[error("cannot read or write {}", .path.display())]
+    #[error("cannot read or write {path}")]
     Parquet {
         /// The file.
         path: PathBuf,
-        /// What the Parquet library said.
+        /// The error of the Parquet library.
         source: parquet::errors::ParquetError,
     },
 }
 
 impl LakeError {
-    /// Turns an error of the operating system into one that says what was tried with which file.
+    /// Adds to an error of the operating system what was tried with which file.
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| {
             let path = path.to_owned();
@@ -291,7 +272,7 @@ impl LakeError {
         }
     }
 
-    /// Turns an error of `SQLite` into one of the store.
+    /// Adds the database to an error of `SQLite`.
     pub(crate) fn sqlite(path: &Path) -> impl FnOnce(rusqlite::Error) -> Self {
         move |source| {
             let path = path.to_owned();
@@ -299,7 +280,7 @@ impl LakeError {
                 Some(rusqlite::ErrorCode::DiskFull) => Self::DiskFull { path, wanted: None },
                 Some(rusqlite::ErrorCode::ReadOnly) => Self::ReadOnly { path },
                 Some(rusqlite::ErrorCode::DatabaseCorrupt | rusqlite::ErrorCode::NotADatabase) => {
-                    // SQLite quotes the whole of a statement that it cannot read.
+                    // SQLite quotes the whole statement that it cannot read.
                     let what = source.to_string().lines().next().unwrap_or_default().to_owned();
                     Self::Corrupt { path, what }
                 }
@@ -313,7 +294,7 @@ impl LakeError {
         Self::Corrupt { path: path.to_owned(), what: what.into() }
     }
 
-    /// Adds to a full disk how much was to be written.
+    /// Adds the number of bytes that were to be written, if the disk is full.
     pub(crate) fn wanting(self, bytes: u64) -> Self {
         match self {
             Self::DiskFull { path, .. } => Self::DiskFull { path, wanted: Some(bytes) },

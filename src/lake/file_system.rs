@@ -1,5 +1,6 @@
-//! File systems that several machines share. `SQLite`'s log is shared memory, and the locks of a
-//! lake are those of one machine's kernel: on such a file system two machines could write at once.
+//! File systems that several machines share. `SQLite`'s log uses shared memory, and the kernel of
+//! one machine keeps the locks of a lake. On a shared file system, two machines could write at
+//! once.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::path::Path;
 use super::disk::Disk;
 use super::error::LakeError;
 
-/// The types of such file systems, by their numbers in `statfs(2)`.
+/// The types of shared file systems: their numbers in `statfs(2)`, and their names.
 const SHARED: [(i64, &str); 12] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -23,7 +24,7 @@ const SHARED: [(i64, &str); 12] = [
     (0x0116_1970, "GFS2"),
 ];
 
-/// Refuses to write or to delete in a folder on a file system that several machines share.
+/// Refuses a folder on a file system that several machines share.
 ///
 /// # Errors
 ///

@@ -13,19 +13,20 @@ use super::guarded::guarded;
 use super::reading::{is_prefix, other_columns, widened};
 use super::table::Table;
 
-/// The cheapest level that still halves steps; a higher one costs more than the disk does.
+/// The cheapest level that halves the size of steps. A higher level costs more time than it saves
+/// on the disk.
 const ZSTD_LEVEL: i32 = 1;
 
-/// What a frame may take in memory at most: Arrow's text columns end at 2 GiB. Room is made for as
-/// much as a frame says that it takes.
+/// The greatest size of a frame in memory. A text column of Arrow has at most 2 GiB. A reader
+/// allocates the size that the frame states, so the size has to be bounded.
 const FRAME_BYTES_MAX: usize = 1 << 32;
 
-/// A frame as it stands in the log.
+/// A frame as the log stores it.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) table: Table,
     pub(crate) rows: u64,
-    /// Of the body, decompressed: what the rows take in memory.
+    /// The length of the decompressed body: about what the rows take in memory.
     pub(crate) bytes: u64,
     pub(crate) digest: [u8; 32],
     pub(crate) body: Vec<u8>,
@@ -42,13 +43,13 @@ impl Frame {
         Self { table, rows, bytes, digest: digest(table, &body), body }
     }
 
-    /// Says whether the frame is what was written.
+    /// Whether the frame is what was written.
     pub(crate) fn is_intact(&self) -> bool {
         digest(self.table, &self.body) == self.digest
     }
 
-    /// The rows, with null in columns that are newer than the frame. `seq` and `log` name the frame
-    /// in an error.
+    /// The rows, with null in columns that are newer than the frame. Errors name the frame by `seq`
+    /// and `log`.
     pub(crate) fn decode(
         &self,
         schema: &SchemaRef,

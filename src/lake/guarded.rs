@@ -3,12 +3,12 @@
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a reader of Arrow or Parquet over what a file holds. Those panic over some content that no
-/// digest keeps from them: here that is an error as any other.
+/// Runs a reader of Arrow or Parquet, and turns a panic into an error. These libraries panic on
+/// some damaged content.
 ///
 /// # Errors
 ///
-/// What the reader said as it panicked.
+/// The error of the reader, or the message of its panic.
 pub(crate) fn guarded<T, E: Display>(read: impl FnOnce() -> Result<T, E>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(read)) {
         Ok(read) => read.map_err(|error| error.to_string()),

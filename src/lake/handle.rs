@@ -22,7 +22,7 @@ pub struct Lake {
 }
 
 impl Lake {
-    /// Opens a lake. Nothing is written; a folder that is read-only will do.
+    /// Opens a lake. Nothing is written, so the folder may be read-only.
     ///
     /// # Errors
     ///
@@ -41,8 +41,8 @@ impl Lake {
         Ok(Self::new(path, Identity::read(path, &disk)?, disk))
     }
 
-    /// The lake with the actions and spaces that it has by now: a run may have appended some since
-    /// it was opened.
+    /// The lake with its current actions and spaces. A run may have appended some since the lake
+    /// was opened.
     ///
     /// # Errors
     ///
@@ -57,21 +57,21 @@ impl Lake {
         Ok(Self { clock, ..Self::new(&self.path, identity, disk) })
     }
 
-    /// A lake of this identity at this place, be it there or not.
+    /// A lake of this identity at this path. The lake need not exist.
     pub(crate) fn new(path: &Path, identity: Identity, disk: Disk) -> Self {
         let schemas = Schemas::new(&identity);
-        // Queries name files by URL, which knows no working directory.
+        // Queries name files by URL. URLs have no working directory.
         let path = std::path::absolute(path).unwrap_or_else(|_unknown| path.to_owned());
         Self { path, identity: Arc::new(identity), schemas, disk, clock: Clock::default() }
     }
 
-    /// The same lake, whose snapshots are dated by another clock.
+    /// The same lake, with another clock to date its snapshots.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
     }
 
-    /// What it is a lake of.
+    /// The identity of the lake.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -81,7 +81,7 @@ impl Lake {
         self.path.join(DATA).join(table.name())
     }
 
-    /// Where it lies.
+    /// The folder of the lake.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,9 +1,9 @@
-//! The hot rows: which of them belong to closed episodes, and in which order they are sealed.
+//! The hot rows: which of them a seal moves, and in which order.
 
 use std::collections::HashSet;
 
-use arrow::array::{Array as _, BooleanArray, RecordBatch};
-use arrow::compute::interleave_record_batch;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::{filter_record_batch, interleave_record_batch};
 
 use super::catalog::{self, PlacedFrame};
 use super::decode::{StepColumns, benchmark_uris, episode_ids, order, state_ids};
@@ -14,12 +14,12 @@ use super::sqlite::{self, Catalog};
 use super::table::Table;
 use crate::model::StateId;
 
-/// Rows that are put together before they are written.
+/// Rows of a batch that a seal writes.
 const WRITE_ROWS: usize = 16_384;
-/// The same for `ir`, whose rows are kilobytes.
+/// The same for `ir`, whose rows are kilobytes long.
 const WRITE_IR_ROWS: usize = 256;
 
-/// A frame, read.
+/// A frame and its decoded rows.
 pub(crate) struct HotBatch {
     pub(crate) seq: i64,
     pub(crate) table: Table,
@@ -28,7 +28,15 @@ pub(crate) struct HotBatch {
     pub(crate) bytes: u64,
 }
 
-/// Reads frames.
+impl HotBatch {
+    /// The frame of those rows for which the mask is true.
+    pub(crate) fn filtered(&self, mask: &BooleanArray) -> Frame {
+        let rows = filter_record_batch(&self.batch, mask).expect("a mask as long as its batch");
+        Frame::encode(self.table, &rows)
+    }
+}
+
+/// Decodes frames.
 pub(crate) fn decode(lake: &Lake, frames: Vec<PlacedFrame>) -> Result<Vec<HotBatch>, LakeError> {
     let path = lake.path.join(sqlite::FILE_NAME);
     let decode = |PlacedFrame { seq, frame }: PlacedFrame| {
@@ -38,36 +46,15 @@ pub(crate) fn decode(lake: &Lake, frames: Vec<PlacedFrame>) -> Result<Vec<HotBat
     frames.into_iter().map(decode).collect()
 }
 
-/// The episodes that have a row among these.
-pub(crate) fn closed_episodes<'a>(
-    batches: impl Iterator<Item = (Table, &'a RecordBatch)>,
-) -> HashSet<i64> {
-    let episodes = batches.filter(|(table, _)| *table == Table::Episodes);
-    episodes.flat_map(|(_, batch)| episode_ids(batch)).copied().collect()
+/// The closed episodes: those with a row in `episodes`.
+pub(crate) fn closed_episodes(hot: &[HotBatch]) -> HashSet<i64> {
+    let episodes = hot.iter().filter(|hot| hot.table == Table::Episodes);
+    episodes.flat_map(|hot| episode_ids(&hot.batch)).copied().collect()
 }
 
-/// The benchmarks that the episodes among these rows are about.
-pub(crate) fn closed_benchmarks<'a>(
-    batches: impl Iterator<Item = (Table, &'a RecordBatch)>,
-) -> HashSet<&'a str> {
-    let episodes = batches.filter(|(table, _)| *table == Table::Episodes);
-    episodes.flat_map(|(_, batch)| benchmark_uris(batch)).collect()
-}
-
-/// For each row of a batch of `benchmarks`, whether it is one of `kept`.
-pub(crate) fn benchmark_mask(batch: &RecordBatch, kept: &HashSet<&str>) -> BooleanArray {
-    benchmark_uris(batch).map(|uri| Some(kept.contains(uri))).collect()
-}
-
-/// For each row of a batch of `observations` or `ir`, whether its state is one of `kept`.
-pub(crate) fn state_mask(batch: &RecordBatch, kept: &HashSet<StateId>) -> BooleanArray {
-    let is_kept = |state: Option<StateId>| Some(state.is_some_and(|state| kept.contains(&state)));
-    state_ids(batch, "state_id").map(is_kept).collect()
-}
-
-/// The states of a batch of `steps` that are keyframes of episodes that `count`: their IR belongs
-/// to the lake.
-pub(crate) fn keyframes<'a>(
+/// The states of keyframes in a batch of `steps`, of the episodes that `counts` selects. Only the
+/// IR of these states belongs to the lake.
+fn keyframes<'a>(
     batch: &'a RecordBatch,
     counts: impl Fn(i64) -> bool + 'a,
 ) -> impl Iterator<Item = StateId> + 'a {
@@ -79,36 +66,47 @@ pub(crate) fn keyframes<'a>(
 
 /// For each batch, which of its rows are to be sealed.
 pub(crate) fn masks(hot: &[HotBatch]) -> Vec<BooleanArray> {
-    let closed = closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
-    let benchmarks = closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
+    let closed = closed_episodes(hot);
+    masks_of(hot, |episode| closed.contains(&episode))
+}
+
+/// For each batch, which of its rows belong to closed episodes or to episodes that `counts`
+/// selects: steps of the latter, the states of these steps, the IR of their keyframes, and the
+/// benchmarks of both.
+pub(crate) fn masks_of(hot: &[HotBatch], counts: impl Fn(i64) -> bool + Copy) -> Vec<BooleanArray> {
+    let episodes = hot.iter().filter(|hot| hot.table == Table::Episodes);
+    let mut benchmarks: HashSet<_> = episodes.flat_map(|hot| benchmark_uris(&hot.batch)).collect();
     let (mut states, mut whole) = (HashSet::new(), HashSet::new());
     for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
-        whole.extend(keyframes(&hot.batch, |episode| closed.contains(&episode)));
+        whole.extend(keyframes(&hot.batch, counts));
+        let rows = benchmark_uris(&hot.batch).zip(state_ids(&hot.batch, "state_id"));
         let mut last = None;
-        for (&episode, state) in
-            episode_ids(&hot.batch).iter().zip(state_ids(&hot.batch, "state_id"))
-        {
-            // Most steps change nothing: the state of the step before need not be looked up again.
-            if state != last && closed.contains(&episode) {
-                last = state;
-                states.extend(state);
+        for (&episode, row) in episode_ids(&hot.batch).iter().zip(rows) {
+            // Most steps change nothing, so the state of the step before is not inserted again.
+            if last != Some(row) && counts(episode) {
+                last = Some(row);
+                benchmarks.insert(row.0);
+                states.extend(row.1);
             }
         }
     }
-    let mask = |hot: &HotBatch| match hot.table {
-        _ if closed.is_empty() => BooleanArray::new_null(0),
-        Table::Steps => {
-            episode_ids(&hot.batch).iter().map(|id| Some(closed.contains(id))).collect()
+    let holds = |batch: &RecordBatch, kept: &HashSet<StateId>| -> BooleanArray {
+        let is_kept = |state: Option<StateId>| state.is_some_and(|state| kept.contains(&state));
+        state_ids(batch, "state_id").map(|state| Some(is_kept(state))).collect()
+    };
+    let mask = |HotBatch { table, batch, .. }: &HotBatch| match table {
+        Table::Steps => episode_ids(batch).iter().map(|&id| Some(counts(id))).collect(),
+        Table::Observations => holds(batch, &states),
+        Table::Ir => holds(batch, &whole),
+        Table::Benchmarks => {
+            benchmark_uris(batch).map(|uri| Some(benchmarks.contains(uri))).collect()
         }
-        Table::Observations => state_mask(&hot.batch, &states),
-        Table::Ir => state_mask(&hot.batch, &whole),
-        Table::Benchmarks => benchmark_mask(&hot.batch, &benchmarks),
-        _ => std::iter::repeat_n(Some(true), hot.batch.num_rows()).collect(),
+        _ => BooleanArray::from(vec![true; batch.num_rows()]),
     };
     hot.iter().map(mask).collect()
 }
 
-/// The rows to be sealed, in the order of the table's key, a few at a time.
+/// The rows to be sealed, in batches, in the order of the table's key.
 pub(crate) fn sorted_batches<'a>(
     table: Table,
     hot: &[(&'a HotBatch, &BooleanArray)],
@@ -123,7 +121,7 @@ pub(crate) fn sorted_batches<'a>(
     })
 }
 
-/// The rows to be sealed, as batch and row, in the order of the table's key.
+/// The rows to be sealed, as pairs of batch and row, in the order of the table's key.
 fn sorted_places(table: Table, hot: &[(&HotBatch, &BooleanArray)]) -> Vec<(usize, usize)> {
     fn sorted<K: Ord>(
         hot: &[(&HotBatch, &BooleanArray)],
@@ -132,7 +130,7 @@ fn sorted_places(table: Table, hot: &[(&HotBatch, &BooleanArray)]) -> Vec<(usize
         let mut places = Vec::new();
         for (batch, (hot, mask)) in hot.iter().enumerate() {
             let keys = keys(&hot.batch).into_iter().enumerate();
-            let taken = keys.filter(|&(row, _)| row < mask.len() && mask.value(row));
+            let taken = keys.filter(|&(row, _)| mask.value(row));
             places.extend(taken.map(|(row, key)| (key, batch, row)));
         }
         places.sort_unstable();
@@ -155,8 +153,8 @@ fn sorted_places(table: Table, hot: &[(&HotBatch, &BooleanArray)]) -> Vec<(usize
     }
 }
 
-/// Reads what a damaged hot log may hold, for the fuzzer: the table's number, the decompressed
-/// bytes divided by 256, and the body, under a digest that is right.
+/// Decodes what a damaged hot log may hold, for the fuzzer. `content` is the number of the table,
+/// the decompressed length divided by 256, and the body. The digest of the frame is made to match.
 #[doc(hidden)]
 pub fn fuzz_frame(lake: &Lake, content: &[u8]) {
     let Some((&[table, high, low], body)) = content.split_first_chunk::<3>() else { return };
@@ -169,10 +167,10 @@ pub fn fuzz_frame(lake: &Lake, content: &[u8]) {
     }
 }
 
-/// The frames of a lake as [`fuzz_frame`] takes them.
+/// The frames of a lake in the form that [`fuzz_frame`] takes.
 #[doc(hidden)]
 pub fn fuzz_frames(lake: &Lake) -> Result<Vec<Vec<u8>>, LakeError> {
-    let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+    let catalog = Catalog::open_for_reading(lake)?;
     let frames = catalog.reading(catalog::frames)?.into_iter().map(|placed| {
         let units = placed.frame.bytes.div_ceil(256).to_le_bytes();
         let number = u8::try_from(placed.frame.table as usize).expect("few tables");

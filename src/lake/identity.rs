@@ -1,18 +1,19 @@
-//! What a lake is a lake of: `lake.json`, written once.
+//! The identity of a lake: the content of `lake.json`.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::ids::FORMAT_VERSION;
 use crate::model::{ActionFlags, ActionSpace, ActionSpec, Value, ValueType};
 
-/// What a lake is a lake of, and what it records.
+/// What a lake holds: its environment, compiler, actions and recorded spaces.
 ///
-/// The first fields and the name of the action space are fixed: rows of another environment,
-/// compiler, target or action space are refused. Actions and spaces may be appended: see
-/// [`grown`](Self::grown). Rows that are older than a space have null in its columns.
-#[derive(Debug, Clone, PartialEq)]
+/// The environment, the compiler, the target and the name of the action space are fixed: a lake
+/// refuses rows of others. Actions and spaces can be appended: see [`grown`](Self::grown). Rows
+/// that are older than a space have null in its columns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "File", into = "File")]
 pub struct Identity {
-    /// How the lake is kept: [`FORMAT_VERSION`].
+    /// The format of the lake: [`FORMAT_VERSION`].
     pub format_version: u32,
     /// The environment's name with its version.
     pub environment: String,
@@ -22,15 +23,15 @@ pub struct Identity {
     pub target: String,
     /// The actions.
     pub action_space: ActionSpace,
-    /// The observation spaces that are recorded of each state.
+    /// The observation spaces that are recorded for each state.
     pub observations: Vec<RecordedObservation>,
-    /// The reward spaces that are recorded of each step.
+    /// The reward spaces that are recorded for each step.
     pub rewards: Vec<RecordedReward>,
-    /// The costs that are kept of each program.
+    /// The baselines that are recorded for each program.
     pub baselines: Vec<String>,
 }
 
-/// An observation space that is recorded of each state.
+/// An observation space that is recorded for each state.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedObservation {
@@ -39,11 +40,11 @@ pub struct RecordedObservation {
     /// The type of its values.
     #[serde(rename = "type")]
     pub value_type: ValueType,
-    /// The names of the numbers of a vector; empty without names.
+    /// The names of the numbers of a vector. Empty if they have no names.
     pub features: Vec<String>,
 }
 
-/// A reward space that is recorded of each step.
+/// A reward space that is recorded for each step.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedReward {
@@ -53,13 +54,13 @@ pub struct RecordedReward {
     pub cost: String,
 }
 
-/// Why a text is no [`Identity`].
+/// Why a text is not an [`Identity`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityError {
-    /// It is not what is written there; one line says how that shows.
+    /// The text is damaged. The field says what shows it, in one line.
     #[error("{0}")]
     Damaged(String),
-    /// It is of a lake that is kept otherwise.
+    /// The lake has another format.
     #[error("it is of format {found}, not {FORMAT_VERSION}")]
     Format {
         /// The lake's format version.
@@ -67,26 +68,14 @@ pub enum IdentityError {
     },
 }
 
-impl Serialize for Identity {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        File::of(self).serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Identity {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        File::deserialize(deserializer).map(File::into_identity)
-    }
-}
-
 impl Identity {
-    /// BLAKE3 of what is fixed, hex.
+    /// BLAKE3 of the fixed part, in hexadecimal digits.
     pub fn digest(&self) -> String {
         let fixed = self.fixed().map(|(_, value)| value);
         digest_of(&(self.format_version, fixed))
     }
 
-    /// What is fixed beside the format, by name.
+    /// The fixed fields except the format, with their names.
     fn fixed(&self) -> [(&'static str, &str); 4] {
         [
             ("environment", &self.environment),
@@ -96,11 +85,11 @@ impl Identity {
         ]
     }
 
-    /// Reads what stands in a `lake.json`.
+    /// Parses a `lake.json`.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// What is wrong with the text.
     pub fn from_json(text: &str) -> Result<Self, IdentityError> {
         let damaged = |error: serde_json::Error| IdentityError::Damaged(error.to_string());
         let Version { format_version: found } = serde_json::from_str(text).map_err(damaged)?;
@@ -112,11 +101,11 @@ impl Identity {
         if file.digest != found {
             return Err(IdentityError::Damaged("its digest does not match".to_owned()));
         }
-        Ok(file.into_identity())
+        Ok(file.into())
     }
 
-    /// What differs first in another identity: its name, what it is here, and what it is there.
-    /// None if a lake can have the rows of both.
+    /// The first difference from another identity: its name, the value here, and the value there.
+    /// None if one lake can hold the rows of both.
     pub fn difference(&self, other: &Self) -> Option<(String, String, String)> {
         let mut fixed = self.fixed().into_iter().zip(other.fixed());
         if let Some(((name, here), (_, there))) = fixed.find(|(here, there)| here != there) {
@@ -124,7 +113,8 @@ impl Identity {
         }
         let actions = self.action_space.actions.iter().zip(&other.action_space.actions);
         for (index, (here, there)) in actions.enumerate() {
-            // What a probe found out about an action may be learnt later; it changes no row.
+            // The flags of an action may change: a probe may learn them later, and no row depends
+            // on them.
             let meaning = |action: &ActionSpec| FileAction::of(action).meaning();
             if meaning(here) != meaning(there) {
                 return Some((format!("action {index}"), meaning(here), meaning(there)));
@@ -147,8 +137,8 @@ impl Identity {
         None
     }
 
-    /// This identity with the actions and spaces of `other` that it lacks, behind its own; none if
-    /// it lacks none. `other` [differs](Self::difference) in nothing.
+    /// This identity with the actions and spaces appended that only `other` has. None if there are
+    /// none. The two must have no [difference](Self::difference).
     pub fn grown(&self, other: &Self) -> Option<Self> {
         let mut grown = self.clone();
         let actions = other.action_space.actions.iter().skip(self.action_space.actions.len());
@@ -159,12 +149,9 @@ impl Identity {
         (grown != *self).then_some(grown)
     }
 
-    /// What stands in `lake.json`.
+    /// The content of `lake.json`.
     pub fn to_json(&self) -> String {
-        let mut text =
-            serde_json::to_string_pretty(&File::of(self)).expect("strings and numbers serialise");
-        text.push('\n');
-        text
+        serde_json::to_string_pretty(self).expect("strings and numbers serialise") + "\n"
     }
 }
 
@@ -196,7 +183,7 @@ impl RecordedReward {
     }
 }
 
-/// Appends what is not there yet.
+/// Appends the items that the list lacks.
 fn append<T: Clone + PartialEq>(list: &mut Vec<T>, more: &[T]) {
     for one in more {
         if !list.contains(one) {
@@ -210,7 +197,7 @@ fn digest_of(value: &impl Serialize) -> String {
     blake3::hash(&json).to_hex().to_string()
 }
 
-/// The part of `lake.json` that every format has.
+/// The part of `lake.json` that all formats have.
 #[derive(Deserialize)]
 struct Version {
     format_version: u32,
@@ -228,7 +215,8 @@ struct File {
     rewards: Vec<RecordedReward>,
     baselines: Vec<String>,
     action_space: FileActionSpace,
-    /// BLAKE3 of the rest, hex: a flipped bit would otherwise be another action or space.
+    /// BLAKE3 of the rest, in hexadecimal digits. Without it, a flipped bit could make another
+    /// action or space.
     digest: String,
 }
 
@@ -302,7 +290,7 @@ impl FileAction {
 ///
 /// # Panics
 ///
-/// When a parameter is neither an integer nor a float nor a text.
+/// If a parameter is not an integer, a float or a text.
 pub(crate) fn parameters_json(
     parameters: &[(String, Value)],
 ) -> serde_json::Map<String, serde_json::Value> {
@@ -316,40 +304,42 @@ pub(crate) fn parameters_json(
 }
 
 impl File {
-    fn of(identity: &Identity) -> Self {
-        Self {
-            format_version: identity.format_version,
-            environment: identity.environment.clone(),
-            compiler: identity.compiler.clone(),
-            target: identity.target.clone(),
-            observations: identity.observations.clone(),
-            rewards: identity.rewards.clone(),
-            baselines: identity.baselines.clone(),
-            action_space: FileActionSpace {
-                name: identity.action_space.name.clone(),
-                actions: identity.action_space.actions.iter().map(FileAction::of).collect(),
-            },
-            digest: String::new(),
-        }
-        .with_digest()
-    }
-
     fn with_digest(self) -> Self {
         let undigested = Self { digest: String::new(), ..self };
         Self { digest: digest_of(&undigested), ..undigested }
     }
+}
 
-    fn into_identity(self) -> Identity {
-        let actions = self.action_space.actions.into_iter().map(FileAction::into_action);
-        Identity {
-            format_version: self.format_version,
-            environment: self.environment,
-            compiler: self.compiler,
-            target: self.target,
-            action_space: ActionSpace { name: self.action_space.name, actions: actions.collect() },
-            observations: self.observations,
-            rewards: self.rewards,
-            baselines: self.baselines,
+impl From<Identity> for File {
+    fn from(identity: Identity) -> Self {
+        let actions = identity.action_space.actions.iter().map(FileAction::of).collect();
+        let file = Self {
+            format_version: identity.format_version,
+            environment: identity.environment,
+            compiler: identity.compiler,
+            target: identity.target,
+            observations: identity.observations,
+            rewards: identity.rewards,
+            baselines: identity.baselines,
+            action_space: FileActionSpace { name: identity.action_space.name, actions },
+            digest: String::new(),
+        };
+        file.with_digest()
+    }
+}
+
+impl From<File> for Identity {
+    fn from(file: File) -> Self {
+        let actions = file.action_space.actions.into_iter().map(FileAction::into_action);
+        Self {
+            format_version: file.format_version,
+            environment: file.environment,
+            compiler: file.compiler,
+            target: file.target,
+            action_space: ActionSpace { name: file.action_space.name, actions: actions.collect() },
+            observations: file.observations,
+            rewards: file.rewards,
+            baselines: file.baselines,
         }
     }
 }

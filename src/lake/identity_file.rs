@@ -31,7 +31,7 @@ impl Identity {
         })
     }
 
-    /// Refuses what is not this identity.
+    /// Refuses an identity that [differs](Self::difference).
     pub(crate) fn demand(&self, wanted: &Self, path: &Path) -> Result<(), LakeError> {
         match self.difference(wanted) {
             None => Ok(()),

@@ -1,13 +1,13 @@
-//! The names of versions, and of layers.
+//! The numbers of formats, snapshots and layers.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of everything that lies in a lake.
+/// The version of the format of lakes.
 pub const FORMAT_VERSION: u32 = 4;
 
-/// The number of a snapshot. Later ones have greater numbers; none is ever given twice.
+/// The number of a snapshot. Later snapshots have greater numbers. A number is never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SnapshotId(pub i64);

@@ -1,11 +1,9 @@
-//! The locks of a lake. The operating system takes each back when its holder ends, however it ends,
-//! so none is ever left behind.
+//! The locks of a lake. The operating system releases a lock when its holder ends, even by a crash.
 //!
 //! - `writer.lock`: one process appends and seals.
 //! - `maintenance.lock`: one process dedups, expires, collects, and changes what is sealed.
 //! - `outside.lock`: one process brings `current` and the Delta tables up to the newest snapshot.
-//! - `readers.lock`: every reader shares it; a process that deletes files of snapshots has it
-//!   alone.
+//! - `readers.lock`: readers share it; a process that deletes files of snapshots holds it alone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read as _, Seek as _, Write as _};
@@ -27,7 +25,7 @@ pub(crate) enum Right {
     Write,
     /// To change what is sealed.
     Maintain,
-    /// To show the newest snapshot to other tools. Held for moments only.
+    /// To show the newest snapshot to other tools. It is held only briefly.
     Show,
 }
 
@@ -50,67 +48,46 @@ impl Right {
     }
 }
 
-/// A right that this process has. The file holds its process id, for messages only.
+/// A lock of a lake, held until this is dropped. The lock file of a right contains the id of the
+/// process, for messages only.
 #[derive(Debug)]
 pub(crate) struct Lock(File);
 
 impl Lock {
-    /// Takes a right, or says at once who has it. On a file system that several machines share,
-    /// nobody can have one.
+    /// Takes a right, or fails at once with the process that has it. Fails on a file system that
+    /// several machines share.
     pub(crate) fn take(disk: &Disk, lake: &Path, right: Right) -> Result<Self, LakeError> {
         demand_own(disk, lake)?;
         let path = right.path(lake);
         let mut file = open_for_writing(lake, &path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let mut text = String::new();
-                let pid =
-                    file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
-                return Err(right.taken(lake, pid));
-            }
-            Err(TryLockError::Error(error)) => return Err(LakeError::io("lock", &path)(error)),
+        if !try_lock(&file, &path)? {
+            let mut text = String::new();
+            let pid = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+            return Err(right.taken(lake, pid));
         }
-        // Only messages read the number: a disk with no room for it stops nobody.
+        // Only messages use the id, so a full disk is no error here.
         let _ = file
             .set_len(0)
             .and_then(|()| file.rewind())
             .and_then(|()| writeln!(file, "{}", std::process::id()));
         Ok(Self(file))
     }
-}
 
-impl Lock {
-    /// Takes a right as soon as nobody else has it.
+    /// Takes a right. Waits while another process has it.
     pub(crate) fn wait(lake: &Path, right: Right) -> Result<Self, LakeError> {
         let path = right.path(lake);
         let file = open_for_writing(lake, &path)?;
         file.lock().map_err(LakeError::io("lock", &path))?;
         Ok(Self(file))
     }
-}
 
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Closing the file is not enough: a child that another thread is starting just now has a
-        // copy of it until it executes its program, and would hold the lock that long.
-        let _ = self.0.unlock();
-    }
-}
-
-/// Says that somebody reads, or that nobody does.
-#[derive(Debug)]
-pub(crate) struct ReadersLock(File);
-
-impl ReadersLock {
-    /// Makes the file, in a new lake.
-    pub(crate) fn create(lake: &Path) -> Result<(), LakeError> {
+    /// Makes the file that readers lock. Part of the creation of a lake.
+    pub(crate) fn create_readers(lake: &Path) -> Result<(), LakeError> {
         open_for_writing(lake, &lake.join(READERS)).map(drop)
     }
 
-    /// Keeps the files of all snapshots where they are while it lives; waits for a deletion under
-    /// way. None where the lock cannot be had: on a medium that cannot be written to nobody
-    /// deletes.
+    /// Prevents the deletion of files of snapshots. Waits for a deletion that is under way. None if
+    /// the medium is read-only: nothing can be deleted there.
     pub(crate) fn share(lake: &Path) -> Option<Self> {
         let path = lake.join(READERS);
         let open = File::open(&path).or_else(|_| open_for_writing(lake, &path));
@@ -119,22 +96,31 @@ impl ReadersLock {
         Some(Self(file))
     }
 
-    /// Keeps everybody from reading while it lives, where nobody reads.
-    pub(crate) fn alone(lake: &Path) -> Result<Self, LakeError> {
+    /// Prevents reading. Fails at once if a process reads.
+    pub(crate) fn without_readers(lake: &Path) -> Result<Self, LakeError> {
         let path = lake.join(READERS);
         let file = open_for_writing(lake, &path)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Self(file)),
-            Err(TryLockError::WouldBlock) => Err(LakeError::BeingRead { path: lake.to_owned() }),
-            Err(TryLockError::Error(error)) => Err(LakeError::io("lock", &path)(error)),
+        if !try_lock(&file, &path)? {
+            return Err(LakeError::BeingRead { path: lake.to_owned() });
         }
+        Ok(Self(file))
     }
 }
 
-impl Drop for ReadersLock {
+impl Drop for Lock {
     fn drop(&mut self) {
-        // As above.
+        // Closing the file is not enough. A child process that another thread is starting has a
+        // copy of the file until it executes its program, and would hold the lock until then.
         let _ = self.0.unlock();
+    }
+}
+
+/// Locks a file. Returns false if it is locked already.
+fn try_lock(file: &File, path: &Path) -> Result<bool, LakeError> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(LakeError::io("lock", path)(error)),
     }
 }
 

@@ -1,23 +1,23 @@
-//! What repairs had to drop, as the catalog keeps it.
+//! The list of losses in the catalog: what repairs dropped.
 
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use super::ids::SnapshotId;
-use super::sqlite::{count, signed, table};
+use super::sqlite::{count, named, query, signed};
 use super::table::Table;
 
-/// Rows that a repair had to drop.
+/// Rows that a repair dropped.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossRow {
-    /// The table that they were rows of.
+    /// Their table.
     pub table: Table,
-    /// The file that held them, relative to the lake.
+    /// The path of their file, relative to the lake.
     pub path: String,
-    /// How many there were.
+    /// Their number.
     pub rows: u64,
-    /// What was wrong, one line for a person.
+    /// A one-line description of the damage for people.
     pub what: String,
     /// The first snapshot without them.
     pub snapshot: SnapshotId,
@@ -30,19 +30,17 @@ pub(crate) fn insert(connection: &Connection, row: &LossRow) -> rusqlite::Result
     connection.execute(sql, values).map(drop)
 }
 
-/// What was lost up to snapshot `id`, oldest first.
+/// The losses up to snapshot `id`, oldest first.
 pub(crate) fn list(connection: &Connection, id: SnapshotId) -> rusqlite::Result<Vec<LossRow>> {
     let sql = "SELECT table_name, path, rows, what, snapshot_id FROM losses
                WHERE snapshot_id <= ?1 ORDER BY loss_id";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([id.0], |row| {
+    query(connection, sql, [id.0], |row| {
         Ok(LossRow {
-            table: table(&row.get::<_, String>(0)?)?,
+            table: named(row, 0)?,
             path: row.get(1)?,
             rows: count(row, 2)?,
             what: row.get(3)?,
             snapshot: SnapshotId(row.get(4)?),
         })
-    })?;
-    rows.collect()
+    })
 }

@@ -1,24 +1,24 @@
-//! The manifest: which files the lake has, and which of them each snapshot has.
+//! The manifest: the files of the lake, and the snapshots that have them.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Result, params};
 use serde::{Deserialize, Serialize};
 
 use super::digest::BlockDigests;
 use super::handle::Lake;
 use super::ids::{LayerId, SnapshotId};
 use super::segment::Segment;
-use super::sqlite::{count, signed, table};
+use super::sqlite::{count, named, query, signed};
 use super::table::Table;
 
-/// What made a snapshot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// The operation that made a snapshot.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotKind {
     /// The lake was made.
+    #[default]
     Create,
     /// Recorded rows became segments.
     Seal,
@@ -35,17 +35,7 @@ pub enum SnapshotKind {
 }
 
 impl SnapshotKind {
-    const ALL: [Self; 7] = [
-        Self::Create,
-        Self::Seal,
-        Self::Dedup,
-        Self::Retract,
-        Self::Repair,
-        Self::Merge,
-        Self::Fetch,
-    ];
-
-    /// Its name in the catalog and in SQL.
+    /// The name in the catalog and in SQL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -59,72 +49,57 @@ impl SnapshotKind {
     }
 }
 
-impl FromStr for SnapshotKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
-        found.ok_or_else(|| format!("nothing called {text} makes a snapshot"))
-    }
-}
-
 /// What becomes of the derived tables in a snapshot.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Derived {
-    /// They stay as they are.
+    /// They do not change.
+    #[default]
     Kept,
-    /// They go: recorded rows changed under them, so a dedup has to make them anew.
+    /// They are dropped because recorded rows changed. A dedup makes them again.
     Dropped,
-    /// They were made, by the rules that this names.
+    /// They were made, by the rules with this name.
     Made(String),
 }
 
-/// A snapshot, as the list of them says.
+/// A row of the list of snapshots.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotRow {
     /// Its number.
     pub id: SnapshotId,
-    /// What made it.
+    /// The operation that made it.
     pub kind: SnapshotKind,
-    /// When, Unix time in milliseconds. Clocks jump: the order is that of the numbers.
+    /// When it was made, Unix time in milliseconds. Clocks may jump, so only the numbers give the
+    /// order.
     pub created_at_ms: i64,
-    /// One line for a person.
+    /// A one-line description for people.
     pub detail: String,
-    /// Rows of the segments that it brought.
+    /// Rows of the segments that it added.
     pub rows_added: u64,
-    /// Bytes of those.
+    /// Bytes of these segments.
     pub bytes_added: u64,
 }
 
-/// Lists a snapshot that was made before.
+/// Segments that the manifest lists, in the order in which they were added.
+type Segments = Result<Vec<Segment>>;
+
+/// Lists a snapshot. Without an `id`, it gets the next number. The same transaction writes what
+/// changes with the snapshot.
 pub(crate) fn insert_snapshot(
-    connection: &Connection,
-    id: SnapshotId,
+    log: &Connection,
+    id: Option<SnapshotId>,
     created_at_ms: i64,
     kind: SnapshotKind,
     detail: &str,
-) -> rusqlite::Result<()> {
+) -> Result<SnapshotId> {
     let sql = "INSERT INTO snapshots (snapshot_id, kind, created_at_ms, detail)
-               VALUES (?1, ?2, ?3, ?4)";
-    connection.execute(sql, params![id.0, kind.as_str(), created_at_ms, detail]).map(drop)
-}
-
-/// Makes a snapshot. What changes with it is written in the same transaction.
-pub(crate) fn begin_snapshot(
-    connection: &Connection,
-    now_ms: i64,
-    kind: SnapshotKind,
-    detail: &str,
-) -> rusqlite::Result<SnapshotId> {
-    let sql = "INSERT INTO snapshots (kind, created_at_ms, detail) VALUES (?1, ?2, ?3)
-               RETURNING snapshot_id";
-    connection
-        .query_row(sql, params![kind.as_str(), now_ms, detail], |row| row.get(0).map(SnapshotId))
+               VALUES (?1, ?2, ?3, ?4) RETURNING snapshot_id";
+    let row = params![id.map(|id| id.0), kind.as_str(), created_at_ms, detail];
+    log.query_row(sql, row, |row| row.get(0).map(SnapshotId))
 }
 
 /// The snapshots that have not expired, oldest first.
-pub(crate) fn snapshots(connection: &Connection) -> rusqlite::Result<Vec<SnapshotRow>> {
+pub(crate) fn snapshots(log: &Connection) -> Result<Vec<SnapshotRow>> {
     let sql = "SELECT snapshot_id, kind, created_at_ms, detail,
                  coalesce(brought.rows, 0), coalesce(brought.bytes, 0)
                FROM snapshots LEFT JOIN
@@ -132,138 +107,91 @@ pub(crate) fn snapshots(connection: &Connection) -> rusqlite::Result<Vec<Snapsho
                   FROM segments NOT INDEXED GROUP BY added_in) AS brought
                ON brought.added_in = snapshot_id
                ORDER BY snapshot_id";
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([], |row| {
-        let kind: String = row.get(1)?;
+    query(log, sql, [], |row| {
         Ok(SnapshotRow {
             id: SnapshotId(row.get(0)?),
-            kind: kind.parse().map_err(|unknown: String| {
-                let text = rusqlite::types::Type::Text;
-                rusqlite::Error::FromSqlConversionFailure(1, text, unknown.into())
-            })?,
+            kind: named(row, 1)?,
             created_at_ms: row.get(2)?,
             detail: row.get(3)?,
             rows_added: count(row, 4)?,
             bytes_added: count(row, 5)?,
         })
-    })?;
-    rows.collect()
+    })
 }
 
 /// The segments of a snapshot, in the order in which they were added.
-pub(crate) fn segments(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
-    select(connection, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
+pub(crate) fn segments(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
+    select(log, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
 }
 
-/// The segments that snapshot `id` brought.
-pub(crate) fn added_in(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
-    select(connection, lake, "added_in = ?1", id)
+/// The segments that snapshot `id` added.
+pub(crate) fn added_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
+    select(log, lake, "added_in = ?1", id)
 }
 
-/// The segments that snapshot `id` was the first to be without.
-pub(crate) fn retired_in(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
-    select(connection, lake, "retired_in = ?1", id)
+/// The segments that snapshot `id` retired.
+pub(crate) fn retired_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
+    select(log, lake, "retired_in = ?1", id)
 }
 
 /// The segments that the layers count from snapshot `id` on.
-pub(crate) fn counted_in(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
-    select(connection, lake, "counted_in = ?1", id)
+pub(crate) fn counted_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
+    select(log, lake, "counted_in = ?1", id)
 }
 
 /// The segments from before snapshot `id` that a repair found damaged.
-pub(crate) fn lost_before(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
-    select(connection, lake, "lost AND added_in < ?1", id)
+pub(crate) fn lost_before(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
+    select(log, lake, "lost AND added_in < ?1", id)
 }
 
 /// The segments of a snapshot that a repair found damaged.
-pub(crate) fn lost(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
+pub(crate) fn lost(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     let of_snapshot = "lost AND added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)";
-    select(connection, lake, of_snapshot, id)
+    select(log, lake, of_snapshot, id)
 }
 
-/// The paths that a query gives.
-fn paths(connection: &Connection, lake: &Path, sql: &str) -> rusqlite::Result<HashSet<PathBuf>> {
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([], |row| Ok(lake.join(row.get::<_, String>(0)?)))?;
-    rows.collect()
+/// The paths that a query returns.
+fn paths(log: &Connection, lake: &Path, sql: &str) -> Result<HashSet<PathBuf>> {
+    query(log, sql, [], |row| Ok(lake.join(row.get::<_, String>(0)?)))
 }
 
 /// The files that a repair found damaged.
-pub(crate) fn lost_paths(
-    connection: &Connection,
-    lake: &Path,
-) -> rusqlite::Result<HashSet<PathBuf>> {
-    paths(connection, lake, "SELECT path FROM segments WHERE lost")
+pub(crate) fn lost_paths(log: &Connection, lake: &Path) -> Result<HashSet<PathBuf>> {
+    paths(log, lake, "SELECT path FROM segments WHERE lost")
 }
 
-/// Notes that a file is damaged, in all snapshots that have it.
-pub(crate) fn mark_lost_path(connection: &Connection, path: &str) -> rusqlite::Result<()> {
-    connection.execute("UPDATE segments SET lost = 1 WHERE path = ?1", [path]).map(drop)
+/// Marks a file as damaged, in all snapshots that have it.
+pub(crate) fn mark_lost_path(log: &Connection, path: &str) -> Result<()> {
+    log.execute("UPDATE segments SET lost = 1 WHERE path = ?1", [path]).map(drop)
 }
 
 /// The segments that only snapshots before the newest have.
-pub(crate) fn retired(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
+pub(crate) fn retired(log: &Connection, lake: &Lake) -> Segments {
+    // Snapshots have numbers from 1 on.
+    retired_after(log, lake, SnapshotId(0))
+}
+
+/// The segments that were retired after snapshot `id` and that the newest snapshot does not have.
+pub(crate) fn retired_after(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
     let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
-    let before = format!("retired_in IS NOT NULL AND path NOT IN ({now})");
-    select(connection, lake, &before, SnapshotId(0))
+    select(log, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
 }
 
-/// The segments that were retired after snapshot `id`, and are not part of the lake now.
-pub(crate) fn retired_after(
-    connection: &Connection,
-    lake: &Lake,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
-    let now = "SELECT path FROM segments NOT INDEXED WHERE retired_in IS NULL";
-    select(connection, lake, &format!("retired_in > ?1 AND path NOT IN ({now})"), id)
+/// All segments that are not damaged. A segment that was retired and added again comes twice.
+pub(crate) fn readable(log: &Connection, lake: &Lake) -> Segments {
+    select(log, lake, "NOT lost", SnapshotId(0))
 }
 
-/// Every segment that some snapshot can be read with: a row for each time that it was part of the
-/// lake.
-pub(crate) fn readable(connection: &Connection, lake: &Lake) -> rusqlite::Result<Vec<Segment>> {
-    select(connection, lake, "NOT lost", SnapshotId(0))
-}
-
-fn select(
-    connection: &Connection,
-    lake: &Lake,
-    condition: &str,
-    id: SnapshotId,
-) -> rusqlite::Result<Vec<Segment>> {
+fn select(log: &Connection, lake: &Lake, condition: &str, id: SnapshotId) -> Segments {
     let sql = format!(
         "SELECT table_name, path, rows, bytes, digest, key_min, key_max, layer,
            coalesce(counted_in <= ?1, 0), blocks, blocks_digest
          FROM segments NOT INDEXED WHERE {condition} ORDER BY segment_id"
     );
-    let mut statement = connection.prepare(&sql)?;
-    let rows = statement.query_map([id.0], |row| {
+    query(log, &sql, [id.0], |row| {
         let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
         Ok(Segment {
-            table: table(&row.get::<_, String>(0)?)?,
+            table: named(row, 0)?,
             path: lake.path.join(row.get::<_, String>(1)?),
             rows: count(row, 2)?,
             bytes: count(row, 3)?,
@@ -274,18 +202,17 @@ fn select(
             blocks: BlockDigests { list: row.get::<_, Vec<u8>>(9)?.into(), digest: row.get(10)? },
             disk: lake.disk.clone(),
         })
-    })?;
-    rows.collect()
+    })
 }
 
-/// Adds a segment to the manifest, from snapshot `id` on. Where a file of this content was found
-/// damaged before, older snapshots have theirs again.
+/// Adds a segment to the manifest, from snapshot `id` on. If the file was marked as damaged before,
+/// it is sound again in older snapshots too.
 pub(crate) fn insert(
-    connection: &Connection,
+    log: &Connection,
     lake: &Path,
     segment: &Segment,
     id: SnapshotId,
-) -> rusqlite::Result<()> {
+) -> Result<()> {
     let sql = "INSERT INTO segments
                  (table_name, path, rows, bytes, digest, key_min, key_max, layer, added_in, blocks,
                   blocks_digest)
@@ -303,92 +230,80 @@ pub(crate) fn insert(
         &segment.blocks.list[..],
         segment.blocks.digest,
     ];
-    connection.execute(sql, row)?;
+    log.execute(sql, row)?;
     let found_again = "UPDATE segments SET lost = 0 WHERE path = ?1";
-    connection.execute(found_again, [relative(lake, &segment.path)]).map(drop)
+    log.execute(found_again, [relative(lake, &segment.path)]).map(drop)
 }
 
-/// Writes the digests of the blocks of a file anew, wherever the manifest has the file. Those of an
-/// intact list are the same.
+/// Replaces the list of block digests of a file in all rows of the file. An intact list does not
+/// change.
 pub(crate) fn mend_blocks(
-    connection: &Connection,
+    log: &Connection,
     lake: &Path,
     path: &Path,
     blocks: &BlockDigests,
-) -> rusqlite::Result<()> {
+) -> Result<()> {
     let sql = "UPDATE segments SET blocks = ?1 WHERE path = ?2 AND blocks_digest = ?3";
     let row = params![&blocks.list[..], relative(lake, path), blocks.digest];
-    connection.execute(sql, row).map(drop)
+    log.execute(sql, row).map(drop)
 }
 
-/// Takes a file out of snapshot `id` and of all after it. Returns false if the newest does not have
-/// it.
-pub(crate) fn retire_path(
-    connection: &Connection,
-    path: &str,
-    id: SnapshotId,
-) -> rusqlite::Result<bool> {
+/// Retires a file in snapshot `id`. Returns false if the newest snapshot does not have it.
+pub(crate) fn retire_path(log: &Connection, path: &str, id: SnapshotId) -> Result<bool> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE path = ?2 AND retired_in IS NULL";
-    connection.execute(sql, params![id.0, path]).map(|rows| rows == 1)
+    log.execute(sql, params![id.0, path]).map(|rows| rows == 1)
 }
 
-/// Notes that the layers count the steps of a file from snapshot `id` on. Returns false if the
-/// newest does not have it.
-pub(crate) fn mark_counted_path(
-    connection: &Connection,
-    path: &str,
-    id: SnapshotId,
-) -> rusqlite::Result<bool> {
+/// Marks the steps of a file as counted from snapshot `id` on. Returns false if the newest snapshot
+/// does not have the file.
+pub(crate) fn mark_counted_path(log: &Connection, path: &str, id: SnapshotId) -> Result<bool> {
     let sql = "UPDATE segments SET counted_in = coalesce(counted_in, ?1)
                WHERE path = ?2 AND table_name = ?3 AND retired_in IS NULL";
     let row = params![id.0, path, Table::Steps.name()];
-    connection.execute(sql, row).map(|rows| rows == 1)
+    log.execute(sql, row).map(|rows| rows == 1)
 }
 
-/// Forgets the snapshots before `oldest`, and the segments that no later one has.
-pub(crate) fn forget(connection: &Connection, oldest: SnapshotId) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM snapshots WHERE snapshot_id < ?1", [oldest.0])?;
-    connection.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
+/// Forgets the snapshots before `oldest`, and the segments that no later snapshot has.
+pub(crate) fn forget(log: &Connection, oldest: SnapshotId) -> Result<()> {
+    log.execute("DELETE FROM snapshots WHERE snapshot_id < ?1", [oldest.0])?;
+    log.execute("DELETE FROM segments WHERE retired_in <= ?1", [oldest.0]).map(drop)
 }
 
-/// The files that some snapshot has. As all that says which files may go, this is not read from an
-/// index: those have no digest.
-pub(crate) fn listed_paths(
-    connection: &Connection,
-    lake: &Path,
-) -> rusqlite::Result<HashSet<PathBuf>> {
-    paths(connection, lake, "SELECT path FROM segments NOT INDEXED")
+/// The files that some snapshot has. Like all queries that decide which files may be deleted, this
+/// one reads no index, because no digest covers indexes.
+pub(crate) fn listed_paths(log: &Connection, lake: &Path) -> Result<HashSet<PathBuf>> {
+    paths(log, lake, "SELECT path FROM segments NOT INDEXED")
 }
 
-/// Takes all segments out of snapshot `id`.
-pub(crate) fn retire_all(connection: &Connection, id: SnapshotId) -> rusqlite::Result<()> {
+/// Retires all segments in snapshot `id`.
+pub(crate) fn retire_all(log: &Connection, id: SnapshotId) -> Result<()> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE retired_in IS NULL";
-    connection.execute(sql, [id.0]).map(drop)
+    log.execute(sql, [id.0]).map(drop)
 }
 
-/// Takes all layers out of snapshot `id`.
-pub(crate) fn retire_layers(connection: &Connection, id: SnapshotId) -> rusqlite::Result<()> {
+/// Retires all layers in snapshot `id`.
+pub(crate) fn retire_layers(log: &Connection, id: SnapshotId) -> Result<()> {
     let sql = "UPDATE segments SET retired_in = ?1 WHERE layer IS NOT NULL AND retired_in IS NULL";
-    connection.execute(sql, [id.0]).map(drop)
+    log.execute(sql, [id.0]).map(drop)
 }
 
-/// The derivation that made the derived tables.
+/// The name of the derivation of the derived tables.
 pub(crate) const DEDUP: &str = "dedup";
 
-/// Returns what a derivation was made from, if it was made.
-pub(crate) fn derivation(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+/// The inputs of a derivation, if it was made.
+pub(crate) fn derivation(log: &Connection, name: &str) -> Result<Option<String>> {
     let sql = "SELECT inputs FROM derivations WHERE name = ?1";
-    connection.query_row(sql, [name], |row| row.get(0)).optional()
+    log.query_row(sql, [name], |row| row.get(0)).optional()
 }
 
-/// The derivation that says what a lake was fetched from.
+/// The name of the derivation that describes a fetch.
 const FETCHED: &str = "fetched";
 
-/// What the catalog keeps of a fetch, to tell what came after it.
+/// What the catalog stores about a fetch, so that later changes can be recognised.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Fetched {
-    /// What was fetched, in the caller's words.
+    /// What was fetched: a text of the caller.
     pub(crate) what: String,
     /// The snapshot that the fetch made.
     pub(crate) snapshot: SnapshotId,
@@ -396,34 +311,30 @@ pub(crate) struct Fetched {
     pub(crate) runs: String,
 }
 
-/// Returns what the lake was fetched from, if it was.
-pub(crate) fn fetched(connection: &Connection) -> rusqlite::Result<Option<Fetched>> {
-    let note = derivation(connection, FETCHED)?;
+/// What the lake was fetched from, if it was fetched.
+pub(crate) fn fetched(log: &Connection) -> Result<Option<Fetched>> {
+    let note = derivation(log, FETCHED)?;
     Ok(note.and_then(|note| serde_json::from_str(&note).ok()))
 }
 
-/// Notes what the lake was fetched from.
-pub(crate) fn set_fetched(connection: &Connection, fetched: &Fetched) -> rusqlite::Result<()> {
+/// Stores what the lake was fetched from.
+pub(crate) fn set_fetched(log: &Connection, fetched: &Fetched) -> Result<()> {
     let note = serde_json::to_string(fetched).expect("strings and numbers serialise");
-    set_derivation(connection, FETCHED, &note)
+    set_derivation(log, FETCHED, &note)
 }
 
-/// Notes what a derivation was made from.
-pub(crate) fn set_derivation(
-    connection: &Connection,
-    name: &str,
-    inputs: &str,
-) -> rusqlite::Result<()> {
+/// Stores the inputs of a derivation.
+pub(crate) fn set_derivation(log: &Connection, name: &str, inputs: &str) -> Result<()> {
     let sql = "INSERT OR REPLACE INTO derivations VALUES (?1, ?2)";
-    connection.execute(sql, params![name, inputs]).map(drop)
+    log.execute(sql, params![name, inputs]).map(drop)
 }
 
 /// Forgets a derivation.
-pub(crate) fn forget_derivation(connection: &Connection, name: &str) -> rusqlite::Result<()> {
-    connection.execute("DELETE FROM derivations WHERE name = ?1", [name]).map(drop)
+pub(crate) fn forget_derivation(log: &Connection, name: &str) -> Result<()> {
+    log.execute("DELETE FROM derivations WHERE name = ?1", [name]).map(drop)
 }
 
-/// A path as the manifest writes it.
+/// The path of a file relative to the lake, as the manifest lists it.
 pub(crate) fn relative(lake: &Path, path: &Path) -> String {
     let path = path.strip_prefix(lake).expect("segments lie in their lake");
     path.to_str().expect("the store names its files in ASCII").to_owned()

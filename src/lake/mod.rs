@@ -2,43 +2,45 @@
 //!
 //! ```text
 //! lake/
-//!   lake.json       what it is a lake of: written last when it is made, and never again
-//!   hot.sqlite      the hot log: rows not yet sealed, in frames; and the manifest of segments
+//!   lake.json       the identity of the lake; the last file that a creation writes
+//!   hot.sqlite      the hot log (rows that are not sealed, in frames) and the manifest
 //!   *.lock          held by processes that write, maintain, show and read
 //!   data/<table>/   segments: immutable Parquet files, named by the digest of their content;
 //!                   and `_delta_log/`, which makes the folder a Delta table
 //!   current/        the files of the newest snapshot, by table, for globs
-//!   views/          where `current` leads, and has led a short while ago
+//!   views/          the target of `current`, and its recent targets
 //!   log/            what each snapshot changed
 //!   fetching/       files of a fetch that is under way
 //! ```
 //!
 //! # What is durable when
 //!
-//! - [`Writer::append`] commits one transaction of the hot log and syncs it: after `Ok` its rows
-//!   survive a power cut, after `Err` none of them is there.
+//! - [`Writer::append`] commits one transaction of the hot log and syncs it. After `Ok` its rows
+//!   survive a power cut; after `Err` the log has none of them.
 //! - A seal writes segments under temporary names, syncs each, renames it and syncs its folder.
 //!   Then *one* transaction lists them in the manifest, as a new snapshot, and deletes the frames
-//!   that they hold. Before it, the rows are in the log; after it, in the segments; at no moment in
-//!   both or in neither.
+//!   that they replace. Each row is in the log before that transaction and in a segment after it,
+//!   and never in both or in neither.
 //! - Every change of what is sealed is a version edit, applied by one function. A segment that is
-//!   replaced is *retired*: the snapshots before still have it, and its file stays where it is.
+//!   replaced is *retired*: earlier snapshots still have it, and its file stays.
 //! - A crash leaves at most files that no snapshot has. Only
 //!   [`Maintenance::collect`](crate::upkeep::Maintenance::collect) deletes files of segments.
 //!
 //! # What a reader sees
 //!
-//! [`Lake::snapshot`] reads manifest and log in one transaction: every row that was committed by
-//! then, once. [`Lake::snapshot_at`] reads what was sealed in an earlier one. Segments are never
-//! changed, and while a [`Snapshot`] lives, none is deleted: readers share a lock that nobody waits
-//! for but [`Maintenance::collect`](crate::upkeep::Maintenance::collect), which gives up at once.
+//! [`Lake::snapshot`] reads the manifest and the log in one transaction, so it sees every committed
+//! row once. [`Lake::snapshot_at`] reads what was sealed in an earlier snapshot. Segments never
+//! change, and no segment is deleted while a [`Snapshot`] lives: readers share a lock.
+//! [`Maintenance::collect`](crate::upkeep::Maintenance::collect) needs that lock alone, and gives
+//! up at once if a reader has it.
 //!
 //! # Open and closed episodes
 //!
-//! A row in `episodes` says that its episode is over and has its place in its run. Until then the
-//! episode is open, and its steps stay in the log: a seal moves all steps of an episode at once,
-//! into one segment. So what a run recorded past its end can be taken back when it completes, and
-//! what an interrupted one left open when it is taken up ([`Writer::discard_open`]).
+//! A row in `episodes` says that the episode is over and has its place in its run. Until then the
+//! episode is open and its steps stay in the log. A seal moves all steps of an episode at once,
+//! into one segment. Steps of open episodes can therefore be taken back
+//! ([`Writer::discard_open`]): those that a run recorded past its end, when the run completes, and
+//! those that an interrupted run left, when the run is resumed.
 
 pub(crate) mod catalog;
 pub(crate) mod clock;
@@ -63,6 +65,7 @@ pub(crate) mod ir;
 pub(crate) mod lock;
 pub(crate) mod losses;
 pub(crate) mod manifest;
+pub(crate) mod pages;
 mod parts;
 pub(crate) mod reading;
 pub(crate) mod recovery;

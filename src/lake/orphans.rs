@@ -1,9 +1,9 @@
-//! Files that no snapshot has: what a crash left, and what has expired.
+//! Files that no snapshot has: leftovers of crashes, and files of expired snapshots.
 
 use std::collections::HashSet;
-use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use super::disk::entries;
 use super::error::LakeError;
 use super::handle::Lake;
 use super::segment::{is_own_name, is_temporary};
@@ -12,13 +12,13 @@ use super::table::Table;
 /// Files that were removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// How many.
+    /// Their number.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
-/// Removes the files of these tables that are not to be kept. Only files with names that steplake
+/// Removes the files of these tables, except those in `keep`. Only files with names that steplake
 /// gives are removed.
 pub(crate) fn remove_unlisted(
     lake: &Lake,
@@ -28,8 +28,8 @@ pub(crate) fn remove_unlisted(
     remove(lake, tables, &|table, name, path| is_own_name(table, name) && !keep.contains(path))
 }
 
-/// Removes what was being written to the files of these tables when its writer ended. The caller
-/// has the right to write these tables.
+/// Removes unfinished files of these tables, which a crash left. The caller has the right to write
+/// these tables.
 pub(crate) fn remove_temporary(
     lake: &Lake,
     tables: impl Iterator<Item = Table>,
@@ -44,14 +44,7 @@ fn remove(
 ) -> Result<Removed, LakeError> {
     let mut removed = Removed::default();
     for table in tables {
-        let folder = lake.table_folder(table);
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            Err(error) => return Err(LakeError::io("list", &folder)(error)),
-        };
-        for entry in entries {
-            let entry = entry.map_err(LakeError::io("list", &folder))?;
+        for entry in entries(&lake.table_folder(table))? {
             let (path, name) = (entry.path(), entry.file_name());
             if name.to_str().is_some_and(|name| goes(table, name, &path)) {
                 let bytes = entry.metadata().map_or(0, |file| file.len());

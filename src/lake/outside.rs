@@ -3,9 +3,9 @@
 //! - `current/<table>/*.parquet` are the files of the newest snapshot. `current` is a symbolic link
 //!   to a folder in `views/`, whose files are hard links to those in `data/`. A new snapshot gets a
 //!   new folder, and a rename moves the link. A reader that lists `current/steps/` therefore finds
-//!   the files of one snapshot. If it opens one that the newest snapshot does not have any more, it
-//!   gets an error.
-//! - `data/<table>/_delta_log/` has a version for each snapshot: see [`delta`].
+//!   the files of one snapshot. If it opens a file that the newest snapshot no longer has, it gets
+//!   an error.
+//! - `data/<table>/_delta_log/` has a version for each snapshot; see [`delta`].
 //!
 //! Of the derived tables, both show the oldest layer: it alone has one row for each (state,
 //! action). Newer layers are small, and a dedup merges all layers before they grow beyond a tenth
@@ -18,14 +18,14 @@
 //! an older snapshot. Each file and folder is synced before a name leads to it, so a power cut
 //! leaves no snapshot in parts.
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use rusqlite::Transaction;
 
 use super::delta::{self, DeltaFile};
+use super::disk::entries;
 use super::error::LakeError;
 use super::handle::Lake;
 use super::ids::SnapshotId;
@@ -39,9 +39,9 @@ use super::table::Table;
 pub(crate) const CURRENT: &str = "current";
 /// The link before it is renamed.
 pub(crate) const CURRENT_TEMPORARY: &str = "current.tmp";
-/// The folder of the folders that the link has led to.
+/// The folder that contains the target of the link and its former targets.
 pub(crate) const VIEWS: &str = "views";
-/// How long files stay that other tools may be listing or about to read.
+/// How long files stay that other tools may still be reading.
 const GRACE: Duration = Duration::from_mins(10);
 
 /// The files of a snapshot that other tools see, by table.
@@ -64,7 +64,7 @@ pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
 }
 
 /// Makes the Delta tables begin with snapshot `oldest`. The files of older versions are removed
-/// when nobody can be about to read them any more.
+/// after a grace period, since other tools may still be reading them.
 ///
 /// # Errors
 ///
@@ -136,7 +136,7 @@ struct Shown<'a> {
     catalog: &'a Catalog,
     transaction: Transaction<'a>,
     history: Vec<SnapshotRow>,
-    /// The files of the snapshots that were asked for.
+    /// The files of the snapshots that were read so far.
     files: BTreeMap<SnapshotId, Files>,
 }
 
@@ -157,14 +157,19 @@ impl<'a> Shown<'a> {
     fn files(&mut self, id: SnapshotId) -> Result<&Files, LakeError> {
         if !self.files.contains_key(&id) {
             let segments = manifest::segments(&self.transaction, &self.lake, id);
-            self.files.insert(id, visible(segments.map_err(self.catalog.error())?));
+            let mut segments = segments.map_err(self.catalog.error())?;
+            delta::retain_visible(&mut segments, |segment| segment.layer);
+            let files = self.files.entry(id).or_default();
+            for segment in segments {
+                files.entry(segment.table).or_default().push(segment);
+            }
         }
         Ok(&self.files[&id])
     }
 
     fn delta_files(&mut self, table: Table, id: SnapshotId) -> Result<Vec<DeltaFile>, LakeError> {
         let files = self.files(id)?.get(&table);
-        let file = |segment: &Segment| DeltaFile::new(&FileRow::of(segment), segment.name());
+        let file = |segment: &Segment| DeltaFile::new(FileRow::of(segment), segment.name());
         Ok(files.into_iter().flatten().map(file).collect())
     }
 
@@ -178,7 +183,8 @@ impl<'a> Shown<'a> {
         let newest = self.history.last().expect("a lake has a snapshot").id;
         let last = versions(&folder)?.pop();
         if last.is_none() {
-            create_folder(&self.lake, &folder)?;
+            self.lake.disk.create_dir(&self.lake.table_folder(table))?;
+            self.lake.disk.create_dir(&folder)?;
         }
         let first = match last {
             Some(last) => last + 1,
@@ -191,7 +197,7 @@ impl<'a> Shown<'a> {
         };
         let is_known = |version: i64| version == 0 || self.row(SnapshotId(version)).is_some();
         if last.is_none() && first > 1 || !(first - 1..=newest.0).all(is_known) {
-            // The snapshots in between are gone, so the table begins anew.
+            // The snapshots in between have expired, so the table begins anew.
             return self.write_checkpoint(table, newest);
         }
         for version in first..=newest.0 {
@@ -251,45 +257,19 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// The segments that other tools see, by table.
-fn visible(mut segments: Vec<Segment>) -> Files {
-    delta::retain_visible(&mut segments, |segment| segment.layer);
-    let mut files = Files::new();
-    for segment in segments {
-        files.entry(segment.table).or_default().push(segment);
-    }
-    files
-}
-
 fn log_folder(lake: &Lake, table: Table) -> PathBuf {
     lake.table_folder(table).join(delta::FOLDER)
 }
 
-fn create_folder(lake: &Lake, folder: &Path) -> Result<(), LakeError> {
-    folder.parent().map_or(Ok(()), |table| lake.disk.create_dir(table))?;
-    lake.disk.create_dir(folder)
-}
-
 /// The versions that have a file, in ascending order.
 fn versions(folder: &Path) -> Result<Vec<i64>, LakeError> {
-    let mut versions =
-        names(folder)?.iter().filter_map(|name| delta::version_of(name)).collect::<Vec<_>>();
-    versions.sort_unstable();
-    versions.dedup();
-    Ok(versions)
+    let versions = names(folder)?.into_iter().filter_map(|name| delta::version_of(&name));
+    Ok(versions.collect::<BTreeSet<_>>().into_iter().collect())
 }
 
 fn names(folder: &Path) -> Result<Vec<String>, LakeError> {
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(LakeError::io("list", folder)(error)),
-    };
-    let names = entries.map(|entry| {
-        let name = entry.map_err(LakeError::io("list", folder))?.file_name();
-        Ok(name.to_string_lossy().into_owned())
-    });
-    names.collect()
+    let names = entries(folder)?.into_iter().map(|entry| entry.file_name());
+    Ok(names.map(|name| name.to_string_lossy().into_owned()).collect())
 }
 
 /// Makes `current` lead to the files of a snapshot.
@@ -306,7 +286,7 @@ fn show(lake: &Lake, id: SnapshotId, files: &Files) -> Result<(), LakeError> {
     }
     disk.create_dir(&views)?;
     let view = lake.path.join(&target);
-    // What a crash left of it.
+    // A crash may have left a part of it.
     disk.remove_tree(&view)?;
     disk.create_dir_unsynced(&view)?;
     for (table, segments) in files {
@@ -326,12 +306,12 @@ fn show(lake: &Lake, id: SnapshotId, files: &Files) -> Result<(), LakeError> {
     remove_old_views(lake).map(drop)
 }
 
-/// Removes the folders that the link left long ago: when the next one was made. Returns how many
-/// stay beside the one that it leads to.
+/// Removes the former targets of the link. A target is old if its successor is. Returns how many
+/// former targets stay.
 fn remove_old_views(lake: &Lake) -> Result<u64, LakeError> {
     let views = lake.path.join(VIEWS);
-    let mut numbers =
-        names(&views)?.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
+    let names = names(&views)?;
+    let mut numbers = names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
     numbers.sort_unstable();
     let view = |number: i64| views.join(number.to_string());
     let mut left = 0;

@@ -1,4 +1,4 @@
-//! A segment in parts that are read on their own, so that several threads can.
+//! Parts of a segment, which several threads can read.
 
 use std::ops::Range;
 
@@ -11,27 +11,27 @@ use super::scan::ScanColumns;
 use super::segment::Segment;
 use super::snapshot::Snapshot;
 
-/// Rows of a batch at most.
+/// The greatest number of rows in a batch.
 const BATCH_ROWS: usize = 8192;
 
-/// Some row groups of a segment, one after another.
+/// Consecutive row groups of a segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) segment: Segment,
     groups: Range<usize>,
-    /// The rows of the row group before these.
+    /// The number of rows of the row group before these.
     rows_before: usize,
 }
 
 impl Part {
-    /// True when the first row of a scan belongs to the part before.
+    /// Whether the first row of a scan belongs to the part before.
     pub(crate) fn has_row_before(&self) -> bool {
         self.rows_before > 0
     }
 }
 
 impl Snapshot {
-    /// Cuts a segment into parts of at least so many rows, but for a smaller last one.
+    /// Divides a segment into parts of at least so many rows. Only the last part may be smaller.
     pub(crate) fn parts(segment: &Segment, rows_min: u64) -> Result<Vec<Part>, LakeError> {
         let footer = segment.footer(&segment.open()?, PageIndexPolicy::Skip)?;
         let rows = |group: usize| {
@@ -51,19 +51,19 @@ impl Snapshot {
         Ok(parts)
     }
 
-    /// Reads the columns of these names of a part, in the table's order: its rows, behind the one
-    /// row that stands before them where there is one.
+    /// Reads the named columns of a part, in the table's order. If the segment has rows before the
+    /// part, the last of them comes first.
     ///
     /// # Panics
     ///
-    /// When the table has no column of one of these names.
+    /// If the table has no column of one of these names.
     pub(crate) fn scan_part(
         &self,
         part: &Part,
         columns: &[&str],
     ) -> Result<SegmentRows, LakeError> {
         let segment = &part.segment;
-        // With an index, only the last page of the row group before is read.
+        // With a page index, only the last page of the row group before is read.
         let is_first = part.rows_before == 0;
         let index = if is_first { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
         let schema = self.schema(segment.table);

@@ -1,7 +1,8 @@
-//! Segments as they are read: nothing is handed out that is not what was written.
+//! Reading of segments, with a check that the content is what was written.
 //!
-//! A Parquet reader takes a flipped bit for data. So the manifest has a digest of each block of a
-//! segment, and whoever reads a few bytes reads the blocks that hold them, and checks those.
+//! A Parquet reader does not notice a flipped bit. The manifest therefore has a digest of each
+//! block of a segment. A read of a few bytes reads the blocks that hold them, and checks these
+//! blocks.
 
 use std::fmt::Display;
 use std::io::{self, Read};
@@ -32,22 +33,20 @@ use super::segment::Segment;
 const BLOCK: u64 = BLOCK_BYTES as u64;
 const DIGEST_BYTES: usize = blake3::OUT_LEN;
 
-/// What says which rows of a segment are read.
+/// Selects the rows of a segment to read.
 pub(crate) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFile>;
 
 impl Segment {
-    /// Reads the whole file and says whether it is what was written. No Parquet reader does: a
-    /// flipped bit reads back as wrong data.
+    /// Reads the whole file and compares its digest with the manifest.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when it is not, [`LakeError::Io`] when it cannot be read.
+    /// [`LakeError::Corrupt`] if they differ, [`LakeError::Io`] if the file cannot be read.
     pub fn check(&self) -> Result<(), LakeError> {
         let file = self.open()?;
         let mut hasher = blake3::Hasher::new();
-        for block in 0..self.bytes.div_ceil(BLOCK_BYTES as u64) {
-            let start = block * BLOCK_BYTES as u64;
-            hasher.update(&file.read(start..self.bytes.min(start + BLOCK_BYTES as u64))?);
+        for start in (0..self.bytes).step_by(BLOCK_BYTES) {
+            hasher.update(&file.read(start..self.bytes.min(start + BLOCK))?);
         }
         if hasher.finalize().to_hex().as_str() == self.digest {
             return Ok(());
@@ -55,12 +54,11 @@ impl Segment {
         Err(LakeError::corrupt(&self.path, "its content does not match its digest"))
     }
 
-    /// Opens the file to read it. What is read is checked against the manifest
-    /// first.
+    /// Opens the file to read it. Every read is checked against the manifest.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when it is missing or of another length, [`LakeError::Io`] when it
+    /// [`LakeError::Corrupt`] if it is missing or has another length, [`LakeError::Io`] if it
     /// cannot be opened.
     pub fn open(&self) -> Result<SegmentFile, LakeError> {
         let file = self.disk.open(&self.path).map_err(|error| match error.kind() {
@@ -70,9 +68,9 @@ impl Segment {
         SegmentFile::new(self, file)
     }
 
-    /// Reads the columns at these places of the table's schema, of the rows that `choose` says. A
-    /// file may lack the last columns, if it is older than they are: they are null. Other columns
-    /// are refused.
+    /// Reads the columns at these places of the table's schema, of the rows that `choose` selects.
+    /// A file that is older than the last columns lacks them: they are null. A file with other
+    /// columns is refused.
     pub(crate) fn reader(
         &self,
         schema: &SchemaRef,
@@ -82,6 +80,18 @@ impl Segment {
     ) -> Result<SegmentRows, LakeError> {
         let file = self.open()?;
         let footer = self.footer(&file, pages)?;
+        self.rows_of(file, footer, schema, places, choose)
+    }
+
+    /// As [`reader`](Self::reader), of a file that is open and whose footer is known.
+    pub(crate) fn rows_of(
+        &self,
+        file: SegmentFile,
+        footer: ArrowReaderMetadata,
+        schema: &SchemaRef,
+        places: &[usize],
+        choose: impl FnOnce(SegmentReaderBuilder) -> SegmentReaderBuilder,
+    ) -> Result<SegmentRows, LakeError> {
         let columns = footer.schema().fields().len();
         if !is_prefix(footer.schema(), schema) {
             let lake = self.path.ancestors().nth(3).unwrap_or(&self.path);
@@ -97,7 +107,7 @@ impl Segment {
         Ok(SegmentRows { file, reader, widened })
     }
 
-    /// The footer, with the page index where it is asked for. The row count is checked.
+    /// The footer, with the page index if `pages` says so. The number of rows is checked.
     pub(crate) fn footer(
         &self,
         file: &SegmentFile,
@@ -130,7 +140,7 @@ pub(crate) fn is_prefix(older: &Schema, schema: &Schema) -> bool {
     schema.fields().get(..columns).is_some_and(|fields| *fields == older.fields()[..])
 }
 
-/// The batch with null in the columns of `schema` that it lacks, which are the last ones.
+/// The batch with the last columns of `schema` that it lacks, as null.
 pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
     let (mut columns, rows) = (batch.columns().to_vec(), batch.num_rows());
     for field in &schema.fields()[columns.len()..] {
@@ -140,7 +150,7 @@ pub(crate) fn widened(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordB
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)
 }
 
-/// The rows of a segment, batch by batch.
+/// The rows of a segment, in batches.
 #[derive(Debug)]
 pub(crate) struct SegmentRows {
     file: SegmentFile,
@@ -167,26 +177,25 @@ impl Iterator for SegmentRows {
 pub struct SegmentFile {
     file: Arc<DiskReader>,
     segment: Segment,
-    /// The block that was read last, and its number: pages are many, and their heads are small.
+    /// The number and content of the last block that was read. Many small reads of page headers hit
+    /// the same block.
     last: Arc<Mutex<Option<(u64, Bytes)>>>,
-    /// The first thing that went wrong. Parquet and Arrow tell of it in words alone.
+    /// The first error. Parquet and Arrow pass it on as text only.
     failure: Arc<Mutex<Option<LakeError>>>,
 }
 
 impl SegmentFile {
     pub(crate) fn new(segment: &Segment, file: DiskReader) -> Result<Self, LakeError> {
         let bytes = file.bytes().map_err(LakeError::io("read", &segment.path))?;
+        let corrupt = |what: &str| Err(LakeError::corrupt(&segment.path, what));
         if bytes != segment.bytes {
-            let what = format!("it has {bytes} bytes and should have {}", segment.bytes);
-            return Err(LakeError::corrupt(&segment.path, what));
+            return corrupt(&format!("it has {bytes} bytes and should have {}", segment.bytes));
         }
         if !segment.blocks.is_intact() {
-            let what = "its digests in the manifest are damaged";
-            return Err(LakeError::corrupt(&segment.path, what));
+            return corrupt("its digests in the manifest are damaged");
         }
         if segment.blocks.list.len() as u64 != bytes.div_ceil(BLOCK) * DIGEST_BYTES as u64 {
-            let what = "the manifest has another number of digests than it has blocks";
-            return Err(LakeError::corrupt(&segment.path, what));
+            return corrupt("the manifest has another number of digests than it has blocks");
         }
         Ok(Self {
             file: Arc::new(file),
@@ -196,17 +205,20 @@ impl SegmentFile {
         })
     }
 
-    /// The bytes of a range of the file.
+    /// Reads a range of bytes.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when the blocks that hold them are not what was written, or the
-    /// range goes beyond the file; [`LakeError::Io`] when they cannot be read.
+    /// [`LakeError::Corrupt`] if the blocks that hold them are not what was written, or if the
+    /// range exceeds the file; [`LakeError::Io`] if they cannot be read.
     pub fn read(&self, range: Range<u64>) -> Result<Bytes, LakeError> {
         let path = &self.segment.path;
+        let corrupt = |what: String| Err(LakeError::corrupt(path, what));
         if range.start > range.end || range.end > self.segment.bytes {
-            let what = format!("it refers to bytes {} to {} of itself", range.start, range.end);
-            return Err(LakeError::corrupt(path, what));
+            return corrupt(format!(
+                "it refers to bytes {} to {} of itself",
+                range.start, range.end
+            ));
         }
         let (start, place) = (range.start / BLOCK * BLOCK, length(0..range.start % BLOCK));
         let within = place..place + length(range.clone());
@@ -220,15 +232,14 @@ impl SegmentFile {
         let mut content = vec![0; length(start..end)];
         let read = self.file.read_at(&mut content, start).map_err(LakeError::io("read", path))?;
         if read < content.len() {
-            let what = format!("it ends at byte {}", start + read as u64);
-            return Err(LakeError::corrupt(path, what));
+            return corrupt(format!("it ends at byte {}", start + read as u64));
         }
         let first = length(0..start / BLOCK);
         let digests = self.segment.blocks.list.chunks(DIGEST_BYTES).skip(first);
         for ((block, digest), number) in content.chunks(BLOCK_BYTES).zip(digests).zip(first..) {
             if blake3::hash(block).as_bytes() != digest {
-                let what = format!("bytes {} on do not match their digest", number * BLOCK_BYTES);
-                return Err(LakeError::corrupt(path, what));
+                let start = number * BLOCK_BYTES;
+                return corrupt(format!("bytes {start} on do not match their digest"));
             }
         }
         let content = Bytes::from(content);
@@ -238,7 +249,8 @@ impl SegmentFile {
         Ok(content.slice(within))
     }
 
-    /// What went wrong with the file, where `error` of a reader above it may come of that.
+    /// The cause of `error`, which a Parquet reader returned: the first error of the file, or
+    /// damage.
     pub(crate) fn unreadable(&self, error: &dyn Display) -> LakeError {
         let failure = lock(&self.failure).take();
         failure.unwrap_or_else(|| {
@@ -247,7 +259,7 @@ impl SegmentFile {
         })
     }
 
-    /// As [`read`](Self::read), for readers that know no errors of ours.
+    /// As [`read`](Self::read), for libraries that pass errors on as text. The error is kept.
     fn read_or_keep(&self, range: Range<u64>) -> io::Result<Bytes> {
         self.read(range).map_err(|error| {
             let text = error.to_string();
@@ -261,7 +273,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The length of a range of a file that is in memory.
+/// The length of a range that fits into memory.
 fn length(range: Range<u64>) -> usize {
     usize::try_from(range.end - range.start).expect("what is in memory has a length")
 }
@@ -285,7 +297,7 @@ impl ChunkReader for SegmentFile {
     }
 }
 
-/// A segment from some place on.
+/// The bytes of a segment from an offset on.
 #[derive(Debug)]
 pub struct SegmentStream {
     file: SegmentFile,

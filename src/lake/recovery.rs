@@ -1,4 +1,4 @@
-//! What every process that changes a lake does first.
+//! Recovery from crashes, which every process that changes a lake does first.
 
 use super::error::LakeError;
 use super::handle::Lake;
@@ -14,7 +14,7 @@ use super::sqlite::Catalog;
 ///
 /// [`LakeError::Corrupt`] if the database is older than the log of snapshots; disk errors.
 pub(crate) fn recover(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
-    // Within a transaction, so that no other process is about to commit the snapshot of an entry.
+    // The transaction keeps other processes from committing the snapshot of an entry meanwhile.
     let newest = {
         let transaction = catalog.read_alone()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;

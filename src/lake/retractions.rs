@@ -1,17 +1,17 @@
-//! What was taken back, and why, as the catalog keeps it.
+//! The list of retractions in the catalog.
 
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use super::ids::SnapshotId;
-use super::rows::run_numbers;
+use super::sqlite::{named, query};
 use crate::model::RunId;
 
-/// What kind of thing a retraction is about.
+/// The kind of thing that is retracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RetractionKind {
-    /// A program: its row, and all episodes about it.
+    /// A program: its row, and all its episodes.
     Benchmark,
     /// A run: all its episodes.
     Run,
@@ -20,23 +20,13 @@ pub enum RetractionKind {
 }
 
 impl RetractionKind {
-    const ALL: [Self; 3] = [Self::Benchmark, Self::Run, Self::Action];
-
-    /// Its name in the catalog and in SQL.
+    /// The name in the catalog and in SQL.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Benchmark => "benchmark",
             Self::Run => "run",
             Self::Action => "action",
         }
-    }
-
-    fn parse(text: &str) -> rusqlite::Result<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or_else(|| {
-            let unknown = format!("nothing called {text} can be retracted");
-            let text = rusqlite::types::Type::Text;
-            rusqlite::Error::FromSqlConversionFailure(1, text, unknown.into())
-        })
     }
 }
 
@@ -46,20 +36,19 @@ impl RetractionKind {
 pub struct RetractionRow {
     /// Its number in the lake.
     pub id: i64,
-    /// What kind of thing was taken back.
+    /// The kind of thing that was retracted.
     pub kind: RetractionKind,
-    /// Which: a URI, the number of a run, the name of an action.
+    /// What was retracted: a URI, the number of a run, or the name of an action.
     pub value: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The first snapshot without it.
     pub snapshot: SnapshotId,
-    /// The runs that lost episodes by it, in order.
-    #[serde(with = "run_numbers")]
+    /// The runs that lost episodes, in order.
     pub runs: Vec<RunId>,
 }
 
-/// Adds a retraction; its number is given to it.
+/// Adds a retraction under the next number.
 pub(crate) fn insert(connection: &Connection, row: &RetractionRow) -> rusqlite::Result<()> {
     let sql = "INSERT INTO retractions (kind, value, reason, snapshot_id) VALUES (?1, ?2, ?3, ?4)
                RETURNING retraction_id";
@@ -71,7 +60,7 @@ pub(crate) fn insert(connection: &Connection, row: &RetractionRow) -> rusqlite::
     Ok(())
 }
 
-/// The retractions that hold in snapshot `id`, oldest first.
+/// The retractions up to snapshot `id`, oldest first.
 pub(crate) fn list(
     connection: &Connection,
     id: SnapshotId,
@@ -79,19 +68,15 @@ pub(crate) fn list(
     let sql = "SELECT retraction_id, kind, value, reason, snapshot_id FROM retractions
                WHERE snapshot_id <= ?1 ORDER BY retraction_id";
     let of_runs = "SELECT run_id FROM retracted_runs WHERE retraction_id = ?1 ORDER BY run_id";
-    let mut runs = connection.prepare(of_runs)?;
-    let mut statement = connection.prepare(sql)?;
-    let rows = statement.query_map([id.0], |row| {
+    query(connection, sql, [id.0], |row| {
         let id = row.get(0)?;
-        let runs = runs.query_map([id], |row| row.get(0).map(RunId))?;
         Ok(RetractionRow {
             id,
-            kind: RetractionKind::parse(&row.get::<_, String>(1)?)?,
+            kind: named(row, 1)?,
             value: row.get(2)?,
             reason: row.get(3)?,
             snapshot: SnapshotId(row.get(4)?),
-            runs: runs.collect::<rusqlite::Result<_>>()?,
+            runs: query(connection, of_runs, [id], |row| row.get(0).map(RunId))?,
         })
-    })?;
-    rows.collect()
+    })
 }

@@ -1,7 +1,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::model::{
     ActionIndex, Baselines, BenchmarkUri, EpisodeId, EpisodeOutcome, Provenance, Rewards, RunId,
@@ -11,28 +11,28 @@ use crate::model::{
 /// A row of `benchmarks`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BenchmarkRow {
-    /// Canonical name.
+    /// The canonical name.
     pub uri: BenchmarkUri,
-    /// BLAKE3 of the program's bytes, hex.
+    /// BLAKE3 of the program's bytes, in hexadecimal digits.
     pub program_digest: String,
     /// Where the program comes from.
     pub provenance: Provenance,
     /// The state that it starts in.
     pub initial_state: StateId,
-    /// Costs that belong to it. Those that the lake has no column for are left out.
+    /// Its baselines. Those without a column in the lake are left out.
     pub baselines: Baselines,
 }
 
-/// A row of `episodes`: says that the episode is over and has its place in its run.
+/// A row of `episodes`: the episode is over and has its place in its run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpisodeRow {
-    /// Its name; run and ordinal are in it.
+    /// Its id, which contains run and ordinal.
     pub id: EpisodeId,
-    /// Seed of its own random generator.
+    /// The seed of its random generator.
     pub seed: i64,
     /// The program.
     pub benchmark: BenchmarkUri,
-    /// What chose the actions.
+    /// The policy that chose the actions.
     pub policy: String,
     /// The episode that it was forked from, and after which step.
     pub parent: Option<(EpisodeId, u32)>,
@@ -40,7 +40,7 @@ pub struct EpisodeRow {
     pub steps: u32,
     /// Why it ended.
     pub outcome: EpisodeOutcome,
-    /// What is known about a failure.
+    /// Details of a failure.
     pub detail: Option<String>,
 }
 
@@ -49,19 +49,19 @@ pub struct EpisodeRow {
 pub struct StepRow {
     /// The episode.
     pub episode: EpisodeId,
-    /// Place in the episode; 0 is the state after reset.
+    /// The position in the episode. Step 0 is the state after the start.
     pub index: u32,
     /// The program.
     pub benchmark: BenchmarkUri,
-    /// The action; none at index 0 and only there.
+    /// The action; none exactly at step 0.
     pub action: Option<ActionIndex>,
-    /// The state; none where the compiler failed.
+    /// The state; none if the compiler failed.
     pub state: Option<StateId>,
-    /// True where the IR of the state is kept because of this step: see [`Rows`].
+    /// Whether the IR of the state is stored because of this step: see [`Rows`].
     pub keyframe: bool,
-    /// True when the environment takes no further action.
+    /// Whether the environment takes no further action.
     pub end_of_episode: bool,
-    /// One for each reward column of the lake, in its order. NaN stands for none.
+    /// One value for each reward column of the lake, in its order. NaN becomes null.
     pub rewards: Option<Rewards>,
     /// The time that the compiler took.
     pub wall_time: Duration,
@@ -72,7 +72,7 @@ pub struct StepRow {
 pub struct ObservationRow {
     /// The state.
     pub state: StateId,
-    /// One for each observation column of the lake, in its order; none for a space that is not
+    /// One value for each observation column of the lake, in its order; none if it was not
     /// recorded.
     pub values: Vec<Option<Value>>,
 }
@@ -84,65 +84,61 @@ pub struct IrRow {
     pub state: StateId,
     /// The bitcode, compressed with zstd.
     pub compressed: Vec<u8>,
-    /// Its length uncompressed.
+    /// The length of the bitcode, uncompressed.
     pub bytes: u32,
-    /// Its SHA-1 uncompressed: see [`bitcode_sha1`](super::bitcode_sha1).
+    /// The SHA-1 of the bitcode, uncompressed: see [`bitcode_sha1`](super::bitcode_sha1).
     pub bitcode_sha1: [u8; 20],
 }
 
 /// Rows to append in one transaction.
 ///
-/// The order in which rows come matters twice: an episode's row comes with its last step or later,
-/// and a state's row in `observations` comes with the first step that holds the state or earlier,
-/// its row in `ir` with the first such step that is a keyframe. So a seal never finds a step that
-/// is closed without its state at hand. IR that no keyframe refers to has no part in the lake: it
-/// is not sealed, and goes when open episodes are taken back.
+/// The order of rows matters twice. The row of an episode comes with its last step or later. The
+/// row of a state in `observations` comes no later than the first step with this state, and its row
+/// in `ir` no later than the first such step that is a keyframe. A seal therefore never meets a
+/// closed step without the rows of its state. IR without a keyframe is not part of the lake: it is
+/// not sealed, and it is deleted when open episodes are taken back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rows {
-    /// New programs; a program comes once in a lake.
+    /// New programs. A lake has a program once.
     pub benchmarks: Vec<BenchmarkRow>,
     /// Episodes that are over.
     pub episodes: Vec<EpisodeRow>,
     /// Steps.
     pub steps: Vec<StepRow>,
-    /// New states' observations; a state comes once in a lake.
+    /// Observations of new states. A lake has a state once.
     pub observations: Vec<ObservationRow>,
-    /// New states' programs; a state comes once in a lake.
+    /// IR of new states. A lake has a state once.
     pub ir: Vec<IrRow>,
 }
 
 impl Rows {
-    /// True when there is nothing to append.
+    /// Whether there is nothing to append.
     pub fn is_empty(&self) -> bool {
-        self.benchmarks.is_empty()
-            && self.episodes.is_empty()
-            && self.steps.is_empty()
-            && self.observations.is_empty()
-            && self.ir.is_empty()
+        *self == Self::default()
     }
 }
 
-/// A run: one call that recorded episodes.
+/// A row of `runs`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRow {
     /// Its number.
-    #[serde(rename = "run_id", with = "run_number")]
+    #[serde(rename = "run_id")]
     pub id: RunId,
-    /// What names it across lakes: 128 random bits, hex.
+    /// Its name across lakes: 128 random bits, in hexadecimal digits.
     pub uid: String,
-    /// What identifies it, as its caller wrote it.
+    /// The arguments that identify it: a text of the caller.
     pub arguments: String,
-    /// When it was begun, Unix time in milliseconds.
+    /// When it began, Unix time in milliseconds.
     pub started_at_ms: i64,
-    /// Whether it did all that it was asked for.
+    /// Whether it is complete.
     pub finished: bool,
-    /// How many windows of its steps failed in one worker process, and not in a fresh one that
-    /// played them again. Measured: differs between equal runs.
+    /// The number of windows of its steps that failed in one worker, but not in the fresh worker
+    /// that played them again. It may differ between equal runs.
     pub repeated_windows: u32,
 }
 
-/// What a lake knows already and need not be told again.
+/// What a lake has already, so that it need not be appended again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Known {
     /// States with a row in `observations`.
@@ -153,51 +149,25 @@ pub struct Known {
     pub benchmarks: HashMap<String, KnownBenchmark>,
 }
 
-/// What a lake says of a program.
+/// What a lake has of a program.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KnownBenchmark {
-    /// BLAKE3 of the program's bytes, hex; empty where a repair lost the row.
+    /// BLAKE3 of the program's bytes, in hexadecimal digits. Empty if a repair dropped the row.
     pub program_digest: String,
     /// The state that it starts in.
     pub initial_state: Option<StateId>,
-    /// Those that the lake has columns for.
+    /// The baselines that the lake has columns for.
     pub baselines: Baselines,
 }
 
-/// The number of a run in a list.
-pub(crate) mod run_number {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::model::RunId;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-    pub(crate) fn serialize<S: Serializer>(id: &RunId, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_i32(id.0)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<RunId, D::Error> {
-        i32::deserialize(deserializer).map(RunId)
+impl Serialize for RunId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_i32(self.0)
     }
 }
 
-/// The numbers of several runs in a list.
-pub(crate) mod run_numbers {
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    use crate::model::RunId;
-
-    pub(crate) fn serialize<S: Serializer>(
-        ids: &[RunId],
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(ids.iter().map(|id| id.0))
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Vec<RunId>, D::Error> {
-        Ok(Vec::<i32>::deserialize(deserializer)?.into_iter().map(RunId).collect())
+impl<'de> Deserialize<'de> for RunId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        i32::deserialize(deserializer).map(Self)
     }
 }

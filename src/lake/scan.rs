@@ -6,7 +6,7 @@ use super::error::LakeError;
 use super::reading::SegmentRows;
 use super::segment::Segment;
 
-/// Rows of a batch of a scan at most.
+/// The greatest number of rows in a batch of a scan.
 const SCAN_ROWS_MAX: usize = 16_384;
 
 /// Which columns a scan reads.
@@ -14,12 +14,12 @@ const SCAN_ROWS_MAX: usize = 16_384;
 pub enum ScanColumns<'a> {
     /// Every column.
     All,
-    /// Those of these names.
+    /// The columns with these names.
     Named(&'a [&'a str]),
 }
 
 impl ScanColumns<'_> {
-    /// Where they stand in a table's schema, in its order.
+    /// Their places in a table's schema, in its order.
     pub(crate) fn places(self, schema: &SchemaRef) -> Vec<usize> {
         let mut places = match self {
             Self::All => (0..schema.fields().len()).collect(),
@@ -35,7 +35,7 @@ impl ScanColumns<'_> {
     }
 }
 
-/// The rows of a table, batch by batch. After an error there is nothing more.
+/// The rows of a table, in batches. The iterator ends after an error.
 #[derive(Debug)]
 pub struct Scan<'a> {
     schema: &'a SchemaRef,

@@ -1,16 +1,15 @@
-//! Sealing: rows of closed episodes move from the hot log into segments.
+//! Sealing: moves rows of closed episodes from the hot log into segments.
 
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::BooleanArray;
-use arrow::compute::{filter_record_batch, not};
+use arrow::compute::not;
 
 use super::catalog;
 use super::edit::VersionEdit;
 use super::error::LakeError;
-use super::frame::Frame;
 use super::handle::Lake;
 use super::hot::{HotBatch, decode, masks, sorted_batches};
 use super::lock::Lock;
@@ -23,8 +22,8 @@ use super::table::Table;
 /// Prepares seals, on any thread. See [`Writer::sealer`](super::Writer::sealer).
 #[derive(Debug)]
 pub struct Sealer {
-    lake: Lake,
-    lock: Arc<Lock>,
+    pub(super) lake: Lake,
+    pub(super) lock: Arc<Lock>,
 }
 
 /// What a seal did.
@@ -32,21 +31,21 @@ pub struct Sealer {
 pub struct SealReport {
     /// The segments that were added.
     pub segments: Vec<Segment>,
-    /// Rows that were moved.
+    /// The number of rows in them.
     pub rows: u64,
-    /// What [`Writer::hot_bytes`](super::Writer::hot_bytes) says now.
+    /// [`Writer::hot_bytes`](super::Writer::hot_bytes) after the seal.
     pub hot_bytes: u64,
 }
 
-/// Segments that are durable on disk and not yet part of the lake. Dropped, it leaves files that
-/// the next writer removes.
+/// A prepared seal: segments that are durable but not yet part of the lake. If it is dropped, its
+/// files stay until a collection.
 #[derive(Debug)]
 pub struct Prepared {
     /// The change of the lake: its segments and frames.
     pub(crate) edit: VersionEdit,
-    /// Which of the segments are new files, and not the same content again.
+    /// Which of the segments are new files. The others have the content of a file that was there.
     fresh: Vec<bool>,
-    /// Bytes of the frames that stay as they are.
+    /// Bytes of the frames that do not change.
     untouched_bytes: u64,
     lake: Lake,
     _lock: Arc<Lock>,
@@ -63,23 +62,18 @@ impl Prepared {
         SealReport { segments, rows, hot_bytes }
     }
 
-    fn add(&mut self, finished: FinishedSegment) {
-        self.edit.add.push(finished.segment);
-        self.fresh.push(finished.fresh);
-    }
-
-    /// Removes its files that nothing has listed: another preparation may have had equal ones.
+    /// Removes its files that nothing has listed: another preparation may have made equal ones.
     pub(crate) fn discard(self, listed: &HashSet<PathBuf>) {
         for (segment, fresh) in self.edit.add.iter().zip(self.fresh) {
             if fresh && !listed.contains(&segment.path) {
-                // What cannot be removed now, the next writer removes.
+                // A file that cannot be removed now stays until a collection.
                 let _ = self.lake.disk.remove(&segment.path);
             }
         }
     }
 }
 
-/// One line for the list of snapshots.
+/// A one-line description for the list of snapshots.
 fn detail(segments: &[Segment]) -> String {
     let (rows, files) = (segments.iter().map(|segment| segment.rows).sum::<u64>(), segments.len());
     let plural = |count: u64| if count == 1 { "" } else { "s" };
@@ -87,23 +81,15 @@ fn detail(segments: &[Segment]) -> String {
 }
 
 impl Sealer {
-    pub(crate) fn new(lake: Lake, lock: Arc<Lock>) -> Self {
-        Self { lake, lock }
-    }
-
-    /// Writes what is closed at this moment into segments and makes them durable. The writer may
-    /// append meanwhile. The hot log is read into memory.
+    /// Writes the rows of closed episodes into segments and makes these durable. The writer may
+    /// append meanwhile. The whole hot log is read into memory.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when the hot log is damaged, [`LakeError::DiskFull`] and what else
-    /// a disk does. Nothing of the lake is changed in any case.
+    /// [`LakeError::Corrupt`] if the hot log is damaged, [`LakeError::DiskFull`] and other disk
+    /// errors. The lake does not change in any case.
     pub fn prepare(&self) -> Result<Prepared, LakeError> {
-        let frames = {
-            let catalog =
-                Catalog::open_for_reading(&self.lake.path, &self.lake.identity, &self.lake.disk)?;
-            catalog.reading(catalog::frames)?
-        };
+        let frames = Catalog::open_for_reading(&self.lake)?.reading(catalog::frames)?;
         let hot = decode(&self.lake, frames)?;
         let mut prepared = Prepared {
             edit: VersionEdit::new(SnapshotKind::Seal, String::new()),
@@ -116,7 +102,11 @@ impl Sealer {
         for table in Table::ALL.into_iter().filter(|table| table.is_recorded()) {
             let places = hot.iter().zip(&masks).filter(|(hot, _)| hot.table == table);
             match self.write_segment(table, &places.collect::<Vec<_>>()) {
-                Ok(finished) => finished.into_iter().for_each(|finished| prepared.add(finished)),
+                Ok(None) => {}
+                Ok(Some(FinishedSegment { segment, fresh })) => {
+                    prepared.edit.add.push(segment);
+                    prepared.fresh.push(fresh);
+                }
                 Err(error) => {
                     prepared.discard(&HashSet::new());
                     return Err(error);
@@ -131,9 +121,7 @@ impl Sealer {
                     prepared.edit.frames_gone.push(hot.seq);
                     if taken < mask.len() {
                         let stays = not(mask).expect("a mask has no nulls");
-                        let batch = filter_record_batch(&hot.batch, &stays)
-                            .expect("a mask as long as its batch");
-                        prepared.edit.frames.push(Frame::encode(hot.table, &batch));
+                        prepared.edit.frames.push(hot.filtered(&stays));
                     }
                 }
             }

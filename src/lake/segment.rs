@@ -13,21 +13,21 @@ use super::table::Table;
 /// A Parquet file of the lake, as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// The table that it holds rows of.
+    /// The table whose rows it holds.
     pub table: Table,
-    /// Where it lies, as long as any snapshot has it.
+    /// Its path, valid as long as a snapshot has it.
     pub path: PathBuf,
-    /// Its rows.
+    /// The number of rows.
     pub rows: u64,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// BLAKE3 of its content, hex.
+    /// BLAKE3 of its content, in hexadecimal digits.
     pub digest: String,
-    /// The least and the greatest value of the leading key column, where that is a number.
+    /// The least and the greatest value of the leading key column, if that is a number.
     pub key_range: Option<(i64, i64)>,
-    /// Of a derived table: the layer that it belongs to.
+    /// For a derived table, the layer that it belongs to.
     pub layer: Option<LayerId>,
-    /// Of `steps`: whether the layers of the same snapshot count its steps.
+    /// For `steps`, whether the layers of the same snapshot count its steps.
     pub is_counted: bool,
     /// The digests of the blocks of its content.
     pub(crate) blocks: BlockDigests,
@@ -36,14 +36,14 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// The name of its file in the folder of its table.
+    /// The name of the file in the folder of its table.
     pub(crate) fn name(&self) -> &str {
         let name = self.path.file_name().and_then(|name| name.to_str());
         name.expect("the lake names its files in ASCII")
     }
 }
 
-/// A file of a lake, as a list has it.
+/// A row of a list of files of a lake.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileRow {
@@ -97,7 +97,7 @@ impl FileRow {
         format!("{}-{}.parquet", self.table, &self.digest[..16])
     }
 
-    /// Says whether all of it can be: a digest is 64 hexadecimal digits, in lower case, and only
+    /// Whether the values are possible: a digest has 64 lower-case hexadecimal digits, and exactly
     /// derived tables have layers.
     pub fn is_well_formed(&self) -> bool {
         let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -107,20 +107,20 @@ impl FileRow {
     }
 }
 
-/// Whether `name` is one that steplake gives to the files of `table`.
+/// Whether steplake gives such a name to files of `table`.
 pub(crate) fn is_own_name(table: Table, name: &str) -> bool {
     let is_digest =
         |text: &str| text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     middle(table, name, ".parquet").is_some_and(is_digest) || is_temporary(table, name)
 }
 
-/// Whether `name` is one that steplake gives to the files of `table` as they are written.
+/// Whether steplake gives such a name to unfinished files of `table`.
 pub(crate) fn is_temporary(table: Table, name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     name.strip_prefix('.').and_then(|name| middle(table, name, ".tmp")).is_some_and(is_number)
 }
 
-/// What stands in a name between the table and `end`.
+/// The part of a name between the table and `end`.
 fn middle<'a>(table: Table, name: &'a str, end: &str) -> Option<&'a str> {
     name.strip_prefix(table.name())?.strip_prefix('-')?.strip_suffix(end)
 }

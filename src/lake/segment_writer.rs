@@ -1,4 +1,4 @@
-//! Segments that are being written.
+//! Writing of segments.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ use super::identity::Identity;
 use super::segment::Segment;
 use super::table::{FEATURES_KEY, Table};
 
-/// Bytes of a row group of `ir`, before which a new one is begun.
+/// The greatest number of bytes in a row group of `ir`.
 const IR_ROW_GROUP_BYTES_MAX: usize = 16 << 20;
-/// Columns of derived tables of which most values differ, or come in short runs.
-const DERIVED_VARIOUS: [&str; 6] = [
+/// Columns of derived tables whose values mostly differ or come in short runs.
+const DERIVED_VARIOUS: &[&str] = &[
     "state_id",
     "state_key",
     "next_state_id",
@@ -33,7 +33,7 @@ const DERIVED_VARIOUS: [&str; 6] = [
     "wall_time_us",
     "first_episode_id",
 ];
-/// Rows of a page of `ir`: what is read for the IR of one state.
+/// The greatest number of rows in a page of `ir`, which is read for the IR of one state.
 const IR_PAGE_ROWS_MAX: usize = 16;
 
 /// The key-value metadata that every segment of a lake's table carries.
@@ -62,9 +62,8 @@ pub(crate) fn footer_entries(
 
 fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterProperties {
     let zstd = Compression::ZSTD(ZstdLevel::try_new(3).expect("3 is a level of zstd"));
-    let metadata = footer_entries(identity, table, schema)
-        .into_iter()
-        .map(|(key, value)| KeyValue::new(key, value));
+    let entries = footer_entries(identity, table, schema).into_iter();
+    let metadata = entries.map(|(key, value)| KeyValue::new(key, value));
     let sorting = table.key().iter().map(|key| {
         let place = schema.index_of(key).expect("a key is a column");
         let column_idx = i32::try_from(place).expect("few columns");
@@ -76,7 +75,7 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
         .set_key_value_metadata(Some(metadata.collect()))
         .set_sorting_columns(Some(sorting.collect()));
     for field in schema.fields() {
-        // Every column here has one leaf, so places of leaves are places of columns.
+        // Each column has one leaf, so the places of leaves are the places of columns.
         if let DataType::List(item) = field.data_type() {
             let leaf =
                 ColumnPath::new(vec![field.name().clone(), "list".into(), item.name().clone()]);
@@ -93,11 +92,11 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
             .set_column_compression(bitcode.clone(), Compression::UNCOMPRESSED)
             .set_column_statistics_enabled(bitcode, EnabledStatistics::None);
     }
-    // Where most values of a row group differ, a dictionary costs time and room.
+    // If most values of a row group differ, a dictionary costs time and space.
     let various: &[&str] = match table {
         Table::Ir => &["state_id", "state_key", "bitcode_sha1"],
         Table::Observations => &["state_id", "state_key"],
-        Table::StateTransitions | Table::Conflicts | Table::Failures => &DERIVED_VARIOUS,
+        Table::StateTransitions | Table::Conflicts | Table::Failures => DERIVED_VARIOUS,
         _ => &[],
     };
     for column in various {
@@ -108,17 +107,17 @@ fn properties(identity: &Identity, table: Table, schema: &SchemaRef) -> WriterPr
 
 /// A segment that is being written, under a temporary name in its table's folder.
 ///
-/// [`finish`](Self::finish) makes it durable under its final name; it belongs to the lake once the
-/// manifest lists it. Dropped before that, it leaves nothing; a crash leaves a file that the next
-/// holder of the same right removes.
+/// [`finish`](Self::finish) makes it durable under its final name. It belongs to the lake once the
+/// manifest lists it. If it is dropped before that, its file is removed. After a crash, the next
+/// holder of the same right removes the file.
 #[derive(Debug)]
 pub(crate) struct SegmentWriter {
-    table: Table,
+    pub(crate) table: Table,
     folder: PathBuf,
     temporary: PathBuf,
     disk: Disk,
     writer: Option<ArrowWriter<HashedFile>>,
-    rows: u64,
+    pub(crate) rows: u64,
     key_range: Option<(i64, i64)>,
     failure: WriteFailure,
     finished: bool,
@@ -128,13 +127,12 @@ pub(crate) struct SegmentWriter {
 #[derive(Debug)]
 pub(crate) struct FinishedSegment {
     pub(crate) segment: Segment,
-    /// False when a file of that name, hence of that content, was there before.
+    /// False if a file of this name, hence of this content, was there before.
     pub(crate) fresh: bool,
 }
 
 impl SegmentWriter {
-    /// A segment of a table with the columns of `schema`, which a snapshot or a writer of the lake
-    /// knows.
+    /// Begins a segment with the columns of `schema`: those of the table in a snapshot or a writer.
     pub(crate) fn create(lake: &Lake, table: Table, schema: &SchemaRef) -> Result<Self, LakeError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let disk = lake.disk.clone();
@@ -143,7 +141,7 @@ impl SegmentWriter {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let temporary = folder.join(format!(".{table}-{number}.tmp"));
         let file = disk.create(temporary.clone())?;
-        let failure = file.failure();
+        let failure = file.failure.clone();
         let file = HashedFile { file, hasher: ContentHasher::default() };
         let properties = properties(&lake.identity, table, schema);
         let writer = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties))
@@ -161,7 +159,7 @@ impl SegmentWriter {
         })
     }
 
-    /// Adds rows. They come in the order of the table's key.
+    /// Adds rows, in the order of the table's key.
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<(), LakeError> {
         let writer = self.writer.as_mut().expect("a writer is there until it is finished");
         writer.write(batch).map_err(write_error(&self.failure, &self.temporary))?;
@@ -171,25 +169,15 @@ impl SegmentWriter {
             && let (Some(&first), Some(&last)) = (keys.values().first(), keys.values().last())
         {
             let least = self.key_range.map_or(first, |range| range.0);
-            assert!(
-                self.key_range.is_none_or(|range| range.1 <= first) && first <= last,
-                "rows come sorted"
-            );
+            let goes_on = self.key_range.is_none_or(|range| range.1 <= first);
+            assert!(goes_on && first <= last, "rows come sorted");
             self.key_range = Some((least, last));
         }
         Ok(())
     }
 
-    pub(crate) fn table(&self) -> Table {
-        self.table
-    }
-
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// Makes the segment durable under its final name. Sync, rename, sync of the folder: after `Ok`
-    /// a power cut takes nothing of it.
+    /// Makes the segment durable under its final name: syncs the file, renames it, and syncs the
+    /// folder. After `Ok` it survives a power cut.
     pub(crate) fn finish(mut self) -> Result<FinishedSegment, LakeError> {
         let writer = self.writer.take().expect("a writer is there until it is finished");
         let written = writer.into_inner().map_err(write_error(&self.failure, &self.temporary))?;
@@ -221,14 +209,14 @@ impl Drop for SegmentWriter {
     fn drop(&mut self) {
         drop(self.writer.take());
         if !self.finished {
-            // What cannot be removed now, the next writer removes.
+            // A file that cannot be removed now is removed by the next holder of the right.
             let _ = self.disk.remove(&self.temporary);
         }
     }
 }
 
-/// Turns an error of the Parquet writer into one of the store. The writer tells of a failing file
-/// in words alone, so what the disk said is asked for first.
+/// Turns an error of the Parquet writer into one of the lake. The Parquet writer passes errors of
+/// the disk on as text only, so the error of the disk has precedence.
 fn write_error(failure: &WriteFailure, path: &Path) -> impl FnOnce(ParquetError) -> LakeError {
     let error = failure.error();
     move |source| match error {
@@ -237,7 +225,7 @@ fn write_error(failure: &WriteFailure, path: &Path) -> impl FnOnce(ParquetError)
     }
 }
 
-/// A file whose digests are computed as it is written.
+/// A file whose digests are computed while it is written.
 #[derive(Debug)]
 struct HashedFile {
     file: DiskFile,

@@ -13,7 +13,7 @@ use super::error::LakeError;
 use super::handle::Lake;
 use super::identity::Identity;
 use super::ids::SnapshotId;
-use super::lock::ReadersLock;
+use super::lock::Lock;
 use super::losses::{self, LossRow};
 use super::manifest::{self, SnapshotRow};
 use super::retractions::{self, RetractionKind, RetractionRow};
@@ -24,43 +24,43 @@ use super::sqlite::{self, Catalog};
 use super::table::Table;
 use crate::model::{EpisodeId, StateId};
 
-/// All rows of one moment: sealed ones by the files that hold them, hot ones in memory.
+/// All rows at one moment: the files of the sealed rows, and the hot rows in memory.
 ///
-/// It is what it is, whatever writers do meanwhile: while it lives, no file of it is deleted.
+/// Writers do not change it, and none of its files is deleted while it lives.
 #[derive(Debug)]
 pub struct Snapshot {
     path: PathBuf,
     id: SnapshotId,
     history: Vec<SnapshotRow>,
     identity: Arc<Identity>,
-    schemas: Schemas,
+    pub(crate) schemas: Schemas,
     segments: [Vec<Segment>; Table::ALL.len()],
     hot: [Vec<RecordBatch>; Table::ALL.len()],
     runs: Vec<RunRow>,
     retractions: Vec<RetractionRow>,
     losses: Vec<LossRow>,
     dedup_inputs: Option<String>,
-    /// The footers of the segments of `ir`, read at first need.
+    /// The footers of the segments of `ir`, read when first needed.
     pub(crate) ir_footers: Vec<OnceLock<ArrowReaderMetadata>>,
-    /// Where the hot rows of `ir` are: batch and row. Made at first need.
+    /// The places of the hot rows of `ir`: batch and row. Computed when first needed.
     pub(crate) ir_hot: OnceLock<HashMap<StateId, (usize, usize)>>,
-    /// Keeps its files.
-    _readers: Option<ReadersLock>,
+    /// Keeps its files from being deleted.
+    _readers: Option<Lock>,
 }
 
-/// Which rows a snapshot is to have.
+/// Which rows a snapshot has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Moment {
-    /// All that there are now, hot ones too.
+    /// All present rows, including hot ones.
     Now,
-    /// Those that are sealed now.
+    /// The rows that are sealed now.
     Sealed,
-    /// Those that were sealed then.
+    /// The rows that were sealed in this snapshot.
     At(SnapshotId),
 }
 
 impl Moment {
-    /// The number of the snapshot, given those that there are.
+    /// The number of the snapshot, given the list of all snapshots.
     pub(crate) fn find(
         self,
         lake: &Path,
@@ -82,37 +82,34 @@ impl Moment {
 }
 
 impl Lake {
-    /// All rows of this moment. The hot log is read into memory.
+    /// All present rows. The hot log is read into memory.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when a frame of the hot log is damaged.
+    /// [`LakeError::Corrupt`] if a frame of the hot log is damaged.
     pub fn snapshot(&self) -> Result<Snapshot, LakeError> {
         Snapshot::read(self, Moment::Now)
     }
 
-    /// The sealed rows of this moment: the newest snapshot without the hot log.
+    /// The present sealed rows: the newest snapshot without the hot log.
     ///
     /// # Errors
     ///
-    /// When the catalog cannot be read.
+    /// If the catalog cannot be read.
     pub fn sealed(&self) -> Result<Snapshot, LakeError> {
         Snapshot::read(self, Moment::Sealed)
     }
 
-    /// The sealed rows of this moment, for a copy that has no others: a run of which closed
-    /// episodes are hot is not finished in it.
+    /// The present sealed rows, for a copy without hot rows. A run with hot closed episodes is not
+    /// finished in it.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when a frame of the hot log is damaged.
+    /// [`LakeError::Corrupt`] if a frame of the hot log is damaged.
     pub fn sealed_part(&self) -> Result<Snapshot, LakeError> {
         let mut snapshot = Snapshot::read(self, Moment::Now)?;
-        let mut hot = HashSet::new();
-        for batch in snapshot.hot(Table::Episodes) {
-            let ids = episode_ids(batch).iter();
-            hot.extend(ids.map(|&id| EpisodeId(id).run()));
-        }
+        let ids = snapshot.hot(Table::Episodes).iter().flat_map(episode_ids);
+        let hot = ids.map(|&id| EpisodeId(id).run()).collect::<HashSet<_>>();
         for run in &mut snapshot.runs {
             run.finished &= !hot.contains(&run.id);
         }
@@ -120,15 +117,13 @@ impl Lake {
         Ok(snapshot)
     }
 
-    /// The number of the newest snapshot. Nothing else is read, and nothing is kept.
+    /// The number of the newest snapshot. Reads only the list of snapshots.
     ///
     /// # Errors
     ///
-    /// When the catalog cannot be read.
+    /// If the catalog cannot be read.
     pub fn newest(&self) -> Result<SnapshotId, LakeError> {
-        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
-        let transaction = catalog.read()?;
-        let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
+        let history = Catalog::open_for_reading(self)?.reading(manifest::snapshots)?;
         Moment::Sealed.find(&self.path, &history)
     }
 
@@ -136,7 +131,7 @@ impl Lake {
     ///
     /// # Errors
     ///
-    /// [`LakeError::NoSnapshot`] when there is none of this number, or none any more.
+    /// [`LakeError::NoSnapshot`] if there is no snapshot of this number, or if it has expired.
     pub fn snapshot_at(&self, id: SnapshotId) -> Result<Snapshot, LakeError> {
         Snapshot::read(self, Moment::At(id))
     }
@@ -144,79 +139,74 @@ impl Lake {
 
 impl Snapshot {
     pub(crate) fn read(lake: &Lake, moment: Moment) -> Result<Self, LakeError> {
-        // First, so that no file is deleted between the manifest and the lock.
-        let readers = ReadersLock::share(&lake.path);
-        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+        // The lock comes first, so that no listed file is deleted before it is held.
+        let readers = Lock::share(&lake.path);
+        let catalog = Catalog::open_for_reading(lake)?;
         let transaction = catalog.read()?;
         let history = manifest::snapshots(&transaction).map_err(catalog.error())?;
         let id = moment.find(&lake.path, &history)?;
         // Within the transaction: `lake.json` names a column before any row has it.
         let lake = &lake.current()?;
+        let (mut frames, mut lost) = (Vec::new(), Vec::new());
         let read = || {
-            let segments = manifest::segments(&transaction, lake, id)?;
-            let runs = catalog::runs(&transaction)?;
-            let dedup_inputs = manifest::derivation(&transaction, manifest::DEDUP)?;
-            let hot = moment == Moment::Now;
-            let frames = if hot { catalog::frames(&transaction)? } else { Vec::new() };
-            let retractions = retractions::list(&transaction, id)?;
-            let losses = losses::list(&transaction, id)?;
-            let lost = manifest::lost(&transaction, lake, id)?;
-            Ok((segments, runs, dedup_inputs, frames, retractions, losses, lost))
+            let mut segments = [const { Vec::new() }; Table::ALL.len()];
+            for segment in manifest::segments(&transaction, lake, id)? {
+                segments[segment.table as usize].push(segment);
+            }
+            if moment == Moment::Now {
+                frames = catalog::frames(&transaction)?;
+            }
+            lost = manifest::lost(&transaction, lake, id)?;
+            let ir = &segments[Table::Ir as usize];
+            Ok(Self {
+                path: lake.path.clone(),
+                id,
+                history,
+                identity: Arc::clone(&lake.identity),
+                schemas: lake.schemas.clone(),
+                ir_footers: ir.iter().map(|_| OnceLock::new()).collect(),
+                ir_hot: OnceLock::new(),
+                segments,
+                hot: [const { Vec::new() }; Table::ALL.len()],
+                runs: catalog::runs(&transaction)?,
+                retractions: retractions::list(&transaction, id)?,
+                losses: losses::list(&transaction, id)?,
+                dedup_inputs: manifest::derivation(&transaction, manifest::DEDUP)?,
+                _readers: readers,
+            })
         };
-        let (listed, runs, dedup_inputs, frames, retractions, losses, lost) =
-            read().map_err(catalog.error())?;
+        let mut snapshot = read().map_err(catalog.error())?;
         drop(transaction);
         demand_whole(&lake.path, id, &lost)?;
-        let mut segments = [const { Vec::new() }; Table::ALL.len()];
-        for segment in listed {
-            segments[segment.table as usize].push(segment);
-        }
-        let mut hot = [const { Vec::new() }; Table::ALL.len()];
         for placed in frames {
             let table = placed.frame.table;
             let batch = placed.frame.decode(lake.schemas.get(table), placed.seq, catalog.path())?;
-            hot[table as usize].push(batch);
+            snapshot.hot[table as usize].push(batch);
         }
-        let ir_footers = segments[Table::Ir as usize].iter().map(|_| OnceLock::new()).collect();
-        Ok(Self {
-            path: lake.path.clone(),
-            id,
-            history,
-            identity: Arc::clone(&lake.identity),
-            schemas: lake.schemas.clone(),
-            segments,
-            hot,
-            runs,
-            retractions,
-            losses,
-            dedup_inputs,
-            ir_footers,
-            ir_hot: OnceLock::new(),
-            _readers: readers,
-        })
+        Ok(snapshot)
     }
 
-    /// Where the lake lies.
+    /// The folder of the lake.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its number: of what is sealed in it.
+    /// The number of its sealed part.
     pub fn id(&self) -> SnapshotId {
         self.id
     }
 
-    /// The snapshots of the lake that have not expired, oldest first, be they newer than this one.
+    /// The snapshots of the lake that have not expired, oldest first, including newer ones.
     pub fn history(&self) -> &[SnapshotRow] {
         &self.history
     }
 
-    /// What the lake is a lake of.
+    /// The identity of the lake.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The rows of `actions`, with those that are newer than the file of the table.
+    /// The rows of `actions`, including those that the file of the table lacks.
     pub fn actions(&self) -> RecordBatch {
         encode::actions(self.schemas.get(Table::Actions), &self.identity.action_space.actions)
     }
@@ -226,38 +216,35 @@ impl Snapshot {
         Arc::clone(self.schemas.get(table))
     }
 
-    /// The files that hold a table's sealed rows, oldest first.
+    /// The files with a table's sealed rows, oldest first.
     pub fn segments(&self, table: Table) -> &[Segment] {
         &self.segments[table as usize]
     }
 
-    /// Whether it has rows that were not sealed.
+    /// Whether it has hot rows.
     pub fn has_hot_rows(&self) -> bool {
         self.hot.iter().flatten().next().is_some()
     }
 
-    /// A table's hot rows; those of open episodes are among them. They come in no order that says
-    /// anything: a seal, and taking open episodes back, append what stays of a frame anew.
+    /// A table's hot rows, including those of open episodes. Their order has no meaning: a seal and
+    /// [`Writer::discard_open`](super::Writer::discard_open) append the rest of a frame again.
     pub fn hot(&self, table: Table) -> &[RecordBatch] {
         &self.hot[table as usize]
     }
 
-    /// How many rows a table has.
+    /// The number of rows of a table.
     pub fn rows(&self, table: Table) -> u64 {
         let sealed = self.segments(table).iter().map(|segment| segment.rows).sum::<u64>();
         sealed + self.hot(table).iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
     }
 
-    pub(crate) fn schemas(&self) -> &Schemas {
-        &self.schemas
-    }
-
-    /// The segments of `steps` whose steps no layer counts yet.
+    /// The segments of `steps` that no layer counts yet.
     pub fn uncounted(&self) -> impl Iterator<Item = &Segment> {
         self.segments(Table::Steps).iter().filter(|segment| !segment.is_counted)
     }
 
-    /// Hot steps with an action of closed episodes: dedup counts them once they are sealed.
+    /// The number of hot steps with an action, of closed episodes. Dedup counts them once they are
+    /// sealed.
     pub fn closed_hot_steps(&self) -> u64 {
         let hot = self.hot(Table::Episodes).iter();
         let closed: HashSet<i64> = hot.flat_map(episode_ids).copied().collect();
@@ -271,47 +258,43 @@ impl Snapshot {
         self.hot(Table::Steps).iter().map(count).sum()
     }
 
-    /// The runs, in the order in which they were begun: those of the moment when this was read, not
-    /// of the moment when it was sealed.
+    /// The runs, oldest first, as they were when this was read, not when it was sealed.
     pub fn runs(&self) -> &[RunRow] {
         &self.runs
     }
 
-    /// What was taken back up to this snapshot, oldest first.
+    /// The retractions up to this snapshot, oldest first.
     pub fn retractions(&self) -> &[RetractionRow] {
         &self.retractions
     }
 
-    /// The indices of the actions whose transitions were taken back.
+    /// The indices of the actions that were retracted.
     pub fn retracted_actions(&self) -> Vec<i32> {
-        let actions = self.retractions.iter().filter(|row| row.kind == RetractionKind::Action);
-        let space = &self.identity.action_space.actions;
+        let retracted = self.retractions.iter().filter(|row| row.kind == RetractionKind::Action);
+        let actions = &self.identity.action_space.actions;
         let index = |row: &RetractionRow| {
-            space
-                .iter()
-                .position(|action| action.name == row.value)
-                .and_then(|at| i32::try_from(at).ok())
+            let place = actions.iter().position(|action| action.name == row.value)?;
+            i32::try_from(place).ok()
         };
-        actions.filter_map(index).collect()
+        retracted.filter_map(index).collect()
     }
 
-    /// What repairs had to drop up to this snapshot, oldest first.
+    /// The losses up to this snapshot, oldest first.
     pub fn losses(&self) -> &[LossRow] {
         &self.losses
     }
 
-    /// How the newest derived tables were made, in the words of who made them; none before the
-    /// first dedup.
+    /// How the newest derived tables were made: a text of the dedup. None before the first dedup.
     pub fn dedup_inputs(&self) -> Option<&str> {
         self.dedup_inputs.as_deref()
     }
 
-    /// Reads a table batch by batch, sealed rows before hot ones, a bounded number of rows at a
-    /// time. A batch has the columns asked for in the table's order.
+    /// Reads a table in batches of bounded size, sealed rows before hot ones. A batch has the
+    /// requested columns in the table's order.
     ///
     /// # Panics
     ///
-    /// When the table has no column of one of these names.
+    /// If the table has no column of one of these names.
     pub fn scan(&self, table: Table, columns: ScanColumns<'_>) -> Scan<'_> {
         Scan::new(self.schemas.get(table), self.segments(table), self.hot(table), columns)
     }
@@ -320,24 +303,18 @@ impl Snapshot {
     ///
     /// # Panics
     ///
-    /// When the table has no column of one of these names.
+    /// If the table has no column of one of these names.
     pub fn scan_segment<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
         Scan::new(self.schemas.get(segment.table), std::slice::from_ref(segment), &[], columns)
     }
 }
 
-/// Refuses a snapshot that had files which a repair found damaged.
+/// Refuses a snapshot with files that a repair found damaged.
 pub(crate) fn demand_whole(
     lake: &Path,
     wanted: SnapshotId,
     lost: &[Segment],
 ) -> Result<(), LakeError> {
-    match lost.first() {
-        None => Ok(()),
-        Some(segment) => Err(LakeError::LostSnapshot {
-            path: lake.to_owned(),
-            wanted,
-            file: segment.path.clone(),
-        }),
-    }
+    let Some(Segment { path: file, .. }) = lost.first() else { return Ok(()) };
+    Err(LakeError::LostSnapshot { path: lake.to_owned(), wanted, file: file.clone() })
 }

@@ -1,8 +1,8 @@
-//! The log of snapshots: what each version edit changed, in files beside the data.
+//! The log of snapshots: files that say what each version edit changed.
 //!
-//! `log/<number>.json` says what one snapshot changed. The oldest entry is *whole*: it lists all
-//! that its snapshot holds. Applied one after another, the entries give the manifest and the lists
-//! of runs, retractions and losses, so a database that is lost or damaged can be restored.
+//! `log/<number>.json` says what one snapshot changed. The oldest entry is *whole*: it lists the
+//! whole content of its snapshot. The entries together give the manifest and the lists of runs,
+//! retractions and losses, so a lost or damaged database can be restored from them.
 //!
 //! # What is durable when
 //!
@@ -10,11 +10,12 @@
 //! entry without a snapshot, and its files; the next process to open the lake for writing removes
 //! the entry.
 
-use std::io::ErrorKind;
+use std::fs::DirEntry;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::disk::entries;
 use super::error::LakeError;
 use super::handle::Lake;
 use super::ids::SnapshotId;
@@ -35,13 +36,13 @@ const DIGITS: usize = 20;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogEntry {
-    /// Digest of the `lake.json` beside it.
+    /// The digest of the identity of the lake.
     pub(crate) identity: String,
     pub(crate) snapshot: SnapshotId,
     pub(crate) kind: SnapshotKind,
     pub(crate) created_at_ms: i64,
     pub(crate) detail: String,
-    /// Whether the entry lists all that there is, rather than what changed.
+    /// Whether the entry lists the whole content of the snapshot, rather than the changes.
     pub(crate) whole: bool,
     pub(crate) add: Vec<FileRow>,
     pub(crate) retire: Vec<String>,
@@ -59,7 +60,7 @@ fn path(lake: &Lake, id: SnapshotId) -> PathBuf {
     lake.path.join(FOLDER).join(format!("{:0DIGITS$}.json", id.0))
 }
 
-/// Writes an entry, with a digest of it on a line of its own. Durable on return.
+/// Writes an entry, with its digest on a second line. The file is durable on return.
 pub(crate) fn write(lake: &Lake, entry: &LogEntry) -> Result<(), LakeError> {
     lake.disk.create_dir(&lake.path.join(FOLDER))?;
     let json = serde_json::to_string(entry).expect("strings and numbers serialise");
@@ -70,17 +71,11 @@ pub(crate) fn write(lake: &Lake, entry: &LogEntry) -> Result<(), LakeError> {
 /// The numbers of the entries, in ascending order.
 pub(crate) fn numbers(lake: &Lake) -> Result<Vec<SnapshotId>, LakeError> {
     let folder = lake.path.join(FOLDER);
-    let entries = match std::fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(LakeError::io("list", &folder)(error)),
+    let number = |entry: DirEntry| {
+        let number = entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok()?;
+        Some(SnapshotId(number))
     };
-    let mut numbers = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(LakeError::io("list", &folder))?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".json"));
-        numbers.extend(number.and_then(|number| number.parse().ok()).map(SnapshotId));
-    }
+    let mut numbers = entries(&folder)?.into_iter().filter_map(number).collect::<Vec<_>>();
     numbers.sort_unstable();
     Ok(numbers)
 }
@@ -89,7 +84,7 @@ pub(crate) fn numbers(lake: &Lake) -> Result<Vec<SnapshotId>, LakeError> {
 ///
 /// # Errors
 ///
-/// [`LakeError::Corrupt`] when it is not what was written, or belongs to another lake.
+/// [`LakeError::Corrupt`] if it is not what was written, or belongs to another lake.
 pub(crate) fn read(lake: &Lake, id: SnapshotId) -> Result<LogEntry, LakeError> {
     let path = path(lake, id);
     let content = lake.disk.read(&path).map_err(LakeError::io("read", &path))?;
@@ -133,12 +128,12 @@ pub(crate) fn read_all(lake: &Lake) -> Result<Vec<LogEntry>, LakeError> {
     Err(LakeError::corrupt(&folder, "it has no entry that lists a whole snapshot"))
 }
 
-/// What is wrong with the entries of these snapshots, which are all that have not expired: one by
-/// one, with their files. Earlier entries are of no account.
+/// The damaged entries of these snapshots, with their files. `history` lists all snapshots that
+/// have not expired; earlier entries do not matter.
 ///
 /// # Errors
 ///
-/// When the folder cannot be listed.
+/// If the folder cannot be listed.
 pub(crate) fn damage(
     lake: &Lake,
     history: &[SnapshotRow],
@@ -152,7 +147,7 @@ pub(crate) fn damage(
             damage.push((id, path.clone(), LakeError::corrupt(&path, "it is missing")));
             continue;
         }
-        // A disk may fail for a moment.
+        // A second try, since a disk may fail temporarily.
         match read(lake, id).or_else(|_damage| read(lake, id)) {
             Ok(entry) => is_whole |= entry.whole,
             Err(error) => damage.push((id, path, error)),
@@ -171,9 +166,9 @@ pub(crate) fn forget(lake: &Lake, oldest: SnapshotId) -> Result<(), LakeError> {
     remove(lake, |id| id < oldest)
 }
 
-/// Refuses a database whose newest snapshot is older than the log: a copy that was put back. The
-/// entry after the newest snapshot is that of a transaction that a crash kept from committing,
-/// unless other tools have seen its snapshot.
+/// Refuses a database that is older than the log, e.g. a copy from a backup. One entry beyond the
+/// newest snapshot is normal: a crash prevented the commit of its transaction. But if other tools
+/// have seen its snapshot, it was committed.
 ///
 /// # Errors
 ///
@@ -191,7 +186,7 @@ pub(crate) fn demand_current(lake: &Lake, newest: SnapshotId) -> Result<(), Lake
     Err(LakeError::corrupt(&database, what))
 }
 
-/// Removes the entry of a transaction that a crash kept from committing.
+/// Removes the entry of a transaction whose commit a crash prevented.
 pub(crate) fn remove_uncommitted(lake: &Lake, newest: SnapshotId) -> Result<(), LakeError> {
     demand_current(lake, newest)?;
     remove(lake, |id| id > newest)

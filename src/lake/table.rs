@@ -5,28 +5,31 @@ use std::fmt;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::de::IntoDeserializer as _;
+use serde::de::value::{Error as Unknown, StrDeserializer};
+use serde::{Deserialize, Serialize};
 
 use super::identity::{Identity, RecordedObservation};
 use super::ids::FORMAT_VERSION;
 use crate::model::{StateId, ValueType};
 
 /// A table of the lake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Table {
     /// The programs.
     Benchmarks,
-    /// What the environment offers to do. It repeats what `lake.json` says, for other tools.
+    /// The actions of the environment: a copy of those in `lake.json`, for other tools.
     Actions,
     /// Episodes that are over.
     Episodes,
     /// Positions in episodes.
     Steps,
-    /// What was observed in each state.
+    /// The observations of each state.
     Observations,
-    /// The program in each state.
+    /// The IR of each state.
     Ir,
-    /// Each (state, action) and what it led to. Derived.
+    /// Each (state, action) and its result. Derived.
     StateTransitions,
     /// (State, action) pairs with more than one result. Derived.
     Conflicts,
@@ -35,7 +38,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// All of them, in the order of the data's way.
+    /// All tables, in the order in which data reach them.
     pub const ALL: [Self; 9] = [
         Self::Benchmarks,
         Self::Actions,
@@ -48,52 +51,42 @@ impl Table {
         Self::Failures,
     ];
 
-    /// Its name in SQL and on disk.
+    /// The name in SQL and on disk.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Benchmarks => "benchmarks",
-            Self::Actions => "actions",
-            Self::Episodes => "episodes",
-            Self::Steps => "steps",
-            Self::Observations => "observations",
-            Self::Ir => "ir",
-            Self::StateTransitions => "state_transitions",
-            Self::Conflicts => "conflicts",
-            Self::Failures => "failures",
-        }
+        &self.spec().name
     }
 
     /// The table called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|table| table.name() == name)
+        Self::deserialize::<StrDeserializer<'_, Unknown>>(name.into_deserializer()).ok()
     }
 
-    /// True when it is made from other tables, and made anew by every dedup.
+    /// Whether dedup makes it from other tables.
     pub fn is_derived(self) -> bool {
         self.spec().derived
     }
 
-    /// True when its rows come from recordings.
+    /// Whether its rows come from recordings.
     pub fn is_recorded(self) -> bool {
         !self.is_derived() && self != Self::Actions
     }
 
-    /// One line: what a row is.
+    /// A one-line description of a row.
     pub fn doc(self) -> &'static str {
         &self.spec().doc
     }
 
-    /// The columns that name a row, in the order by which segments are sorted.
+    /// The columns that identify a row. Segments are sorted by them, in this order.
     pub fn key(self) -> &'static [String] {
         &self.spec().key
     }
 
-    /// The columns as they are written down, with those that depend on the lake as patterns.
+    /// The columns. Those that depend on the lake are patterns.
     pub fn columns(self) -> &'static [Column] {
         &self.spec().columns
     }
 
-    /// One line: what the values of a column mean, be it one of a space.
+    /// A one-line description of a column, which may be that of a space.
     pub fn column_doc(self, name: &str) -> Option<&'static str> {
         let columns = self.columns();
         let is_of_a_space = |column: &&Column| {
@@ -103,7 +96,7 @@ impl Table {
         column.or_else(|| columns.iter().find(is_of_a_space)).map(|column| column.doc.as_str())
     }
 
-    /// Rows in a row group of a segment.
+    /// The number of rows in a row group of a segment.
     pub(crate) fn row_group_rows(self) -> usize {
         self.spec().row_group_rows
     }
@@ -119,44 +112,30 @@ impl Table {
     }
 }
 
-impl Serialize for Table {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Table {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let unknown = || de::Error::custom(format!("there is no table called {name}"));
-        Self::from_name(&name).ok_or_else(unknown)
-    }
-}
-
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-/// A column, or a pattern that stands for one column for each space of the lake.
+/// A column, or a pattern for one column per space of the lake.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// The name; in a pattern `{}` stands for the name of the space.
+    /// The name. In a pattern, `{}` stands for the name of the space.
     pub name: String,
-    /// The kind of its values.
+    /// The type of its values.
     #[serde(rename = "type")]
     pub kind: ColumnType,
     /// Whether a value can be missing.
     pub nullable: bool,
-    /// One line: what it means.
+    /// A one-line description.
     pub doc: String,
-    /// What there is one such column for.
+    /// What a pattern is repeated for.
     pub each: Option<Each>,
 }
 
-/// The kind of a column's values.
+/// The type of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ColumnType {
@@ -170,15 +149,15 @@ pub enum ColumnType {
     Float64,
     /// Text.
     Text,
-    /// Text out of few: kept as a dictionary.
+    /// Text with few different values, stored as a dictionary.
     Symbol,
     /// Bytes.
     Binary,
     /// 20 bytes.
     StateId,
-    /// 20 bytes: the SHA-1 of others.
+    /// A SHA-1: 20 bytes.
     Sha1,
-    /// What the type of the space says: see `observation_type`.
+    /// The type of the space: see `observation_type`.
     Observation,
 }
 
@@ -186,11 +165,11 @@ pub enum ColumnType {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Each {
-    /// Each baseline that the lake keeps.
+    /// Each baseline that the lake records.
     Baseline,
-    /// Each observation space that is recorded.
+    /// Each observation space that the lake records.
     Observation,
-    /// Each reward space that is recorded.
+    /// Each reward space that the lake records.
     Reward,
 }
 
@@ -229,8 +208,8 @@ impl ColumnType {
     }
 }
 
-/// The column of an observation space. Its metadata names the space and its features, so that any
-/// reader of Arrow schemas knows which number is which.
+/// The column of an observation space. Its metadata name the space and its features for readers of
+/// Arrow schemas.
 fn observation_field(space: &RecordedObservation) -> Field {
     let mut metadata = HashMap::from([(SPACE_KEY.to_owned(), space.name.clone())]);
     if !space.features.is_empty() {
@@ -240,7 +219,7 @@ fn observation_field(space: &RecordedObservation) -> Field {
     Field::new(&space.name, observation_type(space.value_type), true).with_metadata(metadata)
 }
 
-/// The type of the column of a space.
+/// The type of the column of an observation space.
 fn observation_type(value_type: ValueType) -> DataType {
     let list = |item| DataType::List(Arc::new(list_item(item)));
     match value_type {
@@ -268,7 +247,7 @@ pub(crate) const STATE_ID_LEN: i32 = {
 /// Bytes of a SHA-1, as Arrow counts them.
 pub(crate) const SHA1_LEN: i32 = 20;
 
-/// The items of a list column, named as Parquet's list type wants it.
+/// The items of a list column, with the name that Parquet's list type requires.
 pub(crate) fn list_item(data_type: DataType) -> Field {
     Field::new("element", data_type, false)
 }
@@ -295,8 +274,8 @@ static SPECS: LazyLock<TableSpecs> = LazyLock::new(|| {
     let specs: TableSpecs = serde_json::from_str(include_str!("../../schema/tables.json"))
         .expect("schema/tables.json is part of the program");
     assert_eq!(specs.format_version, FORMAT_VERSION, "schema/tables.json has another version");
-    let names = specs.tables.iter().map(|table| table.name.as_str());
-    assert!(names.eq(Table::ALL.map(Table::name)), "schema/tables.json lists other tables");
+    let tables = specs.tables.iter().map(|table| Table::from_name(&table.name));
+    assert!(tables.eq(Table::ALL.map(Some)), "schema/tables.json lists other tables");
     specs
 });
 

@@ -1,13 +1,14 @@
-//! Values of observation spaces as columns.
+//! Columns of values of observation spaces.
 
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
+    Array, ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 
+use super::encode::nulls;
 use super::table::FEATURES_KEY;
 use crate::model::Value;
 
@@ -16,8 +17,8 @@ use crate::model::Value;
 ///
 /// # Panics
 ///
-/// When a value is of another type than the space, or when a vector has another length than the
-/// space has features.
+/// If a value has another type than the space, or if the length of a vector is not the number of
+/// the space's features.
 pub(crate) fn column(field: &FieldRef, values: &[Option<&Value>]) -> ArrayRef {
     let of = Typed { field, values };
     match field.data_type() {
@@ -26,18 +27,9 @@ pub(crate) fn column(field: &FieldRef, values: &[Option<&Value>]) -> ArrayRef {
         DataType::Utf8 => Arc::new(of.each(text).collect::<StringArray>()),
         DataType::Binary => Arc::new(of.each(bytes).collect::<BinaryArray>()),
         DataType::List(item) => match item.data_type() {
-            DataType::Int32 => of.lists(item, int_vector, |items| {
-                Arc::new(Int32Array::from_iter_values(items.copied()))
-            }),
-            DataType::Float64 => of.lists(item, float_vector, |items| {
-                Arc::new(Float64Array::from_iter_values(items.copied()))
-            }),
-            DataType::Utf8 => {
-                of.lists(item, text_list, |items| {
-                    // It wants to know how many there are.
-                    Arc::new(StringArray::from_iter_values(items.collect::<Vec<_>>()))
-                })
-            }
+            DataType::Int32 => of.lists::<_, Int32Array>(item, int_vector),
+            DataType::Float64 => of.lists::<_, Float64Array>(item, float_vector),
+            DataType::Utf8 => of.lists::<_, StringArray>(item, text_list),
             other => unreachable!("no space has lists of {other}"),
         },
         other => unreachable!("no space has columns of {other}"),
@@ -52,96 +44,65 @@ struct Typed<'a> {
 }
 
 impl<'a> Typed<'a> {
-    fn each<T>(self, take: fn(&'a Value) -> Option<T>) -> impl Iterator<Item = Option<T>> + 'a
-    where
-        T: 'a,
-    {
-        self.values.iter().map(move |value| {
-            value.map(|value| {
-                take(value).unwrap_or_else(|| panic!("{} is not {value:?}", self.field.name()))
-            })
-        })
+    fn each<T: 'a>(self, take: fn(&'a Value) -> Option<T>) -> impl Iterator<Item = Option<T>> {
+        let take = move |value| {
+            take(value).unwrap_or_else(|| panic!("{} is not {value:?}", self.field.name()))
+        };
+        self.values.iter().map(move |value| value.map(take))
     }
 
-    fn lists<T>(
+    fn lists<T: Clone, A: Array + From<Vec<T>> + 'static>(
         self,
         item: &FieldRef,
         take: fn(&'a Value) -> Option<&'a [T]>,
-        array: impl FnOnce(&mut dyn Iterator<Item = &'a T>) -> ArrayRef,
     ) -> ArrayRef {
         let lists = self.each(take).collect::<Vec<_>>();
         if let Some(features) = self.field.metadata().get(FEATURES_KEY) {
             let names: Vec<&str> = serde_json::from_str(features).expect("the schema is our own");
             for list in lists.iter().flatten() {
-                let name = self.field.name();
-                assert_eq!(
-                    list.len(),
-                    names.len(),
-                    "a vector of {name} has one number per feature"
-                );
+                let (name, features) = (self.field.name(), names.len());
+                assert_eq!(list.len(), features, "a vector of {name} has one number per feature");
             }
         }
         let lengths = lists.iter().map(|list| list.map_or(0, <[T]>::len));
         let offsets = OffsetBuffer::from_lengths(lengths);
-        let nulls = lists.iter().map(Option::is_some).collect::<NullBuffer>();
-        let nulls = (nulls.null_count() > 0).then_some(nulls);
-        let items = array(&mut lists.iter().copied().flatten().flatten());
-        Arc::new(ListArray::new(Arc::clone(item), offsets, items, nulls))
+        let nulls = nulls(lists.iter().map(Option::is_some));
+        let items = A::from(lists.into_iter().flatten().flatten().cloned().collect());
+        Arc::new(ListArray::new(Arc::clone(item), offsets, Arc::new(items), nulls))
     }
 }
 
 fn int(value: &Value) -> Option<i64> {
-    match value {
-        Value::Int(value) => Some(*value),
-        _ => None,
-    }
+    if let Value::Int(value) = value { Some(*value) } else { None }
 }
 
 fn float(value: &Value) -> Option<f64> {
-    match value {
-        Value::Float(value) => Some(*value),
-        _ => None,
-    }
+    if let Value::Float(value) = value { Some(*value) } else { None }
 }
 
 fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::Text(value) => Some(value),
-        _ => None,
-    }
+    if let Value::Text(value) = value { Some(value) } else { None }
 }
 
 fn bytes(value: &Value) -> Option<&[u8]> {
-    match value {
-        Value::Bytes(value) => Some(value),
-        _ => None,
-    }
+    if let Value::Bytes(value) = value { Some(value) } else { None }
 }
 
 fn int_vector(value: &Value) -> Option<&[i32]> {
-    match value {
-        Value::IntVector(value) => Some(value),
-        _ => None,
-    }
+    if let Value::IntVector(value) = value { Some(value) } else { None }
 }
 
 fn float_vector(value: &Value) -> Option<&[f64]> {
-    match value {
-        Value::FloatVector(value) => Some(value),
-        _ => None,
-    }
+    if let Value::FloatVector(value) = value { Some(value) } else { None }
 }
 
 fn text_list(value: &Value) -> Option<&[String]> {
-    match value {
-        Value::TextList(value) => Some(value),
-        _ => None,
-    }
+    if let Value::TextList(value) = value { Some(value) } else { None }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Array as _, AsArray as _};
+    use arrow::array::AsArray as _;
 
     use super::*;
     use crate::lake::Table;

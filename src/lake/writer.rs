@@ -1,18 +1,15 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use arrow::array::BooleanArray;
-use arrow::compute::filter_record_batch;
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::catalog::{self, random_uid};
-use super::decode::{benchmark_uris, episode_ids, known_benchmarks, state_ids};
+use super::decode::{episode_ids, known_benchmarks, state_ids};
 use super::edit;
 use super::error::LakeError;
 use super::frame::Frame;
 use super::handle::Lake;
-use super::hot::{self, HotBatch};
+use super::hot;
 use super::identity::Identity;
 use super::lock::{Lock, Right};
 use super::manifest;
@@ -25,136 +22,112 @@ use super::sqlite::Catalog;
 use super::table::Table;
 use crate::model::{EpisodeId, RunId};
 
-/// New bytes in the hot log after which a seal is worth its file.
+/// New bytes in the hot log that make a seal worth its files.
 const SEAL_BYTES: u64 = 64 << 20;
 
-/// The right to write to a lake, and the one connection that does. Dropping it gives the right
-/// back.
+/// The right to write to a lake, and the connection that writes. Dropping it releases the right.
 ///
-/// Every call is one transaction: after an `Err` the lake is as before, and the writer can go on.
+/// Each call is one transaction. After an `Err` the lake is unchanged, and the writer can continue.
 #[derive(Debug)]
 pub struct Writer {
     pub(crate) lake: Lake,
     pub(crate) catalog: Catalog,
     lock: Arc<Lock>,
     hot_bytes: u64,
-    /// What the last seal had to leave.
+    /// Bytes that the last seal left in the hot log.
     left_bytes: u64,
 }
 
 impl Lake {
-    /// Takes the right to write, brings the hot log to this version, and removes what a crash left
-    /// of recorded tables.
+    /// Takes the right to write, brings the hot log to this version, and recovers from a crash: it
+    /// removes unfinished files of recorded tables and entries of the log of snapshots that were
+    /// never committed, and shows the newest snapshot to other tools.
     ///
     /// # Errors
     ///
     /// [`LakeError::Busy`] when another writer has it, [`LakeError::ReadOnly`].
     pub fn writer(&self) -> Result<Writer, LakeError> {
-        Writer::open(self)
+        let lock = Arc::new(Lock::take(&self.disk, &self.path, Right::Write)?);
+        let lake = self.current()?;
+        let catalog = Catalog::open_for_writing(&lake)?;
+        // Opening for maintenance removes unfinished files of derived tables. A collection removes
+        // complete files that no snapshot has.
+        let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
+        orphans::remove_temporary(&lake, recorded)?;
+        recover(&lake, &catalog)?;
+        let hot_bytes = catalog.reading(catalog::hot_bytes)?;
+        Ok(Writer { lake, catalog, lock, hot_bytes, left_bytes: 0 })
     }
 }
 
 impl Writer {
-    pub(crate) fn open(lake: &Lake) -> Result<Self, LakeError> {
-        let lock = Arc::new(Lock::take(&lake.disk, &lake.path, Right::Write)?);
-        let lake = &lake.current()?;
-        let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
-        let mut writer = Self { lake: lake.clone(), catalog, lock, hot_bytes: 0, left_bytes: 0 };
-        writer.recover()?;
-        writer.hot_bytes = writer.catalog.reading(catalog::hot_bytes)?;
-        Ok(writer)
-    }
-
     /// The lake.
     pub fn lake(&self) -> &Lake {
         &self.lake
     }
 
-    /// Removes what a crash left of the files that are being written, and of the log of snapshots.
-    /// Then it shows other tools the newest snapshot. Files of derived tables are left to whoever
-    /// maintains the lake, and complete files that no snapshot has are left to a collection.
-    fn recover(&mut self) -> Result<(), LakeError> {
-        let recorded = Table::ALL.into_iter().filter(|table| !table.is_derived());
-        orphans::remove_temporary(&self.lake, recorded)?;
-        recover(&self.lake, &self.catalog)
-    }
-
-    /// What the lake is a lake of.
+    /// The identity of the lake.
     pub fn identity(&self) -> &Identity {
         &self.lake.identity
     }
 
-    /// Begins a run. `arguments` is what identifies it, in the caller's own form. It gets a random
-    /// name besides, by which lakes that are merged tell runs apart.
+    /// Begins a run. `arguments` identifies it, in a form that the caller chooses. The run also
+    /// gets a random name, by which a merge of lakes distinguishes runs.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does.
+    /// [`LakeError::DiskFull`] and other disk errors.
     pub fn begin_run(&mut self, arguments: &str, started_at_ms: i64) -> Result<RunId, LakeError> {
-        let path = self.log();
         let uid = random_uid()?;
-        let transaction = self.catalog.write()?;
         let sql = "INSERT INTO runs (uid, arguments, started_at_ms) VALUES (?1, ?2, ?3)
                    RETURNING run_id";
-        let id = transaction
-            .query_row(sql, params![uid, arguments, started_at_ms], |row| row.get(0))
-            .map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)?;
-        Ok(RunId(id))
+        let row = params![uid, arguments, started_at_ms];
+        self.catalog.writing(|log| log.query_row(sql, row, |row| row.get(0).map(RunId)))
     }
 
-    /// Says that a run did all that it was asked for.
+    /// Marks a run as complete.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does.
+    /// [`LakeError::DiskFull`] and other disk errors.
     pub fn finish_run(&mut self, run: RunId) -> Result<(), LakeError> {
-        let path = self.log();
-        let transaction = self.catalog.write()?;
         let sql = "UPDATE runs SET finished = 1, logged = 0 WHERE run_id = ?1";
-        transaction.execute(sql, [run.0]).map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)
+        self.catalog.writing(|log| log.execute(sql, [run.0]).map(drop))
     }
 
-    /// Says that so many more windows of a run's steps failed in one worker process, and not in a
-    /// fresh one.
+    /// Adds to the number of repeated windows of a run.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does.
+    /// [`LakeError::DiskFull`] and other disk errors.
     pub fn add_repeated_windows(&mut self, run: RunId, more: u32) -> Result<(), LakeError> {
         if more == 0 {
             return Ok(());
         }
-        let path = self.log();
-        let transaction = self.catalog.write()?;
         let sql = "UPDATE runs SET repeated_windows = repeated_windows + ?2, logged = 0
                    WHERE run_id = ?1";
-        transaction
-            .execute(sql, [run.0.into(), i64::from(more)])
-            .map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)
+        self.catalog.writing(|log| log.execute(sql, [run.0.into(), i64::from(more)]).map(drop))
     }
 
-    /// The runs, in the order in which they were begun.
+    /// The runs, oldest first.
     ///
     /// # Errors
     ///
-    /// When the hot log cannot be read.
+    /// If the hot log cannot be read.
     pub fn runs(&self) -> Result<Vec<RunRow>, LakeError> {
         self.catalog.reading(catalog::runs)
     }
 
-    /// Appends rows in one durable transaction: after `Ok` they survive a power cut, after `Err`
-    /// none of them is there. See [`Rows`] for what has to come with what.
+    /// Appends rows in one durable transaction. After `Ok` they survive a power cut; after `Err`
+    /// the lake has none of them. [`Rows`] states the required order of rows.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`]: once there is room, the same call works.
+    /// [`LakeError::DiskFull`] and other disk errors. The call can be repeated.
     ///
     /// # Panics
     ///
-    /// When a row has another number or kind of values than the lake has columns for.
+    /// If the values of a row do not fit the lake's columns in number or type.
     pub fn append(&mut self, rows: &Rows) -> Result<(), LakeError> {
         let batches = self.lake.schemas.encode(rows);
         let frames =
@@ -163,37 +136,32 @@ impl Writer {
             return Ok(());
         }
         let wanted = frames.iter().map(|frame| frame.body.len() as u64).sum();
-        self.append_frames(&frames).map_err(|error| error.wanting(wanted))?;
+        let append = |log: &Connection| {
+            frames.iter().try_for_each(|frame| catalog::insert_frame(log, frame))
+        };
+        self.catalog.writing(append).map_err(|error| error.wanting(wanted))?;
         self.hot_bytes += frames.iter().map(|frame| frame.bytes).sum::<u64>();
         Ok(())
     }
 
-    fn append_frames(&mut self, frames: &[Frame]) -> Result<(), LakeError> {
-        let path = self.log();
-        let transaction = self.catalog.write()?;
-        for frame in frames {
-            catalog::insert_frame(&transaction, frame).map_err(LakeError::sqlite(&path))?;
-        }
-        Catalog::commit(transaction, &path, &self.lake.disk)
-    }
-
-    /// Bytes that the rows of the hot log take in memory: what a snapshot and a seal need. On disk
-    /// they are compressed.
+    /// Bytes that the rows of the hot log take in memory, for a snapshot or a seal. On disk they
+    /// are compressed.
     pub fn hot_bytes(&self) -> u64 {
         self.hot_bytes
     }
 
-    /// True when enough was appended since the last seal to make another one worth its files.
+    /// Whether enough was appended since the last seal to make another seal worth its files.
     pub fn seal_is_due(&self) -> bool {
         self.hot_bytes >= self.left_bytes + SEAL_BYTES
     }
 
-    /// Moves everything that is closed into segments: [`Sealer::prepare`] and
-    /// [`publish`](Self::publish) in one call, and gives the room in the hot log back.
+    /// Moves all rows of closed episodes into segments: [`Sealer::prepare`] and
+    /// [`publish`](Self::publish) in one call. Then it returns free space of the hot log to the
+    /// file system.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does. The rows are then still in the hot log.
+    /// [`LakeError::DiskFull`] and other disk errors. The rows are then still in the hot log.
     pub fn seal(&mut self) -> Result<SealReport, LakeError> {
         let prepared = self.sealer().prepare()?;
         let report = self.publish(prepared)?;
@@ -201,61 +169,59 @@ impl Writer {
         Ok(report)
     }
 
-    /// What another thread needs to prepare a seal while this writer goes on appending. It holds on
-    /// to the right to write: give it back by dropping it.
+    /// Returns a sealer, with which another thread can prepare a seal while this writer appends.
+    /// The sealer shares the right to write until it is dropped.
     pub fn sealer(&self) -> Sealer {
-        Sealer::new(self.lake.clone(), Arc::clone(&self.lock))
+        Sealer { lake: self.lake.clone(), lock: Arc::clone(&self.lock) }
     }
 
-    /// Makes a preparation part of the lake in one short transaction: the manifest lists its
-    /// segments in a snapshot of their own, the frames that they hold are gone, and what those
-    /// frames held besides is back in the log.
+    /// Makes a prepared seal part of the lake, in one short transaction: the manifest lists its
+    /// segments in a new snapshot, and its frames are replaced by their rows that stay hot.
     ///
-    /// Where the log was changed under the preparation ([`discard_open`](Self::discard_open),
-    /// another publish), it is thrown away and made again.
+    /// If frames were removed since the preparation (by [`discard_open`](Self::discard_open) or
+    /// another `publish`), the seal is prepared again.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does. The rows are then still in the hot log.
+    /// [`LakeError::DiskFull`] and other disk errors. The rows are then still in the hot log.
     pub fn publish(&mut self, prepared: Prepared) -> Result<SealReport, LakeError> {
         let mut prepared = prepared;
-        loop {
+        let applied = loop {
             match edit::apply(&mut self.catalog, &self.lake, &prepared.edit) {
-                Err(LakeError::FramesGone { .. }) => {}
-                applied => {
-                    applied?;
-                    self.hot_bytes = self.catalog.reading(catalog::hot_bytes)?;
-                    self.left_bytes = prepared.left_bytes();
-                    return Ok(prepared.report(self.hot_bytes));
+                Err(LakeError::FramesGone { .. }) => {
+                    let listed = |log: &_| manifest::listed_paths(log, &self.lake.path);
+                    prepared.discard(&self.catalog.reading(listed)?);
                 }
+                applied => break applied,
             }
-            let listed = |log: &_| manifest::listed_paths(log, &self.lake.path);
-            prepared.discard(&self.catalog.reading(listed)?);
             prepared = self.sealer().prepare()?;
-        }
+        };
+        applied?;
+        self.hot_bytes = self.catalog.reading(catalog::hot_bytes)?;
+        self.left_bytes = prepared.left_bytes();
+        Ok(prepared.report(self.hot_bytes))
     }
 
-    /// The episodes of a run that are over, in order.
+    /// The closed episodes of a run, in order.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when a file of the lake is damaged.
+    /// [`LakeError::Corrupt`] if a file of the lake is damaged.
     pub fn closed_episodes(&self, run: RunId) -> Result<BTreeSet<EpisodeId>, LakeError> {
-        let snapshot = self.lake.snapshot()?;
         let mut closed = BTreeSet::new();
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&["episode_id"])) {
-            let batch = batch?;
-            let ids = episode_ids(&batch).iter().map(|&id| EpisodeId(id));
+        let columns = ScanColumns::Named(&["episode_id"]);
+        for batch in self.lake.snapshot()?.scan(Table::Episodes, columns) {
+            let ids = episode_ids(&batch?).to_vec().into_iter().map(EpisodeId);
             closed.extend(ids.filter(|id| id.run() == run));
         }
         Ok(closed)
     }
 
-    /// What the lake knows already.
+    /// The states and benchmarks that the lake has already.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when a file of the lake is damaged.
+    /// [`LakeError::Corrupt`] if a file of the lake is damaged.
     pub fn known_states(&self) -> Result<Known, LakeError> {
         let snapshot = self.lake.snapshot()?;
         let states = |table| {
@@ -273,63 +239,33 @@ impl Writer {
         Ok(Known { observed: states(Table::Observations)?, ir: states(Table::Ir)?, benchmarks })
     }
 
-    /// Takes back the hot steps of the open episodes of `run`, and the hot observations of states,
-    /// IR of keyframes, and benchmarks, that then no hot row refers to any more. What this changes
-    /// in [`known_states`](Self::known_states) has to be read anew.
+    /// Removes the hot steps of the open episodes of `run`, and the hot rows of states, IR and
+    /// benchmarks that no hot row refers to any more. The result of
+    /// [`known_states`](Self::known_states) changes and has to be read again.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Corrupt`] when the hot log is damaged, and what a disk does.
+    /// [`LakeError::Corrupt`] if the hot log is damaged, and disk errors.
     pub fn discard_open(&mut self, run: RunId) -> Result<(), LakeError> {
-        let hot = self.hot()?;
-        let closed = hot::closed_episodes(hot.iter().map(|hot| (hot.table, &hot.batch)));
-        let stays = |episode: i64| EpisodeId(episode).run() != run || closed.contains(&episode);
-        let mut benchmarks = hot::closed_benchmarks(hot.iter().map(|hot| (hot.table, &hot.batch)));
-        let (mut held, mut whole) = (HashSet::new(), HashSet::new());
-        for hot in hot.iter().filter(|hot| hot.table == Table::Steps) {
-            let states = state_ids(&hot.batch, "state_id");
-            let rows = episode_ids(&hot.batch).iter().zip(benchmark_uris(&hot.batch).zip(states));
-            for (_, (uri, state)) in rows.filter(|&(&episode, _)| stays(episode)) {
-                benchmarks.insert(uri);
-                held.extend(state);
+        let hot = hot::decode(&self.lake, self.catalog.reading(catalog::frames)?)?;
+        let closed = hot::closed_episodes(&hot);
+        let stays = |episode| EpisodeId(episode).run() != run || closed.contains(&episode);
+        let masks = hot::masks_of(&hot, stays);
+        let hot_bytes = self.catalog.writing(|log| {
+            for (hot, keep) in hot.iter().zip(&masks) {
+                let kept = keep.true_count();
+                if kept < keep.len() {
+                    catalog::delete_frame(log, hot.seq)?;
+                    if kept > 0 {
+                        catalog::insert_frame(log, &hot.filtered(keep))?;
+                    }
+                }
             }
-            whole.extend(hot::keyframes(&hot.batch, stays));
-        }
-        let path = self.log();
-        let transaction = self.catalog.write()?;
-        for hot in &hot {
-            let keep: BooleanArray = match hot.table {
-                Table::Steps => episode_ids(&hot.batch).iter().map(|&id| Some(stays(id))).collect(),
-                Table::Observations => hot::state_mask(&hot.batch, &held),
-                Table::Ir => hot::state_mask(&hot.batch, &whole),
-                Table::Benchmarks => hot::benchmark_mask(&hot.batch, &benchmarks),
-                _ => continue,
-            };
-            if keep.true_count() == keep.len() {
-                continue;
-            }
-            catalog::delete_frame(&transaction, hot.seq).map_err(LakeError::sqlite(&path))?;
-            if keep.true_count() > 0 {
-                let kept =
-                    filter_record_batch(&hot.batch, &keep).expect("a mask as long as its batch");
-                let frame = Frame::encode(hot.table, &kept);
-                catalog::insert_frame(&transaction, &frame).map_err(LakeError::sqlite(&path))?;
-            }
-        }
-        let hot_bytes = catalog::hot_bytes(&transaction).map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)?;
+            catalog::hot_bytes(log)
+        })?;
         self.hot_bytes = hot_bytes;
         self.left_bytes = self.left_bytes.min(hot_bytes);
         Ok(())
-    }
-
-    fn hot(&self) -> Result<Vec<HotBatch>, LakeError> {
-        let frames = self.catalog.reading(catalog::frames)?;
-        hot::decode(&self.lake, frames)
-    }
-
-    pub(crate) fn log(&self) -> PathBuf {
-        self.catalog.path().to_owned()
     }
 }
 
@@ -365,9 +301,8 @@ mod tests {
         };
         let rows = Rows { steps: (0..10_000).map(step).collect(), ..Rows::default() };
         let limit = |writer: &Writer, pages: u32| {
-            let set = |connection: &rusqlite::Connection| {
-                connection.pragma_update(None, "max_page_count", pages)
-            };
+            let set =
+                |connection: &Connection| connection.pragma_update(None, "max_page_count", pages);
             writer.catalog.reading(set).unwrap();
         };
         limit(&writer, 1);

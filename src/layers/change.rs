@@ -7,10 +7,10 @@ use crate::lake::segment_writer::SegmentWriter;
 use crate::lake::{LakeError, LayerId, Segment, SnapshotId, SnapshotKind, Table, manifest};
 use crate::upkeep::Maintenance;
 
-/// What a dedup changes, all at once.
+/// What one dedup changes, in one version edit.
 #[derive(Debug, Default)]
 pub struct LayerChange {
-    /// Segments of derived tables that go, as the newest snapshot has them.
+    /// Segments of derived tables to retire. The newest snapshot has them.
     pub retire: Vec<Segment>,
     /// New layers.
     pub add: Vec<LayerWriter>,
@@ -19,13 +19,13 @@ pub struct LayerChange {
     /// How the layers were made, as
     /// [`Snapshot::dedup_inputs`](crate::lake::Snapshot::dedup_inputs) will return it.
     pub inputs: String,
-    /// One line for the list of snapshots.
+    /// A one-line description for the list of snapshots.
     pub detail: String,
 }
 
 impl Maintenance {
-    /// Begins to write the segments of a layer. A table that gets no rows has none. The writer has
-    /// to be published or dropped before the next [`collect`](Self::collect).
+    /// Begins to write the segments of a layer. A table without rows gets none. The writer has to
+    /// be published or dropped before the next [`collect`](Self::collect).
     pub fn layer_writer(&self, layer: LayerId) -> LayerWriter {
         LayerWriter::new(self.lake().clone(), layer)
     }
@@ -40,8 +40,8 @@ impl Maintenance {
     ///
     /// # Panics
     ///
-    /// When the newest snapshot does not have a segment that is to be retired or marked as counted:
-    /// nobody else can have retired it.
+    /// If the newest snapshot lacks a segment that is to be retired or marked as counted. No other
+    /// process can have retired it.
     pub fn publish(
         &mut self,
         change: LayerChange,
@@ -49,7 +49,7 @@ impl Maintenance {
         let LayerChange { retire, add, counted, inputs, detail } = change;
         let mut edit = VersionEdit::new(SnapshotKind::Dedup, detail);
         let is_whole = self.is_whole(&retire)?;
-        let layer = add.first().map(LayerWriter::layer).filter(|_| is_whole);
+        let layer = add.first().map(|writer| writer.layer).filter(|_| is_whole);
         for writer in add {
             edit.add.extend(writer.finish()?);
         }
@@ -61,9 +61,8 @@ impl Maintenance {
                 edit.add.push(self.empty_segment(table, layer)?);
             }
         }
-        for segment in &retire {
-            assert!(segment.table.is_derived(), "{} is no derived table", segment.table);
-        }
+        let derived = retire.iter().all(|segment| segment.table.is_derived());
+        assert!(derived, "only segments of derived tables go");
         (edit.retire, edit.counted, edit.derived) = (retire, counted, Derived::Made(inputs));
         Ok((self.apply(&edit)?, edit.add))
     }
@@ -76,7 +75,7 @@ impl Maintenance {
         Ok(layered.all(|segment| retire.iter().any(|gone| gone.path == segment.path)))
     }
 
-    /// A file without rows: other tools can then tell an empty table from one that was not made.
+    /// A file without rows. It shows other tools that the table was made and is empty.
     fn empty_segment(&self, table: Table, layer: LayerId) -> Result<Segment, LakeError> {
         let segment = SegmentWriter::create(self.lake(), table, self.lake().schemas.get(table))?;
         let segment = segment.finish()?.segment;

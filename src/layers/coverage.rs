@@ -1,11 +1,11 @@
-//! What the derived tables of a snapshot count.
+//! Which steps the derived tables of a snapshot count.
 
 use crate::lake::{LakeError, Snapshot, SnapshotKind, Table};
 
 impl Snapshot {
-    /// Whether a dedup has made the derived tables since whatever took them away last: a
-    /// retraction, a repair, a merge. Where that is not known any more, a snapshot without them is
-    /// taken for one before a dedup.
+    /// Whether a dedup has made the derived tables since a retraction, a repair or a merge dropped
+    /// them. If that is unknown because snapshots have expired, a snapshot without derived tables
+    /// counts as one before a dedup.
     fn is_derived(&self) -> bool {
         if !self.layers().is_empty() {
             return true;
@@ -24,7 +24,7 @@ impl Snapshot {
             || self.closed_hot_steps() > 0
     }
 
-    /// Rows of `steps`, of closed episodes, that the derived tables do not count: what was recorded
+    /// The number of steps of closed episodes that the derived tables do not count: those recorded
     /// since the last dedup.
     pub fn uncounted_steps(&self) -> u64 {
         let sealed = self.segments(Table::Steps).iter();
@@ -32,8 +32,8 @@ impl Snapshot {
         sealed.map(|segment| segment.rows).sum::<u64>() + self.closed_hot_steps()
     }
 
-    /// Refuses a derived table that no dedup has made of the steps that there are: a table without
-    /// rows would say that nothing was recorded.
+    /// Refuses a derived table if there are steps but no dedup has counted them. An empty table
+    /// would suggest that nothing was recorded.
     ///
     /// # Errors
     ///

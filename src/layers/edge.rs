@@ -1,20 +1,20 @@
-//! An edge as a row of 64-bit words: as many as the lake has rewards, and nine.
+//! An edge as a row of 64-bit words: nine words, and one for each reward space of the lake.
 //!
 //! ```text
 //! word  high 32 bits            low 32 bits
 //! 0     state before, bytes 0..8, top bit flipped: the order of `state_key`
 //! 1     state before, bytes 8..16
-//! 2     state before, 16..20    action (31 bits), 1 where a state came out
-//! 3, 4  state after, bytes 0..16; 0 where the compiler failed
+//! 2     state before, 16..20    action (31 bits), then 1 if the step led to a state
+//! 3, 4  state after, bytes 0..16; 0 if the compiler failed
 //! 5     state after, 16..20     step index of the first step
 //! 6     episode of the first step
-//! 7     wall time of all steps; 0 where the compiler failed
+//! 7     wall time of all steps; 0 if the compiler failed
 //! 8     count of the steps
 //! 9…    rewards of the first step, NaN for none
 //! ```
 //!
-//! Words 0 to 4 and the upper half of 5 are the *key*, and compared as numbers they are in the
-//! order in which edges are written: by state key, state, action, failure first, state after.
+//! Words 0 to 4 and the upper half of word 5 are the *key*. Compared as numbers, keys have the
+//! order of edges: by state key, state, action, failures before states, and state after.
 
 use std::cmp::Ordering;
 
@@ -24,7 +24,7 @@ use crate::model::{ActionIndex, StateId};
 pub(super) const HEAD: usize = 9;
 const SIGN: u64 = 1 << 63;
 const LOW: u64 = 0xffff_ffff;
-/// The greatest index of an action, as the column of 32 signed bits has it.
+/// The greatest index of an action: the column has 32-bit signed integers.
 const ACTION_MAX: u32 = i32::MAX.cast_unsigned();
 
 /// The width of the edges of one lake.
@@ -42,13 +42,9 @@ impl EdgeShape {
     pub(crate) fn words(self) -> usize {
         HEAD + self.rewards
     }
-
-    pub(crate) fn rewards(self) -> usize {
-        self.rewards
-    }
 }
 
-/// A state id as words of the order of its bytes: 8, 8 and 4 of them.
+/// A state id as words of 8, 8 and 4 bytes. The order of the words is that of the bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StateWords(pub(crate) [u64; 3]);
 
@@ -75,7 +71,7 @@ impl StateWords {
     }
 }
 
-/// What a new edge is made of, but for its rewards.
+/// The parts of a new edge, without its rewards.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EdgeHead {
     pub(crate) from: StateWords,
@@ -88,7 +84,7 @@ pub(crate) struct EdgeHead {
 }
 
 impl EdgeHead {
-    /// Writes all but the rewards, which follow behind.
+    /// Writes the words before the rewards.
     #[inline]
     pub(crate) fn write(&self, row: &mut [u64]) {
         let StateWords(from) = self.from;
@@ -106,18 +102,18 @@ impl EdgeHead {
     }
 }
 
-/// The state key of the edges of which word 0 is `place`.
+/// The state key of edges whose word 0 is `place`.
 pub(crate) fn key_of_place(place: u64) -> i64 {
     (place ^ SIGN).cast_signed()
 }
 
-/// An edge to be read.
+/// A view of the words of an edge.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Edge<'a>(pub(crate) &'a [u64]);
 
 impl<'a> Edge<'a> {
     pub(crate) fn key_before(self) -> i64 {
-        (self.0[0] ^ SIGN).cast_signed()
+        key_of_place(self.0[0])
     }
 
     pub(crate) fn id_before(self) -> [u8; StateId::LEN] {
@@ -128,7 +124,7 @@ impl<'a> Edge<'a> {
         ActionIndex(u32::try_from((self.0[2] & LOW) >> 1).expect("masked to 31 bits"))
     }
 
-    /// True where a state came out, false where the compiler failed.
+    /// Whether the step led to a state. If not, the compiler failed.
     pub(crate) fn led(self) -> bool {
         self.0[2] & 1 == 1
     }
@@ -165,7 +161,7 @@ impl<'a> Edge<'a> {
         self.0[HEAD..].iter().map(|&bits| f64::from_bits(bits))
     }
 
-    /// Whether both leave the same state by the same action.
+    /// Whether both edges leave the same state by the same action.
     #[inline]
     pub(crate) fn leaves_as(self, other: Edge<'_>) -> bool {
         self.0[..2] == other.0[..2] && self.0[2] >> 1 == other.0[2] >> 1
@@ -181,16 +177,23 @@ impl<'a> Edge<'a> {
         self.0[..5].cmp(&other.0[..5]).then_with(|| (self.0[5] >> 32).cmp(&(other.0[5] >> 32)))
     }
 
-    /// A number of which equal edges have the same and others mostly another.
+    /// A hash of the key.
     #[inline]
     pub(crate) fn hash(self) -> u64 {
-        // State ids are hashes already.
+        // State ids are hashes already, so mixing is cheap.
         let mixed = self.0[0] ^ self.0[2].rotate_left(32) ^ self.0[3].rotate_left(17);
         mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-/// Where the rewards of a row begin.
+/// How the compiler failed, as in the columns of `failures`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FailureText<'a> {
+    pub(crate) kind: &'a str,
+    pub(crate) detail: Option<&'a str>,
+}
+
+/// The rewards of a row of words.
 #[inline]
 pub(crate) fn rewards_of(row: &mut [u64]) -> &mut [u64] {
     &mut row[HEAD..]

@@ -1,45 +1,34 @@
-//! Edges to the rows of the derived tables.
+//! Rows of the derived tables from edges.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, FixedSizeBinaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
-};
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::SchemaRef;
 
-use super::edge::{Edge, EdgeShape};
+use super::edge::{Edge, FailureText};
 use super::rule::RowMaker;
-use super::text::FailureText;
 use crate::lake::decode::{ActionArray, ActionNumber, action_number};
-use crate::lake::encode::Schemas;
-use crate::lake::table::STATE_ID_LEN;
+use crate::lake::encode::{self, Schemas};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
 
-/// Rows of a batch at most.
+/// The greatest number of rows in a batch.
 const BATCH_ROWS: usize = 16_384;
 
 /// The derived tables, in the order of their numbers.
 const TABLES: [Table; 3] = [Table::StateTransitions, Table::Conflicts, Table::Failures];
 
-/// Makes batches of the derived tables from edges that come in their order, each once, by the
-/// [rule](super::rule).
+/// Makes batches of the derived tables from edges by the [rule](super::rule). The edges come
+/// sorted, each once.
 #[derive(Debug)]
 pub(crate) struct Encoder {
-    schemas: [SchemaRef; 3],
-    shape: EdgeShape,
+    schemas: Schemas,
+    /// The number of reward columns.
+    rewards: usize,
     maker: RowMaker,
     rows: [RowBuffer; 3],
-    texts: Texts,
     ready: VecDeque<(Table, RecordBatch)>,
-}
-
-#[derive(Debug, Default)]
-struct Texts {
-    kinds: Vec<String>,
-    details: Vec<Option<String>>,
 }
 
 /// The place of a derived table in [`TABLES`].
@@ -50,29 +39,25 @@ fn place(table: Table) -> usize {
 impl Encoder {
     /// For the tables of a snapshot's lake.
     pub(crate) fn of(snapshot: &Snapshot) -> Self {
-        Self::new(snapshot.schemas(), EdgeShape::new(snapshot.identity().rewards.len()))
-    }
-
-    pub(crate) fn new(schemas: &Schemas, shape: EdgeShape) -> Self {
         Self {
-            schemas: TABLES.map(|table| Arc::clone(schemas.get(table))),
-            shape,
+            schemas: snapshot.schemas.clone(),
+            rewards: snapshot.identity().rewards.len(),
             maker: RowMaker::default(),
             rows: Default::default(),
-            texts: Texts::default(),
             ready: VecDeque::new(),
         }
     }
 
-    /// Takes the next edge; `text` says how the compiler failed, if it did.
+    /// Takes the next edge, with the text of its failure if it is one.
     pub(crate) fn push(&mut self, row: &[u64], text: Option<FailureText<'_>>) {
-        let Self { maker, rows, texts, .. } = self;
+        let Self { maker, rows, .. } = self;
         maker.push(row, |table, edge| {
-            rows[place(table)].push(edge);
+            let rows = &mut rows[place(table)];
+            rows.push(edge);
             if table == Table::Failures {
                 let text = text.expect("a failure has a kind");
-                texts.kinds.push(text.kind.to_owned());
-                texts.details.push(text.detail.map(str::to_owned));
+                rows.kind.push(text.kind.to_owned());
+                rows.detail.push(text.detail.map(str::to_owned));
             }
         });
         for table in TABLES {
@@ -82,7 +67,7 @@ impl Encoder {
         }
     }
 
-    /// There are no more edges.
+    /// Ends the input and flushes all rows.
     pub(crate) fn end(&mut self) {
         let Self { maker, rows, .. } = self;
         maker.end(|table, edge| rows[place(table)].push(edge));
@@ -93,7 +78,7 @@ impl Encoder {
 
     /// The columns of a derived table.
     pub(crate) fn schema(&self, table: Table) -> SchemaRef {
-        Arc::clone(&self.schemas[place(table)])
+        Arc::clone(self.schemas.get(table))
     }
 
     /// The next batch that is complete.
@@ -103,16 +88,11 @@ impl Encoder {
 
     fn flush(&mut self, table: Table) {
         let rows = std::mem::take(&mut self.rows[place(table)]);
-        let columns = if table == Table::Failures {
-            rows.failure_columns(std::mem::take(&mut self.texts))
-        } else {
-            rows.columns(self.shape.rewards())
-        };
-        let batch = RecordBatch::try_new(Arc::clone(&self.schemas[place(table)]), columns)
-            .expect("the columns are made to the schema");
-        if batch.num_rows() > 0 {
-            self.ready.push_back((table, batch));
+        if rows.count.is_empty() {
+            return;
         }
+        let batch = RecordBatch::try_new(self.schema(table), rows.columns(table, self.rewards));
+        self.ready.push_back((table, batch.expect("the columns are made to the schema")));
     }
 }
 
@@ -124,6 +104,8 @@ struct RowBuffer {
     action: Vec<ActionNumber>,
     to: Vec<u8>,
     to_key: Vec<i64>,
+    kind: Vec<String>,
+    detail: Vec<Option<String>>,
     rewards: Vec<f64>,
     count: Vec<i64>,
     wall_time_us: Vec<i64>,
@@ -151,49 +133,30 @@ impl RowBuffer {
         self.first_index.push(edge.first_index());
     }
 
-    /// As `state_transitions` and `conflicts` have them.
-    fn columns(self, rewards: usize) -> Vec<ArrayRef> {
+    fn columns(self, table: Table, rewards: usize) -> Vec<ArrayRef> {
         let rows = self.count.len();
+        let integers = |values: Vec<i64>| -> ArrayRef { Arc::new(Int64Array::from(values)) };
         let mut columns = vec![
-            ids(self.from),
+            encode::ids(self.from, None),
             integers(self.from_key),
             Arc::new(ActionArray::from(self.action)),
-            ids(self.to),
-            integers(self.to_key),
         ];
-        columns.push(integers(self.count));
-        columns.push(integers(self.wall_time_us));
+        if table == Table::Failures {
+            columns.push(Arc::new(StringArray::from(self.kind)));
+            columns.push(Arc::new(StringArray::from(self.detail)));
+            columns.push(integers(self.count));
+        } else {
+            columns.push(encode::ids(self.to, None));
+            columns.push(integers(self.to_key));
+            columns.push(integers(self.count));
+            columns.push(integers(self.wall_time_us));
+        }
         columns.push(integers(self.first_episode));
         columns.push(Arc::new(Int32Array::from(self.first_index)));
-        for place in 0..rewards {
-            let values =
-                (0..rows).map(|row| self.rewards[row * rewards + place]).collect::<Vec<_>>();
-            let nulls = values.iter().any(|value| value.is_nan());
-            let nulls =
-                nulls.then(|| values.iter().map(|value| !value.is_nan()).collect::<NullBuffer>());
-            columns.push(Arc::new(Float64Array::new(values.into(), nulls)));
+        if table != Table::Failures {
+            let reward = |place| (0..rows).map(|row| self.rewards[row * rewards + place]).collect();
+            columns.extend((0..rewards).map(|place| encode::rewards(reward(place))));
         }
         columns
     }
-
-    fn failure_columns(self, texts: Texts) -> Vec<ArrayRef> {
-        vec![
-            ids(self.from),
-            integers(self.from_key),
-            Arc::new(ActionArray::from(self.action)),
-            Arc::new(StringArray::from(texts.kinds)),
-            Arc::new(StringArray::from(texts.details)),
-            integers(self.count),
-            integers(self.first_episode),
-            Arc::new(Int32Array::from(self.first_index)),
-        ]
-    }
-}
-
-fn ids(bytes: Vec<u8>) -> ArrayRef {
-    Arc::new(FixedSizeBinaryArray::new(STATE_ID_LEN, Buffer::from_vec(bytes), None))
-}
-
-fn integers(values: Vec<i64>) -> ArrayRef {
-    Arc::new(Int64Array::from(values))
 }

@@ -1,187 +1,117 @@
-//! Sorted edges from several places, taken together.
+//! Merging of sorted edges from several sources.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use super::edge::{Edge, EdgeShape};
+use arrow::array::RecordBatch;
+
+use super::edge::{Edge, EdgeShape, FailureText};
 use super::encode::Encoder;
-use super::rule::{absorb, stands_for};
+use super::rule::absorb;
 use super::scan::{Ranges, TableCursor};
-use super::text::FailureText;
-use crate::lake::encode::Schemas;
 use crate::lake::{LakeError, Segment, Snapshot, Table};
 
-/// Edges in their order, each once.
+/// A source of sorted edges, each of which comes once.
 pub(crate) trait EdgeSource: Send {
     /// The present edge; none at the end.
     fn row(&self) -> Option<&[u64]>;
 
-    /// How the present edge failed, where it did.
+    /// The text of the present edge's failure, if it is one.
     fn text(&self) -> Option<FailureText<'_>>;
 
     /// Goes to the next edge.
     fn advance(&mut self) -> Result<(), LakeError>;
 }
 
-/// The segments of one layer, by table.
+/// The segments of one layer, table by table. Those of one table are in the order of their keys.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Layer {
-    pub(crate) transitions: Vec<Segment>,
-    pub(crate) conflicts: Vec<Segment>,
-    pub(crate) failures: Vec<Segment>,
-}
+pub struct Layer(pub(super) Vec<Segment>);
 
 impl Layer {
-    /// Rows of all three tables.
+    /// The number of rows in all three tables.
     pub fn rows(&self) -> u64 {
         self.segments().map(|segment| segment.rows).sum()
     }
 
-    /// Its files.
+    /// Its segments.
     pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.transitions.iter().chain(&self.conflicts).chain(&self.failures)
+        self.0.iter()
     }
 
-    /// Whether its files are there and have their lengths.
+    /// Whether its files exist and have their lengths.
     pub fn is_whole(&self) -> bool {
         self.segments().all(|segment| segment.open().is_ok())
     }
-
-    /// Adds a segment. Those of one table come in the order of their keys.
-    pub(crate) fn push(&mut self, segment: Segment) {
-        match segment.table {
-            Table::StateTransitions => self.transitions.push(segment),
-            Table::Conflicts => self.conflicts.push(segment),
-            Table::Failures => self.failures.push(segment),
-            other => panic!("{other} has no layers"),
-        }
-    }
 }
 
-/// Which edges of a layer are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    All,
-    /// Those that led to a state.
-    Led,
-    Failures,
-}
-
-/// The edges that a layer was made of. A row of `state_transitions` that has rows of `conflicts`
-/// stands for the most frequent of them, so it is passed over and they are taken.
+/// The edges that a layer was made of. A row of `state_transitions` that has conflicts repeats the
+/// most frequent of them, so it is skipped.
 pub(crate) struct LayerEdges {
-    transitions: Option<TableCursor>,
-    conflicts: Option<TableCursor>,
-    failures: Option<TableCursor>,
-    present: Option<Part>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Part {
-    Transitions,
-    Conflicts,
-    Failures,
+    /// One for each of [`LayerEdges::TABLES`].
+    cursors: [TableCursor; 3],
+    /// The cursor with the present edge.
+    present: Option<usize>,
 }
 
 impl LayerEdges {
-    /// The edges of ranges of one of a snapshot's layers.
+    const TABLES: [Table; 3] = [Table::Failures, Table::Conflicts, Table::StateTransitions];
+
+    /// Reads the edges of a layer with keys in `ranges`, from the tables in `wanted`.
     pub(crate) fn of(
         snapshot: &Snapshot,
         layer: &Layer,
         ranges: &Ranges,
-        wanted: Wanted,
+        wanted: &[Table],
     ) -> Result<Self, LakeError> {
-        let shape = EdgeShape::new(snapshot.identity().rewards.len());
-        Self::open(layer, snapshot.schemas(), ranges, shape, wanted)
-    }
-
-    pub(crate) fn open(
-        layer: &Layer,
-        schemas: &Schemas,
-        ranges: &Ranges,
-        shape: EdgeShape,
-        wanted: Wanted,
-    ) -> Result<Self, LakeError> {
-        let open = |table: Table, segments: &[Segment], is_wanted: bool| {
-            if !is_wanted || segments.is_empty() {
-                return Ok(None);
-            }
-            let schema = Arc::clone(schemas.get(table));
-            TableCursor::open(schema, table, segments.to_vec(), ranges.clone(), shape).map(Some)
+        let open = |table: Table| {
+            let is_wanted = |segment: &&Segment| segment.table == table && wanted.contains(&table);
+            let segments = layer.segments().filter(is_wanted).cloned().collect();
+            TableCursor::open(snapshot, table, segments, ranges.clone())
         };
-        let (led, failed) = (wanted != Wanted::Failures, wanted != Wanted::Led);
-        let mut edges = Self {
-            transitions: open(Table::StateTransitions, &layer.transitions, led)?,
-            conflicts: open(Table::Conflicts, &layer.conflicts, led)?,
-            failures: open(Table::Failures, &layer.failures, failed)?,
-            present: None,
-        };
+        let [failures, conflicts, transitions] = Self::TABLES.map(open);
+        let mut edges = Self { cursors: [failures?, conflicts?, transitions?], present: None };
         edges.choose()?;
         Ok(edges)
     }
 
-    fn cursor(&self, place: Part) -> Option<&TableCursor> {
-        match place {
-            Part::Transitions => self.transitions.as_ref(),
-            Part::Conflicts => self.conflicts.as_ref(),
-            Part::Failures => self.failures.as_ref(),
-        }
-    }
-
-    fn row_of(&self, place: Part) -> Option<&[u64]> {
-        self.cursor(place)?.row()
-    }
-
     /// Finds the least of the three present rows.
     fn choose(&mut self) -> Result<(), LakeError> {
-        self.skip_covered()?;
-        let places = [Part::Failures, Part::Conflicts, Part::Transitions];
-        let rows = places.into_iter().filter_map(|place| Some((place, self.row_of(place)?)));
+        // Skips a transition whose conflicts come now.
+        let [_, conflicts, transitions] = &mut self.cursors;
+        while let (Some(transition), Some(conflict)) = (transitions.row(), conflicts.row())
+            && Edge(conflict).leaves_as(Edge(transition))
+        {
+            transitions.advance()?;
+        }
+        let rows = self.cursors.iter().enumerate();
+        let rows = rows.filter_map(|(place, cursor)| Some((place, cursor.row()?)));
         let least = rows.min_by(|(_, one), (_, other)| Edge(one).order(Edge(other)));
         self.present = least.map(|(place, _)| place);
-        Ok(())
-    }
-
-    /// Passes over a transition whose conflicts come now.
-    fn skip_covered(&mut self) -> Result<(), LakeError> {
-        while let (Some(transition), Some(conflict)) =
-            (self.row_of(Part::Transitions), self.row_of(Part::Conflicts))
-            && stands_for(Edge(conflict), Edge(transition))
-        {
-            self.transitions.as_mut().expect("it has a row").advance()?;
-        }
         Ok(())
     }
 }
 
 impl EdgeSource for LayerEdges {
     fn row(&self) -> Option<&[u64]> {
-        self.row_of(self.present?)
+        self.cursors[self.present?].row()
     }
 
     fn text(&self) -> Option<FailureText<'_>> {
-        self.cursor(self.present?)?.text()
+        self.cursors[self.present?].text()
     }
 
     fn advance(&mut self) -> Result<(), LakeError> {
-        let cursor = match self.present {
-            Some(Part::Transitions) => self.transitions.as_mut(),
-            Some(Part::Conflicts) => self.conflicts.as_mut(),
-            Some(Part::Failures) => self.failures.as_mut(),
-            None => None,
-        };
-        cursor.expect("there is a present edge").advance()?;
+        self.cursors[self.present.expect("there is a present edge")].advance()?;
         self.choose()
     }
 }
 
-/// An edge, and how it failed where it did.
+/// An edge, with the text of its failure if it is one.
 type EdgeRow<'a> = (&'a [u64], Option<FailureText<'a>>);
 
-/// Several sources as one.
+/// The merge of several sources.
 pub(crate) struct Merge<'a> {
     sources: Vec<Box<dyn EdgeSource + 'a>>,
-    /// The sources that have an edge, the least one first: a heap.
+    /// A heap of the sources that have an edge. The source with the least edge comes first.
     heap: Vec<usize>,
     row: Vec<u64>,
     text: Option<(String, Option<String>)>,
@@ -230,7 +160,7 @@ impl<'a> Merge<'a> {
         Ok(())
     }
 
-    /// The next edge with all its steps; none at the end.
+    /// The next edge, with the steps of all sources; none at the end.
     pub(crate) fn next(&mut self) -> Result<Option<EdgeRow<'_>>, LakeError> {
         let Some(&least) = self.heap.first() else { return Ok(None) };
         let owned = |text: FailureText<'_>| (text.kind.to_owned(), text.detail.map(str::to_owned));
@@ -254,25 +184,21 @@ impl<'a> Merge<'a> {
         Ok(Some((&self.row, text)))
     }
 
-    /// Puts all edges into `encoder` and hands over each batch that it makes.
-    pub(crate) fn encode<E>(
-        mut self,
+    /// The next batch that `encoder` makes from the edges; none at the end.
+    pub(crate) fn next_batch(
+        &mut self,
         encoder: &mut Encoder,
-        take: &mut dyn FnMut(Table, arrow::array::RecordBatch) -> Result<(), E>,
-    ) -> Result<(), E>
-    where
-        E: From<LakeError>,
-    {
-        while let Some((row, text)) = self.next()? {
-            encoder.push(row, text);
-            while let Some((table, batch)) = encoder.pop() {
-                take(table, batch)?;
+    ) -> Result<Option<(Table, RecordBatch)>, LakeError> {
+        loop {
+            let ready = encoder.pop();
+            if ready.is_some() {
+                return Ok(ready);
             }
+            let Some((row, text)) = self.next()? else {
+                encoder.end();
+                return Ok(encoder.pop());
+            };
+            encoder.push(row, text);
         }
-        encoder.end();
-        while let Some((table, batch)) = encoder.pop() {
-            take(table, batch)?;
-        }
-        Ok(())
     }
 }

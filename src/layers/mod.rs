@@ -1,11 +1,10 @@
 //! Derived tables in layers.
 //!
-//! A *layer* is what one dedup pass made of some of the steps: segments of `state_transitions`,
-//! `conflicts` and `failures`, each table sorted by its key. It holds all that is known of its
-//! *edges* (a state, an action, and the state after it or none): how many steps there were, the
-//! time that they took together, and the first of them with its rewards. So layers can be merged,
-//! and the result is, row for row, that of one pass over all steps. `rule` states how edges become
-//! rows.
+//! A *layer* is the result of one dedup pass over some of the steps: segments of
+//! `state_transitions`, `conflicts` and `failures`, each table sorted by its key. A layer holds
+//! everything about its *edges* (a state, an action, and the state after it or none): the number of
+//! steps, their total time, and the first step with its rewards. Layers can therefore be merged,
+//! and the result equals one pass over all steps, row for row. `rule` states how edges become rows.
 //!
 //! The tables of a lake are the merge of all its layers. [`LayeredTable`] reads one of them.
 
@@ -18,18 +17,18 @@ mod read;
 mod rule;
 mod scan;
 mod scratch;
-mod text;
 mod writer;
 
 pub use change::LayerChange;
-pub(crate) use edge::{Edge, EdgeHead, EdgeShape, StateWords, key_of_place, rewards_of};
+pub(crate) use edge::{
+    Edge, EdgeHead, EdgeShape, FailureText, StateWords, key_of_place, rewards_of,
+};
 pub(crate) use encode::Encoder;
 pub use merge::Layer;
-pub(crate) use merge::{EdgeSource, LayerEdges, Merge, Wanted};
+pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
 pub use read::LayeredTable;
 pub(crate) use rule::absorb;
 pub use scan::KeyRange;
 pub(crate) use scan::Ranges;
 pub(crate) use scratch::{Scratch, Stretch};
-pub(crate) use text::FailureText;
 pub use writer::LayerWriter;

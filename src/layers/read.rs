@@ -1,4 +1,4 @@
-//! One derived table, whatever layers it lies in.
+//! Reading of a derived table over all layers.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,14 @@ use arrow::datatypes::SchemaRef;
 
 use super::edge::EdgeShape;
 use super::encode::Encoder;
-use super::merge::{EdgeSource, Layer, LayerEdges, Merge, Wanted};
+use super::merge::{EdgeSource, Layer, LayerEdges, Merge};
 use super::scan::{KeyRange, Ranges};
-use crate::lake::encode::Schemas;
-use crate::lake::{Identity, LakeError, LayerId, Segment, Snapshot, Table};
+use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
 
-/// The rows of one derived table over all layers, in the order of the table's key, a bounded number
-/// of rows at a time. After an error there is nothing more.
+/// The rows of one derived table over all layers, in batches of bounded size, in the order of the
+/// table's key. The iterator ends after an error.
 ///
-/// Memory: a few thousand rows of each layer.
+/// Memory: a few thousand rows per layer.
 pub struct LayeredTable {
     table: Table,
     merge: Merge<'static>,
@@ -31,51 +30,19 @@ impl std::fmt::Debug for LayeredTable {
 }
 
 impl LayeredTable {
-    pub(crate) fn open(
-        table: Table,
-        layers: &[Layer],
-        identity: &Identity,
-        schemas: &Schemas,
-        keys: &[KeyRange],
-    ) -> Result<Self, LakeError> {
-        let shape = EdgeShape::new(identity.rewards.len());
-        let ranges = Ranges::new(keys);
-        let wanted = match table {
-            Table::StateTransitions | Table::Conflicts => Wanted::Led,
-            Table::Failures => Wanted::Failures,
-            other => panic!("{other} has no layers"),
-        };
-        let open = |layer| {
-            let edges = LayerEdges::open(layer, schemas, &ranges, shape, wanted)?;
-            Ok(Box::new(edges) as Box<dyn EdgeSource>)
-        };
-        let sources = layers.iter().map(open).collect::<Result<Vec<_>, LakeError>>()?;
-        let merge = Merge::new(sources, shape);
-        let encoder = Encoder::new(schemas, shape);
-        Ok(Self { table, merge, encoder, ranges, is_over: false })
-    }
-
     fn advance(&mut self) -> Result<Option<RecordBatch>, LakeError> {
-        loop {
-            while let Some((table, batch)) = self.encoder.pop() {
-                if table == self.table {
-                    return Ok(Some(batch));
-                }
-            }
-            if self.is_over {
-                return Ok(None);
-            }
-            if let Some((row, text)) = self.merge.next()? {
-                self.encoder.push(row, text);
-            } else {
-                self.encoder.end();
-                self.is_over = true;
+        while !self.is_over {
+            match self.merge.next_batch(&mut self.encoder)? {
+                Some((table, batch)) if table == self.table => return Ok(Some(batch)),
+                Some(_) => {}
+                None => self.is_over = true,
             }
         }
+        Ok(None)
     }
 
-    /// How many row groups it has opened so far, and how many of their rows they were decoded with:
-    /// whole pages, of all layers.
+    /// The numbers of row groups and of rows that were read so far, over all layers. Pages are read
+    /// whole.
     pub fn read(&self) -> (u64, u64) {
         self.ranges.read()
     }
@@ -97,8 +64,8 @@ impl Iterator for LayeredTable {
 }
 
 impl Snapshot {
-    /// The segments of the derived tables by their layers. Each layer's segments of one table are
-    /// sorted by its key, one after another.
+    /// The segments of the derived tables by layer. In a layer, the segments of one table are
+    /// sorted by its key.
     pub fn layers(&self) -> BTreeMap<LayerId, Vec<&Segment>> {
         let mut layers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for segment in Table::ALL.into_iter().flat_map(|table| self.segments(table)) {
@@ -109,20 +76,14 @@ impl Snapshot {
         layers
     }
 
-    /// The layers of the derived tables, the oldest first.
+    /// The layers of the derived tables, oldest first.
     pub fn layers_by_age(&self) -> Vec<(LayerId, Layer)> {
-        let layer = |(id, segments): (LayerId, Vec<&Segment>)| {
-            let mut layer = Layer::default();
-            for segment in segments {
-                layer.push(segment.clone());
-            }
-            (id, layer)
-        };
-        self.layers().into_iter().map(layer).collect()
+        let layer = |segments: Vec<&Segment>| Layer(segments.into_iter().cloned().collect());
+        self.layers().into_iter().map(|(id, segments)| (id, layer(segments))).collect()
     }
 
-    /// Reads a range of a derived table over all layers, in the order of the table's key, a bounded
-    /// number of rows at a time.
+    /// Reads a range of a derived table over all layers, in batches of bounded size, in the order
+    /// of the table's key.
     ///
     /// # Errors
     ///
@@ -130,12 +91,12 @@ impl Snapshot {
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one.
+    /// If the table is not a derived one.
     pub fn scan_layers(&self, table: Table, range: &KeyRange) -> Result<LayeredTable, LakeError> {
         self.scan_layers_in(table, std::slice::from_ref(range))
     }
 
-    /// As [`scan_layers`](Self::scan_layers), in several ranges: only pages that may hold wanted
+    /// As [`scan_layers`](Self::scan_layers), for several ranges. Only pages that may hold wanted
     /// keys are read.
     ///
     /// # Errors
@@ -144,13 +105,25 @@ impl Snapshot {
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one, or the ranges do not ascend apart from each other.
+    /// If the table is not a derived one, or if the ranges are not ascending and disjoint.
     pub fn scan_layers_in(
         &self,
         table: Table,
         ranges: &[KeyRange],
     ) -> Result<LayeredTable, LakeError> {
-        let layers = self.layers_by_age().into_iter().map(|(_, layer)| layer).collect::<Vec<_>>();
-        LayeredTable::open(table, &layers, self.identity(), self.schemas(), ranges)
+        let ranges = Ranges::new(ranges);
+        assert!(table.is_derived(), "{table} has no layers");
+        let wanted: &[Table] = match table {
+            Table::Failures => &[Table::Failures],
+            _ => &[Table::StateTransitions, Table::Conflicts],
+        };
+        let open = |(_, layer)| {
+            let edges = LayerEdges::of(self, &layer, &ranges, wanted)?;
+            Ok(Box::new(edges) as Box<dyn EdgeSource>)
+        };
+        let sources = self.layers_by_age().into_iter().map(open);
+        let sources = sources.collect::<Result<Vec<_>, LakeError>>()?;
+        let merge = Merge::new(sources, EdgeShape::new(self.identity().rewards.len()));
+        Ok(LayeredTable { table, merge, encoder: Encoder::of(self), ranges, is_over: false })
     }
 }

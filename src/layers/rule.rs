@@ -1,27 +1,26 @@
-//! The rule of the derived tables: which rows there are, given the steps.
+//! The rule of the derived tables: which rows follow from the steps.
 //!
 //! A step with an action is an [`Edge`]: the state before it, the action, and the state after it,
 //! or none if the compiler failed.
 //!
-//! 1. Equal edges are one edge. Their counts and times add up. The edge has the rewards, or the
-//!    failure, of the first of its steps by `(episode_id, step_index)`: see [`absorb`].
-//! 2. The edges of one (state, action) that led to states are a row of `state_transitions`: that of
-//!    the edge with the most steps, and of equally frequent ones that with the smallest next state.
+//! 1. Equal edges are one edge. Their counts and times add up. The edge has the rewards or the
+//!    failure of its first step, by `(episode_id, step_index)`: see [`absorb`].
+//! 2. The edges of one (state, action) that led to states make one row of `state_transitions`: that
+//!    of the edge with the most steps. Among equally frequent edges, the smallest next state wins.
 //! 3. If there are several, each of them is also a row of `conflicts`.
 //! 4. An edge that failed is a row of `failures`.
 //!
 //! [`absorb`] is associative and commutative, and a layer keeps every edge that it was made of: its
-//! conflicts, its failures, and its transitions but those that conflicts [stand for](stands_for).
-//! So it does not matter in which order, or in how many layers, steps were counted.
+//! conflicts, its failures, and its transitions, except those that are also among the conflicts.
+//! The order in which steps were counted, and the number of layers, therefore do not matter.
 //!
-//! The rule is here and not in `dedup`, because readers apply it too: they merge the layers that
-//! `dedup` has written, and `query` does not know `dedup`.
+//! Readers apply the rule too: they merge the layers that `dedup` has written. The rule is
+//! therefore here and not in `dedup`, which `query` does not know.
 
 use super::edge::{Edge, HEAD};
 use crate::lake::Table;
 
-/// Takes the steps of `other`, an equal edge, into `row`. Returns whether the first step is now
-/// that of `other`.
+/// Adds the steps of `other`, an equal edge, to `row`. Returns whether `other` had the first step.
 #[inline]
 pub(crate) fn absorb(row: &mut [u64], other: &[u64]) -> bool {
     let (mine, theirs) = (Edge(row), Edge(other));
@@ -39,23 +38,17 @@ pub(crate) fn absorb(row: &mut [u64], other: &[u64]) -> bool {
     earlier
 }
 
-/// Says whether a row of `conflicts` stands for a row of `state_transitions`: then that row is one
-/// of the conflicts.
-pub(super) fn stands_for(conflict: Edge<'_>, transition: Edge<'_>) -> bool {
-    conflict.leaves_as(transition)
-}
-
-/// Makes rows of edges that come in their order, each once.
+/// Makes rows from sorted edges, each of which comes once.
 #[derive(Debug, Default)]
 pub(super) struct RowMaker {
     /// The number of edges of the current (state, action) that led to a state.
     led: usize,
-    /// The most frequent of them.
+    /// The most frequent of these edges.
     best: Vec<u64>,
 }
 
 impl RowMaker {
-    /// Takes the next edge and hands over the rows that are certain now.
+    /// Takes the next edge. Passes the rows that are certain now to `hand_over`.
     #[inline]
     pub(super) fn push(&mut self, row: &[u64], mut hand_over: impl FnMut(Table, Edge<'_>)) {
         let edge = Edge(row);
@@ -72,14 +65,14 @@ impl RowMaker {
         if self.led >= 2 {
             hand_over(Table::Conflicts, edge);
         }
-        // Of equally frequent ones the first, which has the smallest next state.
+        // Among equally frequent edges the first wins, which has the smallest next state.
         if self.led == 1 || edge.count() > Edge(&self.best).count() {
             self.best.clear();
             self.best.extend_from_slice(row);
         }
     }
 
-    /// Hands over the row of the last (state, action).
+    /// Passes the row of the last (state, action) to `hand_over`.
     pub(super) fn end(&mut self, mut hand_over: impl FnMut(Table, Edge<'_>)) {
         if self.led > 0 {
             hand_over(Table::StateTransitions, Edge(&self.best));

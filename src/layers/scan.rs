@@ -1,31 +1,28 @@
-//! The rows of ranges of state keys, of one derived table of one layer.
+//! The rows of one derived table of one layer, in ranges of state keys.
 
 use std::collections::VecDeque;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
-use parquet::arrow::arrow_reader::RowSelection;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
-use parquet::file::page_index::column_index::ColumnIndexMetaData;
-use parquet::file::statistics::Statistics;
+use parquet::file::metadata::PageIndexPolicy;
 
-use super::edge::{EdgeHead, EdgeShape, StateWords, rewards_of};
-use super::text::FailureText;
+use super::edge::{EdgeHead, EdgeShape, FailureText, StateWords, rewards_of};
 use crate::lake::decode::{EdgeColumns, state_id, state_keys};
+use crate::lake::pages;
 use crate::lake::reading::SegmentRows;
-use crate::lake::{LakeError, ScanColumns, Segment, Table};
+use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
 
-/// Rows that are decoded at once.
+/// The greatest number of rows in a batch.
 const BATCH_ROWS: usize = 4096;
 
 /// A range of state keys.
 pub type KeyRange = RangeInclusive<i64>;
 
-/// The ranges of keys that are wanted, in their order and apart from each other, and what has been
-/// read for them in all files so far.
+/// The wanted ranges of keys, ascending and disjoint, and counters of what was read for them in all
+/// files.
 #[derive(Debug, Clone)]
 pub(crate) struct Ranges {
     keys: Arc<[KeyRange]>,
@@ -40,7 +37,7 @@ impl Ranges {
         Self { keys: keys.into(), row_groups: Arc::default(), rows: Arc::default() }
     }
 
-    /// Row groups of which something was read, and rows that were decoded: whole pages.
+    /// The numbers of row groups and of rows that were read. Pages are read whole.
     pub(crate) fn read(&self) -> (u64, u64) {
         (self.row_groups.load(Ordering::Relaxed), self.rows.load(Ordering::Relaxed))
     }
@@ -72,13 +69,13 @@ impl Ranges {
     }
 }
 
-/// The batches of a table's segments, which lie in the order of their keys, cut to ranges.
+/// The batches of a table's sorted segments, cut to ranges.
 struct RangeScan {
     schema: SchemaRef,
     segments: std::vec::IntoIter<Segment>,
     ranges: Ranges,
     reader: Option<SegmentRows>,
-    /// What was cut from the last batch.
+    /// The wanted rows of the last batch.
     ready: VecDeque<RecordBatch>,
 }
 
@@ -107,80 +104,16 @@ impl RangeScan {
         let index = if all { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
         let places = ScanColumns::All.places(&self.schema);
         segment.reader(&self.schema, &places, index, |builder| {
-            let (groups, rows) = self.wanted(builder.metadata());
-            let selected = rows.iter().map(ExactSizeIterator::len).sum::<usize>();
-            self.ranges.row_groups.fetch_add(groups.len() as u64, Ordering::Relaxed);
-            self.ranges.rows.fetch_add(selected as u64, Ordering::Relaxed);
-            let length = |group: &usize| rows_of(builder.metadata(), *group);
-            let total = groups.iter().map(length).sum();
-            let selection = RowSelection::from_consecutive_ranges(rows.into_iter(), total);
-            let builder = builder.with_row_groups(groups).with_batch_size(BATCH_ROWS);
-            if selected < total { builder.with_row_selection(selection) } else { builder }
+            let meet = |least, greatest| self.ranges.meet(least, greatest);
+            let (builder, groups, rows) = pages::choose(builder, meet);
+            self.ranges.row_groups.fetch_add(groups as u64, Ordering::Relaxed);
+            self.ranges.rows.fetch_add(rows as u64, Ordering::Relaxed);
+            builder.with_batch_size(BATCH_ROWS)
         })
     }
-
-    /// The row groups that may hold wanted keys, and of their rows, numbered from the first of
-    /// these row groups on, those that lie in such pages.
-    fn wanted(&self, footer: &ParquetMetaData) -> (Vec<usize>, Vec<Range<usize>>) {
-        let column = self.schema.index_of("state_key").expect("a derived table has state keys");
-        let (mut groups, mut rows, mut before) = (Vec::new(), Vec::new(), 0);
-        for (place, group) in footer.row_groups().iter().enumerate() {
-            let may_hold = match group.column(column).statistics() {
-                Some(Statistics::Int64(keys)) => match (keys.min_opt(), keys.max_opt()) {
-                    (Some(&least), Some(&greatest)) => self.ranges.meet(least, greatest),
-                    _ => true,
-                },
-                _ => true,
-            };
-            if may_hold {
-                let length = rows_of(footer, place);
-                let pages = pages(footer, place, column, length);
-                let meet =
-                    |(least, greatest, _): &(i64, i64, _)| self.ranges.meet(*least, *greatest);
-                let wanted = pages.filter(meet).map(|(_, _, page)| page);
-                rows.extend(wanted.map(|page| before + page.start..before + page.end));
-                groups.push(place);
-                before += length;
-            }
-        }
-        (groups, rows)
-    }
 }
 
-fn rows_of(footer: &ParquetMetaData, group: usize) -> usize {
-    usize::try_from(footer.row_group(group).num_rows()).unwrap_or(0)
-}
-
-/// The pages of a column of a row group: least and greatest value, and rows. Without an index it is
-/// one page.
-fn pages(
-    footer: &ParquetMetaData,
-    group: usize,
-    column: usize,
-    rows: usize,
-) -> impl Iterator<Item = (i64, i64, Range<usize>)> {
-    let values = footer.column_index().and_then(|index| index.get(group)?.get(column));
-    let places = footer.offset_index().and_then(|index| index.get(group)?.get(column));
-    let mut pages = Vec::new();
-    if let (Some(ColumnIndexMetaData::INT64(values)), Some(places)) = (values, places) {
-        let first = |page: usize| {
-            let place = places.page_locations().get(page)?;
-            usize::try_from(place.first_row_index).ok()
-        };
-        for page in 0..places.page_locations().len() {
-            let least = values.min_value(page).copied().unwrap_or(i64::MIN);
-            let greatest = values.max_value(page).copied().unwrap_or(i64::MAX);
-            let start = first(page).unwrap_or(rows).min(rows);
-            let end = first(page + 1).unwrap_or(rows).clamp(start, rows);
-            pages.push((least, greatest, start..end));
-        }
-    } else {
-        pages.push((i64::MIN, i64::MAX, 0..rows));
-    }
-    pages.into_iter()
-}
-
-/// Puts a row of a derived table into words.
+/// Writes a row of a derived table as words.
 fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
     let words = |ids: &FixedSizeBinaryArray| StateWords::of(&state_id(ids, at).0);
     let led = columns.led.as_ref();
@@ -200,7 +133,7 @@ fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
     }
 }
 
-/// The rows of a table one after another, each as an edge.
+/// A cursor over the rows of a table, as edges.
 pub(super) struct TableCursor {
     scan: RangeScan,
     table: Table,
@@ -210,15 +143,15 @@ pub(super) struct TableCursor {
 }
 
 impl TableCursor {
-    /// Begins with the first row of the ranges. `segments` are those of the table in one layer.
+    /// Begins at the first row of the ranges. `segments` are those of the table in one layer.
     pub(super) fn open(
-        schema: SchemaRef,
+        snapshot: &Snapshot,
         table: Table,
         segments: Vec<Segment>,
         ranges: Ranges,
-        shape: EdgeShape,
     ) -> Result<Self, LakeError> {
-        let segments = segments.into_iter();
+        let (schema, segments) = (snapshot.schema(table), segments.into_iter());
+        let shape = EdgeShape::new(snapshot.identity().rewards.len());
         let scan = RangeScan { schema, segments, ranges, reader: None, ready: VecDeque::new() };
         let row = vec![f64::NAN.to_bits(); shape.words()];
         let mut cursor = Self { scan, table, columns: None, at: 0, row };
@@ -231,7 +164,7 @@ impl TableCursor {
         self.columns.is_some().then_some(self.row.as_slice())
     }
 
-    /// How the present edge failed, where it did.
+    /// The text of the present edge's failure, if it is one.
     pub(super) fn text(&self) -> Option<FailureText<'_>> {
         let (kinds, details) = self.columns.as_ref()?.failed.as_ref()?;
         let detail = details.is_valid(self.at).then(|| details.value(self.at));

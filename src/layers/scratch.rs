@@ -1,21 +1,21 @@
-//! Room on the disk for work that does not fit into memory.
+//! Temporary files for work that does not fit into memory.
 
 use std::fs::File;
 use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
+use crate::lake::digest::BlockHasher;
 use crate::lake::{Disk, Lake, LakeError, Operation};
 
-/// Bytes that are moved between words and the file at once: some blocks.
+/// Bytes that are written or read at once: several blocks.
 const MOVE_BYTES: usize = 1 << 18;
-/// Bytes that one checksum is over.
+/// Bytes of a block, which has one digest.
 const BLOCK_BYTES: usize = 1 << 14;
 const WORD: usize = size_of::<u64>();
 
-/// A file without a name, in the lake's folder: it is gone when this is dropped, and after a crash.
-/// It holds words, which are appended and read again. What is read is checked: nothing else vouches
-/// for it.
+/// A file without a name in the lake's folder. It disappears when this is dropped and after a
+/// crash. Words are appended to it and read back. Reads are checked against digests in memory.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     file: File,
@@ -23,23 +23,20 @@ pub(crate) struct Scratch {
     lake: PathBuf,
     words: u64,
     bytes: Vec<u8>,
-    /// The checksums of whole blocks, and what is to be that of the last one.
-    sums: Vec<u64>,
-    open: blake3::Hasher,
-    open_bytes: usize,
+    blocks: BlockHasher<BLOCK_BYTES>,
 }
 
-/// Where a stretch of words lies in a [`Scratch`].
+/// The place of a stretch of words in a [`Scratch`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stretch {
-    /// The first of them.
+    /// The number of the first word.
     pub(crate) start: u64,
-    /// How many there are.
+    /// The number of words.
     pub(crate) words: usize,
 }
 
 impl Scratch {
-    /// Makes one for work on `lake`.
+    /// Makes a file for work on `lake`.
     pub(crate) fn create(lake: &Lake) -> Result<Self, LakeError> {
         let path = lake.path();
         let file =
@@ -50,9 +47,7 @@ impl Scratch {
             lake: path.to_owned(),
             words: 0,
             bytes: Vec::with_capacity(MOVE_BYTES),
-            sums: Vec::new(),
-            open: blake3::Hasher::new(),
-            open_bytes: 0,
+            blocks: BlockHasher::default(),
         })
     }
 
@@ -60,8 +55,7 @@ impl Scratch {
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does. Nothing can be read or written any more
-    /// then.
+    /// [`LakeError::DiskFull`] and other disk errors. The file can then no longer be used.
     pub(crate) fn append(&mut self, words: &[u64]) -> Result<Stretch, LakeError> {
         for piece in words.chunks(MOVE_BYTES / WORD) {
             self.bytes.clear();
@@ -70,35 +64,19 @@ impl Scratch {
                 .ask(Operation::Scratch(&self.lake, self.bytes.len()))
                 .and_then(|_| self.file.write_all(&self.bytes))
                 .map_err(LakeError::io("write a temporary file in", &self.lake))?;
-            self.sum();
+            self.blocks.update(&self.bytes);
         }
         let stretch = Stretch { start: self.words, words: words.len() };
         self.words += words.len() as u64;
         Ok(stretch)
     }
 
-    /// Takes what was just written into the checksums.
-    fn sum(&mut self) {
-        let mut left = self.bytes.as_slice();
-        while !left.is_empty() {
-            let (piece, rest) = left.split_at(left.len().min(BLOCK_BYTES - self.open_bytes));
-            self.open.update(piece);
-            self.open_bytes += piece.len();
-            if self.open_bytes == BLOCK_BYTES {
-                self.sums.push(first_bytes(&self.open.finalize()));
-                self.open.reset();
-                self.open_bytes = 0;
-            }
-            left = rest;
-        }
-    }
-
-    /// Reads a stretch and puts it behind `words`.
+    /// Reads a stretch and appends it to `words`.
     ///
     /// # Errors
     ///
-    /// [`LakeError::Io`] when the disk does not give it back, [`LakeError::Corrupt`] when it
-    /// gives back something else.
+    /// [`LakeError::Io`] if it cannot be read, [`LakeError::Corrupt`] if it is not what was
+    /// written.
     pub(crate) fn read(&self, stretch: Stretch, words: &mut Vec<u64>) -> Result<(), LakeError> {
         let block = BLOCK_BYTES as u64;
         let start = stretch.start * WORD as u64;
@@ -113,7 +91,12 @@ impl Scratch {
                 .ask(Operation::Read(&self.lake, bytes.len()))
                 .and_then(|_| self.file.read_exact_at(&mut bytes, at))
                 .map_err(LakeError::io("read a temporary file in", &self.lake))?;
-            self.check(&bytes, at / block)?;
+            let number = usize::try_from(at / block).expect("blocks are counted in memory");
+            if !self.blocks.are_intact(number, &bytes) {
+                let what = "a temporary file in it reads otherwise than it was written: \
+                            is the disk sound?";
+                return Err(LakeError::corrupt(&self.lake, what));
+            }
             let within =
                 |place: u64| usize::try_from(place.clamp(at, at + piece) - at).unwrap_or(0);
             let (read, _) = bytes[within(start)..within(end)].as_chunks::<WORD>();
@@ -122,24 +105,6 @@ impl Scratch {
         }
         Ok(())
     }
-
-    /// Says whether these blocks, of which the first has this number, are what was written.
-    fn check(&self, bytes: &[u8], first: u64) -> Result<(), LakeError> {
-        for (number, block) in (first..).zip(bytes.chunks(BLOCK_BYTES)) {
-            let known = usize::try_from(number).ok().and_then(|number| self.sums.get(number));
-            let sum = known.copied().unwrap_or_else(|| first_bytes(&self.open.finalize()));
-            if first_bytes(&blake3::hash(block)) != sum {
-                let what = "a temporary file in it reads otherwise than it was written: is the disk sound?";
-                return Err(LakeError::corrupt(&self.lake, what));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn first_bytes(hash: &blake3::Hash) -> u64 {
-    let (words, _) = hash.as_bytes().as_chunks::<WORD>();
-    u64::from_le_bytes(words[0])
 }
 
 #[cfg(test)]
@@ -155,9 +120,7 @@ mod tests {
             lake: folder.path().to_owned(),
             words: 0,
             bytes: Vec::new(),
-            sums: Vec::new(),
-            open: blake3::Hasher::new(),
-            open_bytes: 0,
+            blocks: BlockHasher::default(),
         };
         let all = (0..100_000_u64).map(|number| number * number).collect::<Vec<_>>();
         for piece in all.chunks(777) {

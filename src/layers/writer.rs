@@ -1,21 +1,21 @@
-//! Derived tables: made from the others, layer by layer.
+//! Writing of layers of the derived tables.
 
 use arrow::array::RecordBatch;
 
 use crate::lake::segment_writer::SegmentWriter;
 use crate::lake::{Lake, LakeError, LayerId, Segment, Table};
 
-/// Rows of a segment of a derived table.
+/// Rows of a segment of a derived table, after which a new segment begins.
 const SEGMENT_ROWS_MAX: u64 = 1 << 23;
 
-/// A new layer of the derived tables, written beside the old ones.
+/// A new layer of the derived tables.
 ///
-/// Nothing of it is part of the lake before a version edit adds its segments. Dropped before that,
-/// it leaves files that the next process to maintain the lake removes.
+/// It is not part of the lake until a version edit adds its segments. If it is dropped before that,
+/// it may leave files, which the next process to maintain the lake removes.
 #[derive(Debug)]
 pub struct LayerWriter {
     lake: Lake,
-    layer: LayerId,
+    pub(super) layer: LayerId,
     open: Vec<SegmentWriter>,
     finished: Vec<Segment>,
 }
@@ -25,38 +25,34 @@ impl LayerWriter {
         Self { lake, layer, open: Vec::new(), finished: Vec::new() }
     }
 
-    pub(super) fn layer(&self) -> LayerId {
-        self.layer
-    }
-
-    /// Adds rows to a derived table. They come in the order of the table's key.
+    /// Adds rows to a derived table, in the order of the table's key.
     ///
     /// # Errors
     ///
-    /// [`LakeError::DiskFull`] and what else a disk does.
+    /// [`LakeError::DiskFull`] and other disk errors.
     ///
     /// # Panics
     ///
-    /// When the table is not a derived one.
+    /// If the table is not a derived one.
     pub fn write(&mut self, table: Table, batch: &RecordBatch) -> Result<(), LakeError> {
         assert!(table.is_derived(), "{table} is no derived table");
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let known = self.open.iter().position(|writer| writer.table() == table);
+        let known = self.open.iter().position(|writer| writer.table == table);
         let place = known.unwrap_or(self.open.len());
         if known.is_none() {
             self.open.push(SegmentWriter::create(&self.lake, table, batch.schema_ref())?);
         }
         self.open[place].write(batch)?;
-        if self.open[place].rows() >= SEGMENT_ROWS_MAX {
+        if self.open[place].rows >= SEGMENT_ROWS_MAX {
             let writer = self.open.swap_remove(place);
             self.finished.push(writer.finish()?.segment);
         }
         Ok(())
     }
 
-    /// Makes all of it durable.
+    /// Makes all segments durable.
     pub(super) fn finish(mut self) -> Result<Vec<Segment>, LakeError> {
         for writer in self.open.drain(..) {
             self.finished.push(writer.finish()?.segment);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::lake::create::demand_empty;
-use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::lock::{Lock, Right};
 use crate::lake::{Disk, Identity, Lake, LakeError, identity_file};
 
 /// A folder that becomes a lake with [`complete`](Self::complete).
@@ -48,7 +48,7 @@ impl Folder {
     /// Makes the folder a lake.
     pub(super) fn complete(self) -> Result<Lake, LakeError> {
         let Lake { path, identity, disk, .. } = &self.lake;
-        ReadersLock::create(path)?;
+        Lock::create_readers(path)?;
         identity.write(path, disk)?;
         // If this fails, the folder is a lake all the same: its `lake.json` decides.
         let _ = disk.remove(&path.join(self.unfinished));

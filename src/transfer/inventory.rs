@@ -59,7 +59,7 @@ impl Lake {
     ///
     /// Returns an error if the catalog cannot be read.
     pub fn known_files(&self) -> Result<BTreeSet<String>, LakeError> {
-        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
+        let catalog = Catalog::open_for_reading(self)?;
         catalog.reading(|log| {
             let now = manifest::segments(log, self, SnapshotId(i64::MAX))?;
             let begun = manifest::fetched(log)?.map_or(SnapshotId(0), |fetched| fetched.snapshot);

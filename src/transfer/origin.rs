@@ -51,7 +51,7 @@ impl Lake {
     ///
     /// Returns an error if the catalog cannot be read.
     pub fn fetched(&self) -> Result<Option<String>, LakeError> {
-        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
+        let catalog = Catalog::open_for_reading(self)?;
         Ok(catalog.reading(manifest::fetched)?.map(|fetched| fetched.what))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::num::NonZeroU64;
 
 use crate::lake::edit::{self, VersionEdit};
-use crate::lake::lock::{Lock, ReadersLock, Right};
+use crate::lake::lock::{Lock, Right};
 use crate::lake::recovery::recover;
 use crate::lake::sqlite::Catalog;
 use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, outside};
@@ -70,7 +70,7 @@ impl Lake {
     pub fn maintenance(&self) -> Result<Maintenance, LakeError> {
         let lock = Lock::take(&self.disk, &self.path, Right::Maintain)?;
         let lake = self.current()?;
-        let catalog = Catalog::open_for_writing(&lake.path, &lake.identity, &lake.disk)?;
+        let catalog = Catalog::open_for_writing(&lake)?;
         let maintenance = Maintenance { lake, catalog, _lock: lock };
         let lake = &maintenance.lake;
         let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
@@ -151,7 +151,7 @@ impl Maintenance {
     /// reader may have an expired snapshot open.
     pub fn collect(&mut self) -> Result<Collected, LakeError> {
         let lake = &self.lake;
-        let _alone = ReadersLock::alone(&lake.path)?;
+        let _alone = Lock::without_readers(&lake.path)?;
         let writer = match Lock::take(&lake.disk, &lake.path, Right::Write) {
             Ok(lock) => Some(lock),
             Err(LakeError::Busy { .. }) => None,

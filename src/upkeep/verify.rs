@@ -10,7 +10,7 @@ use super::findings::{Finding, Findings, StoredState};
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::digest::ContentHasher;
 use crate::lake::hot::decode;
-use crate::lake::lock::ReadersLock;
+use crate::lake::lock::Lock;
 use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
@@ -149,12 +149,14 @@ impl Lake {
         progress: &mut dyn FnMut(u64, u64),
         stored: &mut dyn FnMut(StoredState),
     ) -> Result<VerifyReport, LakeError> {
-        let _readers = ReadersLock::share(&self.path);
-        let catalog = Catalog::open_for_reading(&self.path, &self.identity, &self.disk)?;
+        let _readers = Lock::share(&self.path);
+        let catalog = Catalog::open_for_reading(self)?;
         let mut findings = Findings::default();
         let moment = at.map_or(Moment::Now, Moment::At);
         let Contents { segments, retired, frames, lossy } =
             contents(self, &catalog, moment, &mut findings)?;
+        // Read after the rows: `lake.json` names a column before any row has it.
+        let lake = &self.current()?;
         let mut report = VerifyReport {
             segments: (segments.len() + retired.len()) as u64,
             frames: frames.len() as u64,
@@ -168,11 +170,11 @@ impl Lake {
             progress(report.bytes, total);
         };
         read(0);
-        let mut checker = Checker::new(self, lossy, &mut findings, stored);
+        let mut checker = Checker::new(lake, lossy, &mut findings, stored);
         let mut hot = Vec::new();
         for placed in frames {
             let table = placed.frame.table;
-            match decode(self, vec![placed]) {
+            match decode(lake, vec![placed]) {
                 Ok(batches) => hot.extend(batches),
                 Err(error) => checker.cannot_read(table, catalog.path(), RESTORE, error),
             }
@@ -180,7 +182,7 @@ impl Lake {
         read(frame_bytes);
         for table in ORDER {
             for segment in segments.iter().filter(|segment| segment.table == table) {
-                verify_segment(self, segment, &mut checker);
+                verify_segment(lake, segment, &mut checker);
                 read(segment.bytes);
             }
             checker.hot(table, hot.iter().filter(|hot| hot.table == table).map(|hot| &hot.batch));
@@ -199,7 +201,7 @@ impl Lake {
         report.lost_keyframes = checker.lost_keyframes.len() as u64;
         if moment == Moment::Now {
             // Another process may forget snapshots meanwhile: damage counts at a second look.
-            let look = || snapshot_log::damage(self, &catalog.reading(manifest::snapshots)?);
+            let look = || snapshot_log::damage(lake, &catalog.reading(manifest::snapshots)?);
             if !look()?.is_empty() {
                 for (_, path, error) in look()? {
                     findings.add_error(&path, REWRITE, error);

@@ -137,7 +137,7 @@ impl Contents {
         for row in rows {
             let object = &objects[&row.digest];
             let name = object.rsplit_once('/').map_or(object.as_str(), |(_, name)| name);
-            files.entry(row.table).or_default().push(DeltaFile::new(&row, name));
+            files.entry(row.table).or_default().push(DeltaFile::new(row, name));
         }
         Self { manifest, identity: inventory.identity, files }
     }

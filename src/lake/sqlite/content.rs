@@ -1,12 +1,12 @@
-//! One digest of all that `hot.sqlite` says. `SQLite` has no checksums of its pages: without it, a
-//! flipped bit could take a segment out of the manifest, and the next writer the segment's file off
-//! the disk.
+//! One digest of the content of `hot.sqlite`. `SQLite` has no checksums of its pages. Without the
+//! digest, a flipped bit could remove a segment from the manifest, and a collection would then
+//! delete the segment's file.
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension as _};
 
-/// Brings the digest up to date; the last thing that a transaction does. It costs a look at every
-/// row of the manifest and the head of every frame.
+/// Updates the digest, as the last step of a transaction. Costs a read of all rows of the manifest
+/// and of the heads of all frames.
 pub(crate) fn keep(connection: &Connection) -> rusqlite::Result<()> {
     let digest = digest(connection)?;
     if connection.prepare_cached("UPDATE content SET digest = ?1")?.execute([digest])? == 0 {
@@ -15,7 +15,7 @@ pub(crate) fn keep(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Says whether the tables are what was written.
+/// Whether the tables are what was written.
 pub(crate) fn is_intact(connection: &Connection) -> rusqlite::Result<bool> {
     let kept: Option<Vec<u8>> =
         connection.query_row("SELECT digest FROM content", [], |row| row.get(0)).optional()?;
@@ -33,7 +33,7 @@ fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
     let mut hasher = blake3::Hasher::new();
     for name in names {
         let columns = columns(connection, &name)?;
-        // Indexes are copies, which may be damaged on their own.
+        // An index is a copy, which may be damaged on its own.
         let sql = format!("SELECT {columns} FROM \"{name}\" NOT INDEXED");
         let mut statement = connection.prepare_cached(&sql)?;
         let width = statement.column_count();
@@ -53,15 +53,15 @@ fn digest(connection: &Connection) -> rusqlite::Result<[u8; 32]> {
     Ok(hasher.finalize().into())
 }
 
-/// The columns of a table, but those that grow as the lake and have a digest beside them: the
-/// bodies of frames, and the digests of the blocks of segments.
+/// The columns of a table, except the large ones that have digests of their own: the bodies of
+/// frames, and the digests of the blocks of segments.
 fn columns(connection: &Connection, table: &str) -> rusqlite::Result<String> {
     let sql = "SELECT group_concat(name) FROM pragma_table_info(?1)
                WHERE name NOT IN ('body', 'blocks')";
     connection.prepare_cached(sql)?.query_row([table], |row| row.get(0))
 }
 
-/// Adds a value so that no two lists of values look alike.
+/// Hashes a value with its length, so that different lists of values have different input.
 fn add(hasher: &mut blake3::Hasher, value: &[u8]) {
     hasher.update(&(value.len() as u64).to_le_bytes()).update(value);
 }

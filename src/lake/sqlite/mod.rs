@@ -1,4 +1,4 @@
-//! `hot.sqlite`: how the database is opened, read and written.
+//! `hot.sqlite`: opening, reading and writing the database.
 
 mod content;
 pub(crate) mod wal;
@@ -6,21 +6,23 @@ pub(crate) mod wal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OpenFlags, Params, Transaction, TransactionBehavior, params};
+use serde::de::{DeserializeOwned, IntoDeserializer as _};
 
 use super::disk::{Disk, Operation};
 use super::error::LakeError;
+use super::handle::Lake;
 use super::identity::Identity;
 use super::identity_file;
-use super::table::Table;
 
 /// The name of the database in the lake.
 pub(crate) const FILE_NAME: &str = "hot.sqlite";
 
-/// The migrations, in order. The database's `user_version` says how many of them it has had.
+/// The migrations, in order. The database's `user_version` is the number of those applied.
 const MIGRATIONS: [&str; 1] = [include_str!("../../../schema/sqlite/0001_first.sql")];
 
-/// How long a connection waits for another one's lock. Locks are held for a checkpoint at most.
+/// How long a connection waits for the lock of another one, which may be writing a checkpoint.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long the emptying of `SQLite`'s log waits for readers.
@@ -31,53 +33,34 @@ const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Catalog {
     connection: Connection,
     path: PathBuf,
-    /// Holds the copy that is read where the lake's own folder cannot be.
+    disk: Disk,
+    /// The folder of the copy that is read, if the database cannot be read in place.
     _copy: Option<tempfile::TempDir>,
 }
 
 impl Catalog {
-    /// Makes the database of a new lake, without a snapshot. The caller holds the lake's lock.
-    pub(crate) fn create(lake: &Path, identity: &Identity, disk: &Disk) -> Result<Self, LakeError> {
-        Self::open_and_migrate(lake.join(FILE_NAME), lake, identity, disk)
-    }
-
-    /// Makes a database for a lake at another place, to be moved to its own.
-    pub(crate) fn create_at(
-        path: PathBuf,
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
-        Self::open_and_migrate(path, lake, identity, disk)
-    }
-
     /// Opens the one connection that writes, and brings the database to this version. The caller
     /// holds the lake's lock.
     ///
-    /// A database that is gone is not made again: without its manifest, every segment of the lake
-    /// would count as left over.
-    pub(crate) fn open_for_writing(
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
+    /// A missing database is an error. A new one would have an empty manifest, and every segment of
+    /// the lake would look like a leftover.
+    pub(crate) fn open_for_writing(lake: &Lake) -> Result<Self, LakeError> {
         let path = existing(lake)?;
-        wal::demand_whole(&log_path(&path), disk)?;
+        wal::demand_whole(&log_path(&path), &lake.disk)?;
         let connection = open_shared(&path).map_err(LakeError::sqlite(&path))?;
         demand_content(&connection, &path)?;
-        // SQLite would write over a page that a damaged list calls free.
+        // SQLite would overwrite pages that a damaged list marks as free.
         if let Some(damage) = damage(&connection).map_err(LakeError::sqlite(&path))? {
             return Err(LakeError::corrupt(&path, damage));
         }
         drop(connection);
-        let catalog = Self::open_and_migrate(path, lake, identity, disk)?;
+        let catalog = Self::create(path, lake)?;
         catalog.truncate_log()?;
         Ok(catalog)
     }
 
-    /// Empties `SQLite`'s log: a power cut may have left a broken end in it, and a second one on
-    /// top would look like damage. Readers may keep the log from being emptied; then it stays as it
-    /// is.
+    /// Empties `SQLite`'s log. A power cut may have left a broken end in it, and a second broken
+    /// end behind it would look like damage. If readers use the log, it stays as it is.
     fn truncate_log(&self) -> Result<(), LakeError> {
         let truncate = || {
             self.connection.busy_timeout(TRUNCATE_TIMEOUT)?;
@@ -87,64 +70,68 @@ impl Catalog {
         truncate().map_err(self.error())
     }
 
-    fn open_and_migrate(
-        path: PathBuf,
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
-        let mut connection = Connection::open(&path).map_err(LakeError::sqlite(&path))?;
-        prepare_for_writing(&connection).map_err(LakeError::sqlite(&path))?;
-        migrate(&mut connection, &path, identity, disk)?;
-        let catalog = Self { connection, path, _copy: None };
-        catalog.demand(lake, identity)?;
+    /// Opens the database at `path` to write to it, and applies the migrations that it lacks: all
+    /// of them to a new one, which then has no snapshot. The caller holds the lake's lock.
+    pub(crate) fn create(path: PathBuf, lake: &Lake) -> Result<Self, LakeError> {
+        let connection = Connection::open(&path).map_err(LakeError::sqlite(&path))?;
+        let mut catalog = Self { connection, path, disk: lake.disk.clone(), _copy: None };
+        prepare_for_writing(&catalog.connection).map_err(catalog.error())?;
+        catalog.migrate(&lake.identity)?;
+        catalog.demand(lake)?;
         Ok(catalog)
     }
 
-    /// Opens a connection that only reads. It sees everything that was committed before each of its
-    /// transactions, and never waits for the writer.
+    fn migrate(&mut self, identity: &Identity) -> Result<(), LakeError> {
+        let version = user_version(&self.connection).map_err(self.error())?;
+        for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
+            self.writing(|transaction| {
+                transaction.execute_batch(migration)?;
+                transaction.pragma_update(None, "user_version", number)?;
+                if number == 1 {
+                    let row = params![identity.format_version, identity.digest()];
+                    transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Opens a connection that only reads. Each of its transactions sees everything that was
+    /// committed before. It never waits for the writer.
     ///
-    /// Where the folder cannot be written to, `SQLite` cannot make the file that readers of a
-    /// write-ahead log share. Then nobody on this machine writes either, and the database is read
-    /// as it stands, or from a copy where a log is left beside it.
-    pub(crate) fn open_for_reading(
-        lake: &Path,
-        identity: &Identity,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
-        let path = existing(lake)?;
-        wal::demand_whole(&log_path(&path), disk)?;
+    /// In a read-only folder, `SQLite` cannot make the file that readers of a write-ahead log
+    /// share. No process of this machine writes there either. The database is then read in place,
+    /// or from a copy if it has a log.
+    pub(crate) fn open_for_reading(lake: &Lake) -> Result<Self, LakeError> {
+        let (path, disk) = (existing(lake)?, lake.disk.clone());
+        wal::demand_whole(&log_path(&path), &disk)?;
         let catalog = match open_shared(&path) {
-            Ok(connection) => Self { connection, path, _copy: None },
+            Ok(connection) => Self { connection, path, disk, _copy: None },
             Err(error) if is_denied(&error) => Self::open_unshared(path, error, disk)?,
             Err(error) => return Err(LakeError::sqlite(&path)(error)),
         };
-        catalog.demand(lake, identity)?;
+        catalog.demand(lake)?;
         Ok(catalog)
     }
 
-    fn open_unshared(
-        path: PathBuf,
-        error: rusqlite::Error,
-        disk: &Disk,
-    ) -> Result<Self, LakeError> {
+    fn open_unshared(path: PathBuf, error: rusqlite::Error, disk: Disk) -> Result<Self, LakeError> {
         let log = log_path(&path);
         if !std::fs::metadata(&log).is_ok_and(|log| log.len() > 0) {
-            // The first error says more than that of this last try.
+            // The first error says more than the error of this attempt.
             let connection =
                 open_immutable(&path).ok().ok_or_else(|| LakeError::sqlite(&path)(error))?;
-            return Ok(Self { connection, path, _copy: None });
+            return Ok(Self { connection, path, disk, _copy: None });
         }
-        let (copy, target) = copied(&path, Some(&log), disk)?;
+        let (copy, target) = copied(&path, Some(&log), &disk)?;
         let connection = open_shared(&target).map_err(LakeError::sqlite(&path))?;
-        Ok(Self { connection, path, _copy: Some(copy) })
+        Ok(Self { connection, path, disk, _copy: Some(copy) })
     }
 
-    /// Opens a copy of a database that may be damaged, and of its log where there is one, to take
-    /// over what can still be read. Nothing is demanded of it, and nothing but
-    /// [`is_vouched_for`](Self::is_vouched_for) tells whether what it says was written. `SQLite`
-    /// reads the log up to the first frame that is not what was written, so the copy is as it was
-    /// after some transaction. The original stays as it is.
+    /// Opens a copy of a possibly damaged database, and of its log if there is one, to salvage what
+    /// can be read. The content is not checked; see [`is_vouched_for`](Self::is_vouched_for).
+    /// `SQLite` reads the log up to the first damaged frame, so the copy has the state after some
+    /// transaction. The original does not change.
     pub(crate) fn open_for_salvage(
         path: PathBuf,
         log: Option<&Path>,
@@ -154,41 +141,40 @@ impl Catalog {
         let open = || {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
             let connection = Connection::open_with_flags(&target, flags)?;
-            // A definition that cannot be parsed then costs its own table alone.
+            // With this, a definition that cannot be parsed loses only its own table.
             connection.pragma_update(None, "writable_schema", true)?;
             user_version(&connection)?;
             Ok(connection)
         };
         let connection = open().map_err(LakeError::sqlite(&path))?;
-        Ok(Self { connection, path, _copy: Some(copy) })
+        Ok(Self { connection, path, disk: disk.clone(), _copy: Some(copy) })
     }
 
-    /// Says whether the tables are what was written, of a database that was opened in spite of
-    /// damage.
+    /// Whether the tables are what was written, for a database that may be damaged.
     pub(crate) fn is_vouched_for(&self) -> bool {
         content::is_intact(&self.connection).unwrap_or(false)
     }
 
-    /// Refuses a database of another version, or of another lake.
-    fn demand(&self, lake: &Path, identity: &Identity) -> Result<(), LakeError> {
+    /// Refuses a database of another version or of another lake.
+    fn demand(&self, lake: &Lake) -> Result<(), LakeError> {
         demand_content(&self.connection, &self.path)?;
         let known = u32::try_from(MIGRATIONS.len()).expect("few migrations");
         let found = user_version(&self.connection).map_err(self.error())?;
         if found != known {
-            return Err(LakeError::Format { path: lake.to_owned(), found, known });
+            return Err(LakeError::Format { path: lake.path.clone(), found, known });
         }
         let transaction = self.read()?;
         if !content::is_intact(&transaction).map_err(self.error())? {
             return Err(LakeError::corrupt(&self.path, "its tables are not what was written"));
         }
-        // After that: else damage here would be blamed on the file beside it.
+        // This comes last: damage in the database must not be blamed on `lake.json`.
         let digest: String = transaction
             .query_row("SELECT identity_digest FROM lake", [], |row| row.get(0))
             .map_err(self.error())?;
-        if digest == identity.digest() {
+        if digest == lake.identity.digest() {
             return Ok(());
         }
-        let path = lake.join(identity_file::FILE_NAME);
+        let path = lake.path.join(identity_file::FILE_NAME);
         Err(LakeError::corrupt(&path, "it is not the one that this lake was made with"))
     }
 
@@ -207,12 +193,12 @@ impl Catalog {
             .map_err(LakeError::sqlite(path))
     }
 
-    /// Begins a transaction that reads: all that is read in it is of one moment.
+    /// Begins a transaction that reads. It sees the database at one moment.
     pub(crate) fn read(&self) -> Result<Transaction<'_>, LakeError> {
         self.connection.unchecked_transaction().map_err(self.error())
     }
 
-    /// Begins a transaction that only reads, while nobody writes.
+    /// Begins a transaction that reads and keeps others from writing.
     pub(crate) fn read_alone(&self) -> Result<Transaction<'_>, LakeError> {
         Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
             .map_err(self.error())
@@ -227,9 +213,21 @@ impl Catalog {
         read(&transaction).map_err(self.error())
     }
 
-    /// Commits: after `Ok` the transaction is durable. After `Err` nothing of it is there, but
-    /// where the disk failed to sync: then it may be there or not, and opening the database again
-    /// tells.
+    /// Writes within one transaction, which is durable after `Ok`. After `Err` see
+    /// [`commit`](Self::commit).
+    pub(crate) fn writing<T>(
+        &mut self,
+        write: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+    ) -> Result<T, LakeError> {
+        let (path, disk) = (self.path.clone(), self.disk.clone());
+        let transaction = self.write()?;
+        let written = write(&transaction).map_err(LakeError::sqlite(&path))?;
+        Self::commit(transaction, &path, &disk)?;
+        Ok(written)
+    }
+
+    /// Commits. After `Ok` the transaction is durable. After `Err` it has no effect, except if the
+    /// disk failed to sync: then it may have been committed, and reopening the database shows it.
     pub(crate) fn commit(
         transaction: Transaction<'_>,
         path: &Path,
@@ -240,25 +238,24 @@ impl Catalog {
         transaction.commit().map_err(LakeError::sqlite(path))
     }
 
-    /// Brings what was committed from `SQLite`'s log into the database, as far as no reader needs
-    /// the old pages: damage to the log then cannot take back what segments are there.
+    /// Moves committed pages from `SQLite`'s log into the database file, except those that readers
+    /// prevent. Damage to the log then cannot undo changes of the manifest.
     pub(crate) fn checkpoint(&self) -> Result<(), LakeError> {
         let sql = "PRAGMA wal_checkpoint(PASSIVE)";
         self.connection.query_row(sql, [], |_| Ok(())).map_err(self.error())
     }
 
-    /// Gives pages that no frame needs any more back to the file system.
+    /// Returns free pages to the file system.
     pub(crate) fn shrink(&self) -> Result<(), LakeError> {
-        let mut statement =
-            self.connection.prepare("PRAGMA incremental_vacuum").map_err(self.error())?;
-        let mut rows = statement.query([]).map_err(self.error())?;
-        while rows.next().map_err(self.error())?.is_some() {}
-        Ok(())
+        // Each step of the statement gives back one page.
+        let pages: rusqlite::Result<Vec<()>> =
+            query(&self.connection, "PRAGMA incremental_vacuum", [], |_| Ok(()));
+        pages.map(drop).map_err(self.error())
     }
 }
 
-fn existing(lake: &Path) -> Result<PathBuf, LakeError> {
-    let path = lake.join(FILE_NAME);
+fn existing(lake: &Lake) -> Result<PathBuf, LakeError> {
+    let path = lake.path.join(FILE_NAME);
     if path.is_file() { Ok(path) } else { Err(LakeError::corrupt(&path, "it is missing")) }
 }
 
@@ -269,7 +266,7 @@ fn demand_content(connection: &Connection, path: &Path) -> Result<(), LakeError>
     }
 }
 
-/// Copies a database, and its log, to a folder of their own.
+/// Copies a database and its log to a temporary folder.
 fn copied(
     path: &Path,
     log: Option<&Path>,
@@ -284,7 +281,7 @@ fn copied(
     Ok((copy, target))
 }
 
-/// Where `SQLite` keeps its log.
+/// The path of `SQLite`'s log.
 pub(crate) fn log_path(database: &Path) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push("-wal");
@@ -313,8 +310,8 @@ fn open_immutable(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// FULL: a commit is on the disk before it returns. Large pages: frames are blobs. The log is
-/// brought home every 16 MiB and cut back to 64 MiB where a long reader let it grow.
+/// Sets the pragmas. FULL makes a commit durable on return. Frames are blobs, so pages are large. A
+/// checkpoint comes every 16 MiB. The log shrinks to 64 MiB after a long reader let it grow.
 fn prepare_for_writing(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.pragma_update(None, "page_size", signed(wal::PAGE_BYTES as u64))?;
@@ -329,39 +326,15 @@ fn user_version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.query_row("PRAGMA user_version", [], |row| row.get(0))
 }
 
-fn migrate(
-    connection: &mut Connection,
-    path: &Path,
-    identity: &Identity,
-    disk: &Disk,
-) -> Result<(), LakeError> {
-    let version = user_version(connection).map_err(LakeError::sqlite(path))?;
-    for (number, migration) in (1_u32..).zip(MIGRATIONS).skip(version as usize) {
-        let transaction = connection.transaction().map_err(LakeError::sqlite(path))?;
-        let apply = || {
-            transaction.execute_batch(migration)?;
-            transaction.pragma_update(None, "user_version", number)?;
-            if number == 1 {
-                let row = params![identity.format_version, identity.digest()];
-                transaction.execute("INSERT INTO lake VALUES (?1, ?2)", row)?;
-            }
-            Ok(())
-        };
-        apply().map_err(LakeError::sqlite(path))?;
-        Catalog::commit(transaction, path, disk)?;
-    }
-    Ok(())
-}
-
-/// What `SQLite` itself finds wrong with the database, its indexes included.
+/// The first damage that `SQLite` finds in the database, including its indexes.
 pub(crate) fn damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
     let verdict: String =
         connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
-    // A line that names the database comes before what is wrong.
+    // The first line only names the database.
     Ok((verdict != "ok").then(|| verdict.lines().last().unwrap_or_default().to_owned()))
 }
 
-/// Says whether a database holds nothing but what the creation of a lake writes.
+/// Whether a database holds only what the creation of a lake writes.
 pub(crate) fn is_unused(path: &Path) -> Result<bool, LakeError> {
     let unused = || {
         let connection = open_shared(path)?;
@@ -376,7 +349,7 @@ pub(crate) fn is_unused(path: &Path) -> Result<bool, LakeError> {
     unused().map(|rows: u64| rows == 0).map_err(LakeError::sqlite(path))
 }
 
-/// `SQLite` has signed numbers only.
+/// Reads a count. `SQLite` has only signed numbers.
 pub(crate) fn count(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u64> {
     let number: i64 = row.get(column)?;
     u64::try_from(number).ok().ok_or(rusqlite::Error::IntegralValueOutOfRange(column, number))
@@ -386,11 +359,25 @@ pub(crate) fn signed(count: u64) -> i64 {
     i64::try_from(count).expect("counts stay far below 2^63")
 }
 
-pub(crate) fn table(name: &str) -> rusqlite::Result<Table> {
-    Table::from_name(name).ok_or_else(|| {
-        let unknown = format!("there is no table called {name}");
-        rusqlite::Error::FromSqlConversionFailure(0, rusqlite::types::Type::Text, unknown.into())
+/// Reads a name as serde writes it.
+pub(crate) fn named<T: DeserializeOwned>(
+    row: &rusqlite::Row<'_>,
+    column: usize,
+) -> rusqlite::Result<T> {
+    let name: String = row.get(column)?;
+    T::deserialize(name.as_str().into_deserializer()).map_err(|error: serde::de::value::Error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
     })
+}
+
+/// The rows of a query.
+pub(crate) fn query<T, C: FromIterator<T>>(
+    connection: &Connection,
+    sql: &str,
+    parameters: impl Params,
+    row: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<C> {
+    connection.prepare(sql)?.query_map(parameters, row)?.collect()
 }
 
 #[cfg(test)]
@@ -407,10 +394,11 @@ mod tests {
     #[test]
     fn a_database_that_cannot_be_shared_is_read_all_the_same() {
         let folder = tempfile::tempdir().unwrap();
-        let lake = folder.path().join("a ?#%25 lake");
-        std::fs::create_dir(&lake).unwrap();
-        Catalog::create(&lake, &identity(), &Disk::default()).unwrap();
-        let mut writer = Catalog::open_for_writing(&lake, &identity(), &Disk::default()).unwrap();
+        let lake = Lake::new(&folder.path().join("a ?#%25 lake"), identity(), Disk::default());
+        std::fs::create_dir(&lake.path).unwrap();
+        let path = lake.path.join(FILE_NAME);
+        Catalog::create(path.clone(), &lake).unwrap();
+        let mut writer = Catalog::open_for_writing(&lake).unwrap();
         let transaction = writer.write().unwrap();
         transaction
             .execute("INSERT INTO runs (uid, arguments, started_at_ms) VALUES ('', '', 0)", [])
@@ -418,34 +406,31 @@ mod tests {
         transaction.commit().unwrap();
 
         // With a log beside it: from a copy, log included.
-        let path = lake.join(FILE_NAME);
         assert!(log_path(&path).exists());
-        let copied =
-            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
-                .unwrap();
+        let open =
+            || Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, Disk::default());
+        let copied = open().unwrap();
         assert_eq!(runs_at(&path, &copied.connection).len(), 1);
         // Without: as it stands.
         drop(writer);
         assert!(!log_path(&path).exists());
-        let immutable =
-            Catalog::open_unshared(path.clone(), rusqlite::Error::InvalidQuery, &Disk::default())
-                .unwrap();
+        let immutable = open().unwrap();
         assert_eq!(runs_at(&path, &immutable.connection).len(), 1);
     }
 
     #[test]
     fn a_database_of_another_version_or_lake_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        Catalog::create(folder.path(), &identity(), &Disk::default()).unwrap();
+        let at = |identity| Lake::new(folder.path(), identity, Disk::default());
+        let (lake, path) = (at(identity()), folder.path().join(FILE_NAME));
+        Catalog::create(path.clone(), &lake).unwrap();
         let mut other = identity();
         other.compiler.push('x');
-        let error = Catalog::open_for_reading(folder.path(), &other, &Disk::default()).unwrap_err();
+        let error = Catalog::open_for_reading(&at(other)).unwrap_err();
         assert!(matches!(error, LakeError::Corrupt { .. }), "{error}");
 
-        let path = folder.path().join(FILE_NAME);
         Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
-        let error =
-            Catalog::open_for_reading(folder.path(), &identity(), &Disk::default()).unwrap_err();
+        let error = Catalog::open_for_reading(&lake).unwrap_err();
         assert!(matches!(error, LakeError::Format { found: 99, .. }), "{error}");
     }
 }

@@ -1,7 +1,6 @@
-//! The log that `SQLite` keeps beside the database. `SQLite` reads it up to the first frame that is
-//! not what was written, as it must after a power cut, and forgets the rest. Where more was
-//! committed after that frame, no power cut did it: whole transactions that were acknowledged would
-//! be gone without a word.
+//! Checks of `SQLite`'s log. `SQLite` reads the log up to the first damaged frame, as it has to
+//! after a power cut, and ignores the rest. If transactions were committed after that frame, a
+//! power cut cannot be the cause, and `SQLite` would silently drop acknowledged transactions.
 
 use std::io;
 use std::path::Path;
@@ -15,13 +14,13 @@ const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 const MAGIC: u32 = 0x377f_0682;
 const FRAME_BYTES: usize = FRAME_HEADER_BYTES + PAGE_BYTES;
-/// Frames that are read at once: a log has a thousand.
+/// Frames that are read at once. A log has about a thousand.
 const FRAMES_AT_ONCE: usize = 16;
-/// How often a log that looks damaged is read: a writer may be at work on it.
+/// How often a log that looks damaged is read. A writer may be changing it.
 const TRIES: usize = 4;
 
-/// Refuses a log that was damaged before its last transaction. Damage in the last transaction looks
-/// as what a power cut leaves of one that was never acknowledged.
+/// Refuses a log with damage before its last transaction. Damage in the last transaction looks like
+/// what a power cut leaves of an unacknowledged one.
 pub(crate) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), LakeError> {
     let mut found = None;
     for _ in 0..TRIES {
@@ -41,12 +40,12 @@ pub(crate) fn demand_whole(log: &Path, disk: &Disk) -> Result<(), LakeError> {
             _ => found = place,
         }
     }
-    // It never looked twice the same: somebody writes to it.
+    // No two reads agreed, so a writer is changing the log.
     Ok(())
 }
 
-/// Where the first frame lies that is not what was written, if a transaction begins after the end
-/// of its own. `read` fills a buffer from a place in the log, as far as the log goes.
+/// The offset of the first damaged frame, if another transaction follows the one of that frame.
+/// `read` fills a buffer from an offset in the log and returns the number of bytes.
 fn damage(mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>) -> io::Result<Option<usize>> {
     let mut header = [0; HEADER_BYTES];
     if read(&mut header, 0)? < HEADER_BYTES {
@@ -72,28 +71,27 @@ fn damage(mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>) -> io::Resu
     }
 }
 
-/// The frames of a log so far.
+/// The frames of a log that were read so far.
 struct Frames {
-    /// What those of this log carry; what follows them may be left of an older one.
+    /// The salt of this log. Frames with another salt are left over from an older log.
     salt: [u8; 8],
     is_big: bool,
-    /// The checksum of the last one.
+    /// The checksum of the last frame.
     sum: (u32, u32),
     count: usize,
-    /// Where the first one lies that is not what was written.
+    /// The offset of the first damaged frame.
     first: Option<usize>,
-    /// Whether the transaction with that one has ended.
+    /// Whether the transaction of that frame has ended.
     is_over: bool,
 }
 
 impl Frames {
-    /// Begins after a header, with a look at the first frame. None where they belong to different
-    /// logs.
+    /// Begins after a header, given also the first frame. None if the two belong to different logs.
     fn after(header: &[u8; HEADER_BYTES], frame: &[u8]) -> Option<Self> {
         let is_big = word(header, 0) == MAGIC | 1;
         let is_sound = sum((0, 0), &header[..24], is_big) == pair(header, 24, true);
         let salt = if is_sound { &header[16..24] } else { &frame[8..16] };
-        // A header that a new log had when the power went is followed by frames of the old log.
+        // If the power failed after the header of a new log, frames of the old log follow it.
         let alike = salt.iter().zip(&header[16..24]).filter(|(one, other)| one == other).count();
         (alike >= salt.len() / 2).then(|| Self {
             salt: salt.try_into().expect("eight bytes"),
@@ -105,7 +103,7 @@ impl Frames {
         })
     }
 
-    /// Looks at the next frame; where the damage lies, once it is certain.
+    /// Takes the next frame. Returns the offset of the damage once it is certain.
     fn next(&mut self, frame: &[u8]) -> Option<usize> {
         let of_this_log = frame[8..16] == self.salt;
         let is_sound = of_this_log && {
@@ -117,7 +115,7 @@ impl Frames {
             None if !is_sound => self.first = Some(HEADER_BYTES + self.count * FRAME_BYTES),
             _ => {}
         }
-        // Every frame but the last of a transaction has a zero there.
+        // This word is 0 in every frame of a transaction except the last.
         self.is_over |= self.first.is_some() && of_this_log && word(frame, 4) != 0;
         self.sum = pair(frame, 16, true);
         self.count += 1;
@@ -125,7 +123,7 @@ impl Frames {
     }
 }
 
-/// `SQLite`'s checksum of a list of words, going on from one of what came before.
+/// `SQLite`'s checksum of a list of words, continued from the checksum of the words before.
 fn sum(before: (u32, u32), content: &[u8], is_big: bool) -> (u32, u32) {
     content.chunks_exact(8).fold(before, |(one, other), words| {
         let (left, right) = pair(words, 0, is_big);
@@ -134,7 +132,7 @@ fn sum(before: (u32, u32), content: &[u8], is_big: bool) -> (u32, u32) {
     })
 }
 
-/// Numbers are big-endian, but for those that a sum is made of.
+/// Reads a big-endian word. Only the words of checksums may have another order.
 fn word(content: &[u8], at: usize) -> u32 {
     pair(content, at, true).0
 }

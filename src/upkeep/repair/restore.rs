@@ -61,7 +61,7 @@ pub(super) fn restore(lake: &Lake) -> Result<Option<Restored>, LakeError> {
         lake.disk.remove(&database(lake, end))?;
     }
     let making = database(lake, ".making");
-    let mut catalog = Catalog::create_at(making.clone(), &lake.path, &lake.identity, &lake.disk)?;
+    let mut catalog = Catalog::create(making.clone(), lake)?;
     let restored = fill(lake, &mut catalog, &entries, &salvaged, why)?;
     // Closing the last connection moves the write-ahead log into the database.
     drop(catalog);
@@ -142,7 +142,7 @@ fn replay(
     segments: &HashMap<String, Segment>,
 ) -> rusqlite::Result<()> {
     let (id, at_ms) = (entry.snapshot, entry.created_at_ms);
-    manifest::insert_snapshot(connection, id, at_ms, entry.kind, &entry.detail)?;
+    manifest::insert_snapshot(connection, Some(id), at_ms, entry.kind, &entry.detail)?;
     match &entry.derived {
         Derived::Kept => {}
         Derived::Dropped => {
@@ -227,7 +227,7 @@ fn exchange(lake: &Lake) -> Result<(), LakeError> {
 fn damage_of_database(lake: &Lake) -> Result<Option<String>, LakeError> {
     let database = database(lake, "");
     let read = || {
-        let catalog = Catalog::open_for_reading(&lake.path, &lake.identity, &lake.disk)?;
+        let catalog = Catalog::open_for_reading(lake)?;
         let all = |log: &Connection| {
             let (damage, all) = (sqlite::damage(log)?, SnapshotId(i64::MAX));
             let history = manifest::snapshots(log)?;
