@@ -11,7 +11,7 @@
 //!   in byte order is taken.
 //! - Benchmarks are identified by their URI, and must be the same program. Each baseline is taken
 //!   from a lake that has it, and must be equal in all that do.
-//! - The new lake has the actions and spaces of all lakes; [`identity`] says in which order.
+//! - The new lake has the actions and spaces of all lakes.
 //! - What one lake retracted is taken from none. The flags of actions, which probes found, are
 //!   combined.
 //!

@@ -43,26 +43,27 @@ impl Recorded {
             return rows;
         }
         // The name tells the spaces apart.
-        let number = |space: &str| space.bytes().map(i64::from).sum::<i64>();
+        let number = |space: &str| space.bytes().map(i32::from).sum::<i32>();
         let identity = self.lake.identity();
         let recorded = |space: &str| self.spaces.contains(&space);
         for row in &mut rows.benchmarks {
-            let baseline =
-                |space: &&str| (format!("{space}O0"), row.baselines.0[0].1 + number(space));
+            let baseline = |space: &&str| {
+                (format!("{space}O0"), row.baselines.0[0].1 + i64::from(number(space)))
+            };
             row.baselines = Baselines(self.spaces.iter().map(baseline).collect());
         }
         for row in &mut rows.observations {
             let Some(Value::Int(state)) = row.values[0] else { panic!("{row:?}") };
             let value = |space: &RecordedObservation| {
-                recorded(&space.name).then(|| Value::Int(state + number(&space.name)))
+                recorded(&space.name).then(|| Value::Int(state + i64::from(number(&space.name))))
             };
             row.values = identity.observations.iter().map(value).collect();
         }
         for rewards in rows.steps.iter_mut().filter_map(|row| row.rewards.as_mut()) {
             let first = rewards[1];
-            let reward = |space: &RecordedReward| match recorded(&space.name) {
-                true => first + number(&space.name) as f64,
-                false => f64::NAN,
+            let reward = |space: &RecordedReward| {
+                let reward = first + f64::from(number(&space.name));
+                if recorded(&space.name) { reward } else { f64::NAN }
             };
             *rewards = identity.rewards.iter().map(reward).collect();
         }
