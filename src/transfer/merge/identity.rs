@@ -36,15 +36,19 @@ pub(super) fn common(sources: &[Source]) -> Result<Identity, MergeError> {
     Ok(common)
 }
 
-/// Returns all items of two lists, neither of which has an item twice. If one list is the beginning
-/// of the other, the other one is returned, so columns of a lake that has only grown keep their
-/// places. So is a list whose items that begin it in the order of their names include all of the
-/// other list: it may be the result of a merge with that. Otherwise the items are sorted by name.
-/// The result therefore depends neither on the order of the lists nor on their grouping.
+/// Returns all items of two lists, neither of which has an item twice:
+///
+/// - If one list begins with the other, that list: columns of a lake that only grew keep their
+///   places.
+/// - If the sorted beginning of one list has all items of the other, that list: it may be the
+///   result of a merge with the other, so the first rule does not depend on grouping.
+/// - Otherwise, the items sorted by name.
+///
+/// This is the join of a semilattice: neither the order of lists nor their grouping matters.
 fn united<T: Clone + PartialEq>(one: &[T], other: &[T], name: fn(&T) -> &str) -> Vec<T> {
     for (list, part) in [(one, other), (other, one)] {
-        let in_order = list.chunk_by(|a, b| name(a) < name(b)).next().unwrap_or_default();
-        if list.starts_with(part) || part.iter().all(|item| in_order.contains(item)) {
+        let sorted = list.chunk_by(|a, b| name(a) < name(b)).next().unwrap_or_default();
+        if list.starts_with(part) || part.iter().all(|item| sorted.contains(item)) {
             return list.to_vec();
         }
     }
