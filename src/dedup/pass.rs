@@ -2,7 +2,6 @@
 
 use std::sync::mpsc::Sender;
 
-
 use super::failed_episodes::FailedEpisodes;
 use super::new_edges::NewEdges;
 use super::options::DedupOptions;

@@ -1,18 +1,19 @@
 //! Episodes, their steps and their programs, of all lakes.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
     Array as _, ArrayRef, AsArray as _, BooleanArray, Int32Array, Int64Array, RecordBatch,
 };
-use arrow::compute::{filter_record_batch, interleave_record_batch};
+use arrow::compute::filter_record_batch;
 use arrow::datatypes::{FieldRef, Int64Type};
 use arrow::row::{RowConverter, SortField};
 
 use super::error::MergeError;
 use super::runs::Runs;
-use super::source::Source;
+use super::source::{Source, gathered};
 use crate::lake::decode::episode_ids as ids;
 use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
@@ -206,91 +207,137 @@ impl<'a> Episodes<'a> {
     /// Writes the rows of `benchmarks`, each URI once.
     pub(super) fn write_benchmarks(&self) -> Result<Vec<Segment>, MergeError> {
         let (lake, sources) = (self.lake, self.sources);
-        let provenance = ["dataset", "family", "licence", "origin", "compile_command"];
-        let program = RowBytes::new(lake, Table::Benchmarks, &provenance);
-        let whole = RowBytes::new(lake, Table::Benchmarks, &[]);
-        let mut batches: Vec<RecordBatch> = Vec::new();
-        let mut chosen: BTreeMap<String, Program> = BTreeMap::new();
+        let mut programs = Programs::new(lake, sources);
         for (place, source) in sources.iter().enumerate() {
             let schema = lake.schemas.get(Table::Benchmarks);
-            source.visit(Table::Benchmarks, ScanColumns::All, schema, &mut |found| {
-                for batch in found {
-                    let batch = batch?;
-                    let (programs, wholes) = (program.of(&batch), whole.of(&batch));
-                    let uris = batch["benchmark_uri"].as_string::<i32>();
-                    let digests = batch["program_digest"].as_string::<i32>();
-                    for (row, uri) in uris.iter().enumerate() {
-                        let uri = uri.unwrap_or_default();
-                        if self.runs.was_retracted(uri) && !self.still_used.contains(uri) {
-                            continue;
-                        }
-                        let new = Program {
-                            place: (batches.len(), row),
-                            lake: place,
-                            is_known: !digests.value(row).is_empty(),
-                            compiled: programs.row(row).data().to_vec(),
-                            whole: wholes.row(row).data().to_vec(),
-                        };
-                        add_program(&mut chosen, uri, new, sources)?;
-                    }
-                    batches.push(batch);
+            source.visit(Table::Benchmarks, ScanColumns::All, schema, &mut |batches| {
+                for batch in batches {
+                    let gone =
+                        |uri: &str| self.runs.was_retracted(uri) && !self.still_used.contains(uri);
+                    programs.add(place, batch?, &gone)?;
                 }
                 Ok(())
             })?;
         }
         let mut series = SegmentSeries::new(lake, Table::Benchmarks);
-        let places = chosen.values().map(|program| program.place).collect::<Vec<_>>();
-        let batches = batches.iter().collect::<Vec<_>>();
-        for places in places.chunks(BENCHMARKS_AT_ONCE) {
-            let batch =
-                interleave_record_batch(&batches, places).expect("the places are in the batches");
-            series.write(&batch)?;
+        let chosen = programs.chosen.values().collect::<Vec<_>>();
+        for chosen in chosen.chunks(BENCHMARKS_AT_ONCE) {
+            let schema = lake.schemas.get(Table::Benchmarks);
+            let column = |column| chosen.iter().map(|program| program.places[column]).collect();
+            let places = (0..schema.fields().len()).map(column).collect::<Vec<_>>();
+            series.write(&gathered(schema, &programs.batches, &places))?;
         }
         Ok(series.finish()?)
     }
 }
 
+/// The rows of `benchmarks` of all lakes, each URI once.
+struct Programs<'a> {
+    sources: &'a [Source],
+    compiled: RowBytes,
+    described: RowBytes,
+    baselines: Range<usize>,
+    /// What was read, and the place of the lake of each batch.
+    batches: Vec<RecordBatch>,
+    lakes: Vec<usize>,
+    chosen: BTreeMap<String, Program>,
+}
+
 /// A row of `benchmarks`.
 struct Program {
-    /// The batch and the row in it.
-    place: (usize, usize),
-    lake: usize,
+    /// The batch and the row of each column.
+    places: Vec<(usize, usize)>,
     /// False if a repair lost the original row.
     is_known: bool,
     /// The columns that must be equal in all lakes.
     compiled: Vec<u8>,
-    /// All columns.
-    whole: Vec<u8>,
+    /// These columns and the provenance.
+    described: Vec<u8>,
 }
 
-/// Adds the row of a program. If there is one already, the provenance may be written in several
-/// ways: the smaller row in byte order is kept.
-fn add_program(
-    chosen: &mut BTreeMap<String, Program>,
-    uri: &str,
-    new: Program,
-    sources: &[Source],
-) -> Result<(), MergeError> {
-    let Some(known) = chosen.get_mut(uri) else {
-        chosen.insert(uri.to_owned(), new);
-        return Ok(());
-    };
-    if known.is_known && new.is_known && known.compiled != new.compiled {
-        let advice = "merge without one of the two lakes, or retract the benchmark in one \
-                      (`steplake retract --benchmark`), which also leaves out its episodes of the \
-                      same runs in the other";
-        let (first, second) = (&sources[known.lake], &sources[new.lake]);
-        return Err(MergeError::differs(
-            format!("the program of {uri} differs"),
-            first,
-            second,
-            advice,
-        ));
+impl<'a> Programs<'a> {
+    fn new(lake: &Lake, sources: &'a [Source]) -> Self {
+        let baselines = lake.identity.baselines.iter().map(String::as_str).collect::<Vec<_>>();
+        let provenance = ["dataset", "family", "licence", "origin", "compile_command"];
+        let columns = lake.schemas.get(Table::Benchmarks).fields().len();
+        Self {
+            sources,
+            compiled: RowBytes::new(lake, Table::Benchmarks, &[&provenance, &*baselines].concat()),
+            described: RowBytes::new(lake, Table::Benchmarks, &baselines),
+            baselines: columns - baselines.len()..columns,
+            batches: Vec::new(),
+            lakes: Vec::new(),
+            chosen: BTreeMap::new(),
+        }
     }
-    if (!known.is_known, &known.whole) > (!new.is_known, &new.whole) {
-        *known = new;
+
+    /// Adds the programs of a lake, except those that are `gone`.
+    fn add(
+        &mut self,
+        lake: usize,
+        batch: RecordBatch,
+        gone: &dyn Fn(&str) -> bool,
+    ) -> Result<(), MergeError> {
+        let (compiled, described) = (self.compiled.of(&batch), self.described.of(&batch));
+        let digests = batch["program_digest"].as_string::<i32>().clone();
+        let uris = batch["benchmark_uri"].as_string::<i32>().clone();
+        let (index, columns) = (self.batches.len(), batch.num_columns());
+        self.batches.push(batch);
+        self.lakes.push(lake);
+        for (row, uri) in uris.iter().enumerate() {
+            let uri = uri.unwrap_or_default();
+            if gone(uri) {
+                continue;
+            }
+            let new = Program {
+                places: vec![(index, row); columns],
+                is_known: !digests.value(row).is_empty(),
+                compiled: compiled.row(row).data().to_vec(),
+                described: described.row(row).data().to_vec(),
+            };
+            let program = match self.chosen.remove(uri) {
+                Some(known) => self.united(uri, known, new)?,
+                None => new,
+            };
+            self.chosen.insert(uri.to_owned(), program);
+        }
+        Ok(())
     }
-    Ok(())
+
+    /// Unites two rows of one program. The provenance may be written in several ways: the smaller
+    /// row in byte order is taken. Each baseline is taken from a row that has it.
+    fn united(&self, uri: &str, known: Program, new: Program) -> Result<Program, MergeError> {
+        let differs = |column: usize| {
+            let [first, second] = [&known, &new].map(|program| {
+                let (batch, _) = program.places[column];
+                &self.sources[self.lakes[batch]]
+            });
+            let advice = "merge without one of the two lakes, or retract the benchmark in one \
+                          (`steplake retract --benchmark`), which also leaves out its episodes of \
+                          the same runs in the other";
+            MergeError::differs(format!("the program of {uri} differs"), first, second, advice)
+        };
+        if known.is_known && new.is_known && known.compiled != new.compiled {
+            return Err(differs(0));
+        }
+        let mut places = Vec::new();
+        for column in self.baselines.clone() {
+            let cost = |program: &Program| {
+                let (batch, row) = program.places[column];
+                let costs = self.batches[batch].column(column).as_primitive::<Int64Type>();
+                costs.is_valid(row).then(|| costs.value(row))
+            };
+            places.push(match (cost(&known), cost(&new)) {
+                (Some(first), Some(second)) if first != second => return Err(differs(column)),
+                (None, Some(_)) => new.places[column],
+                _ => known.places[column],
+            });
+        }
+        let rank = |program: &Program| (!program.is_known, program.described.clone());
+        let mut program = if rank(&new) < rank(&known) { new } else { known };
+        program.places[self.baselines.clone()].copy_from_slice(&places);
+        Ok(program)
+    }
 }
 
 /// Converts rows to bytes, which are equal if the rows are.

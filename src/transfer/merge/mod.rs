@@ -6,9 +6,12 @@
 //!   stays unfinished.
 //! - Episodes are identified by their run and ordinal. An episode that several lakes have is one
 //!   recording, so it must be equal in all of them, including the wall times of its steps.
-//! - States are identified by their id. Their observations and their bitcode must be equal; if the
-//!   compressed bitcode differs, the smallest in byte order is taken.
-//! - Benchmarks are identified by their URI, and must be the same program.
+//! - States are identified by their id. Each observation is taken from a lake that has it, and must
+//!   be equal in all that do. So must the bitcode; if the compressed bitcode differs, the smallest
+//!   in byte order is taken.
+//! - Benchmarks are identified by their URI, and must be the same program. Each baseline is taken
+//!   from a lake that has it, and must be equal in all that do.
+//! - The new lake has the actions and spaces of all lakes.
 //! - What one lake retracted is taken from none. The flags of actions, which probes found, are
 //!   combined.
 //!
@@ -26,6 +29,7 @@
 mod conflicts;
 mod episodes;
 mod error;
+mod identity;
 mod runs;
 mod source;
 mod states;
@@ -42,7 +46,7 @@ use super::folder::Folder;
 use crate::lake::create::{MERGE_UNFINISHED, clear_unfinished, create_catalog};
 use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::Right;
-use crate::lake::{DATA, Disk, Identity, Lake, LakeError, Segment, SnapshotKind, Table, orphans};
+use crate::lake::{DATA, Disk, Lake, LakeError, Segment, SnapshotKind, Table, orphans};
 
 /// Parameters of a merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,9 +107,9 @@ pub fn merge(
     options: &MergeOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(Lake, Report), MergeError> {
-    let identity = common_identity(lakes)?;
     let sources = lakes.iter().map(|lake| Source::open(lake, options.sealed_only));
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let identity = identity::common(&sources)?;
     let runs = Runs::of(&sources)?;
     let within = |source: &&Lake| {
         let target = std::path::absolute(into).unwrap_or_else(|_| into.to_owned());
@@ -213,29 +217,4 @@ fn fill(
     };
     edit::apply(&mut catalog, lake, &edit)?;
     Ok((segments, [episodes.shared(), episodes.retracted()]))
-}
-
-/// Returns the identity of all of the lakes, with the actions and spaces that any of them has. The
-/// flags of actions are combined: a warning stays if one lake has it, a guarantee only if all have
-/// it.
-fn common_identity(lakes: &[Lake]) -> Result<Identity, MergeError> {
-    let (first, others) = lakes.split_first().expect("there is a lake to merge");
-    let mut common = first.identity().clone();
-    for other in others {
-        if let Some((what, in_first, in_second)) = common.difference(other.identity()) {
-            let (first, second) = (first.path().to_owned(), other.path().to_owned());
-            return Err(MergeError::OtherIdentity { what, first, in_first, second, in_second });
-        }
-        let found =
-            common.action_space.actions.iter_mut().zip(&other.identity().action_space.actions);
-        for (action, other) in found {
-            let (flags, other) = (&mut action.flags, other.flags);
-            flags.replayable &= other.replayable;
-            flags.crashes |= other.crashes;
-            flags.slow |= other.slow;
-            flags.never_changes &= other.never_changes;
-        }
-        common = common.grown(other.identity()).unwrap_or(common);
-    }
-    Ok(common)
 }

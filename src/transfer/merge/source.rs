@@ -2,6 +2,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::{AsArray as _, BooleanArray, RecordBatch, new_null_array};
+use arrow::compute::interleave;
 use arrow::datatypes::{FieldRef, Int64Type, SchemaRef};
 
 use super::error::MergeError;
@@ -30,6 +31,21 @@ pub(super) fn conform(batch: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
     };
     let columns = schema.fields().iter().map(column).collect();
     RecordBatch::try_new(Arc::clone(schema), columns).expect("lakes that merge have equal types")
+}
+
+/// Makes a batch whose values come from several ones. `places` has, for each column, the batch and
+/// the row of each value.
+pub(super) fn gathered(
+    schema: &SchemaRef,
+    batches: &[RecordBatch],
+    places: &[Vec<(usize, usize)>],
+) -> RecordBatch {
+    let column = |(column, places): (usize, &Vec<_>)| {
+        let arrays = batches.iter().map(|batch| batch.column(column).as_ref()).collect::<Vec<_>>();
+        interleave(&arrays, places).expect("the rows are in the batches")
+    };
+    let columns = places.iter().enumerate().map(column).collect();
+    RecordBatch::try_new(Arc::clone(schema), columns).expect("the batches have the schema")
 }
 
 impl Source {

@@ -4,13 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use arrow::array::{AsArray as _, RecordBatch};
-use arrow::compute::interleave_record_batch;
+use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
 use super::MergeOptions;
 use super::error::MergeError;
-use super::source::{Source, conform};
+use super::source::{Source, conform, gathered};
 use crate::lake::decode::{order, state_id};
 use crate::lake::series::SegmentSeries;
 use crate::lake::{Lake, LakeError, Scan, ScanColumns, Segment, Table};
@@ -128,8 +127,12 @@ fn merge_runs(
         |cursor: &Cursor<'_>, place| cursor.state().map(|state| Reverse((order(state), place)));
     let mut heap: BinaryHeap<_> =
         cursors.iter().enumerate().filter_map(|(place, cursor)| next(cursor, place)).collect();
-    let mut output =
-        Output { series: SegmentSeries::new(lake, table), batches: Vec::new(), rows: Vec::new() };
+    let mut output = Output {
+        series: SegmentSeries::new(lake, table),
+        schema: Arc::clone(schema),
+        batches: Vec::new(),
+        places: vec![Vec::new(); schema.fields().len()],
+    };
     while let Some(Reverse(((key, state), first))) = heap.pop() {
         let mut same = vec![first];
         while let Some(Reverse((other, place))) = heap.peek()
@@ -139,12 +142,12 @@ fn merge_runs(
             heap.pop();
         }
         let chosen = choose(table, state, &same, &cursors, sources)?;
-        output.push(&mut cursors[chosen]);
+        output.push(&mut cursors, &chosen);
         for place in same {
             cursors[place].advance(read)?;
             heap.extend(next(&cursors[place], place));
         }
-        if output.rows.len() >= rows_max {
+        if output.places[0].len() >= rows_max {
             output.flush()?;
             for cursor in &mut cursors {
                 cursor.output_index = None;
@@ -158,36 +161,38 @@ fn merge_runs(
 /// Rows to be written.
 struct Output {
     series: SegmentSeries,
+    schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// The batch and the row in it.
-    rows: Vec<(usize, usize)>,
+    /// For each column, the batch and the row of each value.
+    places: Vec<Vec<(usize, usize)>>,
 }
 
 impl Output {
-    fn push(&mut self, cursor: &mut Cursor<'_>) {
-        let batch = *cursor.output_index.get_or_insert_with(|| {
-            self.batches.push(cursor.batch.clone().expect("the cursor is not at its end"));
-            self.batches.len() - 1
-        });
-        self.rows.push((batch, cursor.row));
+    /// Adds a row that has each column from the current row of one of the cursors.
+    fn push(&mut self, cursors: &mut [Cursor<'_>], chosen: &[usize]) {
+        for (places, &place) in self.places.iter_mut().zip(chosen) {
+            let cursor = &mut cursors[place];
+            let batch = *cursor.output_index.get_or_insert_with(|| {
+                self.batches.push(cursor.batch.clone().expect("the cursor is not at its end"));
+                self.batches.len() - 1
+            });
+            places.push((batch, cursor.row));
+        }
     }
 
     fn flush(&mut self) -> Result<(), LakeError> {
-        let batches = self.batches.iter().collect::<Vec<_>>();
-        if !self.rows.is_empty() {
-            let rows =
-                interleave_record_batch(&batches, &self.rows).expect("the rows are in the batches");
-            self.series.write(&rows)?;
+        if !self.batches.is_empty() {
+            self.series.write(&gathered(&self.schema, &self.batches, &self.places))?;
             self.series.boundary()?;
         }
         self.batches.clear();
-        self.rows.clear();
+        self.places.iter_mut().for_each(Vec::clear);
         Ok(())
     }
 }
 
-/// Chooses one of the rows of a state. Rows of `observations` must agree where they have values,
-/// and the first of those with most values is chosen. Rows of `ir` must have equal bitcode, and the
+/// Chooses one of the rows of a state for each column. Rows of `observations` must agree where they
+/// have values, and the first value is chosen. Rows of `ir` must have equal bitcode, and the
 /// smallest compressed form is chosen.
 fn choose(
     table: Table,
@@ -195,41 +200,42 @@ fn choose(
     same: &[usize],
     cursors: &[Cursor<'_>],
     sources: &[Source],
-) -> Result<usize, MergeError> {
+) -> Result<Vec<usize>, MergeError> {
     let first = same[0];
+    let columns = cursors[first].batch.as_ref().map_or(0, RecordBatch::num_columns);
+    let mut chosen = vec![first; columns];
     if same.len() == 1 {
-        return Ok(first);
+        return Ok(chosen);
     }
-    let differs = |other: usize, what: String, advice| {
-        let [first, second] = [first, other].map(|place| &sources[cursors[place].lake]);
+    let rows = same.iter().map(|&place| (place, cursors[place].current())).collect::<Vec<_>>();
+    let differs = |first: usize, second: usize, what: String, advice| {
+        let [first, second] = [first, second].map(|place| &sources[cursors[place].lake]);
         Err(MergeError::differs(what, first, second, advice))
     };
     if table == Table::Ir {
-        let column = |place: usize, name: &str| Arc::clone(&cursors[place].current()[name]);
-        let sha1 = |place| column(place, "bitcode_sha1");
-        if let Some(&other) = same.iter().find(|&&other| sha1(other) != sha1(first)) {
+        let sha1 = &rows[0].1["bitcode_sha1"];
+        if let Some((other, _)) = rows.iter().find(|(_, row)| &row["bitcode_sha1"] != sha1) {
             let advice = "one of the two lakes was not recorded by the compiler that it names; \
                           `steplake verify` finds out which";
-            return differs(other, format!("the bitcode of state {state} differs"), advice);
+            return differs(first, *other, format!("the bitcode of state {state} differs"), advice);
         }
         let packed =
-            |place: &&usize| column(**place, "bitcode").as_binary::<i32>().value(0).to_vec();
-        return Ok(*same.iter().min_by_key(packed).unwrap_or(&first));
+            |(_, row): &&(usize, RecordBatch)| row["bitcode"].as_binary::<i32>().value(0).to_vec();
+        let (smallest, _) = rows.iter().min_by_key(packed).expect("there are several rows");
+        chosen.fill(*smallest);
+        return Ok(chosen);
     }
-    let rows = same.iter().map(|&place| cursors[place].current()).collect::<Vec<_>>();
-    if let Some(other) = rows.iter().position(|row| !agree(&rows[0], row)) {
-        let advice = "one of the two lakes was not recorded by the compiler that it names; \
-                      `steplake verify --replay` finds out which";
-        return differs(same[other], format!("the observations of state {state} differ"), advice);
+    for (column, chosen) in chosen.iter_mut().enumerate() {
+        let values = rows.iter().map(|(place, row)| (*place, row.column(column)));
+        let mut values = values.filter(|(_, value)| value.is_valid(0));
+        let Some((place, value)) = values.next() else { continue };
+        if let Some((other, _)) = values.find(|(_, other)| *other != value) {
+            let advice = "one of the two lakes was not recorded by the compiler that it names; \
+                          `steplake verify --replay` finds out which";
+            let what = format!("the observations of state {state} differ");
+            return differs(place, other, what, advice);
+        }
+        *chosen = place;
     }
-    let nulls =
-        |row: &RecordBatch| row.columns().iter().map(|column| column.null_count()).sum::<usize>();
-    let fullest = (0..rows.len()).min_by_key(|&place| nulls(&rows[place]));
-    Ok(same[fullest.unwrap_or(0)])
-}
-
-/// Whether two rows agree in all columns in which both have a value.
-fn agree(row: &RecordBatch, other: &RecordBatch) -> bool {
-    let mut columns = row.columns().iter().zip(other.columns());
-    columns.all(|(one, other)| one.is_null(0) || other.is_null(0) || one == other)
+    Ok(chosen)
 }

@@ -115,6 +115,27 @@ fn lakes_with_different_spaces_are_merged_into_one_with_all() {
 }
 
 #[test]
+fn no_value_is_lost_when_lakes_that_recorded_different_spaces_are_merged() {
+    let folder = tempfile::tempdir().unwrap();
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+    toy(&one, &["--observe", "Cost", "--rewards", "Cost"]);
+    toy(&other, &["--observe", "Bits", "--rewards", "CostOz"]);
+    let paths = [&one, &other].map(|path| path.to_str().unwrap());
+    let answers = [[0, 1], [1, 0]].map(|[first, second]| {
+        let merged = folder.path().join(format!("{first}-{second}"));
+        let into = merged.to_str().unwrap();
+        run(&merged, &["merge", paths[first], paths[second], "--into", into]);
+        run(&merged, &["verify"]);
+        let seen = "SELECT count(*) = count(\"Bits\"), count(*) = count(\"Cost\"), count(*) > 0 \
+                    FROM observations";
+        assert_eq!(answer(&merged, seen), "true,true,true");
+        let observations = "SELECT * FROM observations ORDER BY state_key";
+        run(&merged, &["sql", observations, "--format", "csv"])
+    });
+    assert_eq!(answers[0], answers[1]);
+}
+
+#[test]
 fn a_lost_database_of_a_grown_lake_is_restored() {
     let folder = tempfile::tempdir().unwrap();
     let lake = grown(&folder);

@@ -1,8 +1,11 @@
 //! Publications, also interrupted ones.
 
 use steplake::dedup::{DedupOptions, dedup};
-use steplake::lake::{Disk, EpisodeRow, Lake, Rows, Table};
-use steplake::model::{EpisodeId, EpisodeOutcome};
+use steplake::lake::{
+    BenchmarkRow, Disk, EpisodeRow, Identity, Lake, ObservationRow, RecordedObservation, Rows,
+    ScanColumns, StepRow, Table,
+};
+use steplake::model::{Baselines, EpisodeId, EpisodeOutcome, Provenance, StateId, Value};
 use steplake::upkeep::{Keep, Subject};
 use steplake_remote::publish::Outcome;
 use steplake_remote::remote::Remote;
@@ -11,14 +14,16 @@ use steplake_remote::{PublishOptions, RemoteError};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use object_store::path::Path;
 use steplake_remote::gc::{AGE, gc};
 
 use crate::delta_tables::assert_delta_tables;
+use crate::races::copy_folder;
 use crate::support::{
     Fault, Wrapped, assert_same, assert_sound, content, derive, lake, memory, objects, place_in,
-    put, receive, receive_on, record, record_unsealed, rows, segment, send, send_plainly,
+    put, receive, receive_on, record, record_unsealed, rows, rows_of, segment, send, send_plainly,
     toy_identity, version, wait,
 };
 
@@ -304,6 +309,60 @@ fn only_what_is_sealed_is_merged_and_published() {
 }
 
 #[test]
+fn a_lake_that_adds_values_alone_is_merged_into_a_new_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_store, remote) = memory();
+    let [one, other] = ["one", "other"].map(|name| folder.path().join(name));
+    let spaces = ["Left", "Right"].map(RecordedObservation::int);
+    let none = || Identity { rewards: Vec::new(), baselines: Vec::new(), ..toy_identity() };
+    let created = Lake::create(&one, &Identity { observations: spaces.into(), ..none() }).unwrap();
+    let run = created.writer().unwrap().begin_run("{}", 1).unwrap();
+    copy_folder(&one, &other);
+    // Both have the same episode, and each observed its state in a space of its own.
+    let (state, episode) = (StateId([7; StateId::LEN]), episode_of(EpisodeId::new(run, 0)));
+    let values = [[Some(Value::Int(1)), None], [None, Some(Value::Int(2))]];
+    let [one, other] = [(one, &values[0]), (other, &values[1])].map(|(path, values)| {
+        let benchmark = BenchmarkRow {
+            uri: episode.benchmark.clone(),
+            program_digest: "0".repeat(64),
+            provenance: Provenance::default(),
+            initial_state: state,
+            baselines: Baselines::default(),
+        };
+        let step = StepRow {
+            episode: episode.id,
+            index: 0,
+            benchmark: episode.benchmark.clone(),
+            action: None,
+            state: Some(state),
+            keyframe: false,
+            end_of_episode: false,
+            rewards: None,
+            wall_time: Duration::ZERO,
+        };
+        let rows = Rows {
+            benchmarks: vec![benchmark],
+            episodes: vec![episode.clone()],
+            steps: vec![step],
+            observations: vec![ObservationRow { state, values: values.to_vec() }],
+            ..Rows::default()
+        };
+        let lake = Lake::open(path).unwrap();
+        lake.writer().unwrap().append(&rows).unwrap();
+        lake
+    });
+    send_plainly(&remote, &one);
+    let merge = PublishOptions { merge: true, ..PublishOptions::default() };
+    assert_eq!(version(&send(&remote, &other, &merge).unwrap()), 2);
+    let there = receive(&remote, &folder.path().join("there")).unwrap().lake;
+    let rows = rows_of(&there, Table::Observations, ScanColumns::Named(&["Left", "Right"]));
+    assert!(rows.len() == 1 && !rows[0].contains("null"), "{rows:?}");
+    for lake in [&one, &other] {
+        assert_eq!(send(&remote, lake, &merge).unwrap(), Outcome::UpToDate { version: 2 });
+    }
+}
+
+#[test]
 fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
     let folder = tempfile::tempdir().unwrap();
     let (_store, remote) = memory();
@@ -372,17 +431,7 @@ fn another_lake_is_refused() {
     let mut identity = toy_identity();
     identity.compiler = "toy 99".into();
     let other = Lake::create(folder.path().join("other"), &identity).unwrap();
-    let episode = EpisodeRow {
-        id: EpisodeId(0),
-        seed: 1,
-        benchmark: "generator://toy-v0/1".parse().unwrap(),
-        policy: "random".into(),
-        parent: None,
-        steps: 0,
-        outcome: EpisodeOutcome::Complete,
-        detail: None,
-    };
-    let rows = Rows { episodes: vec![episode], ..Rows::default() };
+    let rows = Rows { episodes: vec![episode_of(EpisodeId(0))], ..Rows::default() };
     other.writer().unwrap().append(&rows).unwrap();
     let error = send(&remote, &other, &PublishOptions::default()).unwrap_err().to_string();
     assert!(error.contains("compiler") && error.contains("toy 99"), "{error}");
@@ -398,5 +447,19 @@ fn a_wrong_address_is_explained() {
     ] {
         let error = Remote::open(address, None, false).unwrap_err().to_string();
         assert!(error.contains(what) && error.contains("s3://BUCKET/PREFIX"), "{error}");
+    }
+}
+
+/// An episode without steps.
+fn episode_of(id: EpisodeId) -> EpisodeRow {
+    EpisodeRow {
+        id,
+        seed: 1,
+        benchmark: "generator://toy-v0/1".parse().unwrap(),
+        policy: "random".into(),
+        parent: None,
+        steps: 0,
+        outcome: EpisodeOutcome::Complete,
+        detail: None,
     }
 }

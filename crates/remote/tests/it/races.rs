@@ -115,7 +115,7 @@ fn demand_whole(store: &InMemory, remote: &Remote, folder: &Path) -> BTreeSet<(S
     newest
 }
 
-fn copy_folder(from: &Path, to: &Path) {
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

@@ -1,20 +1,21 @@
 //! Lakes that are merged: what they come to together, and what keeps them apart.
 
 mod laws;
+mod spaces;
 
 use std::path::{Path, PathBuf};
 
 use steplake::dedup::{DedupOptions, dedup};
 use steplake::lake::{Disk, Identity, Lake, LakeError, RetractionRow, Rows, RunRow, Table};
-use steplake::model::{EpisodeId, RunId};
+use steplake::model::{EpisodeId, RunId, Value};
 use steplake::transfer::{
     merge::MergeError, merge::MergeOptions, merge::Report, merge::merge, merge::new_conflicts,
 };
 use steplake::upkeep::Subject;
 
 use crate::fixtures::power::Power;
+use crate::fixtures::support::{cells, fail, run};
 use crate::fixtures::support::{copy_folder, scratch};
-use crate::fixtures::support::{fail, rows, run};
 use crate::fixtures::toy_lake::{Author, Taken, identity, read, state, uri};
 
 /// A lake that is recorded by hand.
@@ -23,12 +24,14 @@ pub(crate) struct Recorded {
     author: Author,
     /// The ordinal of the next episode: copies of a lake record others.
     next: u32,
+    /// What it records instead of the author's columns: see `Recorded::grow`.
+    spaces: Vec<&'static str>,
 }
 
 impl Recorded {
     fn new(path: PathBuf) -> Self {
         let lake = Lake::create(path, &identity()).unwrap();
-        Self { lake, author: Author::default(), next: 0 }
+        Self { lake, author: Author::default(), next: 0, spaces: Vec::new() }
     }
 
     /// A copy that goes on with ordinals of its own.
@@ -37,7 +40,7 @@ impl Recorded {
         let mut author = Author::default();
         author.known.clone_from(&self.author.known);
         author.benchmarks.clone_from(&self.author.benchmarks);
-        Self { lake: Lake::open(path).unwrap(), author, next }
+        Self { lake: Lake::open(path).unwrap(), author, next, spaces: self.spaces.clone() }
     }
 
     fn begin_run(&self, started_at_ms: i64) -> RunId {
@@ -54,7 +57,8 @@ impl Recorded {
             self.author.reset(id, first);
             self.author.steps(id, first, 1, path);
         }
-        self.lake.writer().unwrap().append(&self.author.take()).unwrap();
+        let rows = self.take();
+        self.lake.writer().unwrap().append(&rows).unwrap();
     }
 
     fn seal(&self) {
@@ -80,21 +84,21 @@ impl Recorded {
 /// All that a lake says.
 #[derive(Debug, PartialEq)]
 struct Contents {
-    rows: Rows,
+    identity: Identity,
+    tables: Vec<Vec<String>>,
     runs: Vec<RunRow>,
     retractions: Vec<RetractionRow>,
-    derived: Vec<Vec<String>>,
 }
 
 impl Contents {
     fn of(lake: &Lake) -> Self {
         let snapshot = lake.snapshot().unwrap();
-        let derived = Table::ALL.into_iter().filter(|table| table.is_derived());
+        let tables = Table::ALL.map(|table| cells(lake.path(), table, |_| true));
         Self {
-            rows: read(lake),
+            identity: snapshot.identity().clone(),
+            tables: tables.to_vec(),
             runs: snapshot.runs().to_vec(),
             retractions: snapshot.retractions().to_vec(),
-            derived: derived.map(|table| rows(lake.path(), table)).collect(),
         }
     }
 }
@@ -279,7 +283,7 @@ fn lakes_that_differ_are_refused_and_the_difference_is_named() {
     lakes(&error, "program");
 
     let observed = |rows: &mut Rows| {
-        rows.observations[1].values[0] = Some(steplake::model::Value::Int(99));
+        rows.observations[1].values[0] = Some(Value::Int(99));
     };
     let error = refused(&plain, &one(path("observed"), &identity(), observed), &into);
     assert!(error.contains(&format!("state {}", state(1))), "{error}");
@@ -289,7 +293,7 @@ fn lakes_that_differ_are_refused_and_the_difference_is_named() {
     let [mut ours, mut theirs] = ["ours", "theirs"].map(|name| {
         copy_folder(plain.path(), &path(name));
         let lake = Lake::open(path(name)).unwrap();
-        Recorded { lake, author: Author::default(), next: 1 }
+        Recorded { lake, author: Author::default(), next: 1, spaces: Vec::new() }
     });
     for (lake, micros) in [(&mut ours, 3), (&mut theirs, 4)] {
         lake.author.episode(EpisodeId::new(RunId(1), 1), 0, &[(1, Some(2))]);
