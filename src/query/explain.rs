@@ -234,12 +234,13 @@ fn function(name: &str, suggestion: &str, context: &ErrorContext) -> String {
     if let Some(function) = TableFunction::from_name(name) {
         return format!(
             "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {}`",
-            function.usage()
+            function.usage
         );
     }
     let suggested = suggestion.split_once("Did you mean '").and_then(|(_, s)| s.split_once('\''));
     let suggested = suggested.map(|(suggested, _)| suggested);
-    let near = near(name, TableFunction::ALL.map(TableFunction::name).into_iter().chain(suggested));
+    let walks = TableFunction::ALL.map(|function| function.name());
+    let near = near(name, walks.into_iter().chain(suggested));
     if near.is_empty() {
         return format!("there is no function `{name}`");
     }
@@ -251,9 +252,10 @@ fn table_function(name: &str, context: &ErrorContext) -> String {
     if !context.lakes.is_empty() && functions::is_of_the_field(name) {
         return needs_one_lake(&format!("`{name}()`"), &context.lakes);
     }
-    let names = TableFunction::ALL.map(TableFunction::name);
+    let names = TableFunction::ALL.map(|function| function.name());
     let near = near(name, names);
-    let usages = near.into_iter().filter_map(TableFunction::from_name).map(TableFunction::usage);
+    let usages =
+        near.into_iter().filter_map(TableFunction::from_name).map(|function| function.usage);
     let mut usages: Vec<&str> = usages.collect();
     usages.sort_unstable();
     let hint = if usages.is_empty() {

@@ -75,31 +75,25 @@ const FIELD: [(&str, &str, &str); 10] = [
 /// The functions of a session, those of the field first.
 pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
     let everywhere = SessionStateBuilder::new_with_default_features().build();
+    let mut functions = Vec::new();
     // The session lists a function under its aliases too.
-    let scalar = state.scalar_functions().iter().filter(|(name, of)| of.name() == *name);
-    let scalar = scalar.map(|(name, of)| {
+    for (name, of) in state.scalar_functions().iter().filter(|(name, of)| of.name() == *name) {
         let known = everywhere.scalar_functions().contains_key(name);
-        described(name, FunctionKind::Scalar, of.documentation(), known)
-    });
-    let aggregate = state.aggregate_functions().iter().filter(|(name, of)| of.name() == *name);
-    let aggregate = aggregate.map(|(name, of)| {
+        functions.push(described(name, FunctionKind::Scalar, of.documentation(), known));
+    }
+    for (name, of) in state.aggregate_functions().iter().filter(|(name, of)| of.name() == *name) {
         let known = everywhere.aggregate_functions().contains_key(name);
-        described(name, FunctionKind::Aggregate, of.documentation(), known)
-    });
-    let window = state.window_functions().iter().filter(|(name, of)| of.name() == *name);
-    let window = window.map(|(name, of)| {
+        functions.push(described(name, FunctionKind::Aggregate, of.documentation(), known));
+    }
+    for (name, of) in state.window_functions().iter().filter(|(name, of)| of.name() == *name) {
         let known = everywhere.window_functions().contains_key(name);
-        described(name, FunctionKind::Window, of.documentation(), known)
-    });
-    let table = state.table_functions().keys().map(|name| {
+        functions.push(described(name, FunctionKind::Window, of.documentation(), known));
+    }
+    for name in state.table_functions().keys() {
         let known = everywhere.table_functions().contains_key(name);
-        described(name, FunctionKind::Table, None, known)
-    });
-    let mut functions: Vec<Function> = scalar.chain(aggregate).chain(window).chain(table).collect();
-    functions.sort_by(|a, b| {
-        let key = |f: &Function| (!f.is_of_the_field, f.kind, f.name.clone());
-        key(a).cmp(&key(b))
-    });
+        functions.push(described(name, FunctionKind::Table, None, known));
+    }
+    functions.sort_by_cached_key(|f| (!f.is_of_the_field, f.kind, f.name.clone()));
     functions
 }
 
@@ -107,7 +101,7 @@ pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
 fn of_the_field(name: &str) -> Option<(&'static str, &'static str)> {
     let own =
         FIELD.iter().find(|(own, ..)| *own == name).map(|&(_, syntax, about)| (syntax, about));
-    own.or_else(|| TableFunction::from_name(name).map(|walk| (walk.usage(), walk.description())))
+    own.or_else(|| TableFunction::from_name(name).map(|walk| (walk.usage, walk.description)))
 }
 
 /// Whether a function is one of the field.
