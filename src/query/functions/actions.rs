@@ -58,7 +58,7 @@ pub(super) fn command_lines(
         column.data_type()
     {
         for list in action_lists(column, memory)?.iter() {
-            append(list.as_ref().map(|list| list.as_primitive()))?;
+            append(list.as_ref().map(AsArray::as_primitive))?;
         }
     } else {
         for index in &indices(column)? {

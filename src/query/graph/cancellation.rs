@@ -22,19 +22,15 @@ impl CancellationToken {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_cancelled(&self) -> bool {
-        #[cfg(test)]
-        if self.checks.as_ref().is_some_and(|checks| checks.count()) {
-            self.cancel();
-        }
-        self.is_cancelled.load(Ordering::Relaxed)
-    }
-
     /// # Errors
     ///
     /// [`Cancelled`].
     pub(super) fn check(&self) -> Result<(), Cancelled> {
-        if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
+        #[cfg(test)]
+        if self.checks.as_ref().is_some_and(|checks| checks.count()) {
+            self.cancel();
+        }
+        if self.is_cancelled.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(()) }
     }
 
     /// Cancels the token when the guard is dropped.

@@ -88,7 +88,7 @@ impl Graph {
 
     /// The backward edges, once [`Graph::walk_backward`] has made them.
     pub(super) fn backward(&self) -> &Backward {
-        self.backward.get().expect("the graph was asked for both ways")
+        self.backward.get().expect("the question needs backward edges")
     }
 
     /// Makes the backward edges, unless they exist.

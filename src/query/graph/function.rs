@@ -91,9 +91,8 @@ impl TableProvider for GraphTable {
         }
         let schema = Arc::clone(&self.question.schema);
         let keys = key_filters(filters, &schema).into_iter();
-        let keys = keys.filter(|filter| filter.column() == "state_key");
-        let keys = keys.min_by_key(|filter| filter.keys().len());
-        let keys = keys.map(|filter| filter.keys().clone());
+        let keys = keys.filter(|filter| filter.column == "state_key");
+        let keys = keys.map(|filter| filter.keys).min_by_key(BTreeSet::len);
         let schema = match projection {
             Some(places) => Arc::new(schema.project(places)?),
             None => schema,

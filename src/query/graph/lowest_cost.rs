@@ -45,7 +45,7 @@ impl Ways {
             let nearer =
                 |&edge: &usize| steps[graph.next[edge] as usize] == own - 1 && takes(node, edge);
             let edge = graph.edges_of(node).find(nearer);
-            let edge = edge.expect("a way goes on to its end");
+            let edge = edge.expect("a path leads to its end");
             Ok(Edge::try_from(edge).expect("edges have 32 bits"))
         });
         Ok(Self { first: first.collect::<Result<_, _>>()?, steps })

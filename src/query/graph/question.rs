@@ -106,8 +106,8 @@ pub(super) struct Asked {
     keys: Option<BTreeSet<i64>>,
     /// The memory of the question itself, which its statement's pool counts.
     pub(super) memory: MemoryReservation,
-    /// Held until the work is over. A server that counts running queries puts a guard into the
-    /// session's extensions, which the context has.
+    /// Held until the work ends. A server that counts running queries keeps a guard in the
+    /// extensions of the session, which the context holds.
     _context: Arc<TaskContext>,
 }
 
@@ -232,7 +232,7 @@ pub(super) fn node_by_node<T: Send + 'static>(
 pub(super) fn unknown_state(state: &StateId) -> DataFusionError {
     let message = format!(
         "state {state} is not in the transition graph: no transition that dedup counted leads to it or from it; \
-         the rarer results of a conflict are none, nor is what a retracted action did"
+         the graph has neither the rarer results of a conflict nor transitions of retracted actions"
     );
     DataFusionError::External(Box::new(QueryError::sql(message, None)))
 }

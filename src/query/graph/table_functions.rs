@@ -22,27 +22,27 @@ impl TableFunction {
     pub(in crate::query) const ALL: [Self; 11] = [
         Self {
             usage: "advantage('REWARD SPACE' [, gamma])",
-            description: "For each transition Q, and its advantage over the best known and over what was done.",
+            description: "For each transition Q, and its advantage over the best and over the recorded actions.",
             question: value_queries::advantage,
         },
         Self {
             usage: "algebra(['REWARD SPACE'])",
-            description: "Laws about actions and pairs of them, with how often each could be tested and held.",
+            description: "Laws about actions and pairs of actions, and the numbers of states that test and confirm them.",
             question: algebra::question,
         },
         Self {
             usage: "best_cost('OBSERVATION SPACE')",
-            description: "For each state the lowest cost that it reaches, and the shortest way there.",
+            description: "For each state the lowest cost that it reaches, and the shortest path there.",
             question: value_queries::best_cost,
         },
         Self {
             usage: "best_known('REWARD SPACE' [, gamma])",
-            description: "For each state its best-known value, and the shortest way to it.",
+            description: "For each state its best-known value, and the shortest path that earns it.",
             question: value_queries::best_known,
         },
         Self {
             usage: "best_sequences('OBSERVATION SPACE')",
-            description: "For each benchmark the lowest cost that it reaches, and the shortest way there.",
+            description: "For each benchmark the lowest cost that it reaches, and the shortest path there.",
             question: value_queries::best_sequences,
         },
         Self {
@@ -57,7 +57,7 @@ impl TableFunction {
         },
         Self {
             usage: "returns('REWARD SPACE' [, steps [, gamma]])",
-            description: "For each step the discounted sum of its reward and those after it in its episode.",
+            description: "For each step the discounted sum of its reward and the later rewards of its episode.",
             question: returns::question,
         },
         Self {
@@ -72,7 +72,7 @@ impl TableFunction {
         },
         Self {
             usage: "shortest_path('FROM', 'TO')",
-            description: "The shortest way from one state to another, step by step.",
+            description: "The shortest path from one state to another, step by step.",
             question: paths::shortest_path,
         },
     ];
