@@ -14,22 +14,13 @@ use super::progress::QueryProgress;
 
 /// The rows of an answer, batch by batch, as they are found. Dropping it ends the query.
 pub struct Answer {
-    stream: SendableRecordBatchStream,
-    error_context: ErrorContext,
-    progress: QueryProgress,
-    uncounted: Option<Uncounted>,
+    pub(super) stream: SendableRecordBatchStream,
+    pub(super) error_context: ErrorContext,
+    pub(super) progress: QueryProgress,
+    pub(super) uncounted: Option<Uncounted>,
 }
 
 impl Answer {
-    pub(super) fn new(
-        stream: SendableRecordBatchStream,
-        error_context: ErrorContext,
-        progress: QueryProgress,
-        uncounted: Option<Uncounted>,
-    ) -> Self {
-        Self { stream, error_context, progress, uncounted }
-    }
-
     /// The columns.
     pub fn schema(&self) -> SchemaRef {
         self.stream.schema()

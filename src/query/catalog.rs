@@ -37,111 +37,96 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     RecordBatch::try_from_iter(columns).map_err(DataFusionError::from)
 }
 
+fn texts<'a, R, T: AsRef<str>>(rows: &'a [R], of: impl Fn(&'a R) -> T) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
+}
+
+fn numbers<R>(rows: &[R], of: impl Fn(&R) -> i64) -> ArrayRef {
+    Arc::new(rows.iter().map(of).collect::<Int64Array>())
+}
+
+fn times<R>(rows: &[R], of: impl Fn(&R) -> i64) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(of(row))).collect::<TimestampMillisecondArray>())
+}
+
+/// Numbers that are not negative.
+fn counts<R>(rows: &[R], of: impl Fn(&R) -> u64) -> Result<ArrayRef> {
+    let whole = |row| i64::try_from(of(row)).map_err(|e| exec_datafusion_err!("{e}"));
+    Ok(Arc::new(Int64Array::from(rows.iter().map(whole).collect::<Result<Vec<i64>>>()?)))
+}
+
 /// The lake and the state of its derived tables: one row.
 fn lake(identity: &Identity, snapshot: &Snapshot) -> Result<RecordBatch> {
-    let text = |text: &str| -> ArrayRef { Arc::new(StringArray::from(vec![text])) };
+    let row = &[()];
     batch(vec![
-        ("environment", text(&identity.environment)),
-        ("compiler", text(&identity.compiler)),
-        ("target", text(&identity.target)),
-        ("action_space", text(&identity.action_space.name)),
-        ("snapshot_id", Arc::new(Int64Array::from(vec![snapshot.id().0]))),
-        ("layers", numbers([snapshot.layers().len() as u64].into_iter())?),
-        ("uncounted_steps", numbers([snapshot.uncounted_steps()].into_iter())?),
+        ("environment", texts(row, |()| &identity.environment)),
+        ("compiler", texts(row, |()| &identity.compiler)),
+        ("target", texts(row, |()| &identity.target)),
+        ("action_space", texts(row, |()| &identity.action_space.name)),
+        ("snapshot_id", numbers(row, |()| snapshot.id().0)),
+        ("layers", counts(row, |()| snapshot.layers().len() as u64)?),
+        ("uncounted_steps", counts(row, |()| snapshot.uncounted_steps())?),
     ])
 }
 
 /// The runs, with their arguments.
-fn runs(runs: &[RunRow]) -> Result<RecordBatch> {
-    let started = runs.iter().map(|run| Some(run.started_at_ms));
+fn runs(rows: &[RunRow]) -> Result<RecordBatch> {
+    let finished = rows.iter().map(|run| Some(run.finished)).collect::<BooleanArray>();
     batch(vec![
-        ("run_id", Arc::new(runs.iter().map(|run| Some(run.id.0)).collect::<Int32Array>())),
-        (
-            "arguments",
-            Arc::new(runs.iter().map(|run| Some(&run.arguments)).collect::<StringArray>()),
-        ),
-        ("started_at", Arc::new(started.collect::<TimestampMillisecondArray>())),
-        ("finished", Arc::new(runs.iter().map(|run| Some(run.finished)).collect::<BooleanArray>())),
-        ("uid", Arc::new(runs.iter().map(|run| Some(&run.uid)).collect::<StringArray>())),
-        ("repeated_windows", numbers(runs.iter().map(|run| run.repeated_windows.into()))?),
+        ("run_id", Arc::new(rows.iter().map(|run| run.id.0).collect::<Int32Array>())),
+        ("arguments", texts(rows, |run| &run.arguments)),
+        ("started_at", times(rows, |run| run.started_at_ms)),
+        ("finished", Arc::new(finished)),
+        ("uid", texts(rows, |run| &run.uid)),
+        ("repeated_windows", counts(rows, |run| run.repeated_windows.into())?),
     ])
 }
 
 /// The Parquet files that hold the sealed rows.
-fn segments(segments: &[(Table, &Segment)]) -> Result<RecordBatch> {
-    let number = |of: fn(&Segment) -> u64| numbers(segments.iter().map(|(_, segment)| of(segment)));
-    let files = segments.iter().map(|(_, segment)| segment.path.to_str().map(str::to_owned));
-    let text = |of: fn(&(Table, &Segment)) -> String| -> ArrayRef {
-        Arc::new(segments.iter().map(|segment| Some(of(segment))).collect::<StringArray>())
-    };
+fn segments(rows: &[(Table, &Segment)]) -> Result<RecordBatch> {
+    let files = rows.iter().map(|(_, segment)| segment.path.to_str());
+    let layers = rows.iter().map(|(_, segment)| segment.layer.map(|layer| layer.0));
     batch(vec![
-        ("table_name", text(|(table, _)| table.name().to_owned())),
+        ("table_name", texts(rows, |(table, _)| table.name())),
         ("file", Arc::new(files.collect::<StringArray>())),
-        ("rows", number(|segment| segment.rows)?),
-        ("bytes", number(|segment| segment.bytes)?),
-        ("digest", text(|(_, segment)| segment.digest.clone())),
-        (
-            "layer",
-            Arc::new(
-                segments
-                    .iter()
-                    .map(|(_, segment)| segment.layer.map(|layer| layer.0))
-                    .collect::<Int64Array>(),
-            ),
-        ),
+        ("rows", counts(rows, |(_, segment)| segment.rows)?),
+        ("bytes", counts(rows, |(_, segment)| segment.bytes)?),
+        ("digest", texts(rows, |(_, segment)| &segment.digest)),
+        ("layer", Arc::new(layers.collect::<Int64Array>())),
     ])
 }
 
 /// The versions of the sealed part of the lake that have not expired, including versions newer than
 /// the one that is read.
 fn snapshots(rows: &[SnapshotRow]) -> Result<RecordBatch> {
-    let text = |of: fn(&SnapshotRow) -> &str| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
-    };
-    let created = rows.iter().map(|row| Some(row.created_at_ms));
     batch(vec![
-        ("snapshot_id", Arc::new(rows.iter().map(|row| Some(row.id.0)).collect::<Int64Array>())),
-        ("kind", text(|row| row.kind.as_str())),
-        ("created_at", Arc::new(created.collect::<TimestampMillisecondArray>())),
-        ("rows_added", numbers(rows.iter().map(|row| row.rows_added))?),
-        ("bytes_added", numbers(rows.iter().map(|row| row.bytes_added))?),
-        ("detail", text(|row| &row.detail)),
+        ("snapshot_id", numbers(rows, |row| row.id.0)),
+        ("kind", texts(rows, |row| row.kind.as_str())),
+        ("created_at", times(rows, |row| row.created_at_ms)),
+        ("rows_added", counts(rows, |row| row.rows_added)?),
+        ("bytes_added", counts(rows, |row| row.bytes_added)?),
+        ("detail", texts(rows, |row| &row.detail)),
     ])
 }
 
 /// The retractions, with their reasons.
 fn retractions(rows: &[RetractionRow]) -> Result<RecordBatch> {
-    let text = |of: fn(&RetractionRow) -> &str| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
-    };
-    let number = |of: fn(&RetractionRow) -> i64| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<Int64Array>())
-    };
     batch(vec![
-        ("retraction_id", number(|row| row.id)),
-        ("kind", text(|row| row.kind.as_str())),
-        ("value", text(|row| &row.value)),
-        ("reason", text(|row| &row.reason)),
-        ("snapshot_id", number(|row| row.snapshot.0)),
+        ("retraction_id", numbers(rows, |row| row.id)),
+        ("kind", texts(rows, |row| row.kind.as_str())),
+        ("value", texts(rows, |row| &row.value)),
+        ("reason", texts(rows, |row| &row.reason)),
+        ("snapshot_id", numbers(rows, |row| row.snapshot.0)),
     ])
 }
 
 /// The rows that repairs had to drop.
 fn losses(rows: &[LossRow]) -> Result<RecordBatch> {
-    let text = |of: fn(&LossRow) -> &str| -> ArrayRef {
-        Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
-    };
-    let snapshots = rows.iter().map(|row| Some(row.snapshot.0)).collect::<Int64Array>();
     batch(vec![
-        ("table_name", text(|row| row.table.name())),
-        ("file", text(|row| &row.path)),
-        ("rows", numbers(rows.iter().map(|row| row.rows))?),
-        ("what", text(|row| &row.what)),
-        ("snapshot_id", Arc::new(snapshots)),
+        ("table_name", texts(rows, |row| row.table.name())),
+        ("file", texts(rows, |row| &row.path)),
+        ("rows", counts(rows, |row| row.rows)?),
+        ("what", texts(rows, |row| &row.what)),
+        ("snapshot_id", numbers(rows, |row| row.snapshot.0)),
     ])
-}
-
-fn numbers(counts: impl Iterator<Item = u64>) -> Result<ArrayRef> {
-    let whole = |count: u64| i64::try_from(count).map_err(|e| exec_datafusion_err!("{e}"));
-    Ok(Arc::new(Int64Array::from(counts.map(whole).collect::<Result<Vec<i64>>>()?)))
 }

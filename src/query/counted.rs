@@ -42,7 +42,7 @@ impl fmt::Display for Uncounted {
 /// The part of a snapshot's steps that dedup has counted. Clones give one warning together.
 #[derive(Debug, Clone)]
 pub(super) struct DedupCoverage {
-    snapshot: Arc<Snapshot>,
+    pub(super) snapshot: Arc<Snapshot>,
     /// The schema of the tables, if there are several.
     schema: Arc<OnceLock<String>>,
     is_told: Arc<AtomicBool>,
@@ -56,11 +56,6 @@ impl DedupCoverage {
     /// Sets the schema that warnings name.
     pub(super) fn name_schema(&self, name: &str) {
         self.schema.get_or_init(|| name.to_owned());
-    }
-
-    /// The snapshot.
-    pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
     }
 
     /// Whether the derived tables lie in several layers.
@@ -107,7 +102,7 @@ impl DedupCoverage {
         }
         // A scan of a table function has its name, which no table has. `returns` reads steps.
         let name = scan.table_name.table().trim_end_matches("()");
-        let walks = TableFunction::from_name(name).is_some_and(|f| f != TableFunction::Returns);
+        let walks = TableFunction::from_name(name).is_some_and(|f| f.name() != "returns");
         Ok(walks.then(|| self.missing_in(Table::StateTransitions)).flatten())
     }
 }

@@ -37,18 +37,17 @@ pub(super) fn partition_segments(
     partitions: usize,
 ) -> Result<Dealt> {
     if let Some(key) = leading_key(segments, schema)
-        && let Some(ranges) = in_order(segments)
+        && let Some(sorted) = in_order(segments)
     {
-        let ordering = key.ordering(schema);
-        let shares = shares(&ranges, partitions);
-        let partitioning = shares.as_deref().map(|shares| key.partitioning(shares, schema));
-        if let Some(shares) = shares.or_else(|| (ranges.len() == 1).then(|| vec![ranges])) {
-            let file = |ranged: &Ranged<'_>| key.file(ranged, schema);
-            let group = |share: Vec<Ranged<'_>>| {
+        let shares = shares(&sorted, partitions);
+        let partitioning = shares.as_deref().map(|shares| partitioning(&key, shares, schema));
+        if let Some(shares) = shares.or_else(|| (sorted.len() == 1).then(|| vec![sorted])) {
+            let file = |segment: &&Segment| file_with_keys(&key, segment, schema);
+            let group = |share: Vec<&Segment>| {
                 share.iter().map(file).collect::<Result<Vec<_>>>().map(FileGroup::new)
             };
             let groups = shares.into_iter().map(group).collect::<Result<_>>()?;
-            return Ok(Dealt { groups, ordering: vec![ordering], partitioning });
+            return Ok(Dealt { groups, ordering: vec![ordering(&key, schema)], partitioning });
         }
     }
     let mut by_size = segments.to_vec();
@@ -69,51 +68,34 @@ fn file(segment: &Segment) -> Result<PartitionedFile> {
     Ok(file)
 }
 
-/// A segment with its least and its greatest leading key.
-#[derive(Clone, Copy)]
-struct Ranged<'a> {
-    segment: &'a Segment,
-    least: i64,
-    greatest: i64,
-}
-
-/// The segments in order, if no two overlap in their leading keys.
-fn in_order<'a>(segments: &[&'a Segment]) -> Option<Vec<Ranged<'a>>> {
-    let ranged = |segment: &&'a Segment| {
-        let (least, greatest) = segment.key_range?;
-        Some(Ranged { segment, least, greatest })
-    };
-    let mut ranges = segments.iter().map(ranged).collect::<Option<Vec<_>>>()?;
-    ranges.sort_by_key(|range| range.least);
-    ranges.windows(2).all(|pair| pair[0].greatest < pair[1].least).then_some(ranges)
+/// The segments in order, if each has a range of leading keys and no two ranges overlap.
+fn in_order<'a>(segments: &[&'a Segment]) -> Option<Vec<&'a Segment>> {
+    let mut sorted = segments.to_vec();
+    sorted.sort_by_key(|segment| segment.key_range);
+    let ranges = sorted.iter().map(|segment| segment.key_range).collect::<Option<Vec<_>>>()?;
+    ranges.windows(2).all(|pair| pair[0].1 < pair[1].0).then_some(sorted)
 }
 
 /// Cuts the segments into parts of about the same size, if possible.
-fn shares<'a>(ranges: &[Ranged<'a>], partitions: usize) -> Option<Vec<Vec<Ranged<'a>>>> {
-    let count = partitions as u64;
-    let all = ranges.iter().map(|range| range.segment.bytes).sum::<u64>();
+fn shares<'a>(segments: &[&'a Segment], partitions: usize) -> Option<Vec<Vec<&'a Segment>>> {
+    let bytes = |segments: &[&Segment]| segments.iter().map(|segment| segment.bytes).sum::<u64>();
+    let (count, all) = (partitions as u64, bytes(segments));
     let mut shares = vec![Vec::new(); partitions];
     let mut before = 0;
-    for range in ranges {
+    for segment in segments {
         // The partition of the segment's middle.
-        let place = (before + range.segment.bytes / 2) * count / all.max(1);
-        shares[usize::try_from(place.min(count - 1)).unwrap_or(0)].push(*range);
-        before += range.segment.bytes;
+        let place = (before + segment.bytes / 2) * count / all.max(1);
+        shares[usize::try_from(place.min(count - 1)).unwrap_or(0)].push(*segment);
+        before += segment.bytes;
     }
-    let bytes =
-        |share: &Vec<Ranged<'_>>| share.iter().map(|range| range.segment.bytes).sum::<u64>();
-    let largest = shares.iter().map(bytes).max()?;
+    let largest = shares.iter().map(|share| bytes(share)).max()?;
     let is_even = largest * count * 10 <= all * SHARE_TENTHS_MAX;
     (partitions > 1 && is_even && shares.iter().all(|share| !share.is_empty())).then_some(shares)
 }
 
-/// The leading columns that a table is sorted by, as far as they are numbers.
-struct Key {
-    columns: Vec<usize>,
-}
-
-/// The leading key of a table, and the integer column after it.
-fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Key> {
+/// The columns that a table is sorted by, as far as they are numbers: the leading key, and the
+/// integer column after it.
+fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Vec<usize>> {
     let mut columns = Vec::new();
     for name in segments.first()?.table.key() {
         let place = schema.index_of(name).ok()?;
@@ -123,43 +105,38 @@ fn leading_key(segments: &[&Segment], schema: &SchemaRef) -> Option<Key> {
             _ => break,
         }
     }
-    (!columns.is_empty()).then_some(Key { columns })
+    (!columns.is_empty()).then_some(columns)
 }
 
-impl Key {
-    fn ordering(&self, schema: &SchemaRef) -> LexOrdering {
-        let column = |&place: &usize| {
-            let column = Column::new(schema.field(place).name(), place);
-            let options = SortOptions { descending: false, nulls_first: false };
-            PhysicalSortExpr::new(Arc::new(column), options)
-        };
-        LexOrdering::new(self.columns.iter().map(column)).expect("a key has a column")
-    }
+fn ordering(key: &[usize], schema: &SchemaRef) -> LexOrdering {
+    let column = |&place: &usize| {
+        let column = Column::new(schema.field(place).name(), place);
+        let options = SortOptions { descending: false, nulls_first: false };
+        PhysicalSortExpr::new(Arc::new(column), options)
+    };
+    LexOrdering::new(key.iter().map(column)).expect("a key has a column")
+}
 
-    /// The ranges of keys of the partitions, each from its least key on.
-    fn partitioning(&self, shares: &[Vec<Ranged<'_>>], schema: &SchemaRef) -> Partitioning {
-        let least = |share: &Vec<Ranged<'_>>| share.first().map(|range| range.least);
-        let points = shares
-            .iter()
-            .skip(1)
-            .map(|share| SplitPoint::new(vec![ScalarValue::Int64(least(share))]));
-        let leading = Self { columns: vec![self.columns[0]] };
-        Partitioning::Range(RangePartitioning::new(leading.ordering(schema), points.collect()))
-    }
+/// The ranges of keys of the partitions, each from its least key on.
+fn partitioning(key: &[usize], shares: &[Vec<&Segment>], schema: &SchemaRef) -> Partitioning {
+    let least = |share: &Vec<&Segment>| Some(share.first()?.key_range?.0);
+    let points = shares.iter().skip(1);
+    let points = points.map(|share| SplitPoint::new(vec![ScalarValue::Int64(least(share))]));
+    Partitioning::Range(RangePartitioning::new(ordering(&key[..1], schema), points.collect()))
+}
 
-    /// A file with the range of its keys, by which DataFusion proves that files do not overlap.
-    fn file(&self, ranged: &Ranged<'_>, schema: &SchemaRef) -> Result<PartitionedFile> {
-        let mut known = Statistics::new_unknown(schema);
-        let bounds =
-            (ScalarValue::Int64(Some(ranged.least)), ScalarValue::Int64(Some(ranged.greatest)));
-        let any = (ScalarValue::Int32(Some(i32::MIN)), ScalarValue::Int32(Some(i32::MAX)));
-        for (&place, (least, greatest)) in self.columns.iter().zip([bounds, any]) {
-            let column = &mut known.column_statistics[place];
-            column.min_value = Precision::Inexact(least);
-            column.max_value = Precision::Inexact(greatest);
-        }
-        Ok(file(ranged.segment)?.with_statistics(Arc::new(known)))
+/// A file with the range of its keys, by which DataFusion proves that files do not overlap.
+fn file_with_keys(key: &[usize], segment: &Segment, schema: &SchemaRef) -> Result<PartitionedFile> {
+    let mut known = Statistics::new_unknown(schema);
+    let (least, greatest) = segment.key_range.unzip();
+    let bounds = (ScalarValue::Int64(least), ScalarValue::Int64(greatest));
+    let any = (ScalarValue::Int32(Some(i32::MIN)), ScalarValue::Int32(Some(i32::MAX)));
+    for (&place, (least, greatest)) in key.iter().zip([bounds, any]) {
+        let column = &mut known.column_statistics[place];
+        column.min_value = Precision::Inexact(least);
+        column.max_value = Precision::Inexact(greatest);
     }
+    Ok(file(segment)?.with_statistics(Arc::new(known)))
 }
 
 /// The statistics that are known without opening a file: rows and bytes.

@@ -16,38 +16,48 @@ use super::error::QueryError;
 use super::format::{TableLimits, Written};
 
 pub(super) async fn draw(
-    mut answer: Answer,
+    answer: Answer,
     limits: TableLimits,
     out: &mut impl Write,
 ) -> Result<Written, QueryError> {
     let schema = answer.schema();
     let cell_chars_max = limits.cell_chars_max.filter(|_| !is_plan(&schema));
     let mut batches = Vec::new();
-    let (mut rows, mut cut) = (0, false);
-    while let Some(batch) = answer.next().await {
-        let batch = batch?;
-        let left = limits.rows_max.map_or(usize::MAX, |rows_max| rows_max - rows);
-        let fits = batch.num_rows().min(left);
-        cut = fits < batch.num_rows();
-        rows += fits;
-        batches.push(shown(&batch.slice(0, fits), cell_chars_max).map_err(QueryError::failed)?);
-        if cut {
-            break;
-        }
-    }
+    let written = first_rows(answer, limits.rows_max, cell_chars_max, |batch| {
+        batches.push(batch);
+        Ok(())
+    });
+    let written = written.await?;
     if batches.is_empty() {
         batches.push(RecordBatch::new_empty(schema));
     }
     let options = FormatOptions::default().with_null("");
     let drawn =
         pretty_format_batches_with_options(&batches, &options).map_err(QueryError::failed)?;
-    writeln!(out, "{drawn}")?;
-    writeln!(out, "{}", footer(rows, cut))?;
+    writeln!(out, "{drawn}\n{}", footer(written))?;
+    Ok(written)
+}
+
+/// Passes the first rows of an answer to `take`, batch by batch, as the texts that are shown.
+pub(super) async fn first_rows(
+    mut answer: Answer,
+    rows_max: Option<usize>,
+    cell_chars_max: Option<usize>,
+    mut take: impl FnMut(RecordBatch) -> Result<(), QueryError>,
+) -> Result<Written, QueryError> {
+    let (mut rows, mut cut) = (0, false);
+    while !cut && let Some(batch) = answer.next().await {
+        let batch = batch?;
+        let fits = batch.num_rows().min(rows_max.map_or(usize::MAX, |rows_max| rows_max - rows));
+        cut = fits < batch.num_rows();
+        rows += fits;
+        take(shown(&batch.slice(0, fits), cell_chars_max).map_err(QueryError::failed)?)?;
+    }
     Ok(Written { rows: rows as u64, cut })
 }
 
 /// The line below the rows.
-pub(super) fn footer(rows: usize, cut: bool) -> String {
+pub(super) fn footer(Written { rows, cut }: Written) -> String {
     let noun = if rows == 1 { "row" } else { "rows" };
     if cut {
         format!("the first {rows} {noun}; take another format for all of them")
@@ -62,10 +72,7 @@ fn is_plan(schema: &Schema) -> bool {
 }
 
 /// The batch with every value as the text that is shown.
-pub(super) fn shown(
-    batch: &RecordBatch,
-    cell_chars_max: Option<usize>,
-) -> Result<RecordBatch, ArrowError> {
+fn shown(batch: &RecordBatch, cell_chars_max: Option<usize>) -> Result<RecordBatch, ArrowError> {
     let column = |column: &ArrayRef| -> Result<ArrayRef, ArrowError> {
         let texts = texts(rounded(column)?.as_ref())?;
         let Some(chars_max) = cell_chars_max else { return Ok(texts) };

@@ -7,7 +7,7 @@ use datafusion::catalog::{
     CatalogProvider, MemTable, MemorySchemaProvider, SchemaProvider, TableProvider,
 };
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, ParamValues, Result as PlanResult, ScalarValue};
+use datafusion::common::{DataFusionError, Result as PlanResult, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::ViewTable;
 use datafusion::execution::SendableRecordBatchStream;
@@ -90,10 +90,9 @@ impl Engine {
         let source = IrSource { snapshot, rebuilder: options.rebuilder.clone(), renderer };
         functions::register(&mut *state.write(), &identity, source).map_err(failed)?;
         bounded::register(&mut *state.write()).map_err(failed)?;
-        for view in views(&identity) {
-            let plan = engine.context.state().create_logical_plan(&view.sql).await;
-            let plan = plan.map_err(failed)?;
-            engine.register(view.name, Arc::new(ViewTable::new(plan, Some(view.sql))))?;
+        for (name, sql) in views(&identity) {
+            let plan = engine.context.state().create_logical_plan(&sql).await.map_err(failed)?;
+            engine.register(name, Arc::new(ViewTable::new(plan, Some(sql))))?;
         }
         Ok(engine)
     }
@@ -225,7 +224,7 @@ impl Engine {
 
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
     pub fn table_functions() -> impl Iterator<Item = &'static str> {
-        TableFunction::ALL.into_iter().map(TableFunction::usage)
+        TableFunction::ALL.into_iter().map(|function| function.usage)
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views
@@ -240,8 +239,12 @@ impl Engine {
         values: Vec<(String, ScalarValue)>,
     ) -> Result<Answer, QueryError> {
         let context = self.error_context();
-        let frame = self.plan(text, values).await;
-        let frame = frame.map_err(|error| explain(error, &context))?;
+        let frame = async {
+            let (state, plan) = self.read(text).await?;
+            let frame = DataFrame::new(state, plan);
+            if values.is_empty() { Ok(frame) } else { frame.with_param_values(values) }
+        };
+        let frame = frame.await.map_err(|error| explain(error, &context))?;
         self.run(frame, context).await
     }
 
@@ -263,23 +266,15 @@ impl Engine {
         let answer = match &self.backend {
             Some(backend) => {
                 let stream = backend.execute(frame).await;
-                stream.map(|stream| (stream, QueryProgress::unknown()))
+                stream.map(|stream| (stream, QueryProgress { plan: None }))
             }
             None => begin(frame).await,
         };
         match answer {
-            Ok((stream, progress)) => Ok(Answer::new(stream, context, progress, uncounted)),
+            Ok((stream, progress)) => {
+                Ok(Answer { stream, error_context: context, progress, uncounted })
+            }
             Err(error) => Err(explain(error, &context)),
-        }
-    }
-
-    async fn plan(&self, text: &str, values: Vec<(String, ScalarValue)>) -> PlanResult<DataFrame> {
-        let (state, plan) = self.read(text).await?;
-        let frame = DataFrame::new(state, plan);
-        if values.is_empty() {
-            Ok(frame)
-        } else {
-            frame.with_param_values(ParamValues::from(values))
         }
     }
 
@@ -358,7 +353,7 @@ async fn begin(frame: DataFrame) -> PlanResult<(SendableRecordBatchStream, Query
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;
     let stream = execute_stream(Arc::clone(&plan), task)?;
-    Ok((stream, QueryProgress::new(plan)))
+    Ok((stream, QueryProgress { plan: Some(plan) }))
 }
 
 /// An error while the engine is set up, which is not about a user's text.

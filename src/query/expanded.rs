@@ -4,28 +4,22 @@
 use std::io::Write;
 
 use arrow::array::{Array, AsArray};
-use futures::StreamExt;
 
 use super::answer::Answer;
-use super::drawing::{footer, shown};
+use super::drawing::{first_rows, footer};
 use super::error::QueryError;
 use super::format::{TableLimits, Written};
 
 pub(super) async fn expand(
-    mut answer: Answer,
+    answer: Answer,
     limits: TableLimits,
     out: &mut impl Write,
 ) -> Result<Written, QueryError> {
     let schema = answer.schema();
     let names = schema.fields().iter().map(|field| field.name().as_str());
     let width = names.clone().map(|name| name.chars().count()).max().unwrap_or(0);
-    let (mut rows, mut cut) = (0, false);
-    while let Some(batch) = answer.next().await {
-        let batch = batch?;
-        let left = limits.rows_max.map_or(usize::MAX, |rows_max| rows_max - rows);
-        cut = left < batch.num_rows();
-        let batch = shown(&batch.slice(0, left.min(batch.num_rows())), None);
-        let batch = batch.map_err(QueryError::failed)?;
+    let mut rows = 0;
+    let written = first_rows(answer, limits.rows_max, None, |batch| {
         for row in 0..batch.num_rows() {
             rows += 1;
             let head = format!("─[ row {rows} ]");
@@ -41,10 +35,9 @@ pub(super) async fn expand(
                 }
             }
         }
-        if cut {
-            break;
-        }
-    }
-    writeln!(out, "{}", footer(rows, cut))?;
-    Ok(Written { rows: rows as u64, cut })
+        Ok(())
+    });
+    let written = written.await?;
+    writeln!(out, "{}", footer(written))?;
+    Ok(written)
 }

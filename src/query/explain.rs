@@ -198,30 +198,20 @@ fn plan(message: &str, context: &ErrorContext) -> String {
     if let Some(explained) = signatures::explained(message, context.identity.as_deref()) {
         return explained;
     }
-    if let Some((name, rest)) =
-        message.strip_prefix("Invalid function '").and_then(|rest| rest.split_once('\''))
-    {
-        return function(name, rest, context);
-    }
-    let function =
-        message.strip_prefix("table function '").and_then(|rest| rest.strip_suffix("' not found"));
-    if let Some(name) = function {
-        return table_function(name, context);
-    }
-    let table = message
-        .strip_prefix("table '")
-        .and_then(|rest| rest.strip_suffix("' not found"))
-        .map(|full| {
-            let name = full.strip_prefix(CATALOG).and_then(|name| name.strip_prefix('.'));
-            let name = name.unwrap_or(full);
-            name.strip_prefix(SCHEMA).and_then(|name| name.strip_prefix('.')).unwrap_or(name)
+    let missing = |what| message.strip_prefix(what)?.strip_suffix("' not found");
+    let invalid = message.strip_prefix("Invalid function '");
+    if let Some((name, rest)) = invalid.and_then(|rest| rest.split_once('\'')) {
+        function(name, rest, context)
+    } else if let Some(name) = missing("table function '") {
+        table_function(name, context)
+    } else if let Some(full) = missing("table '") {
+        let name = [CATALOG, SCHEMA].iter().fold(full, |name, &part| {
+            name.strip_prefix(part).and_then(|name| name.strip_prefix('.')).unwrap_or(name)
         });
-    match table {
-        Some(name) => {
-            let tables: Vec<&str> = context.tables.iter().map(String::as_str).collect();
-            format!("there is no table `{name}`: {}", meant(name, &tables))
-        }
-        None => message.to_owned(),
+        let tables: Vec<&str> = context.tables.iter().map(String::as_str).collect();
+        format!("there is no table `{name}`: {}", meant(name, &tables))
+    } else {
+        message.to_owned()
     }
 }
 
@@ -234,16 +224,16 @@ fn function(name: &str, suggestion: &str, context: &ErrorContext) -> String {
     if let Some(function) = TableFunction::from_name(name) {
         return format!(
             "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {}`",
-            function.usage()
+            function.usage
         );
     }
     let suggested = suggestion.split_once("Did you mean '").and_then(|(_, s)| s.split_once('\''));
     let suggested = suggested.map(|(suggested, _)| suggested);
-    let near = near(name, TableFunction::ALL.map(TableFunction::name).into_iter().chain(suggested));
-    if near.is_empty() {
-        return format!("there is no function `{name}`");
+    let walks = TableFunction::ALL.map(|function| function.name());
+    match &near(name, walks.into_iter().chain(suggested))[..] {
+        [] => format!("there is no function `{name}`"),
+        near => format!("there is no function `{name}`: did you mean {}?", list(near)),
     }
-    format!("there is no function `{name}`: did you mean {}?", list(&near))
 }
 
 /// An error about a table function that does not exist.
@@ -251,21 +241,18 @@ fn table_function(name: &str, context: &ErrorContext) -> String {
     if !context.lakes.is_empty() && functions::is_of_the_field(name) {
         return needs_one_lake(&format!("`{name}()`"), &context.lakes);
     }
-    let names = TableFunction::ALL.map(TableFunction::name);
+    let names = TableFunction::ALL.map(|function| function.name());
     let near = near(name, names);
-    let usages = near.into_iter().filter_map(TableFunction::from_name).map(TableFunction::usage);
-    let mut usages: Vec<&str> = usages.collect();
-    usages.sort_unstable();
-    let hint = if usages.is_empty() {
-        format!("there are {}", list(&names))
-    } else {
-        format!("did you mean {}?", list(&usages))
+    // The list is sorted.
+    let usages = TableFunction::ALL.iter().filter(|function| near.contains(&function.name()));
+    let hint = match &usages.map(|function| function.usage).collect::<Vec<_>>()[..] {
+        [] => format!("there are {}", list(&names)),
+        usages => format!("did you mean {}?", list(usages)),
     };
     format!("there is no table function `{name}`: {hint}")
 }
 
 /// The message that `what` works on one lake only.
 pub(super) fn needs_one_lake(what: &str, lakes: &[String]) -> String {
-    let lakes: Vec<&str> = lakes.iter().map(String::as_str).collect();
-    format!("{what} works on one lake, and there are {}: ask each lake by itself", list(&lakes))
+    format!("{what} works on one lake, and there are {}: ask each lake by itself", list(lakes))
 }

@@ -11,9 +11,8 @@ use super::answer::Answer;
 use super::engine::Engine;
 use super::error::QueryError;
 use super::named::quoted_text;
-use super::views::quoted;
-use crate::lake::{Identity, RecordedObservation};
-use crate::model::ValueType;
+use super::views::{number_spaces, quoted};
+use crate::lake::Identity;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,21 +23,11 @@ pub struct WrittenGraph {
     pub edges: u64,
 }
 
-/// What a row of an answer becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Element {
-    Node,
-    Edge,
-}
+/// An element of the graph, and the columns that name it.
+type Element = (&'static str, &'static [&'static str]);
 
-impl Element {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Node => "node",
-            Self::Edge => "edge",
-        }
-    }
-}
+const NODE: Element = ("node", &["state_id"]);
+const EDGE: Element = ("edge", &["state_id", "next_state_id"]);
 
 /// Writes the graph that can be reached from the benchmarks whose URI is LIKE `pattern`, with or
 /// without the versions of packages. Each state is a node: its name is its id, and its data are the
@@ -62,11 +51,11 @@ pub async fn write_graphml(
     let edges = engine.named("transition_graph", &values).await?;
     writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
     writeln!(out, "<graphml xmlns=\"http://graphml.graphdrawing.org/xmlns\">")?;
-    keys(Element::Node, &nodes.schema(), out)?;
-    keys(Element::Edge, &edges.schema(), out)?;
+    keys(NODE, &nodes.schema(), out)?;
+    keys(EDGE, &edges.schema(), out)?;
     writeln!(out, "  <graph id=\"transitions\" edgedefault=\"directed\">")?;
-    let nodes = elements(Element::Node, nodes, out).await?;
-    let edges = elements(Element::Edge, edges, out).await?;
+    let nodes = elements(NODE, nodes, out).await?;
+    let edges = elements(EDGE, edges, out).await?;
     writeln!(out, "  </graph>\n</graphml>")?;
     out.flush()?;
     Ok(WrittenGraph { nodes, edges })
@@ -74,10 +63,8 @@ pub async fn write_graphml(
 
 /// The SQL for the nodes.
 fn nodes(identity: &Identity, pattern: &str) -> String {
-    let is_int = |space: &&RecordedObservation| space.value_type == ValueType::Int;
-    let spaces = identity.observations.iter().filter(is_int);
-    let columns: Vec<String> = spaces.map(|space| format!("o.{}, ", quoted(&space.name))).collect();
-    let columns = columns.concat();
+    let columns = number_spaces(identity).into_iter().map(|name| format!("o.{}, ", quoted(name)));
+    let columns: String = columns.collect();
     let pattern = quoted_text(pattern);
     format!(
         "SELECT s.state_id, {columns}s.steps, b.benchmark \
@@ -90,18 +77,9 @@ fn nodes(identity: &Identity, pattern: &str) -> String {
     )
 }
 
-/// Whether a column is data of an element, and not part of its name.
-fn is_data(element: Element, column: &str) -> bool {
-    match element {
-        Element::Node => column != "state_id",
-        Element::Edge => !["state_id", "next_state_id"].contains(&column),
-    }
-}
-
 /// Declares the data of the elements.
-fn keys(element: Element, schema: &SchemaRef, out: &mut impl Write) -> Result<(), QueryError> {
-    let kind = element.as_str();
-    for field in schema.fields().iter().filter(|field| is_data(element, field.name())) {
+fn keys((kind, ids): Element, schema: &SchemaRef, out: &mut impl Write) -> Result<(), QueryError> {
+    for field in schema.fields().iter().filter(|field| !ids.contains(&field.name().as_str())) {
         let of = match field.data_type() {
             DataType::Boolean => "boolean",
             DataType::Int32 => "int",
@@ -134,7 +112,7 @@ async fn elements(
 }
 
 fn write_batch(
-    element: Element,
+    (kind, ids): Element,
     batch: &RecordBatch,
     out: &mut impl Write,
 ) -> Result<(), QueryError> {
@@ -145,24 +123,18 @@ fn write_batch(
     });
     let formatters = formatters.collect::<Result<Vec<_>, _>>()?;
     let schema = batch.schema();
-    let id = |name: &str| {
-        let place = schema.fields().iter().position(|field| field.name() == name);
-        &formatters[place.expect("the questions above ask for the ids")]
-    };
-    let (from, kind) = (id("state_id"), element.as_str());
-    let to = (element == Element::Edge).then(|| id("next_state_id"));
+    let ids = ids.iter().map(|id| schema.index_of(id).map_err(QueryError::failed));
+    let ids = ids.collect::<Result<Vec<_>, _>>()?;
     for row in 0..batch.num_rows() {
-        match &to {
-            None => write!(out, "    <node id=\"{}\">", from.value(row))?,
-            Some(to) => write!(
-                out,
-                "    <edge source=\"{}\" target=\"{}\">",
-                from.value(row),
-                to.value(row)
-            )?,
+        match ids[..] {
+            [from, to] => {
+                let [from, to] = [from, to].map(|id| formatters[id].value(row));
+                write!(out, "    <edge source=\"{from}\" target=\"{to}\">")?;
+            }
+            _ => write!(out, "    <node id=\"{}\">", formatters[ids[0]].value(row))?,
         }
         for (place, field) in schema.fields().iter().enumerate() {
-            if is_data(element, field.name()) && batch.column(place).is_valid(row) {
+            if !ids.contains(&place) && batch.column(place).is_valid(row) {
                 let (name, value) = (escaped(field.name()), formatters[place].value(row));
                 write!(out, "<data key=\"{kind}_{name}\">{}</data>", escaped(&value.to_string()))?;
             }

@@ -21,8 +21,9 @@ const PAIRS: [(&str, &str); 2] = [("state_id", "state_key"), ("next_state_id", "
 /// keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KeyFilter {
-    column: String,
-    keys: BTreeSet<i64>,
+    /// The name of the key column.
+    pub(super) column: String,
+    pub(super) keys: BTreeSet<i64>,
 }
 
 impl KeyFilter {
@@ -34,16 +35,6 @@ impl KeyFilter {
             [key] => column.eq(key.clone()),
             _ => in_list(column, keys, false),
         }
-    }
-
-    /// The name of the key column.
-    pub(super) fn column(&self) -> &str {
-        &self.column
-    }
-
-    /// The keys.
-    pub(super) fn keys(&self) -> &BTreeSet<i64> {
-        &self.keys
     }
 
     /// Whether `segment` can have such rows, judging by the range of its leading key in the
@@ -97,35 +88,26 @@ fn keys_of(filter: &Expr) -> Option<KeyFilter> {
 /// The key filter of a column that has one of `values`.
 fn one_of(column: &Expr, values: &[impl Borrow<Expr>]) -> Option<KeyFilter> {
     let Expr::Column(column) = column else { return None };
-    let literal = |value: &Expr| match value {
-        Expr::Literal(value, _) => Some(value.clone()),
+    let pair = PAIRS.into_iter().find(|(id, _)| *id == column.name);
+    let key = |value: &Expr| match (value, pair) {
+        (Expr::Literal(value, _), Some(_)) => {
+            Some(StateId(bytes_of(value)?.try_into().ok()?).key())
+        }
+        (Expr::Literal(ScalarValue::Int64(number), _), None) => *number,
         _ => None,
     };
-    let values = values.iter().map(|value| literal(value.borrow()));
-    let values = values.collect::<Option<Vec<ScalarValue>>>()?;
-    let pair = PAIRS.into_iter().find(|(id, _)| *id == column.name);
-    let keys = match pair {
-        Some(_) => values.iter().map(|value| state_of(value).map(|state| state.key())).collect(),
-        None => values.iter().map(number_of).collect::<Option<_>>(),
-    };
+    let keys = values.iter().map(|value| key(value.borrow())).collect::<Option<_>>()?;
     let column = pair.map_or(column.name.as_str(), |(_, key)| key);
-    Some(KeyFilter { column: column.to_owned(), keys: keys? })
+    Some(KeyFilter { column: column.to_owned(), keys })
 }
 
-/// The state of a literal of 20 bytes.
-fn state_of(value: &ScalarValue) -> Option<StateId> {
+/// The bytes of a constant.
+pub(super) fn bytes_of(value: &ScalarValue) -> Option<&[u8]> {
     match value {
         ScalarValue::FixedSizeBinary(_, Some(bytes))
         | ScalarValue::Binary(Some(bytes))
         | ScalarValue::LargeBinary(Some(bytes))
-        | ScalarValue::BinaryView(Some(bytes)) => bytes.as_slice().try_into().ok().map(StateId),
-        _ => None,
-    }
-}
-
-fn number_of(value: &ScalarValue) -> Option<i64> {
-    match value {
-        ScalarValue::Int64(number) => *number,
+        | ScalarValue::BinaryView(Some(bytes)) => Some(bytes),
         _ => None,
     }
 }

@@ -93,8 +93,8 @@ impl TableProvider for LayeredLakeTable {
 
 /// The ranges of keys that each partition of a scan reads. They ascend and do not overlap.
 fn shares(filters: &[KeyFilter], partitions: usize) -> Vec<Vec<KeyRange>> {
-    let leading = filters.iter().filter(|filter| filter.column() == "state_key");
-    if let Some(fewest) = leading.map(KeyFilter::keys).min_by_key(|keys| keys.len()) {
+    let leading = filters.iter().filter(|filter| filter.column == "state_key");
+    if let Some(fewest) = leading.map(|filter| &filter.keys).min_by_key(|keys| keys.len()) {
         return vec![fewest.iter().map(|&key| key..=key).collect()];
     }
     key_ranges(partitions).map(|range| vec![range]).collect()
@@ -193,9 +193,9 @@ struct Share {
     row_groups: Gauge,
     rows_decoded: Gauge,
     output_rows: Count,
-    /// No file of it is deleted before it has been read.
+    /// Keeps its files from being deleted until they are read.
     _snapshot: Arc<Snapshot>,
-    /// Held until the work is over, as for the functions over the graph.
+    /// Held until the work ends, as for the functions over the graph.
     _context: Arc<TaskContext>,
 }
 

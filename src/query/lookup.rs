@@ -3,22 +3,21 @@
 
 use std::collections::BTreeSet;
 
-use arrow::array::{Array as _, AsArray as _, BooleanArray, StringArray};
+use arrow::array::{Array as _, AsArray as _, StringArray};
 use arrow::compute::like;
 use futures::TryStreamExt as _;
 
 use super::answer::Answer;
 use super::engine::Engine;
 use super::error::QueryError;
+use super::graph::LAW_NAMES;
 use super::named::{Prepared, Query, quoted_text};
 use super::parameters::ParameterKind;
 use super::suggestions::{list, near_as};
+use super::views::{number_spaces, reward_spaces};
 
 /// The most names that a message lists.
 const LISTED_MAX: usize = 20;
-
-/// The laws that `algebra()` tests.
-const LAWS: [&str; 6] = ["idempotent", "commuting", "absorbed", "equal", "inverse", "dominated"];
 
 /// A pattern that matches everything. It is allowed in an empty lake too.
 const EVERYTHING: &str = "%";
@@ -61,24 +60,15 @@ impl Engine {
     /// The value that `text` stands for.
     async fn look_up(&self, kind: ParameterKind, text: &str) -> Result<Found, QueryError> {
         let identity = self.one_identity("a parameter")?;
-        let (what, names, all): (_, Vec<&str>, _) = match kind {
+        let (what, names, all) = match kind {
             ParameterKind::Integer | ParameterKind::Number => return Ok(Ok(text.to_owned())),
             ParameterKind::State => return self.look_up_state(text).await,
             ParameterKind::Benchmark => return self.look_up_benchmark(text).await,
             ParameterKind::Family => return self.look_up_family(text).await,
-            ParameterKind::Law => return Ok(one_like("law is", text, &LAWS, None)),
-            ParameterKind::Reward => (
-                "reward space",
-                identity.rewards.iter().map(|space| space.name.as_str()).collect(),
-                None,
-            ),
+            ParameterKind::Law => return Ok(one_like("law is", text, &LAW_NAMES, None)),
+            ParameterKind::Reward => ("reward space", reward_spaces(identity), None),
             ParameterKind::Cost => {
-                let spaces = identity
-                    .observations
-                    .iter()
-                    .filter(|space| space.value_type == crate::model::ValueType::Int);
-                let names = spaces.map(|space| space.name.as_str());
-                ("observation space of single numbers", names.collect(), None)
+                ("observation space of single numbers", number_spaces(identity), None)
             }
             ParameterKind::Action => {
                 let actions = &identity.action_space.actions;
@@ -135,24 +125,20 @@ impl Engine {
                    SELECT CAST(benchmark_uri AS VARCHAR) FROM episodes";
         let uris = self.texts(all).await?;
         let uris: Vec<&str> = uris.iter().map(String::as_str).collect();
-        let like_it = one_like(
-            "benchmark of this lake is",
-            pattern,
-            &uris,
-            Some("SELECT benchmark_uri FROM benchmarks"),
-        );
-        let versioned: Vec<String> =
-            if like_it.is_ok() { Vec::new() } else { with_versions(pattern, &uris) };
-        Ok(match &versioned[..] {
+        let all = Some("SELECT benchmark_uri FROM benchmarks");
+        let like_it = one_like("benchmark of this lake is", pattern, &uris, all);
+        if like_it.is_ok() {
+            return Ok(like_it);
+        }
+        Ok(match &with_versions(pattern, &uris)[..] {
             [] => like_it,
             [only] => {
                 tracing::warn!("the benchmark `{pattern}` stands for `{only}`");
                 Ok(only.clone())
             }
             several => {
-                let several: Vec<&str> =
-                    several.iter().map(String::as_str).take(LISTED_MAX).collect();
-                Err(format!("`{pattern}` may stand for any of {}: name one", list(&several)))
+                let several = list(&several[..several.len().min(LISTED_MAX)]);
+                Err(format!("`{pattern}` may stand for any of {several}: name one"))
             }
         })
     }
@@ -171,18 +157,20 @@ impl Engine {
 
 /// The pattern, if one of the names is like it.
 fn one_like(what: &str, pattern: &str, names: &[&str], all: Option<&str>) -> Found {
-    if which_like(pattern, names).into_iter().any(|is_like| is_like) {
+    if which_like(pattern, names.iter()).contains(&true) {
         return Ok(pattern.to_owned());
     }
     Err(format!("no {what} like `{pattern}`: {}", hint(pattern, names, all)))
 }
 
 /// Which names are LIKE a pattern.
-fn which_like(pattern: &str, names: &[&str]) -> Vec<bool> {
+fn which_like(pattern: &str, names: impl Iterator<Item = impl AsRef<str>>) -> Vec<bool> {
     let names = StringArray::from_iter_values(names);
     let which = like(&names, &StringArray::new_scalar(pattern));
-    let which = which.unwrap_or_else(|_| BooleanArray::from(vec![false; names.len()]));
-    which.iter().map(|is_like| is_like == Some(true)).collect()
+    which.map_or_else(
+        |_| vec![false; names.len()],
+        |which| which.iter().map(|is_like| is_like == Some(true)).collect(),
+    )
 }
 
 /// A suggestion for a value. If no name is near, all names, or the query that lists them.
@@ -210,11 +198,11 @@ fn unversioned(uri: &str) -> String {
 /// A pattern without versions, with the versions of each URI that it matches.
 fn with_versions(pattern: &str, uris: &[&str]) -> Vec<String> {
     let bare: Vec<String> = uris.iter().map(|uri| unversioned(uri)).collect();
-    let bare: Vec<&str> = bare.iter().map(String::as_str).collect();
-    let fitting = which_like(pattern, &bare).into_iter().zip(uris);
-    let fitting = fitting.filter_map(|(fits, uri)| fits.then_some(*uri));
-    let fitting = fitting.filter(|uri| unversioned(uri) != *uri);
-    fitting.map(|uri| with_version(pattern, uri)).collect::<BTreeSet<_>>().into_iter().collect()
+    let fits = which_like(pattern, bare.iter());
+    let fitting = fits.into_iter().zip(&bare).zip(uris);
+    let fitting = fitting.filter(|((fits, bare), uri)| *fits && *bare != **uri);
+    let versioned: BTreeSet<_> = fitting.map(|(_, uri)| with_version(pattern, uri)).collect();
+    versioned.into_iter().collect()
 }
 
 /// A pattern with the versions of a URI that it matches without versions. Behind a part with `%`,
@@ -278,14 +266,5 @@ mod tests {
             "did you mean `pass-13`, `pass-1`, `pass-10`, `pass-11`, `pass-12`?"
         );
         assert_eq!(hint("a", &[], all), "it has none");
-    }
-
-    #[test]
-    fn the_laws_are_those_of_the_function() {
-        let function = include_str!("graph/algebra.rs");
-        let (_, names) = function.split_once("fn as_str(self)").unwrap();
-        let (names, _) = names.split_once("\n    }\n").unwrap();
-        let names: Vec<&str> = names.split('"').skip(1).step_by(2).collect();
-        assert_eq!(names, LAWS);
     }
 }

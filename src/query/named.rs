@@ -100,18 +100,6 @@ impl Topic {
         Self::Failures,
     ];
 
-    /// The word in the head of a query's file.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Sequences => "sequences",
-            Self::Values => "values",
-            Self::Actions => "actions",
-            Self::States => "states",
-            Self::Transitions => "transitions",
-            Self::Failures => "failures",
-        }
-    }
-
     /// What its queries are about, one line.
     pub fn title(self) -> &'static str {
         match self {
@@ -235,7 +223,8 @@ impl Query {
         let mut head = sql.lines().map_while(|line| line.strip_prefix("-- "));
         let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));
         let topic = head.next().and_then(|line| line.strip_prefix("topic: "));
-        let topic = topic.and_then(|word| Topic::ALL.into_iter().find(|one| one.as_str() == word));
+        let is_named = |topic: &Topic, word| format!("{topic:?}").eq_ignore_ascii_case(word);
+        let topic = topic.and_then(|word| Topic::ALL.into_iter().find(|one| is_named(one, word)));
         let topic = topic.unwrap_or_else(|| panic!("query {name} has no topic"));
         let parameters = head.filter_map(|line| line.strip_prefix("param "));
         let parameters = parameters.map(|line| {
@@ -268,7 +257,7 @@ impl Query {
         given.collect()
     }
 
-    /// Puts the values in.
+    /// Replaces the parameters by values.
     pub(super) fn prepare(&self, values: &[(&Parameter, String)]) -> Result<Prepared, QueryError> {
         let (mut fillings, mut typed) = (BTreeMap::new(), Vec::new());
         for (parameter, text) in values {

@@ -1,6 +1,7 @@
 //! Writes an answer in a format, for a terminal, a spreadsheet, a script or another reader.
 
 use std::collections::HashSet;
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use arrow::ipc::writer::FileWriter;
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -76,18 +77,24 @@ async fn write_as(
             let schema = mapped(&schema, text_in_csv);
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut *out);
             // This writes a header even if there is no batch.
-            writer
-                .write(&RecordBatch::new_empty(Arc::clone(&schema)))
-                .map_err(QueryError::failed)?;
-            each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed)).await?
+            let header = RecordBatch::new_empty(Arc::clone(&schema));
+            writer.write(&header).map_err(QueryError::failed)?;
+            each(answer, &schema, |batch| writer.write(batch)).await?
         }
-        Format::Json => json(answer, &schema, out).await?,
+        Format::Json => {
+            let mut writer = arrow::json::WriterBuilder::new()
+                .with_explicit_nulls(true)
+                .build::<_, arrow::json::writer::JsonArray>(&mut *out);
+            let written = each(answer, &schema, |batch| writer.write(batch)).await?;
+            writer.finish().map_err(QueryError::failed)?;
+            drop(writer);
+            writeln!(out)?;
+            written
+        }
         Format::Arrow => {
             let schema = mapped(&schema, plain);
             let mut writer = FileWriter::try_new(&mut *out, &schema).map_err(QueryError::failed)?;
-            let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed))
-                    .await?;
+            let written = each(answer, &schema, |batch| writer.write(batch)).await?;
             writer.finish().map_err(QueryError::failed)?;
             written
         }
@@ -98,9 +105,7 @@ async fn write_as(
                 .build();
             let mut writer = ArrowWriter::try_new(&mut *out, Arc::clone(&schema), Some(properties))
                 .map_err(QueryError::failed)?;
-            let written =
-                each(answer, &schema, |batch| writer.write(batch).map_err(QueryError::failed))
-                    .await?;
+            let written = each(answer, &schema, |batch| writer.write(batch)).await?;
             writer.close().map_err(QueryError::failed)?;
             written
         }
@@ -140,34 +145,18 @@ impl<W: Write> Write for Watched<W> {
 }
 
 /// Passes every batch to `take`, with its columns in the types of `schema`.
-async fn each(
-    mut answer: impl Stream<Item = Result<RecordBatch, QueryError>> + Unpin,
+async fn each<E: Display>(
+    mut answer: Answer,
     schema: &SchemaRef,
-    mut take: impl FnMut(&RecordBatch) -> Result<(), QueryError>,
+    mut take: impl FnMut(&RecordBatch) -> Result<(), E>,
 ) -> Result<Written, QueryError> {
     let mut rows = 0;
     while let Some(batch) = answer.next().await {
         let batch = adapted(&batch?, schema)?;
-        take(&batch)?;
+        take(&batch).map_err(QueryError::failed)?;
         rows += batch.num_rows() as u64;
     }
     Ok(Written { rows, cut: false })
-}
-
-async fn json(
-    answer: Answer,
-    schema: &SchemaRef,
-    out: &mut (impl Write + Send),
-) -> Result<Written, QueryError> {
-    let mut writer = arrow::json::WriterBuilder::new()
-        .with_explicit_nulls(true)
-        .build::<_, arrow::json::writer::JsonArray>(&mut *out);
-    let written =
-        each(answer, schema, |batch| writer.write(batch).map_err(QueryError::failed)).await?;
-    writer.finish().map_err(QueryError::failed)?;
-    drop(writer);
-    writeln!(out)?;
-    Ok(written)
 }
 
 /// The schema with the type of each column replaced.

@@ -33,55 +33,40 @@ pub enum ParameterKind {
 }
 
 impl ParameterKind {
-    const ALL: [Self; 9] = [
-        Self::Integer,
-        Self::Number,
-        Self::State,
-        Self::Reward,
-        Self::Cost,
-        Self::Action,
-        Self::Benchmark,
-        Self::Family,
-        Self::Law,
+    /// Every kind with its word, in the order of the kinds.
+    const WORDS: [(Self, &str); 9] = [
+        (Self::Integer, "integer"),
+        (Self::Number, "number"),
+        (Self::State, "state"),
+        (Self::Reward, "reward"),
+        (Self::Cost, "cost"),
+        (Self::Action, "action"),
+        (Self::Benchmark, "benchmark"),
+        (Self::Family, "family"),
+        (Self::Law, "law"),
     ];
 
     /// The word in the head of a query's file.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Integer => "integer",
-            Self::Number => "number",
-            Self::State => "state",
-            Self::Reward => "reward",
-            Self::Cost => "cost",
-            Self::Action => "action",
-            Self::Benchmark => "benchmark",
-            Self::Family => "family",
-            Self::Law => "law",
-        }
+        Self::WORDS[self as usize].1
     }
 
     /// Reads a value, without looking up its name in the lake.
     pub(super) fn value(self, text: &str) -> Result<ScalarValue, String> {
         let wrong = |wanted: &str| format!("`{text}` is not {wanted}");
         match self {
-            Self::Integer => match text.parse::<i64>() {
-                Ok(number) => Ok(ScalarValue::from(number)),
-                Err(_) => Err(wrong("an integer")),
-            },
+            Self::Integer => {
+                text.parse::<i64>().map(ScalarValue::from).map_err(|_error| wrong("an integer"))
+            }
             Self::Number => match text.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(ScalarValue::from(number)),
                 _ => Err(wrong("a number")),
             },
-            Self::State => text
-                .parse::<StateId>()
-                .map(|state| state_scalar(Some(state)))
-                .map_err(|error| error.to_string()),
-            Self::Reward
-            | Self::Cost
-            | Self::Action
-            | Self::Benchmark
-            | Self::Family
-            | Self::Law => Ok(ScalarValue::from(text)),
+            Self::State => match text.parse::<StateId>() {
+                Ok(state) => Ok(state_scalar(Some(state))),
+                Err(error) => Err(error.to_string()),
+            },
+            _ => Ok(ScalarValue::from(text)),
         }
     }
 }
@@ -115,7 +100,7 @@ impl Parameter {
             Some((kind, default)) => (kind, Some(default)),
             None => (rest, None),
         };
-        let kind = ParameterKind::ALL.into_iter().find(|known| known.as_str() == kind)?;
+        let (kind, _) = ParameterKind::WORDS.into_iter().find(|(_, word)| *word == kind)?;
         Some(Self { name, kind, default, description })
     }
 }

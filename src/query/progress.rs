@@ -4,50 +4,38 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricsSet;
 
 /// The progress of a query. It can be read from any thread, even after the answer was dropped, and
 /// keeps the plan in memory.
 #[derive(Clone)]
 pub struct QueryProgress {
-    /// None if the query runs elsewhere.
-    plan: Option<Arc<dyn ExecutionPlan>>,
+    /// `None` for a query that runs elsewhere, whose progress is unknown.
+    pub(super) plan: Option<Arc<dyn ExecutionPlan>>,
 }
 
 impl QueryProgress {
-    pub(super) fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
-        Self { plan: Some(plan) }
-    }
-
-    /// The progress of a query that runs elsewhere and does not report any.
-    pub(super) fn unknown() -> Self {
-        Self { plan: None }
-    }
-
     /// The rows that the busiest operator of the plan has produced: usually a scan, or a join that
     /// makes many rows out of few.
     pub fn rows(&self) -> u64 {
-        let rows = |node: &dyn ExecutionPlan| node.metrics().and_then(|all| all.output_rows());
-        let mut most = 0;
-        self.visit(&mut |node| most = most.max(rows(node).unwrap_or(0)));
-        most as u64
+        self.metrics().filter_map(|node| node.output_rows()).max().unwrap_or(0) as u64
     }
 
     /// The bytes that were read from Parquet files.
     pub fn bytes(&self) -> u64 {
-        let bytes = |node: &dyn ExecutionPlan| {
-            node.metrics().and_then(|all| all.sum_by_name("bytes_scanned"))
-        };
-        let mut sum = 0;
-        self.visit(&mut |node| {
-            sum += bytes(node).map_or(0, |value| value.as_usize() as u64);
-        });
-        sum
+        let bytes = self.metrics().filter_map(|node| node.sum_by_name("bytes_scanned"));
+        bytes.map(|value| value.as_usize() as u64).sum()
     }
 
-    fn visit(&self, see: &mut impl FnMut(&dyn ExecutionPlan)) {
-        if let Some(plan) = &self.plan {
-            visit(plan.as_ref(), see);
-        }
+    /// The metrics of each operator of the plan.
+    fn metrics(&self) -> impl Iterator<Item = MetricsSet> {
+        let mut left: Vec<&Arc<dyn ExecutionPlan>> = self.plan.iter().collect();
+        std::iter::from_fn(move || {
+            let node = left.pop()?;
+            left.extend(node.children());
+            Some(node.metrics())
+        })
+        .flatten()
     }
 }
 
@@ -56,12 +44,5 @@ impl fmt::Debug for QueryProgress {
         f.debug_struct("QueryProgress")
             .field("plan", &self.plan.as_ref().map(|plan| plan.name()))
             .finish()
-    }
-}
-
-fn visit(node: &dyn ExecutionPlan, see: &mut impl FnMut(&dyn ExecutionPlan)) {
-    see(node);
-    for child in node.children() {
-        visit(child.as_ref(), see);
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {
     settings.optimizer.enable_join_dynamic_filter_pushdown = false;
 
     let mut runtime = RuntimeEnvBuilder::new();
-    runtime.disk_manager = Some(Arc::clone(options.spill.files()));
+    runtime.disk_manager = Some(Arc::clone(&options.spill.files));
     if let Some(bytes) = options.memory_bytes_max {
         let pool = pool(bytes);
         give(&mut config, &pool, bytes);

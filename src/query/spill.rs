@@ -16,7 +16,7 @@ const FREE_SHARE: u64 = 4;
 /// with a clone stay within one limit together. A query that needs more fails.
 #[derive(Debug, Clone)]
 pub struct SpillSpace {
-    files: Arc<DiskManager>,
+    pub(super) files: Arc<DiskManager>,
 }
 
 impl SpillSpace {
@@ -24,15 +24,6 @@ impl SpillSpace {
     pub fn of(bytes_max: u64) -> Self {
         let files = DiskManagerBuilder::default().with_max_temp_directory_size(bytes_max).build();
         Self { files: Arc::new(files.expect("the folder is made when it is first needed")) }
-    }
-
-    /// The most bytes of all files together.
-    pub fn bytes_max(&self) -> u64 {
-        self.files.max_temp_directory_size()
-    }
-
-    pub(super) fn files(&self) -> &Arc<DiskManager> {
-        &self.files
     }
 }
 

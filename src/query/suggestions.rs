@@ -1,5 +1,9 @@
 //! Suggestions for a mistyped name.
 
+use std::fmt::Display;
+
+use datafusion::common::utils::datafusion_strsim::levenshtein;
+
 /// The most names that a suggestion lists.
 const NEAR_MAX: usize = 5;
 
@@ -23,7 +27,7 @@ pub(super) fn near_as<'a>(
         .into_iter()
         .filter_map(|(compared, name)| {
             let lower = compared.as_ref().to_lowercase();
-            let errors = distance(&wanted, &lower);
+            let errors = levenshtein(&wanted, &lower);
             let contained = wanted.len() >= 3 && lower.contains(&wanted);
             (errors <= errors_max || contained).then_some((errors, name))
         })
@@ -35,46 +39,22 @@ pub(super) fn near_as<'a>(
 
 /// A suggestion for a name: the nearest names, or else all names.
 pub(super) fn meant(name: &str, names: &[&str]) -> String {
-    let near = near(name, names.iter().copied());
-    if near.is_empty() {
-        return format!("there are {}", list(names));
+    match &near(name, names.iter().copied())[..] {
+        [] if names.is_empty() => "it has none".to_owned(),
+        [] => format!("there are {}", list(names)),
+        near => format!("did you mean {}?", list(near)),
     }
-    format!("did you mean {}?", list(&near))
 }
 
 /// Names for a message: `a`, `b`, `c`.
-pub(super) fn list(names: &[&str]) -> String {
+pub(super) fn list(names: &[impl Display]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
-}
-
-/// Levenshtein's distance, in characters.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn typing_errors_are_counted() {
-        for (a, b, errors) in [("", "", 0), ("abc", "", 3), ("kitten", "sitting", 3), ("é", "e", 1)]
-        {
-            assert_eq!(distance(a, b), errors, "{a} {b}");
-        }
-    }
 
     #[test]
     fn the_nearest_come_first() {

@@ -1,22 +1,27 @@
 //! The views of a lake.
 
 use crate::lake::{Identity, Table};
+use crate::model::ValueType;
 
-/// A view: its name and the query behind it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct View {
-    pub(super) name: &'static str,
-    pub(super) sql: String,
+/// The name and the SQL of each view of a lake with these reward spaces.
+pub(super) fn views(identity: &Identity) -> [(&'static str, String); 2] {
+    let rewards: Vec<String> = reward_spaces(identity).into_iter().map(reward_column).collect();
+    [
+        ("steps_with_actions", steps_with_actions(&rewards)),
+        ("transitions_taken", transitions_taken(&rewards)),
+    ]
 }
 
-/// All views of a lake with these reward spaces, each after those that it uses.
-pub(super) fn views(identity: &Identity) -> [View; 2] {
-    let rewards: Vec<String> =
-        identity.rewards.iter().map(|space| reward_column(&space.name)).collect();
-    [
-        View { name: "steps_with_actions", sql: steps_with_actions(&rewards) },
-        View { name: "transitions_taken", sql: transitions_taken(&rewards) },
-    ]
+/// The names of the reward spaces of a lake.
+pub(super) fn reward_spaces(identity: &Identity) -> Vec<&str> {
+    identity.rewards.iter().map(|space| space.name.as_str()).collect()
+}
+
+/// The names of the observation spaces of a lake whose observations are single numbers.
+pub(super) fn number_spaces(identity: &Identity) -> Vec<&str> {
+    let spaces = identity.observations.iter();
+    let spaces = spaces.filter(|space| space.value_type == ValueType::Int);
+    spaces.map(|space| space.name.as_str()).collect()
 }
 
 /// The column of a reward space, quoted for SQL.

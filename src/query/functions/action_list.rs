@@ -10,12 +10,11 @@ use datafusion::common::{Result, ScalarValue, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature,
-    Volatility,
+    Accumulator, AggregateUDFImpl, ColumnarValue, Signature, Volatility,
 };
 
 use super::arguments::{action_lists, integers};
-use super::memory::{demand_fit, memory_of, reserve_built};
+use super::memory::{demand_fit, reserve_built};
 
 /// The most rows that a group allocates at once.
 const CHUNK_ROWS: usize = 4096;
@@ -24,7 +23,7 @@ const CHUNK_ROWS: usize = 4096;
 const STATE_ROW_BYTES: usize = size_of::<i32>() + size_of::<i32>();
 
 /// A list of actions as Arrow holds it.
-fn list_type() -> DataType {
+pub(super) fn list_type() -> DataType {
     DataType::List(Arc::new(item_field()))
 }
 
@@ -191,40 +190,14 @@ impl Accumulator for Gathered {
 }
 
 /// `action_prefix(actions, length)`: the first `length` actions of a list.
-#[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct ActionPrefix {
-    signature: Signature,
-}
-
-impl ActionPrefix {
-    pub(super) fn new() -> Self {
-        Self { signature: Signature::any(2, Volatility::Immutable) }
-    }
-}
-
-impl ScalarUDFImpl for ActionPrefix {
-    fn name(&self) -> &'static str {
-        "action_prefix"
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(list_type())
-    }
-
-    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        let columns = ColumnarValue::values_to_arrays(&args.args)?;
-        let memory = memory_of(self.name(), &args.config_options);
-        let lists = match columns[0].data_type() {
-            kind if *kind == list_type() => Arc::clone(&columns[0]),
-            _ => cast(&action_lists(&columns[0], &memory)?, &list_type())?,
-        };
-        let lengths = integers(&columns[1], "a number of actions")?;
-        Ok(ColumnarValue::Array(Arc::new(prefixes(lists.as_list(), &lengths, &memory)?)))
-    }
+pub(super) fn prefix(args: &[ColumnarValue], memory: &MemoryReservation) -> Result<ColumnarValue> {
+    let columns = ColumnarValue::values_to_arrays(args)?;
+    let lists = match columns[0].data_type() {
+        kind if *kind == list_type() => Arc::clone(&columns[0]),
+        _ => cast(&action_lists(&columns[0], memory)?, &list_type())?,
+    };
+    let lengths = integers(&columns[1], "a number of actions")?;
+    Ok(ColumnarValue::Array(Arc::new(prefixes(lists.as_list(), &lengths, memory)?)))
 }
 
 /// The first actions of each list.
@@ -261,6 +234,7 @@ fn prefixes(
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::memory_of;
     use super::*;
     use datafusion::common::config::ConfigOptions;
 

@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, FixedSizeBinaryArray, Int64Array, ListArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array, ListArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::common::{DataFusionError, Result, ScalarValue, plan_datafusion_err};
@@ -77,14 +75,11 @@ pub(super) fn state_ids(column: &ArrayRef) -> Result<Vec<Option<StateId>>> {
     };
     match column.data_type() {
         DataType::Null => Ok(vec![None; column.len()]),
-        DataType::FixedSizeBinary(_) => {
-            let bytes: &FixedSizeBinaryArray = column.as_fixed_size_binary();
-            bytes.iter().map(|bytes| bytes.map(of_bytes).transpose()).collect()
-        }
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
-            let bytes = cast(column, &DataType::Binary)?;
-            let bytes = bytes.as_binary::<i32>();
-            bytes.iter().map(|bytes| bytes.map(of_bytes).transpose()).collect()
+        DataType::FixedSizeBinary(_)
+        | DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView => {
+            bytes(column)?.iter().map(|bytes| bytes.map(of_bytes).transpose()).collect()
         }
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
             let texts = cast(column, &DataType::Utf8)?;

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 use super::arguments::apply;
 use crate::lake::{FEATURES_KEY, SPACE_KEY};
 use crate::query::signatures;
-use crate::query::suggestions::{list, near};
+use crate::query::suggestions::meant;
 
 /// `feature(vector, 'name')`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -42,8 +42,8 @@ impl VectorSpace {
         let found = vector.metadata().get(SPACE_KEY).zip(vector.metadata().get(FEATURES_KEY));
         let Some((name, features)) = found else {
             return plan_err!(
-                "{function}() wants a column of an observation space: what `{}` is made of has lost \
-                 the names of its numbers",
+                "{function}() wants a column of an observation space: `{}` has \
+                 no names for its numbers",
                 vector.name()
             );
         };
@@ -57,13 +57,8 @@ impl VectorSpace {
         if let Some(place) = self.features.iter().position(|feature| feature == name) {
             return Ok(place);
         }
-        let all = self.features.iter().map(String::as_str);
-        let near = near(name, all.clone());
-        let hint = if near.is_empty() {
-            format!("there are {}", list(&all.collect::<Vec<_>>()))
-        } else {
-            format!("did you mean {}?", list(&near))
-        };
+        let all: Vec<&str> = self.features.iter().map(String::as_str).collect();
+        let hint = meant(name, &all);
         plan_err!("there is no feature `{name}` in `{}`: {hint}", self.name)
     }
 }

@@ -1,8 +1,12 @@
 //! The list of functions, with their descriptions.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use datafusion::execution::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::Documentation;
+use serde::Deserialize;
 
 use crate::query::graph::TableFunction;
 
@@ -42,72 +46,56 @@ pub struct Function {
     pub syntax: String,
     /// One line: what it gives; empty if there is no description.
     pub description: String,
-    /// Whether it is one of the field, and not one of standard SQL.
+    /// Whether it belongs to the field and not to standard SQL.
     pub is_of_the_field: bool,
 }
 
-/// The usages and descriptions of the functions of the field that do not document themselves.
-const FIELD: [(&str, &str, &str); 10] = [
-    ("state", "state('<40 hex digits>')", "A state id."),
-    ("hex", "hex(bytes)", "Lower-case hexadecimal digits."),
-    (
-        "ir",
-        "ir(state_id)",
-        "The IR of a state as text, rebuilt where it is not stored; null where none is kept.",
-    ),
-    (
-        "ir_diff",
-        "ir_diff(state_a, state_b)",
-        "What differs between the IR of two states, as a unified diff.",
-    ),
-    ("feature", "feature(vector, 'name')", "One number of an observation vector, by its name."),
-    (
-        "feature_delta",
-        "feature_delta(before, after)",
-        "The numbers of a vector that another one has otherwise.",
-    ),
-    ("action_name", "action_name(action)", "The name of an action."),
-    ("commandline", "commandline(actions)", "One action or a list as a command line."),
-    ("action_list", "action_list(step_index, action)", "The actions of an episode in order."),
-    ("action_prefix", "action_prefix(actions, length)", "The first actions of a list."),
-];
+/// What `schema/descriptions.json` says of everything that `schema/tables.json` does not list.
+#[derive(Deserialize)]
+pub(in crate::query) struct Descriptions {
+    /// The tables and views by name: what a row is.
+    pub(in crate::query) tables: BTreeMap<String, String>,
+    /// The columns by table and name.
+    pub(in crate::query) columns: BTreeMap<String, BTreeMap<String, String>>,
+    /// The usages and descriptions of the functions of the field that are not table functions.
+    functions: BTreeMap<String, (String, String)>,
+}
+
+pub(in crate::query) static DESCRIPTIONS: LazyLock<Descriptions> = LazyLock::new(|| {
+    let text = include_str!("../../../schema/descriptions.json");
+    serde_json::from_str(text).expect("the file is part of the program")
+});
 
 /// The functions of a session, those of the field first.
 pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
     let everywhere = SessionStateBuilder::new_with_default_features().build();
+    let mut functions = Vec::new();
     // The session lists a function under its aliases too.
-    let scalar = state.scalar_functions().iter().filter(|(name, of)| of.name() == *name);
-    let scalar = scalar.map(|(name, of)| {
+    for (name, of) in state.scalar_functions().iter().filter(|(name, of)| of.name() == *name) {
         let known = everywhere.scalar_functions().contains_key(name);
-        described(name, FunctionKind::Scalar, of.documentation(), known)
-    });
-    let aggregate = state.aggregate_functions().iter().filter(|(name, of)| of.name() == *name);
-    let aggregate = aggregate.map(|(name, of)| {
+        functions.push(described(name, FunctionKind::Scalar, of.documentation(), known));
+    }
+    for (name, of) in state.aggregate_functions().iter().filter(|(name, of)| of.name() == *name) {
         let known = everywhere.aggregate_functions().contains_key(name);
-        described(name, FunctionKind::Aggregate, of.documentation(), known)
-    });
-    let window = state.window_functions().iter().filter(|(name, of)| of.name() == *name);
-    let window = window.map(|(name, of)| {
+        functions.push(described(name, FunctionKind::Aggregate, of.documentation(), known));
+    }
+    for (name, of) in state.window_functions().iter().filter(|(name, of)| of.name() == *name) {
         let known = everywhere.window_functions().contains_key(name);
-        described(name, FunctionKind::Window, of.documentation(), known)
-    });
-    let table = state.table_functions().keys().map(|name| {
+        functions.push(described(name, FunctionKind::Window, of.documentation(), known));
+    }
+    functions.extend(state.table_functions().keys().map(|name| {
         let known = everywhere.table_functions().contains_key(name);
         described(name, FunctionKind::Table, None, known)
-    });
-    let mut functions: Vec<Function> = scalar.chain(aggregate).chain(window).chain(table).collect();
-    functions.sort_by(|a, b| {
-        let key = |f: &Function| (!f.is_of_the_field, f.kind, f.name.clone());
-        key(a).cmp(&key(b))
-    });
+    }));
+    functions.sort_by_cached_key(|f| (!f.is_of_the_field, f.kind, f.name.clone()));
     functions
 }
 
 /// The usage and the description of a function of the field.
 fn of_the_field(name: &str) -> Option<(&'static str, &'static str)> {
     let own =
-        FIELD.iter().find(|(own, ..)| *own == name).map(|&(_, syntax, about)| (syntax, about));
-    own.or_else(|| TableFunction::from_name(name).map(|walk| (walk.usage(), walk.description())))
+        DESCRIPTIONS.functions.get(name).map(|(usage, about)| (usage.as_str(), about.as_str()));
+    own.or_else(|| TableFunction::from_name(name).map(|walk| (walk.usage, walk.description)))
 }
 
 /// Whether a function is one of the field.

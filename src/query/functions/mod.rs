@@ -26,8 +26,8 @@ mod registry;
 mod states;
 
 pub(super) use self::ir::IrSource;
+pub(super) use self::listed::{DESCRIPTIONS, is_of_the_field, list};
 pub use self::listed::{Function, FunctionKind};
-pub(super) use self::listed::{is_of_the_field, list};
 pub(super) use self::memory::FunctionMemory;
 pub use self::registry::{FieldFunctions, identity_of};
 pub(super) use self::registry::{OF_ONE_LAKE, asks_for_ir, register, that_differ};

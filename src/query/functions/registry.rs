@@ -1,15 +1,92 @@
 //! The functions as DataFusion knows them.
 
+use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::FunctionRegistry;
-use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::logical_expr::{
+    AggregateUDF, ColumnarValue, Expr, LogicalPlan, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
 
+use super::arguments::apply;
 use super::ir::IrSource;
-use super::{action_list, actions, feature, feature_delta, ir, ir_diff, states};
+use super::memory::memory_of;
+use super::{action_list, actions, feature, feature_delta, ir_diff, states};
 use crate::lake::Identity;
+use crate::query::literals::STATE_TYPE;
+
+/// A scalar function of the field, whose type does not depend on its arguments.
+struct FieldFunction {
+    name: &'static str,
+    signature: Signature,
+    returns: DataType,
+    /// The identity of the lakes that it is for; `None` if it is for all lakes.
+    identity: Option<Arc<Identity>>,
+    body: Box<Body>,
+}
+
+/// Computes a call. The memory is that of this call.
+type Body = dyn Fn(&[ColumnarValue], &MemoryReservation) -> Result<ColumnarValue> + Send + Sync;
+
+impl FieldFunction {
+    /// A pure function of `arguments` arguments.
+    fn new(
+        name: &'static str,
+        arguments: usize,
+        returns: DataType,
+        body: impl Fn(&[ColumnarValue], &MemoryReservation) -> Result<ColumnarValue>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let signature = Signature::any(arguments, Volatility::Immutable);
+        Self { name, signature, returns, identity: None, body: Box::new(body) }
+    }
+}
+
+impl ScalarUDFImpl for FieldFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        (self.body)(&args.args, &memory_of(self.name, &args.config_options))
+    }
+}
+
+impl fmt::Debug for FieldFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+impl PartialEq for FieldFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.identity == other.identity
+    }
+}
+
+impl Eq for FieldFunction {}
+
+impl Hash for FieldFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
 
 /// Registers the functions.
 pub(in crate::query) fn register(
@@ -25,9 +102,22 @@ pub(in crate::query) fn register(
         registry.register_udaf(function)?;
     }
     let source = Arc::new(source);
-    let diffed = Arc::new(ir::Ir::new(Arc::clone(&source)));
-    registry.register_udf(Arc::new(ScalarUDF::from(ir::Ir::new(source))))?;
-    registry.register_udf(Arc::new(ScalarUDF::from(ir_diff::IrDiff::new(diffed))))?;
+    let diffed = Arc::clone(&source);
+    let [ir, ir_diff] = OF_ONE_LAKE;
+    let ir = FieldFunction::new(ir, 1, DataType::Utf8, move |args, memory| {
+        apply(&args[0], |states| source.texts(states, ir, memory))
+    });
+    let ir_diff = FieldFunction::new(ir_diff, 2, DataType::Utf8, move |args, memory| {
+        let states = ColumnarValue::values_to_arrays(args)?;
+        let diffs = ir_diff::diffs(&diffed, ir_diff, &states[0], &states[1], memory)?;
+        Ok(ColumnarValue::Array(diffs))
+    });
+    for mut function in [ir, ir_diff] {
+        // DataFusion would compute an immutable function of a constant while planning, before any
+        // limit applies.
+        function.signature.volatility = Volatility::Stable;
+        registry.register_udf(Arc::new(ScalarUDF::from(function)))?;
+    }
     Ok(())
 }
 
@@ -44,14 +134,28 @@ pub struct FieldFunctions {
 impl FieldFunctions {
     /// The functions for lakes of this identity.
     pub fn of(identity: &Arc<Identity>) -> Self {
+        let state =
+            FieldFunction::new("state", 1, STATE_TYPE, |args, _| apply(&args[0], states::ids));
+        let hex = FieldFunction::new("hex", 1, DataType::Utf8, |args, memory| {
+            apply(&args[0], |column| states::hex(column, memory))
+        });
+        let prefix =
+            FieldFunction::new("action_prefix", 2, action_list::list_type(), action_list::prefix);
+        let of_actions = |name, texts: actions::Texts| {
+            let own = Arc::clone(identity);
+            let function = FieldFunction::new(name, 1, DataType::Utf8, move |args, memory| {
+                apply(&args[0], |column| texts(&own, column, memory))
+            });
+            ScalarUDF::from(FieldFunction { identity: Some(Arc::clone(identity)), ..function })
+        };
         let scalars = [
-            ScalarUDF::from(states::State::new()),
-            ScalarUDF::from(states::Hex::new()),
+            ScalarUDF::from(state),
+            ScalarUDF::from(hex),
             ScalarUDF::from(feature::Feature::new()),
             ScalarUDF::from(feature_delta::FeatureDelta::new()),
-            ScalarUDF::from(actions::ActionName::new(Arc::clone(identity))),
-            ScalarUDF::from(actions::CommandLine::new(Arc::clone(identity))),
-            ScalarUDF::from(action_list::ActionPrefix::new()),
+            of_actions("action_name", actions::names),
+            of_actions("commandline", actions::command_lines),
+            ScalarUDF::from(prefix),
         ];
         let aggregates = [AggregateUDF::from(action_list::ActionList::new())];
         Self { scalars: scalars.map(Arc::new).into(), aggregates: aggregates.map(Arc::new).into() }
@@ -60,21 +164,16 @@ impl FieldFunctions {
 
 /// The identity of the lakes that a function is for; none if it is for all lakes.
 pub fn identity_of(function: &ScalarUDF) -> Option<&Arc<Identity>> {
-    let function = function.inner();
-    function
-        .downcast_ref::<actions::ActionName>()
-        .map(actions::ActionName::identity)
-        .or_else(|| Some(function.downcast_ref::<actions::CommandLine>()?.identity()))
+    function.inner().downcast_ref::<FieldFunction>()?.identity.as_ref()
 }
 
 /// The functions that read a lake.
-pub(in crate::query) const OF_ONE_LAKE: [&str; 2] = [ir::NAME, ir_diff::NAME];
+pub(in crate::query) const OF_ONE_LAKE: [&str; 2] = ["ir", "ir_diff"];
 
 /// The functions whose meaning differs between two lakes.
-pub(in crate::query) fn that_differ(one: &Identity, other: &Identity) -> Vec<&'static str> {
-    let spaces =
-        |identity: &Identity| (identity.environment.clone(), identity.action_space.clone());
-    if spaces(one) == spaces(other) { Vec::new() } else { vec!["action_name", "commandline"] }
+pub(in crate::query) fn that_differ(one: &Identity, other: &Identity) -> &'static [&'static str] {
+    let is_same = one.environment == other.environment && one.action_space == other.action_space;
+    if is_same { &[] } else { &["action_name", "commandline"] }
 }
 
 /// Whether a query calls `ir()` or `ir_diff()`, whose values are large.
@@ -82,7 +181,7 @@ pub(in crate::query) fn asks_for_ir(plan: &LogicalPlan) -> Result<bool> {
     let calls_ir = |expr: &Expr| {
         expr.exists(|expr| {
             let Expr::ScalarFunction(call) = expr else { return Ok(false) };
-            Ok([ir::NAME, ir_diff::NAME].contains(&call.func.name()))
+            Ok(OF_ONE_LAKE.contains(&call.func.name()))
         })
     };
     let mut found = false;

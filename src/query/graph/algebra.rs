@@ -1,19 +1,16 @@
 //! `algebra(['REWARD SPACE'])`: laws about actions, each with the number of states in which it was
 //! tested and in which it held.
 
-use std::sync::Arc;
-
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
 use super::cancellation::{CancellationToken, Cancelled};
-use super::columns::{actions, integers, schema, texts};
+use super::columns::{actions, integers, texts};
 use super::csr::Graph;
 use super::index::Node;
-use super::question::{Asked, Given, Needs, Question, in_batches};
+use super::question::{Needs, Question, in_batches};
 use super::walk::NONE;
-use crate::query::pulled::Batches;
 
 /// A law about one action or two. It is tested in the states whose transitions it needs are known,
 /// unless it is trivial there because the action does not change the state.
@@ -42,29 +39,51 @@ impl Law {
         Self::Inverse,
         Self::Dominated,
     ];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Idempotent => "idempotent",
-            Self::Commuting => "commuting",
-            Self::Absorbed => "absorbed",
-            Self::Equal => "equal",
-            Self::Inverse => "inverse",
-            Self::Dominated => "dominated",
-        }
-    }
 }
 
-/// Commuting and equal pairs are listed once, the smaller action first.
-#[derive(Debug)]
-struct Algebra {
-    /// The rewards that decide which action dominates.
-    space: Option<String>,
-}
+/// The names of the laws, in the order of [`Law::ALL`].
+pub(in crate::query) const LAW_NAMES: [&str; Law::ALL.len()] =
+    ["idempotent", "commuting", "absorbed", "equal", "inverse", "dominated"];
 
-pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+/// Commuting and equal pairs are listed once, the smaller action first. The rewards of the space
+/// decide which action dominates.
+pub(super) fn question(arguments: &Arguments<'_>) -> Result<Question> {
     let space = arguments.has(0).then(|| arguments.reward(0)).transpose()?;
-    Ok(Arc::new(Algebra { space }))
+    let columns = [
+        ("law", DataType::Utf8, false),
+        ("action", DataType::Int32, false),
+        ("other", DataType::Int32, true),
+        ("support", DataType::Int64, false),
+        ("holds", DataType::Int64, false),
+    ];
+    let has_rewards = space.is_some();
+    Ok(Question::new(columns, Needs { rewards: space, ..Needs::GRAPH }, move |given, asked| {
+        let graph = &given.graph;
+        asked.reserve(Tally::bytes(width(graph)))?;
+        let rewards = has_rewards.then_some(given.rewards.as_slice());
+        let tally = tally(graph, &asked.token, rewards)?;
+        let count = tally.found().count();
+        asked.reserve(count * size_of::<Found>())?;
+        let mut found = Vec::with_capacity(count);
+        found.extend(tally.found());
+        drop(tally);
+        let number = |action: usize| i32::try_from(action).ok();
+        Ok(in_batches(
+            asked,
+            count,
+            |_| 0,
+            move |rows, column| {
+                let some = found[rows].iter();
+                Ok(match column {
+                    "law" => texts(some.map(|row| LAW_NAMES[row.law as usize])),
+                    "action" => actions(some.map(|row| number(row.action))),
+                    "other" => actions(some.map(|row| row.other.and_then(number))),
+                    "support" => integers(some.map(|row| Some(i64::from(row.support)))),
+                    _ => integers(some.map(|row| Some(i64::from(row.holds)))),
+                })
+            },
+        ))
+    }))
 }
 
 /// How often each law could be tested, and how often it held.
@@ -106,13 +125,6 @@ impl Tally {
     }
 }
 
-/// The successors of one state: where each action leads, or [`NONE`].
-struct Successors<'a> {
-    graph: &'a Graph,
-    node: Node,
-    next: &'a [Node],
-}
-
 /// An action as an index of a table; actions of a lake are not negative.
 fn index(action: i32) -> usize {
     usize::try_from(action).expect("an action is the index of one")
@@ -123,53 +135,50 @@ fn action(index: usize) -> i32 {
     i32::try_from(index).expect("a place is the index of an action")
 }
 
-impl Successors<'_> {
-    /// Tests the laws about two steps in a row.
-    fn test_sequences(&self, tally: &mut Tally) {
-        let (graph, node) = (self.graph, self.node);
-        for edge in graph.edges_of(node) {
-            let (first, between) = (index(graph.actions[edge]), graph.next[edge]);
-            if between == node {
+/// Tests the laws about two steps in a row from `node`. `next` has where each action leads from it,
+/// or [`NONE`].
+fn test_sequences(graph: &Graph, node: Node, next: &[Node], tally: &mut Tally) {
+    for edge in graph.edges_of(node) {
+        let (first, between) = (index(graph.actions[edge]), graph.next[edge]);
+        if between == node {
+            continue;
+        }
+        for edge in graph.edges_of(between) {
+            let (second, end) = (index(graph.actions[edge]), graph.next[edge]);
+            if first == second {
+                tally.test(Law::Idempotent, first, first, end == between);
                 continue;
             }
-            for edge in graph.edges_of(between) {
-                let (second, end) = (index(graph.actions[edge]), graph.next[edge]);
-                if first == second {
-                    tally.test(Law::Idempotent, first, first, end == between);
-                    continue;
-                }
-                tally.test(Law::Inverse, first, second, end == node);
-                let alone = self.next[second];
-                if alone == NONE {
-                    continue;
-                }
-                tally.test(Law::Absorbed, first, second, end == alone);
-                if first < second
-                    && alone != node
-                    && let Some(other) = graph.follow(alone, action(first))
-                {
-                    tally.test(Law::Commuting, first, second, end == other);
-                }
+            tally.test(Law::Inverse, first, second, end == node);
+            let alone = next[second];
+            if alone == NONE {
+                continue;
+            }
+            tally.test(Law::Absorbed, first, second, end == alone);
+            if first < second
+                && alone != node
+                && let Some(other) = graph.follow(alone, action(first))
+            {
+                tally.test(Law::Commuting, first, second, end == other);
             }
         }
     }
+}
 
-    /// Tests the laws about two actions in the same state.
-    fn test_choices(&self, rewards: Option<&[f64]>, tally: &mut Tally) {
-        let (graph, node) = (self.graph, self.node);
-        for one in graph.edges_of(node) {
-            for other in one + 1..graph.edges_of(node).end {
-                let (first, second) = (graph.next[one], graph.next[other]);
-                if first == node && second == node {
-                    continue;
-                }
-                let (action, another) = (index(graph.actions[one]), index(graph.actions[other]));
-                tally.test(Law::Equal, action, another, first == second);
-                let Some(rewards) = rewards else { continue };
-                if !rewards[one].is_nan() && !rewards[other].is_nan() {
-                    tally.test(Law::Dominated, action, another, rewards[one] <= rewards[other]);
-                    tally.test(Law::Dominated, another, action, rewards[other] <= rewards[one]);
-                }
+/// Tests the laws about two actions in the same state.
+fn test_choices(graph: &Graph, node: Node, rewards: Option<&[f64]>, tally: &mut Tally) {
+    for one in graph.edges_of(node) {
+        for other in one + 1..graph.edges_of(node).end {
+            let (first, second) = (graph.next[one], graph.next[other]);
+            if first == node && second == node {
+                continue;
+            }
+            let (action, another) = (index(graph.actions[one]), index(graph.actions[other]));
+            tally.test(Law::Equal, action, another, first == second);
+            let Some(rewards) = rewards else { continue };
+            if !rewards[one].is_nan() && !rewards[other].is_nan() {
+                tally.test(Law::Dominated, action, another, rewards[one] <= rewards[other]);
+                tally.test(Law::Dominated, another, action, rewards[other] <= rewards[one]);
             }
         }
     }
@@ -195,9 +204,8 @@ pub(super) fn tally(
         for edge in edges.clone() {
             next[index(graph.actions[edge])] = graph.next[edge];
         }
-        let successors = Successors { graph, node, next: &next };
-        successors.test_sequences(&mut tally);
-        successors.test_choices(rewards, &mut tally);
+        test_sequences(graph, node, &next, &mut tally);
+        test_choices(graph, node, rewards, &mut tally);
         for edge in edges {
             next[index(graph.actions[edge])] = NONE;
         }
@@ -212,43 +220,4 @@ struct Found {
     other: Option<usize>,
     support: u32,
     holds: u32,
-}
-
-impl Question for Algebra {
-    fn schema(&self) -> SchemaRef {
-        schema([
-            ("law", DataType::Utf8, false),
-            ("action", DataType::Int32, false),
-            ("other", DataType::Int32, true),
-            ("support", DataType::Int64, false),
-            ("holds", DataType::Int64, false),
-        ])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { rewards: self.space.clone(), ..Needs::GRAPH }
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
-        let graph = &given.graph;
-        asked.reserve(Tally::bytes(width(graph)))?;
-        let rewards = self.space.is_some().then_some(given.rewards.as_slice());
-        let tally = tally(graph, &asked.token, rewards)?;
-        let count = tally.found().count();
-        asked.reserve(count * size_of::<Found>())?;
-        let mut found = Vec::with_capacity(count);
-        found.extend(tally.found());
-        drop(tally);
-        let number = |action: usize| i32::try_from(action).ok();
-        Ok(in_batches(asked, count, move |rows, column| {
-            let some = found[rows].iter();
-            Ok(match column {
-                "law" => texts(some.map(|row| row.law.as_str())),
-                "action" => actions(some.map(|row| number(row.action))),
-                "other" => actions(some.map(|row| row.other.and_then(number))),
-                "support" => integers(some.map(|row| Some(i64::from(row.support)))),
-                _ => integers(some.map(|row| Some(i64::from(row.holds)))),
-            })
-        }))
-    }
 }

@@ -7,7 +7,9 @@ use datafusion::logical_expr::Expr;
 
 use crate::lake::Identity;
 use crate::model::StateId;
-use crate::query::suggestions::{list, near};
+use crate::query::keys::bytes_of;
+use crate::query::suggestions::meant;
+use crate::query::views::{number_spaces, reward_spaces};
 
 /// The arguments of one call.
 pub(super) struct Arguments<'a> {
@@ -65,14 +67,8 @@ impl<'a> Arguments<'a> {
 
     /// The state with this id, which is given as text or as bytes.
     pub(super) fn state(&self, place: usize) -> Result<StateId> {
-        if let Some(
-            ScalarValue::FixedSizeBinary(_, Some(bytes))
-            | ScalarValue::Binary(Some(bytes))
-            | ScalarValue::LargeBinary(Some(bytes))
-            | ScalarValue::BinaryView(Some(bytes)),
-        ) = self.constant(place)?
-        {
-            let state = bytes.as_slice().try_into().ok().map(StateId);
+        if let Some(bytes) = self.constant(place)?.and_then(bytes_of) {
+            let state = bytes.try_into().ok().map(StateId);
             return state.ok_or_else(|| self.wrong("a state id has 20 bytes"));
         }
         let text = self.text(place)?.unwrap_or("NULL");
@@ -108,20 +104,12 @@ impl<'a> Arguments<'a> {
 
     /// The name of a reward space of the lake.
     pub(super) fn reward(&self, place: usize) -> Result<String> {
-        let known: Vec<&str> =
-            self.identity.rewards.iter().map(|space| space.name.as_str()).collect();
-        self.name(place, "reward space", &known)
+        self.name(place, "reward space", &reward_spaces(self.identity))
     }
 
     /// The name of an observation space of the lake whose observations are numbers.
     pub(super) fn number_space(&self, place: usize) -> Result<String> {
-        let spaces = self
-            .identity
-            .observations
-            .iter()
-            .filter(|space| space.value_type == crate::model::ValueType::Int);
-        let known: Vec<&str> = spaces.map(|space| space.name.as_str()).collect();
-        self.name(place, "observation space of single numbers", &known)
+        self.name(place, "observation space of single numbers", &number_spaces(self.identity))
     }
 
     fn name(&self, place: usize, what: &str, known: &[&str]) -> Result<String> {
@@ -129,12 +117,7 @@ impl<'a> Arguments<'a> {
         if known.contains(&wanted) {
             return Ok(wanted.to_owned());
         }
-        let near = near(wanted, known.iter().copied());
-        let hint = match (near.is_empty(), known.is_empty()) {
-            (false, _) => format!("did you mean {}?", list(&near)),
-            (true, false) => format!("there are {}", list(known)),
-            (true, true) => "it has none".to_owned(),
-        };
+        let hint = meant(wanted, known);
         Err(self.wrong(format!("this lake records no {what} `{wanted}`: {hint}")))
     }
 

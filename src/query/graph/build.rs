@@ -5,7 +5,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array as _, AsArray as _, FixedSizeBinaryArray, RecordBatch};
-use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::csr::{Edge, Graph};
@@ -13,7 +14,6 @@ use super::index::{Node, StateIndex, place};
 use super::read::{each_sealed, in_shares};
 use crate::lake::{Snapshot, Table};
 use crate::model::StateId;
-use crate::query::error::QueryError;
 
 /// The most edges, or states: they are counted in 32 bits.
 const COUNT_MAX: usize = u32::MAX as usize;
@@ -35,13 +35,12 @@ struct Piece {
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`] for a lake that is damaged, [`QueryError::Failed`] for one that is too
-/// large; [`Cancelled`].
+/// Those of the store, an error for a graph that is too large, and [`Cancelled`].
 pub(super) fn build(
     snapshot: &Snapshot,
     threads: NonZeroUsize,
     token: &CancellationToken,
-) -> Result<Graph, QueryError> {
+) -> Result<Graph> {
     let retracted = snapshot.retracted_actions();
     let columns = ["state_id", "action", "next_state_id", "count"];
     let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
@@ -50,7 +49,7 @@ pub(super) fn build(
             token.check()?;
             piece.read(&batch?, &retracted);
         }
-        Ok::<_, QueryError>(piece)
+        Ok(piece)
     })?;
     let whole = Piece::join(pieces)?;
     let failures = failures(snapshot, &retracted, token)?;
@@ -87,10 +86,10 @@ pub(super) fn build(
     })
 }
 
-fn too_large() -> QueryError {
-    QueryError::Failed(format!(
+fn too_large() -> DataFusionError {
+    exec_datafusion_err!(
         "the transition graph has more than {COUNT_MAX} transitions or states, and cannot be walked in memory"
-    ))
+    )
 }
 
 fn ids(batch: &RecordBatch, column: &str) -> FixedSizeBinaryArray {
@@ -118,7 +117,7 @@ impl Piece {
     }
 
     /// Joins consecutive pieces.
-    fn join(pieces: Vec<Self>) -> Result<Self, QueryError> {
+    fn join(pieces: Vec<Self>) -> Result<Self> {
         let mut pieces = pieces.into_iter();
         let mut whole = pieces.next().unwrap_or_default();
         for mut piece in pieces {
@@ -138,9 +137,9 @@ impl Piece {
             return Err(too_large());
         }
         if !whole.from.is_sorted_by(|(one, _), (next, _)| place(one) < place(next)) {
-            let advice = "run `steplake dedup --full`";
-            let message = format!("`state_transitions` is not in the order of its key: {advice}");
-            return Err(QueryError::Failed(message));
+            return exec_err!(
+                "`state_transitions` is not in the order of its key: run `steplake dedup --full`"
+            );
         }
         Ok(whole)
     }
@@ -200,7 +199,7 @@ fn failures(
     snapshot: &Snapshot,
     retracted: &[i32],
     token: &CancellationToken,
-) -> Result<Vec<(StateId, i32)>, QueryError> {
+) -> Result<Vec<(StateId, i32)>> {
     let columns = ["state_id", "action"];
     let pieces = in_shares(snapshot, Table::Failures, &columns, NonZeroUsize::MIN, |batches| {
         let mut failures = Vec::new();
@@ -212,21 +211,18 @@ fn failures(
             let rows = (0..batch.num_rows()).filter(|&row| !retracted.contains(&actions[row]));
             failures.extend(rows.map(|row| (StateId::from_slice(states.value(row)), actions[row])));
         }
-        Ok::<_, QueryError>(failures)
+        Ok(failures)
     })?;
     Ok(pieces.concat())
 }
 
 /// The sealed benchmarks with their initial states.
-fn starts(
-    snapshot: &Snapshot,
-    token: &CancellationToken,
-) -> Result<Vec<(String, StateId)>, QueryError> {
+fn starts(snapshot: &Snapshot, token: &CancellationToken) -> Result<Vec<(String, StateId)>> {
     let mut starts = Vec::new();
     each_sealed(snapshot, Table::Benchmarks, &["benchmark_uri", "initial_state_id"], |batch| {
         token.check()?;
         starts.extend(starts_of(&batch));
-        Ok::<_, QueryError>(())
+        Ok(())
     })?;
     Ok(starts)
 }
@@ -247,14 +243,13 @@ fn starts_of(batch: &RecordBatch) -> Vec<(String, StateId)> {
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`]; [`Cancelled`].
+/// Those of the store, and [`Cancelled`].
 pub(super) fn rewards(
     snapshot: &Snapshot,
     column: &str,
     threads: NonZeroUsize,
     token: &CancellationToken,
-) -> Result<Vec<f64>, QueryError> {
-    use arrow::datatypes::Float64Type;
+) -> Result<Vec<f64>> {
     let retracted = snapshot.retracted_actions();
     let columns = ["action", column];
     let pieces = in_shares(snapshot, Table::StateTransitions, &columns, threads, |batches| {
@@ -268,7 +263,7 @@ pub(super) fn rewards(
             rewards
                 .extend(rows.map(|row| if own.is_valid(row) { own.value(row) } else { f64::NAN }));
         }
-        Ok::<_, QueryError>(rewards)
+        Ok(rewards)
     })?;
     // Each piece is freed as soon as it is copied.
     let mut whole = Vec::with_capacity(pieces.iter().map(Vec::len).sum());
@@ -282,20 +277,20 @@ pub(super) fn rewards(
 ///
 /// # Errors
 ///
-/// [`QueryError::Store`]; [`Cancelled`].
+/// Those of the store, and [`Cancelled`].
 pub(super) fn observations(
     snapshot: &Snapshot,
     graph: &Graph,
     space: &str,
     token: &CancellationToken,
-) -> Result<Vec<Option<i64>>, QueryError> {
+) -> Result<Vec<Option<i64>>> {
     let mut values = vec![None; graph.nodes()];
     each_sealed(snapshot, Table::Observations, &["state_id", space], |batch| {
         token.check()?;
         for (node, value) in observed(&batch, graph, space) {
             values[node as usize] = Some(value);
         }
-        Ok::<_, QueryError>(())
+        Ok(())
     })?;
     Ok(values)
 }
@@ -312,8 +307,8 @@ pub(super) fn more_observations(
     sealed: &[Option<i64>],
     space: &str,
     token: &CancellationToken,
-    take: &mut dyn FnMut(Node, i64) -> datafusion::common::Result<()>,
-) -> datafusion::common::Result<()> {
+    take: &mut dyn FnMut(Node, i64) -> Result<()>,
+) -> Result<()> {
     let mut missing: HashSet<usize> = (sealed.len()..graph.nodes()).collect();
     for batch in snapshot.hot(Table::Observations) {
         token.check()?;

@@ -1,12 +1,9 @@
 //! Cancels the work on an answer when its reader leaves.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::{DataFusionError, exec_datafusion_err};
-
-use crate::query::error::QueryError;
 
 /// Tells the work on an answer that no reader waits for it any more. A blocking thread cannot be
 /// stopped from outside, so every loop that may be long checks this, node by node or batch by
@@ -25,19 +22,15 @@ impl CancellationToken {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_cancelled(&self) -> bool {
-        #[cfg(test)]
-        if self.checks.as_ref().is_some_and(|checks| checks.count()) {
-            self.cancel();
-        }
-        self.is_cancelled.load(Ordering::Relaxed)
-    }
-
     /// # Errors
     ///
     /// [`Cancelled`].
     pub(super) fn check(&self) -> Result<(), Cancelled> {
-        if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
+        #[cfg(test)]
+        if self.checks.as_ref().is_some_and(|checks| checks.count()) {
+            self.cancel();
+        }
+        if self.is_cancelled.load(Ordering::Relaxed) { Err(Cancelled) } else { Ok(()) }
     }
 
     /// Cancels the token when the guard is dropped.
@@ -60,21 +53,9 @@ impl Drop for DropGuard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cancelled;
 
-impl fmt::Display for Cancelled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the query was cancelled")
-    }
-}
-
-impl From<Cancelled> for QueryError {
-    fn from(cancelled: Cancelled) -> Self {
-        Self::Failed(cancelled.to_string())
-    }
-}
-
 impl From<Cancelled> for DataFusionError {
-    fn from(cancelled: Cancelled) -> Self {
-        exec_datafusion_err!("{cancelled}")
+    fn from(_: Cancelled) -> Self {
+        exec_datafusion_err!("the query was cancelled")
     }
 }
 

@@ -7,7 +7,7 @@ use arrow::array::{
     ListBuilder, StringArray,
 };
 use arrow::buffer::{Buffer, NullBuffer};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 
 use crate::model::StateId;
@@ -15,11 +15,6 @@ use crate::query::literals::STATE_TYPE;
 
 /// A column's name, type, and whether values can be missing.
 pub(super) type ColumnSpec = (&'static str, DataType, bool);
-
-pub(super) fn schema(columns: impl IntoIterator<Item = ColumnSpec>) -> SchemaRef {
-    let field = |(name, kind, nullable)| Field::new(name, kind, nullable);
-    Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()))
-}
 
 /// A state id and its key.
 pub(super) fn state_columns() -> [ColumnSpec; 2] {
@@ -66,6 +61,7 @@ pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> ArrayRef {
     Arc::new(texts.map(Some).collect::<StringArray>())
 }
 
+/// Actions, and other integers of 32 bits.
 pub(super) fn actions(actions: impl Iterator<Item = Option<i32>>) -> ArrayRef {
     Arc::new(actions.collect::<Int32Array>())
 }

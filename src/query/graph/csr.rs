@@ -53,16 +53,11 @@ impl Graph {
         places(&self.first_edge, node)
     }
 
-    /// The edge of `action` at `node`.
-    pub(super) fn edge(&self, node: Node, action: i32) -> Option<usize> {
-        let edges = self.edges_of(node);
-        let at = self.actions[edges.clone()].binary_search(&action).ok()?;
-        Some(edges.start + at)
-    }
-
     /// Where `action` leads from `node`.
     pub(super) fn follow(&self, node: Node, action: i32) -> Option<Node> {
-        self.edge(node, action).map(|edge| self.next[edge])
+        let edges = self.edges_of(node);
+        let at = self.actions[edges.clone()].binary_search(&action).ok()?;
+        Some(self.next[edges][at])
     }
 
     /// The actions on which the compiler failed at `node`.
@@ -93,7 +88,7 @@ impl Graph {
 
     /// The backward edges, once [`Graph::walk_backward`] has made them.
     pub(super) fn backward(&self) -> &Backward {
-        self.backward.get().expect("the graph was asked for both ways")
+        self.backward.get().expect("the question needs backward edges")
     }
 
     /// Makes the backward edges, unless they exist.

@@ -3,30 +3,59 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
 use super::cancellation::{CancellationToken, Cancelled};
-use super::columns::{actions, counts, integers, keys, numbers, schema, state_columns, states};
+use super::columns::{actions, counts, integers, keys, numbers, state_columns, states};
 use super::csr::Graph;
 use super::index::Node;
-use super::question::{Asked, Given, Needs, Question, node_by_node};
-use crate::query::pulled::Batches;
+use super::question::{Needs, Question, node_by_node};
 
 /// For each state, its most promising untried actions. The promise of an action is the mean of its
 /// rewards over all transitions, each counted once. An action without a transition has no promise
 /// and comes last. Retracted actions are left out.
-#[derive(Debug)]
-struct Frontier {
-    space: String,
-    /// The most actions of each state.
-    actions_max: usize,
-}
-
-pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+pub(super) fn question(arguments: &Arguments<'_>) -> Result<Question> {
     let actions_max = arguments.count(1)?.unwrap_or(1) as usize;
-    Ok(Arc::new(Frontier { space: arguments.reward(0)?, actions_max }))
+    let needs = Needs { rewards: Some(arguments.reward(0)?), ..Needs::GRAPH };
+    let [id, key] = state_columns();
+    let columns = [
+        id,
+        key,
+        ("tried", DataType::Int32, false),
+        ("untried", DataType::Int32, false),
+        ("action", DataType::Int32, false),
+        ("promise", DataType::Float64, true),
+        ("support", DataType::Int64, false),
+    ];
+    Ok(Question::new(columns, needs, move |given, asked| {
+        let graph = given.graph;
+        let space = given.identity.action_space.actions.len();
+        let retracted = given.snapshot.retracted_actions();
+        let promises = promises(&graph, &asked.token, &given.rewards, space, &retracted)?;
+        let nodes = asked.nodes(&graph)?;
+        let (candidates, mut tried) = (Arc::clone(&graph), Tried { seen: vec![0; space] });
+        let untried = move |node, rows: &mut Vec<Untried>| {
+            let count = tried.look(&candidates, node);
+            let open = u32::try_from(promises.len()).unwrap_or(u32::MAX) - count;
+            let untried = promises.iter().filter(|promise| !tried.has(node, promise.action));
+            let untried = untried.take(actions_max);
+            rows.extend(untried.map(|&promise| Untried { node, tried: count, open, promise }));
+        };
+        Ok(node_by_node(asked, nodes, untried, move |some, column| {
+            let ids = some.iter().map(|row| graph.states.id(row.node));
+            Ok(match column {
+                "state_id" => states(ids)?,
+                "state_key" => keys(ids),
+                "tried" => counts(some.iter().map(|row| Some(row.tried))),
+                "untried" => counts(some.iter().map(|row| Some(row.open))),
+                "action" => actions(some.iter().map(|row| Some(row.promise.action))),
+                "promise" => numbers(some.iter().map(|row| row.promise.mean)),
+                _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),
+            })
+        }))
+    }))
 }
 
 /// The promise of an action over all states.
@@ -103,66 +132,5 @@ impl Tried {
     /// Whether an action was tried in `node`, the current one.
     fn has(&self, node: Node, action: i32) -> bool {
         usize::try_from(action).is_ok_and(|action| self.seen[action] == node + 1)
-    }
-}
-
-/// The actions to choose from.
-struct Candidates {
-    graph: Arc<Graph>,
-    promises: Vec<Promise>,
-    actions_max: usize,
-}
-
-impl Candidates {
-    fn untried(&self, tried: &mut Tried, node: Node, rows: &mut Vec<Untried>) {
-        let count = tried.look(&self.graph, node);
-        let open = u32::try_from(self.promises.len()).unwrap_or(u32::MAX) - count;
-        let untried = self.promises.iter().filter(|promise| !tried.has(node, promise.action));
-        let untried = untried.take(self.actions_max);
-        rows.extend(untried.map(|&promise| Untried { node, tried: count, open, promise }));
-    }
-}
-
-impl Question for Frontier {
-    fn schema(&self) -> SchemaRef {
-        let [id, key] = state_columns();
-        schema([
-            id,
-            key,
-            ("tried", DataType::Int32, false),
-            ("untried", DataType::Int32, false),
-            ("action", DataType::Int32, false),
-            ("promise", DataType::Float64, true),
-            ("support", DataType::Int64, false),
-        ])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs { rewards: Some(self.space.clone()), ..Needs::GRAPH }
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
-        let graph = given.graph;
-        let space = given.identity.action_space.actions.len();
-        let retracted = given.snapshot.retracted_actions();
-        let promises = promises(&graph, &asked.token, &given.rewards, space, &retracted)?;
-        let mut tried = Tried { seen: vec![0; space] };
-        let nodes = asked.nodes(&graph)?;
-        let candidates =
-            Candidates { graph: Arc::clone(&graph), promises, actions_max: self.actions_max };
-        let untried =
-            move |node, rows: &mut Vec<Untried>| candidates.untried(&mut tried, node, rows);
-        Ok(node_by_node(asked, nodes, untried, move |some, column| {
-            let ids = some.iter().map(|row| graph.states.id(row.node));
-            Ok(match column {
-                "state_id" => states(ids)?,
-                "state_key" => keys(ids),
-                "tried" => counts(some.iter().map(|row| Some(row.tried))),
-                "untried" => counts(some.iter().map(|row| Some(row.open))),
-                "action" => actions(some.iter().map(|row| Some(row.promise.action))),
-                "promise" => numbers(some.iter().map(|row| row.promise.mean)),
-                _ => integers(some.iter().map(|row| Some(i64::from(row.promise.support)))),
-            })
-        }))
     }
 }

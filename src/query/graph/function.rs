@@ -22,29 +22,9 @@ use super::cancellation::CancellationToken;
 use super::question::{Asked, Question};
 use super::source::GraphSource;
 use super::table_functions::TableFunction;
-use super::{algebra, frontier, paths, returns, value_queries};
 use crate::lake::Table;
 use crate::query::keys::key_filters;
 use crate::query::pulled::{blocking, not_joined, pulled};
-
-type MakeQuestion = fn(&Arguments<'_>) -> Result<Arc<dyn Question>>;
-
-/// How the arguments of a function become a question.
-fn question_of(function: TableFunction) -> MakeQuestion {
-    match function {
-        TableFunction::Advantage => value_queries::advantage,
-        TableFunction::Algebra => algebra::question,
-        TableFunction::BestCost => value_queries::best_cost,
-        TableFunction::BestKnown => value_queries::best_known,
-        TableFunction::BestSequences => value_queries::best_sequences,
-        TableFunction::Frontier => frontier::question,
-        TableFunction::Reachable => paths::reachable,
-        TableFunction::Returns => returns::question,
-        TableFunction::SequenceTo => paths::sequence_to,
-        TableFunction::Sequences => paths::sequences,
-        TableFunction::ShortestPath => paths::shortest_path,
-    }
-}
 
 /// Registers the table functions.
 pub(in crate::query) fn register(context: &SessionContext, source: &Arc<GraphSource>) {
@@ -61,15 +41,15 @@ struct GraphFunction {
 
 impl fmt::Debug for GraphFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.function.usage())
+        f.write_str(self.function.usage)
     }
 }
 
 impl TableFunctionImpl for GraphFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let usage = self.function.usage();
+        let TableFunction { usage, question, .. } = self.function;
         let arguments = Arguments::new(usage, args.exprs(), &self.source.identity)?;
-        let question = question_of(self.function)(&arguments)?;
+        let question = Arc::new(question(&arguments)?);
         Ok(Arc::new(GraphTable { question, source: Arc::clone(&self.source) }))
     }
 }
@@ -77,14 +57,14 @@ impl TableFunctionImpl for GraphFunction {
 /// The answer to one question. Every scan computes it again.
 #[derive(Debug)]
 struct GraphTable {
-    question: Arc<dyn Question>,
+    question: Arc<Question>,
     source: Arc<GraphSource>,
 }
 
 #[async_trait]
 impl TableProvider for GraphTable {
     fn schema(&self) -> SchemaRef {
-        self.question.schema()
+        Arc::clone(&self.question.schema)
     }
 
     fn table_type(&self) -> TableType {
@@ -106,14 +86,13 @@ impl TableProvider for GraphTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if self.question.needs().graph {
+        if self.question.needs.graph {
             self.source.counted.demand(Table::StateTransitions)?;
         }
-        let schema = self.question.schema();
+        let schema = Arc::clone(&self.question.schema);
         let keys = key_filters(filters, &schema).into_iter();
-        let keys = keys.filter(|filter| filter.column() == "state_key");
-        let keys = keys.min_by_key(|filter| filter.keys().len());
-        let keys = keys.map(|filter| filter.keys().clone());
+        let keys = keys.filter(|filter| filter.column == "state_key");
+        let keys = keys.map(|filter| filter.keys).min_by_key(BTreeSet::len);
         let schema = match projection {
             Some(places) => Arc::new(schema.project(places)?),
             None => schema,
@@ -129,7 +108,7 @@ impl TableProvider for GraphTable {
 #[derive(Debug)]
 struct Work {
     schema: SchemaRef,
-    question: Arc<dyn Question>,
+    question: Arc<Question>,
     source: Arc<GraphSource>,
     keys: Option<BTreeSet<i64>>,
 }
@@ -147,8 +126,8 @@ impl PartitionStream for Work {
         // This starts at once, so that the questions of a statement run in parallel.
         let begun = SpawnedTask::spawn(async move {
             let asked = Arc::new(asked);
-            let given = source.prepare(question.needs(), &asked).await?;
-            blocking(move || question.answer(given, &asked)).await
+            let given = source.prepare(question.needs.clone(), &asked).await?;
+            blocking(move || (question.answer)(given, &asked)).await
         });
         let begun = async move { begun.join_unwind().await.map_err(not_joined)? };
         let batches = pulled(Arc::clone(&self.schema), begun).inspect(move |_| {

@@ -1,10 +1,19 @@
 //! For each node, the lowest cost that it reaches, and the path there.
 
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use datafusion::common::Result;
+
 use super::cancellation::{CancellationToken, Cancelled};
+use super::columns::{action_lists, counts, keys, some_states, states};
 use super::csr::{Edge, Graph};
 use super::index::Node;
 use super::observations::Observations;
+use super::question::{Asked, in_batches};
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
+use crate::query::pulled::Batches;
 
 /// The shortest path from each node to its goal.
 #[derive(Debug)]
@@ -16,6 +25,9 @@ pub(super) struct Ways {
 }
 
 impl Ways {
+    /// The bytes of the first edges for each node, in addition to the numbers of steps.
+    pub(super) const NODE_BYTES: usize = size_of::<Edge>();
+
     /// The paths of these lengths. Each starts with the first edge that `takes` accepts and that
     /// leads to a node one step nearer.
     pub(super) fn new(
@@ -33,7 +45,7 @@ impl Ways {
             let nearer =
                 |&edge: &usize| steps[graph.next[edge] as usize] == own - 1 && takes(node, edge);
             let edge = graph.edges_of(node).find(nearer);
-            let edge = edge.expect("a way goes on to its end");
+            let edge = edge.expect("a path leads to its end");
             Ok(Edge::try_from(edge).expect("edges have 32 bits"))
         });
         Ok(Self { first: first.collect::<Result<_, _>>()?, steps })
@@ -84,11 +96,59 @@ impl Ways {
     }
 }
 
+/// The paths of an answer, with the wanted data about them.
+pub(super) struct AnswerPaths {
+    graph: Arc<Graph>,
+    ways: Ways,
+    /// The end of each path; empty if it is not wanted.
+    ends: Vec<Node>,
+}
+
+impl AnswerPaths {
+    pub(super) fn new(graph: Arc<Graph>, ways: Ways, asked: &Asked) -> Result<Self> {
+        let wanted = asked.wants("best_state_id");
+        let ends = if wanted { ways.ends(&graph, &asked.token)? } else { Vec::new() };
+        Ok(Self { graph, ways, ends })
+    }
+
+    /// Batches of one row for each of `nodes`, with the columns about the node and the path from
+    /// it. `own` makes every other column of some rows, which are about the nodes that it gets.
+    pub(super) fn batches(
+        self,
+        asked: &Arc<Asked>,
+        nodes: Vec<Node>,
+        own: impl Fn(Range<usize>, &[Node], &str) -> ArrayRef + Send + 'static,
+    ) -> Batches {
+        let answer = Arc::new((self, nodes));
+        let lengths = Arc::clone(&answer);
+        let length = move |row: usize| {
+            let (paths, nodes) = &*lengths;
+            paths.ways.steps(nodes[row]).unwrap_or_default() as usize
+        };
+        in_batches(asked, answer.1.len(), length, move |rows, column| {
+            let (Self { graph, ways, ends }, nodes) = &*answer;
+            let nodes = &nodes[rows.clone()];
+            let some = nodes.iter().copied();
+            Ok(match column {
+                "state_id" => states(some.map(|node| graph.states.id(node)))?,
+                "state_key" => keys(some.map(|node| graph.states.id(node))),
+                "steps" => counts(some.map(|node| ways.steps(node))),
+                "actions" => action_lists(some.map(|node| ways.actions(graph, node))),
+                "best_state_id" => {
+                    let end = |node: Node| graph.states.id(ends[node as usize]);
+                    some_states(some.map(|node| ways.steps(node).map(|_| end(node))))?
+                }
+                other => own(rows, nodes, other),
+            })
+        })
+    }
+}
+
 /// The bytes that [`lowest`] takes for each node, including the ends of its paths.
 pub(super) const LOWEST_NODE_BYTES: usize = size_of::<(i64, Node)>()
     + size_of::<Option<i64>>()
     + SPREAD_NODE_BYTES
-    + size_of::<Edge>()
+    + Ways::NODE_BYTES
     + size_of::<Node>();
 
 /// The lowest cost that each node reaches, its own included, and the shortest path to a node with

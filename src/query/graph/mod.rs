@@ -54,6 +54,7 @@ mod table_functions;
 mod value_queries;
 mod walk;
 
+pub(super) use self::algebra::LAW_NAMES;
 pub use self::cache::Graphs;
 pub(super) use self::function::register;
 pub(super) use self::source::GraphSource;

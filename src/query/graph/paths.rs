@@ -4,230 +4,154 @@ use std::iter;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
 use super::columns::{
-    ColumnSpec, action_lists, actions, actions_type, counts, keys, schema, some_states,
-    state_columns, states, texts,
+    ColumnSpec, action_lists, actions, actions_type, counts, keys, some_states, state_columns,
+    states, texts,
 };
 use super::csr::Graph;
 use super::index::Node;
+use super::lowest_cost::{AnswerPaths, Ways};
 use super::question::{
-    Asked, BATCH_ROWS, Given, LIST_ITEMS_MAX, Needs, Question, in_batches, in_batches_of_lists,
-    unknown_state,
+    Asked, BATCH_ROWS, LIST_ITEMS_MAX, Needs, Question, in_batches, unknown_state,
 };
-use super::walk::{NONE, SPREAD_NODE_BYTES, Search, descend, distances_to};
+use super::walk::{NONE, SPREAD_NODE_BYTES, Search, distances_to};
 use crate::model::StateId;
 use crate::query::literals::STATE_TYPE;
-use crate::query::pulled::Batches;
 
 /// `reachable('STATE' [, steps])`: the states that can be reached in at most so many steps, the
 /// state itself with 0, each with the last step of the shortest path.
-#[derive(Debug)]
-struct Reachable {
-    from: StateId,
-    steps_max: u32,
-}
-
-pub(super) fn reachable(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+pub(super) fn reachable(arguments: &Arguments<'_>) -> Result<Question> {
     let from = arguments.state(0)?;
     let steps_max = arguments.count(1)?.unwrap_or(NONE);
-    Ok(Arc::new(Reachable { from, steps_max }))
-}
-
-impl Question for Reachable {
-    fn schema(&self) -> SchemaRef {
-        let [id, key] = state_columns();
-        schema([
-            id,
-            key,
-            ("steps", DataType::Int32, false),
-            ("previous_state_id", STATE_TYPE, true),
-            ("action", DataType::Int32, true),
-        ])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::GRAPH
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+    let [id, key] = state_columns();
+    let columns = [
+        id,
+        key,
+        ("steps", DataType::Int32, false),
+        ("previous_state_id", STATE_TYPE, true),
+        ("action", DataType::Int32, true),
+    ];
+    Ok(Question::new(columns, Needs::GRAPH, move |given, asked| {
         let graph = given.graph;
-        let start = graph.find(&self.from).ok_or_else(|| unknown_state(&self.from))?;
+        let start = graph.find(&from).ok_or_else(|| unknown_state(&from))?;
         asked.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
-        search.begin(&graph, &asked.token, start, self.steps_max, None)?;
-        Ok(in_batches(asked, search.reached().len(), move |rows, column| {
-            let reached = search.reached();
-            let some = &reached[rows];
-            let ids = some.iter().map(|row| graph.states.id(row.node));
-            let before = |place: u32| graph.states.id(reached[place as usize].node);
-            Ok(match column {
-                "state_id" => states(ids)?,
-                "state_key" => keys(ids),
-                "steps" => counts(some.iter().map(|row| Some(row.steps))),
-                "previous_state_id" => {
-                    some_states(some.iter().map(|row| row.before.map(|(place, _)| before(place))))?
-                }
-                _ => actions(some.iter().map(|row| row.before.map(|(_, action)| action))),
-            })
-        }))
-    }
+        search.begin(&graph, &asked.token, start, steps_max, None)?;
+        Ok(in_batches(
+            asked,
+            search.reached.len(),
+            |_| 0,
+            move |rows, column| {
+                let some = &search.reached[rows];
+                let ids = some.iter().map(|row| graph.states.id(row.node));
+                let before = |place: u32| graph.states.id(search.reached[place as usize].node);
+                Ok(match column {
+                    "state_id" => states(ids)?,
+                    "state_key" => keys(ids),
+                    "steps" => counts(some.iter().map(|row| Some(row.steps))),
+                    "previous_state_id" => some_states(
+                        some.iter().map(|row| row.before.map(|(place, _)| before(place))),
+                    )?,
+                    _ => actions(some.iter().map(|row| row.before.map(|(_, action)| action))),
+                })
+            },
+        ))
+    }))
 }
 
 /// `shortest_path('FROM', 'TO')`: the steps of the shortest path, the first row without an action;
 /// no rows if there is no path.
-#[derive(Debug)]
-struct ShortestPath {
-    from: StateId,
-    to: StateId,
-}
-
-pub(super) fn shortest_path(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+pub(super) fn shortest_path(arguments: &Arguments<'_>) -> Result<Question> {
     let (from, to) = (arguments.state(0)?, arguments.state(1)?);
-    Ok(Arc::new(ShortestPath { from, to }))
-}
-
-impl Question for ShortestPath {
-    fn schema(&self) -> SchemaRef {
-        let [id, key] = state_columns();
-        schema([("step_index", DataType::Int32, false), ("action", DataType::Int32, true), id, key])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::GRAPH
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+    let [id, key] = state_columns();
+    let columns =
+        [("step_index", DataType::Int32, false), ("action", DataType::Int32, true), id, key];
+    Ok(Question::new(columns, Needs::GRAPH, move |given, asked| {
         let graph = given.graph;
         let node = |state: &StateId| graph.find(state).ok_or_else(|| unknown_state(state));
-        let (start, goal) = (node(&self.from)?, node(&self.to)?);
+        let (start, goal) = (node(&from)?, node(&to)?);
         asked.reserve(graph.nodes() * Search::NODE_BYTES)?;
         let mut search = Search::new(&graph);
         search.begin(&graph, &asked.token, start, NONE, Some(goal))?;
         let Some(place) = search.place(goal) else { return Ok(Box::new(iter::empty())) };
-        let steps = search.reached()[place].steps as usize;
+        let steps = search.reached[place].steps as usize;
         asked.reserve((steps + 1) * (size_of::<i32>() + size_of::<Passed>()))?;
         let taken = search.actions(place);
         let mut path: Vec<Passed> = Vec::with_capacity(steps + 1);
         path.push((0, None, start));
         for (index, &action) in (1..).zip(&taken) {
             let (_, _, at) = path[path.len() - 1];
-            let next = graph.follow(at, action).expect("the way is made of edges");
+            let next = graph.follow(at, action).expect("a path is made of edges");
             path.push((index, Some(action), next));
         }
-        Ok(in_batches(asked, path.len(), move |rows, column| {
-            let some = &path[rows];
-            let ids = some.iter().map(|&(_, _, node)| graph.states.id(node));
-            Ok(match column {
-                "step_index" => counts(some.iter().map(|&(index, _, _)| Some(index))),
-                "action" => actions(some.iter().map(|&(_, action, _)| action)),
-                "state_id" => states(ids)?,
-                _ => keys(ids),
-            })
-        }))
-    }
+        Ok(in_batches(
+            asked,
+            path.len(),
+            |_| 0,
+            move |rows, column| {
+                let some = &path[rows];
+                let ids = some.iter().map(|&(_, _, node)| graph.states.id(node));
+                Ok(match column {
+                    "step_index" => counts(some.iter().map(|&(index, _, _)| Some(index))),
+                    "action" => actions(some.iter().map(|&(_, action, _)| action)),
+                    "state_id" => states(ids)?,
+                    _ => keys(ids),
+                })
+            },
+        ))
+    }))
 }
 
 /// A step of a path: its index, the action, and the node that it leads to.
 type Passed = (u32, Option<i32>, Node);
 
-/// `sequence_to('STATE')`: for each benchmark from which the state can be reached, the shortest
-/// sequence to it.
-#[derive(Debug)]
-struct SequenceTo {
-    to: StateId,
-}
-
-pub(super) fn sequence_to(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
-    Ok(Arc::new(SequenceTo { to: arguments.state(0)? }))
-}
-
 fn sequence_columns() -> [ColumnSpec; 2] {
     [("steps", DataType::Int32, false), ("actions", actions_type(), false)]
 }
 
-impl Question for SequenceTo {
-    fn schema(&self) -> SchemaRef {
-        let [steps, actions] = sequence_columns();
-        schema([("benchmark_uri", DataType::Utf8, false), steps, actions])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::BOTH_WAYS
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+/// `sequence_to('STATE')`: for each benchmark from which the state can be reached, the shortest
+/// sequence to it.
+pub(super) fn sequence_to(arguments: &Arguments<'_>) -> Result<Question> {
+    let to = arguments.state(0)?;
+    let [steps, actions] = sequence_columns();
+    let columns = [("benchmark_uri", DataType::Utf8, false), steps, actions];
+    Ok(Question::new(columns, Needs::BOTH_WAYS, move |given, asked| {
         let graph = given.graph;
-        let goal = graph.find(&self.to).ok_or_else(|| unknown_state(&self.to))?;
-        let start_bytes = graph.starts.len() * size_of::<usize>();
-        asked.reserve(graph.nodes() * SPREAD_NODE_BYTES + start_bytes)?;
+        let goal = graph.find(&to).ok_or_else(|| unknown_state(&to))?;
+        let start_bytes = graph.starts.len() * (size_of::<usize>() + size_of::<Node>());
+        asked.reserve(graph.nodes() * (SPREAD_NODE_BYTES + Ways::NODE_BYTES) + start_bytes)?;
         let distances = distances_to(&graph, &asked.token, goal)?;
-        let distance = |at: usize| distances[graph.starts[at].1 as usize];
-        let places: Vec<usize> =
-            (0..graph.starts.len()).filter(|&at| distance(at) != NONE).collect();
-        let answer = Arc::new(Near { graph, distances, places });
-        let lengths = Arc::clone(&answer);
-        let length = move |row| lengths.distance(lengths.places[row]) as usize;
-        Ok(in_batches_of_lists(asked, answer.places.len(), length, move |rows, column| {
-            let some = answer.places[rows].iter().map(|&at| (at, &answer.graph.starts[at]));
-            Ok(match column {
-                "benchmark_uri" => texts(some.map(|(_, (name, _))| name.as_str())),
-                "steps" => counts(some.map(|(at, _)| Some(answer.distance(at)))),
-                _ => action_lists(some.map(|(_, &(_, start))| {
-                    Some(descend(&answer.graph, &answer.distances, start))
-                })),
-            })
+        let ways = Ways::new(&graph, &asked.token, distances, |_, _| true)?;
+        let starts = graph.starts.iter().enumerate();
+        let (places, nodes): (Vec<usize>, Vec<Node>) = starts
+            .filter(|(_, (_, start))| ways.steps(*start).is_some())
+            .map(|(place, &(_, start))| (place, start))
+            .unzip();
+        let starts = Arc::clone(&graph.starts);
+        let paths = AnswerPaths::new(graph, ways, asked)?;
+        Ok(paths.batches(asked, nodes, move |rows, _, _| {
+            texts(places[rows].iter().map(|&at| starts[at].0.as_str()))
         }))
-    }
-}
-
-/// The benchmarks from which a state can be reached.
-struct Near {
-    graph: Arc<Graph>,
-    /// The distance from each node to the state.
-    distances: Vec<u32>,
-    /// The indices of these benchmarks in the starts.
-    places: Vec<usize>,
-}
-
-impl Near {
-    fn distance(&self, at: usize) -> u32 {
-        self.distances[self.graph.starts[at].1 as usize]
-    }
+    }))
 }
 
 /// `sequences([steps])`: for each benchmark and each state that can be reached from it in at most
 /// so many steps, the shortest sequence.
-#[derive(Debug)]
-struct Sequences {
-    steps_max: u32,
-}
-
-pub(super) fn sequences(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
-    Ok(Arc::new(Sequences { steps_max: arguments.count(0)?.unwrap_or(NONE) }))
-}
-
-impl Question for Sequences {
-    fn schema(&self) -> SchemaRef {
-        let ([id, key], [steps, actions]) = (state_columns(), sequence_columns());
-        schema([("benchmark_uri", DataType::Utf8, false), id, key, steps, actions])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::GRAPH
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
+pub(super) fn sequences(arguments: &Arguments<'_>) -> Result<Question> {
+    let steps_max = arguments.count(0)?.unwrap_or(NONE);
+    let ([id, key], [steps, actions]) = (state_columns(), sequence_columns());
+    let columns = [("benchmark_uri", DataType::Utf8, false), id, key, steps, actions];
+    Ok(Question::new(columns, Needs::GRAPH, move |given, asked| {
         let graph = given.graph;
         asked.reserve(graph.nodes() * Search::NODE_BYTES)?;
-        let search = Search::new(&graph);
-        let (asked, steps_max) = (Arc::clone(asked), self.steps_max);
+        let (search, asked) = (Search::new(&graph), Arc::clone(asked));
         let mut walks = Walks { graph, asked, search, steps_max, starts: 0, sent: 0 };
         Ok(Box::new(iter::from_fn(move || walks.next().transpose())))
-    }
+    }))
 }
 
 /// Searches from one benchmark after another.
@@ -251,7 +175,7 @@ impl Walks {
         let mut rows: Vec<Found> = Vec::new();
         let mut items = 0;
         while rows.len() < BATCH_ROWS && items < LIST_ITEMS_MAX {
-            let Some(reached) = self.search.reached().get(self.sent) else {
+            let Some(reached) = self.search.reached.get(self.sent) else {
                 let Some((_, start)) = self.graph.starts.get(self.starts) else { break };
                 let token = &self.asked.token;
                 self.search.begin(&self.graph, token, *start, self.steps_max, None)?;
@@ -260,12 +184,8 @@ impl Walks {
             };
             let sequence = self.asked.wants("actions").then(|| self.search.actions(self.sent));
             items += sequence.as_ref().map_or(0, Vec::len);
-            rows.push((
-                self.starts - 1,
-                self.graph.states.id(reached.node),
-                reached.steps,
-                sequence,
-            ));
+            let state = self.graph.states.id(reached.node);
+            rows.push((self.starts - 1, state, reached.steps, sequence));
             self.sent += 1;
         }
         if rows.is_empty() {

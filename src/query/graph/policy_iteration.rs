@@ -65,7 +65,18 @@ pub(super) fn values(
 ) -> Result<Values, NoValues> {
     let scales = scales(graph, token, rewards)?;
     let order = last_first(graph, token)?;
-    let values = Policy::new(graph, token, rewards, gamma, &scales).improve(&order)?;
+    let values = Policy {
+        graph,
+        token,
+        rewards,
+        gamma,
+        scales: &scales,
+        values: vec![0.0; graph.nodes()],
+        choices: vec![NONE; graph.nodes()],
+        waiting: vec![true; graph.nodes()],
+        walks: vec![NONE; graph.nodes()],
+    }
+    .improve(&order)?;
     drop(order);
     let equal = |node: Node| EQUAL * scales[node as usize];
     // The shortest paths that earn the values: backwards from the nodes where stopping is as good
@@ -149,27 +160,7 @@ struct Policy<'a> {
     walks: Vec<Node>,
 }
 
-impl<'a> Policy<'a> {
-    fn new(
-        graph: &'a Graph,
-        token: &'a CancellationToken,
-        rewards: &'a [f64],
-        gamma: f64,
-        scales: &'a [f64],
-    ) -> Self {
-        Self {
-            graph,
-            token,
-            rewards,
-            gamma,
-            scales,
-            values: vec![0.0; graph.nodes()],
-            choices: vec![NONE; graph.nodes()],
-            waiting: vec![true; graph.nodes()],
-            walks: vec![NONE; graph.nodes()],
-        }
-    }
-
+impl Policy<'_> {
     /// The values that no choice improves.
     fn improve(mut self, order: &[Node]) -> Result<Vec<f64>, NoValues> {
         while self.choose(order)? {

@@ -7,12 +7,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
 use super::cancellation::CancellationToken;
+use super::columns::ColumnSpec;
 use super::csr::Graph;
 use super::index::Node;
 use super::observations::Observations;
@@ -28,13 +29,11 @@ pub(super) const BATCH_ROWS: usize = 8192;
 pub(super) const LIST_ITEMS_MAX: usize = 1 << 20;
 
 /// A question to the graph, with its arguments.
-pub(super) trait Question: fmt::Debug + Send + Sync + 'static {
+pub(super) struct Question {
     /// The columns of the answer.
-    fn schema(&self) -> SchemaRef;
-
+    pub(super) schema: SchemaRef,
     /// What [`Question::answer`] needs.
-    fn needs(&self) -> Needs;
-
+    pub(super) needs: Needs,
     /// Computes the answer, on a thread that may block. The batches are then made one by one as the
     /// reader takes them, also on such threads, and so own their data.
     ///
@@ -42,7 +41,27 @@ pub(super) trait Question: fmt::Debug + Send + Sync + 'static {
     ///
     /// If this question has no answer or too little memory, and
     /// [`Cancelled`](super::cancellation::Cancelled).
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches>;
+    pub(super) answer: Box<AnswerFn>,
+}
+
+type AnswerFn = dyn Fn(Given, &Arc<Asked>) -> Result<Batches> + Send + Sync;
+
+impl Question {
+    pub(super) fn new(
+        columns: impl IntoIterator<Item = ColumnSpec>,
+        needs: Needs,
+        answer: impl Fn(Given, &Arc<Asked>) -> Result<Batches> + Send + Sync + 'static,
+    ) -> Self {
+        let field = |(name, kind, nullable)| Field::new(name, kind, nullable);
+        let schema = Arc::new(Schema::new(columns.into_iter().map(field).collect::<Vec<_>>()));
+        Self { schema, needs, answer: Box::new(answer) }
+    }
+}
+
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Question").field("needs", &self.needs).finish_non_exhaustive()
+    }
 }
 
 /// The data that a question reads.
@@ -59,9 +78,11 @@ pub(super) struct Needs {
 }
 
 impl Needs {
+    /// The graph alone.
     pub(super) const GRAPH: Self =
         Self { graph: true, backward: false, rewards: None, observations: None };
 
+    /// The graph with its edges backwards too.
     pub(super) const BOTH_WAYS: Self = Self { backward: true, ..Self::GRAPH };
 }
 
@@ -85,8 +106,8 @@ pub(super) struct Asked {
     keys: Option<BTreeSet<i64>>,
     /// The memory of the question itself, which its statement's pool counts.
     pub(super) memory: MemoryReservation,
-    /// Held until the work is over. A server that counts running queries puts a guard into the
-    /// session's extensions, which the context has.
+    /// Held until the work ends. A server that counts running queries keeps a guard in the
+    /// extensions of the session, which the context holds.
     _context: Arc<TaskContext>,
 }
 
@@ -158,52 +179,29 @@ pub(super) fn make_room<T>(
     Ok(())
 }
 
-/// Batches of `count` rows. `column` makes each wanted column of some of them by its name.
+/// Batches of `count` rows. `column` makes each wanted column of some of them by its name. `items`
+/// gives the length of the list that a row has in the column `actions`.
 pub(super) fn in_batches(
     asked: &Arc<Asked>,
     count: usize,
-    column: impl FnMut(Range<usize>, &str) -> Result<ArrayRef> + Send + 'static,
-) -> Batches {
-    cut(asked, count, |left| left.start..left.end.min(left.start + BATCH_ROWS), column)
-}
-
-/// The same for rows that have lists in the column `actions`; `items` gives their lengths.
-pub(super) fn in_batches_of_lists(
-    asked: &Arc<Asked>,
-    count: usize,
     items: impl Fn(usize) -> usize + Send + 'static,
-    column: impl FnMut(Range<usize>, &str) -> Result<ArrayRef> + Send + 'static,
-) -> Batches {
-    if !asked.wants("actions") {
-        return in_batches(asked, count, column);
-    }
-    let few = move |left: Range<usize>| {
-        let mut sum = 0;
-        let fits = |&row: &usize| {
-            sum += items(row);
-            sum <= LIST_ITEMS_MAX
-        };
-        let rows = left.clone().take(BATCH_ROWS).take_while(fits).count().max(1);
-        left.start..left.start + rows
-    };
-    cut(asked, count, few, column)
-}
-
-/// Batches of `count` rows. Of the rows that are left, `some` chooses the first ones for a batch.
-fn cut(
-    asked: &Arc<Asked>,
-    count: usize,
-    some: impl Fn(Range<usize>) -> Range<usize> + Send + 'static,
     mut column: impl FnMut(Range<usize>, &str) -> Result<ArrayRef> + Send + 'static,
 ) -> Batches {
     let (asked, mut at) = (Arc::clone(asked), 0);
+    let has_lists = asked.wants("actions");
     Box::new(iter::from_fn(move || {
         if at == count {
             return None;
         }
-        let rows = some(at..count);
+        let mut sum = 0;
+        let fits = |&row: &usize| {
+            sum += if has_lists { items(row) } else { 0 };
+            sum <= LIST_ITEMS_MAX
+        };
+        let few = (at..count).take(BATCH_ROWS).take_while(fits).count().max(1);
+        let rows = at..at + few;
         at = rows.end;
-        Some(asked.batch(rows.len(), |name| column(rows.clone(), name)))
+        Some(asked.batch(few, |name| column(rows.clone(), name)))
     }))
 }
 
@@ -234,7 +232,7 @@ pub(super) fn node_by_node<T: Send + 'static>(
 pub(super) fn unknown_state(state: &StateId) -> DataFusionError {
     let message = format!(
         "state {state} is not in the transition graph: no transition that dedup counted leads to it or from it; \
-         the rarer results of a conflict are none, nor is what a retracted action did"
+         the graph has neither the rarer results of a conflict nor transitions of retracted actions"
     );
     DataFusionError::External(Box::new(QueryError::sql(message, None)))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
+use datafusion::common::Result;
 
 use crate::lake::{LakeError, Part, ScanColumns, Segment, Snapshot, Table};
 use crate::layers::KeyRange;
@@ -27,13 +28,13 @@ enum Share {
 /// # Errors
 ///
 /// The first error, of the store or of `work`.
-pub(super) fn in_shares<T: Send, E: From<LakeError> + Send>(
+pub(super) fn in_shares<T: Send>(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],
     threads: NonZeroUsize,
-    work: impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T, E> + Sync,
-) -> Result<Vec<T>, E> {
+    work: impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
     let shares = shares(snapshot, table, threads)?;
     let (turn, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let run = || {
@@ -59,13 +60,13 @@ pub(super) fn in_shares<T: Send, E: From<LakeError> + Send>(
     done.into_iter().map(|(_, made)| made).collect()
 }
 
-fn read<T, E: From<LakeError>>(
+fn read<T>(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],
     share: &Share,
-    work: &impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T, E>,
-) -> Result<T, E> {
+    work: &impl Fn(&mut dyn Iterator<Item = Result<RecordBatch, LakeError>>) -> Result<T>,
+) -> Result<T> {
     match share {
         Share::Part(part) => {
             // A part begins with the last row of the one before.
@@ -83,11 +84,7 @@ fn read<T, E: From<LakeError>>(
 }
 
 /// The stretches, in the order of the table's key.
-fn shares(
-    snapshot: &Snapshot,
-    table: Table,
-    threads: NonZeroUsize,
-) -> Result<Vec<Share>, LakeError> {
+fn shares(snapshot: &Snapshot, table: Table, threads: NonZeroUsize) -> Result<Vec<Share>> {
     if snapshot.layers().len() > 1 {
         return Ok(key_ranges(threads.get()).map(Share::Range).collect());
     }
@@ -99,12 +96,12 @@ fn shares(
 }
 
 /// The sealed batches of a table that is not derived, one after another.
-pub(super) fn each_sealed<E: From<LakeError>>(
+pub(super) fn each_sealed(
     snapshot: &Snapshot,
     table: Table,
     columns: &[&str],
-    mut work: impl FnMut(RecordBatch) -> Result<(), E>,
-) -> Result<(), E> {
+    mut work: impl FnMut(RecordBatch) -> Result<()>,
+) -> Result<()> {
     let segments = snapshot.segments(table).iter();
     let mut batches =
         segments.flat_map(|segment| snapshot.scan_segment(segment, ScanColumns::Named(columns)));

@@ -4,16 +4,15 @@
 use std::iter;
 use std::sync::Arc;
 
-use arrow::array::{Int32Array, RecordBatch};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::arguments::Arguments;
-use super::columns::{integers, numbers, schema};
-use super::question::{Asked, BATCH_ROWS, Given, Needs, Question, make_room};
+use super::columns::{actions, integers, numbers};
+use super::question::{Asked, BATCH_ROWS, Needs, Question, make_room};
 use crate::lake::decode::StepColumns;
 use crate::lake::{LakeError, Segment, Snapshot, Table};
-use crate::query::pulled::Batches;
 use crate::query::views::reward_column_name;
 
 /// The most steps of a limited sum.
@@ -23,21 +22,31 @@ const STEPS_MAX: u32 = 1000;
 /// those of the later steps of the episode, each discounted once more than the one before, over a
 /// number of steps or to the end of the episode. A missing reward counts as 0. This reads steps,
 /// including hot steps and those of open episodes, and not the graph.
-#[derive(Debug)]
-struct Returns {
-    space: String,
-    steps: Option<u32>,
-    gamma: f64,
-}
-
-pub(super) fn question(arguments: &Arguments<'_>) -> Result<Arc<dyn Question>> {
+pub(super) fn question(arguments: &Arguments<'_>) -> Result<Question> {
     let steps = arguments.count(1)?;
     if steps.is_some_and(|steps| !(1..=STEPS_MAX).contains(&steps)) {
         let problem =
             format!("returns are of 1 to {STEPS_MAX} steps; NULL goes to the end of the episode");
         return Err(arguments.wrong(problem));
     }
-    Ok(Arc::new(Returns { space: arguments.reward(0)?, steps, gamma: arguments.gamma(2)? }))
+    let (reward, gamma) = (reward_column_name(&arguments.reward(0)?), arguments.gamma(2)?);
+    let columns = [
+        ("episode_id", DataType::Int64, false),
+        ("step_index", DataType::Int32, false),
+        ("reward", DataType::Float64, true),
+        ("return", DataType::Float64, false),
+    ];
+    Ok(Question::new(columns, Needs::default(), move |given, asked| {
+        let (snapshot, asked) = (given.snapshot, Arc::clone(asked));
+        let names = ["episode_id", "step_index", "action", &reward].map(str::to_owned);
+        let sealed = sealed(&snapshot, names.clone());
+        let last = Arc::clone(&asked);
+        let hot = iter::once_with(move || hot(&snapshot, &names, &last));
+        let source: Source = Box::new(sealed.chain(hot));
+        let rows = Vec::new();
+        let mut returned = Returned { steps, gamma, asked, source, rows, sent: 0, complete: 0 };
+        Ok(Box::new(iter::from_fn(move || returned.next().transpose())))
+    }))
 }
 
 /// A step with an action.
@@ -107,9 +116,7 @@ impl Returned {
         let batch = self.asked.batch(some.len(), |column| {
             Ok(match column {
                 "episode_id" => integers(some.iter().map(|step| Some(step.episode))),
-                "step_index" => {
-                    Arc::new(some.iter().map(|step| Some(step.index)).collect::<Int32Array>())
-                }
+                "step_index" => actions(some.iter().map(|step| Some(step.index))),
                 "reward" => numbers(some.iter().map(|step| step.reward)),
                 _ => numbers(some.iter().map(|step| step.total)),
             })
@@ -173,39 +180,4 @@ fn hot(snapshot: &Snapshot, names: &[String; 4], asked: &Asked) -> Result<Vec<Ta
     }
     taken.sort_unstable_by_key(|step| (step.episode, step.index));
     Ok(taken)
-}
-
-impl Question for Returns {
-    fn schema(&self) -> SchemaRef {
-        schema([
-            ("episode_id", DataType::Int64, false),
-            ("step_index", DataType::Int32, false),
-            ("reward", DataType::Float64, true),
-            ("return", DataType::Float64, false),
-        ])
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
-    fn answer(&self, given: Given, asked: &Arc<Asked>) -> Result<Batches> {
-        let (snapshot, asked) = (given.snapshot, Arc::clone(asked));
-        let column = reward_column_name(&self.space);
-        let names = ["episode_id".to_owned(), "step_index".to_owned(), "action".to_owned(), column];
-        let sealed = sealed(&snapshot, names.clone());
-        let last = Arc::clone(&asked);
-        let hot = iter::once_with(move || hot(&snapshot, &names, &last));
-        let source: Source = Box::new(sealed.chain(hot));
-        let mut returned = Returned {
-            steps: self.steps,
-            gamma: self.gamma,
-            asked,
-            source,
-            rows: Vec::new(),
-            sent: 0,
-            complete: 0,
-        };
-        Ok(Box::new(iter::from_fn(move || returned.next().transpose())))
-    }
 }

@@ -42,7 +42,7 @@ impl GraphSource {
     pub(in crate::query) fn new(counted: DedupCoverage, options: &EngineOptions) -> Self {
         let cores = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let threads = options.threads.unwrap_or_else(cores);
-        let snapshot = Arc::clone(counted.snapshot());
+        let snapshot = Arc::clone(&counted.snapshot);
         let identity = Arc::new(snapshot.identity().clone());
         let graphs = options.graphs.clone();
         let cached = graphs.of(&snapshot);

@@ -1,35 +1,80 @@
-//! The table functions that walk the graph: their names, usages and descriptions.
+//! The table functions that walk the graph: their usages, descriptions and questions.
+
+use datafusion::common::Result;
+
+use super::arguments::Arguments;
+use super::question::Question;
+use super::{algebra, frontier, paths, returns, value_queries};
 
 /// A table function.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::query) enum TableFunction {
-    Advantage,
-    Algebra,
-    BestCost,
-    BestKnown,
-    BestSequences,
-    Frontier,
-    Reachable,
-    Returns,
-    SequenceTo,
-    Sequences,
-    ShortestPath,
+#[derive(Clone, Copy)]
+pub(in crate::query) struct TableFunction {
+    /// How it is called.
+    pub(in crate::query) usage: &'static str,
+    /// One line: what its rows are.
+    pub(in crate::query) description: &'static str,
+    /// Makes a question of the arguments of a call.
+    pub(super) question: fn(&Arguments<'_>) -> Result<Question>,
 }
 
 impl TableFunction {
     /// All of them, by name.
     pub(in crate::query) const ALL: [Self; 11] = [
-        Self::Advantage,
-        Self::Algebra,
-        Self::BestCost,
-        Self::BestKnown,
-        Self::BestSequences,
-        Self::Frontier,
-        Self::Reachable,
-        Self::Returns,
-        Self::SequenceTo,
-        Self::Sequences,
-        Self::ShortestPath,
+        Self {
+            usage: "advantage('REWARD SPACE' [, gamma])",
+            description: "For each transition Q, and its advantage over the best and over the recorded actions.",
+            question: value_queries::advantage,
+        },
+        Self {
+            usage: "algebra(['REWARD SPACE'])",
+            description: "Laws about actions and pairs of actions, and the numbers of states that test and confirm them.",
+            question: algebra::question,
+        },
+        Self {
+            usage: "best_cost('OBSERVATION SPACE')",
+            description: "For each state the lowest cost that it reaches, and the shortest path there.",
+            question: value_queries::best_cost,
+        },
+        Self {
+            usage: "best_known('REWARD SPACE' [, gamma])",
+            description: "For each state its best-known value, and the shortest path that earns it.",
+            question: value_queries::best_known,
+        },
+        Self {
+            usage: "best_sequences('OBSERVATION SPACE')",
+            description: "For each benchmark the lowest cost that it reaches, and the shortest path there.",
+            question: value_queries::best_sequences,
+        },
+        Self {
+            usage: "frontier('REWARD SPACE' [, actions])",
+            description: "For each state its most promising untried actions.",
+            question: frontier::question,
+        },
+        Self {
+            usage: "reachable('STATE' [, steps])",
+            description: "The states that can be reached from a state, and in how many steps.",
+            question: paths::reachable,
+        },
+        Self {
+            usage: "returns('REWARD SPACE' [, steps [, gamma]])",
+            description: "For each step the discounted sum of its reward and the later rewards of its episode.",
+            question: returns::question,
+        },
+        Self {
+            usage: "sequence_to('STATE')",
+            description: "For each benchmark the shortest sequence of actions to a state.",
+            question: paths::sequence_to,
+        },
+        Self {
+            usage: "sequences([steps])",
+            description: "For each benchmark the shortest sequence of actions to each state.",
+            question: paths::sequences,
+        },
+        Self {
+            usage: "shortest_path('FROM', 'TO')",
+            description: "The shortest path from one state to another, step by step.",
+            question: paths::shortest_path,
+        },
     ];
 
     /// The one of this name.
@@ -37,53 +82,7 @@ impl TableFunction {
         Self::ALL.into_iter().find(|function| function.name() == name)
     }
 
-    pub(in crate::query) fn name(self) -> &'static str {
-        self.usage().split('(').next().unwrap_or_default()
-    }
-
-    /// How it is called.
-    pub(in crate::query) fn usage(self) -> &'static str {
-        match self {
-            Self::Advantage => "advantage('REWARD SPACE' [, gamma])",
-            Self::Algebra => "algebra(['REWARD SPACE'])",
-            Self::BestCost => "best_cost('OBSERVATION SPACE')",
-            Self::BestKnown => "best_known('REWARD SPACE' [, gamma])",
-            Self::BestSequences => "best_sequences('OBSERVATION SPACE')",
-            Self::Frontier => "frontier('REWARD SPACE' [, actions])",
-            Self::Reachable => "reachable('STATE' [, steps])",
-            Self::Returns => "returns('REWARD SPACE' [, steps [, gamma]])",
-            Self::SequenceTo => "sequence_to('STATE')",
-            Self::Sequences => "sequences([steps])",
-            Self::ShortestPath => "shortest_path('FROM', 'TO')",
-        }
-    }
-
-    /// One line: what its rows are.
-    pub(in crate::query) fn description(self) -> &'static str {
-        match self {
-            Self::Advantage => {
-                "For each transition Q, and its advantage over the best known and over what was done."
-            }
-            Self::Algebra => {
-                "Laws about actions and pairs of them, with how often each could be tested and held."
-            }
-            Self::BestCost => {
-                "For each state the lowest cost that it reaches, and the shortest way there."
-            }
-            Self::BestKnown => "For each state its best-known value, and the shortest way to it.",
-            Self::BestSequences => {
-                "For each benchmark the lowest cost that it reaches, and the shortest way there."
-            }
-            Self::Frontier => "For each state its most promising untried actions.",
-            Self::Reachable => {
-                "The states that can be reached from a state, and in how many steps."
-            }
-            Self::Returns => {
-                "For each step the discounted sum of its reward and those after it in its episode."
-            }
-            Self::SequenceTo => "For each benchmark the shortest sequence of actions to a state.",
-            Self::Sequences => "For each benchmark the shortest sequence of actions to each state.",
-            Self::ShortestPath => "The shortest way from one state to another, step by step.",
-        }
+    pub(in crate::query) fn name(&self) -> &'static str {
+        self.usage.split('(').next().unwrap_or_default()
     }
 }

@@ -13,7 +13,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Search {
     /// The index of each node in `reached`.
     places: Vec<u32>,
-    reached: Vec<Reached>,
+    /// The nodes that were reached.
+    pub(super) reached: Vec<Reached>,
 }
 
 /// A node that was reached.
@@ -67,11 +68,6 @@ impl Search {
             at += 1;
         }
         Ok(())
-    }
-
-    /// The nodes that were reached.
-    pub(super) fn reached(&self) -> &[Reached] {
-        &self.reached
     }
 
     /// The index of `node` among the nodes that were reached.
@@ -131,20 +127,4 @@ pub(super) fn spread(
         at += 1;
     }
     Ok(reached)
-}
-
-/// The actions of the shortest path from `start` down to distance 0.
-pub(super) fn descend(graph: &Graph, distances: &[u32], start: Node) -> Vec<i32> {
-    let mut actions = Vec::with_capacity(distances[start as usize] as usize);
-    let mut at = start;
-    while distances[at as usize] > 0 {
-        let nearer = |&edge: &usize| {
-            let next = distances[graph.next[edge] as usize];
-            next != NONE && next + 1 == distances[at as usize]
-        };
-        let edge = graph.edges_of(at).find(nearer).expect("a way goes on to its end");
-        actions.push(graph.actions[edge]);
-        at = graph.next[edge];
-    }
-    actions
 }
