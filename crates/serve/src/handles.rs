@@ -25,12 +25,6 @@ struct Prepared {
     used_at: Instant,
 }
 
-impl Prepared {
-    fn bytes(&self) -> usize {
-        size(&self.bound)
-    }
-}
-
 fn size(bound: &BoundStatement) -> usize {
     bound.text.len() + bound.values.len()
 }
@@ -108,7 +102,8 @@ fn demand_small(bound: &BoundStatement) -> Result<(), Status> {
 
 /// Drops the least recently used statements while there are too many.
 fn make_room(kept: &mut HashMap<Vec<u8>, Prepared>) {
-    let bytes = |kept: &HashMap<_, Prepared>| kept.values().map(Prepared::bytes).sum::<usize>();
+    let bytes =
+        |kept: &HashMap<_, Prepared>| kept.values().map(|own| size(&own.bound)).sum::<usize>();
     while kept.len() > HANDLES_MAX || bytes(kept) > BYTES_MAX {
         let oldest = kept.iter().min_by_key(|(_, prepared)| prepared.used_at);
         let Some(handle) = oldest.map(|(handle, _)| handle.clone()) else { return };

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use steplake::assembly::failure::{Code, CommandError};
 use steplake::assembly::messages::line;
 use steplake::lake::Lake;
-use steplake::query::STACK_BYTES;
+use steplake::query::{EngineOptions, Graphs, STACK_BYTES, SpillSpace};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,16 +21,15 @@ use tokio::sync::watch;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Identity, Server, ServerTlsConfig};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Bytes};
 use crate::flight::Flight;
 use crate::health;
 use crate::incoming::incoming;
-use crate::newest::{Newest, Resources};
+use crate::newest::Newest;
 use crate::queries::{Limits, Queries};
 use crate::service::FlightSqlServer;
 use crate::tickets::TicketSigner;
 use crate::token::{Guard, Token};
-use steplake::assembly::failure::{Code, CommandError};
 
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
@@ -88,12 +89,18 @@ async fn serve(
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Listen for signals before the server announces itself, so that no signal of a reader is lost.
     let mut stopped = Stopped::new()?;
-    let resources = Resources {
-        graph_memory: arguments.graph_memory.0.map(|bytes| bytes.0),
-        spill_bytes: arguments.spill.map(|bytes| bytes.0),
+    let graphs = |bytes: Bytes| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.0.get())));
+    let spill = |bytes: Bytes| SpillSpace::of(bytes.0.get() as u64);
+    let options = EngineOptions {
+        graphs: arguments.graph_memory.0.map(graphs).unwrap_or_default(),
+        spill: arguments.spill.map(spill).unwrap_or_default(),
+        ..EngineOptions::default()
     };
-    let newest = Newest::open(lake, arguments.snapshot, resources, Handle::current());
-    let newest = Arc::new(on(working, newest).await?);
+    let newest = Newest::open(lake, arguments.snapshot, options, Handle::current());
+    // Opening may take long, so it runs on the threads of queries.
+    let newest = working.spawn(newest).await;
+    let newest = newest.map_err(|error| failed("the lake cannot be opened", &error))?;
+    let newest = Arc::new(newest?);
     let idle = Arc::clone(&newest);
     working.spawn(async move { idle.release_when_idle().await });
     let (stop, stopping) = watch::channel(false);
@@ -152,19 +159,6 @@ async fn serve(
     // Only clients that do not read why their query ended are left now.
     let _ = tokio::time::timeout(ENDING_MAX, serving).await;
     Ok(())
-}
-
-/// Runs long work on the threads of queries.
-async fn on<T, E>(
-    threads: &Runtime,
-    work: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> Result<T, CommandError>
-where
-    T: Send + 'static,
-    E: Into<CommandError> + Send + 'static,
-{
-    let done = threads.spawn(work).await;
-    done.map_err(|error| failed("the lake cannot be opened", &error))?.map_err(Into::into)
 }
 
 fn ended(
