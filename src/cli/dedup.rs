@@ -3,10 +3,9 @@
 use indicatif::HumanCount;
 
 use super::args::DedupArgs;
-use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
-use crate::assembly::output::{counted, print};
+use crate::assembly::output::{counted, print, with_bar};
 use crate::dedup::{self, DedupOptions, Report};
 use crate::lake::Lake;
 use crate::upkeep::Maintenance;
@@ -41,13 +40,8 @@ pub(super) fn derive(
     maintenance: &mut Maintenance,
     settings: DedupOptions,
 ) -> Result<Report, CommandError> {
-    let bar = progress::bar(global, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report = dedup::dedup(maintenance, settings, &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    })?;
-    bar.finish_and_clear();
-    Ok(report)
+    let template = "{bar:24.cyan} {human_pos}/{human_len} steps read";
+    Ok(with_bar(global, template, |progress| dedup::dedup(maintenance, settings, progress))?)
 }
 
 /// Summarises what was counted and found, in one line.

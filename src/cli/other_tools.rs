@@ -80,10 +80,10 @@ impl OtherTools {
             missing.push(format!("in derived tables {rows} of steps not counted (`dedup`)"));
         }
         if !missing.is_empty() {
-            write!(text, ", without {}", missing.join("; ")).expect("a string takes it");
+            let _ = write!(text, ", without {}", missing.join("; "));
         }
         for (tool, line) in &self.lines {
-            write!(text, "\n  {tool:<8}{line}").expect("a string takes it");
+            let _ = write!(text, "\n  {tool:<8}{line}");
         }
         text + "\n"
     }

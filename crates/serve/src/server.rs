@@ -164,11 +164,8 @@ async fn serve(
 fn ended(
     served: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
 ) -> Result<(), CommandError> {
-    match served {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(failed("the server stopped", &error)),
-        Err(error) => Err(failed("the server stopped", &error)),
-    }
+    let stopped = "the server stopped";
+    served.map_err(|error| failed(stopped, &error))?.map_err(|error| failed(stopped, &error))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
@@ -199,7 +196,7 @@ fn announce(
     let mut said = format!("steplake: serving {lake} at {scheme}://{}", address(listener)?);
     if let Some(health) = health {
         let address = address(health)?;
-        write!(said, ", health at http://{address}/health").expect("a string takes it");
+        let _ = write!(said, ", health at http://{address}/health");
     }
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{said}");

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
 use self::bytes::Bytes;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
@@ -138,30 +138,15 @@ pub(super) struct GenerateArgs {
     pub(super) policy: Policy,
 
     /// Stop after N steps.
-    #[arg(
-        long,
-        group = "stop",
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(super) steps: Option<u64>,
 
     /// Stop after the episode in which the run reaches N distinct states.
-    #[arg(
-        long,
-        group = "stop",
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(super) states: Option<u64>,
 
     /// Stop after N episodes, counting those of all shards.
-    #[arg(
-        long,
-        group = "stop",
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(super) episodes: Option<u64>,
 
     /// The number of steps of an episode.
@@ -169,7 +154,7 @@ pub(super) struct GenerateArgs {
         long,
         default_value_t = 50,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        value_parser = value_parser!(u32).range(1..=1_000_000),
     )]
     pub(super) episode_length: u32,
 
@@ -212,7 +197,7 @@ pub(super) struct GenerateArgs {
         long,
         default_value_t = 20,
         value_name = "SECONDS",
-        value_parser = clap::value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
+        value_parser = value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
     )]
     pub(super) step_cpu_seconds: u64,
 
@@ -221,7 +206,7 @@ pub(super) struct GenerateArgs {
         long,
         default_value_t = 4096,
         value_name = "MIB",
-        value_parser = clap::value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
+        value_parser = value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
     )]
     pub(super) worker_memory_mib: u64,
 }
@@ -276,21 +261,11 @@ pub(super) struct SnapshotsArgs {
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct ExpireArgs {
     /// Keep the K newest snapshots.
-    #[arg(
-        long,
-        group = "which",
-        value_name = "K",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "which", value_name = "K", value_parser = value_parser!(u64).range(1..))]
     pub(super) keep: Option<u64>,
 
     /// Forget snapshots with numbers below N.
-    #[arg(
-        long,
-        group = "which",
-        value_name = "N",
-        value_parser = clap::value_parser!(i64).range(1..),
-    )]
+    #[arg(long, group = "which", value_name = "N", value_parser = value_parser!(i64).range(1..))]
     pub(super) before: Option<i64>,
 }
 
@@ -448,7 +423,7 @@ pub(super) struct ProbeArgs {
         long,
         default_value_t = 1,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = value_parser!(u32).range(1..),
     )]
     pub(super) rounds: u32,
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use indicatif::HumanCount;
 
 use crate::assembly::failure::CommandError;
+use crate::assembly::output::counted;
 use crate::datasets::did_you_mean;
 use crate::query::{Function, Query, Relation};
 
@@ -31,14 +32,14 @@ fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> Strin
         for (cell, width) in cells.iter().zip(widths).take(N - 1) {
             begin += width + 2;
             if letters(cell) > width {
-                writeln!(text, "{line}{cell}").expect("a string takes it");
+                let _ = writeln!(text, "{line}{cell}");
                 line = " ".repeat(begin);
             } else {
-                write!(line, "{cell:width$}  ").expect("a string takes it");
+                let _ = write!(line, "{cell:width$}  ");
             }
         }
         for part in wrapped(&cells[N - 1], last) {
-            writeln!(text, "{}", (line + &part).trim_end()).expect("a string takes it");
+            let _ = writeln!(text, "{}", (line + &part).trim_end());
             line = " ".repeat(before);
         }
     }
@@ -104,7 +105,7 @@ pub(super) fn relation(
             .map(|column| [column.name.clone(), column.kind.clone(), column.description.clone()]),
     );
     let rows = match relation.rows {
-        Some(rows) => crate::assembly::output::counted(rows, "row"),
+        Some(rows) => counted(rows, "row"),
         None => "a view".to_owned(),
     };
     Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines, width)))
