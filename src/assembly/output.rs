@@ -29,6 +29,11 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }
 
+/// Formats a number with its noun and verb: `1 file is`, `1,200 files are`.
+pub fn counted_are(count: u64, noun: &str) -> String {
+    format!("{} {}", counted(count, noun), if count == 1 { "is" } else { "are" })
+}
+
 /// Returns a bar of `length`, shown if standard error is a terminal and the user did not ask for
 /// quiet. It disappears when it is dropped.
 ///

@@ -44,7 +44,7 @@ fn process(
 ) -> Command {
     #[expect(
         clippy::disallowed_methods,
-        reason = "a part of this program, with its limits and its surroundings"
+        reason = "it replaces this process, with the same limits and environment"
     )]
     let mut process = Command::new(path(companion));
     // Options precede the arguments: these may end with a word that looks like an option but is

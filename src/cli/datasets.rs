@@ -7,7 +7,7 @@ use indicatif::HumanCount;
 use super::args::DatasetsCommand;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
-use crate::assembly::output::{bar, counted, print};
+use crate::assembly::output::{bar, counted_are, print};
 use crate::datasets::{Datasets, Settings};
 use crate::model::BenchmarkUri;
 
@@ -23,8 +23,7 @@ pub(super) fn run(global: &GlobalArgs, command: &DatasetsCommand) -> Result<(), 
                 bar.inc(1);
             })?;
             drop(bar);
-            let are = if count == 1 { "is" } else { "are" };
-            print(&format!("{uri}: {} {are} ready\n", counted(count as u64, "benchmark")))
+            print(&format!("{uri}: {} ready\n", counted_are(count as u64, "benchmark")))
         }),
         DatasetsCommand::Benchmarks { uris } => {
             for uri in uris {

@@ -1,11 +1,9 @@
 //! `dedup`.
 
-use indicatif::HumanCount;
-
 use super::args::DedupArgs;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
-use crate::assembly::output::{counted, print, with_bar};
+use crate::assembly::output::{counted, counted_are, print, with_bar};
 use crate::dedup::{self, DedupOptions, Report};
 use crate::lake::Lake;
 use crate::upkeep::Maintenance;
@@ -24,11 +22,7 @@ pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Command
         tracing::warn!(
             "another process is recording: {} of finished episodes not sealed and therefore not counted; \
              `steplake dedup` counts them later",
-            if waiting == 1 {
-                "1 step is".to_owned()
-            } else {
-                format!("{} steps are", HumanCount(waiting))
-            }
+            counted_are(waiting, "step")
         );
     }
     print(&summary(&report))

@@ -170,7 +170,7 @@ fn layers(snapshot: &Snapshot) -> String {
     text
 }
 
-/// Most runs that `info` lists.
+/// The maximum number of runs that `info` lists.
 const RUNS_LISTED: usize = 20;
 
 /// Lists runs, retractions and losses.

@@ -28,7 +28,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
     if args.repair {
         repair(global, &lake)?;
     }
-    // What is damaged may not be readable.
+    // A damaged lake may not be readable.
     let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
     let compiler = compiler(lake.identity(), &runs);
     let (report, mut ids) = check(global, &lake, args, compiler.as_ref().ok())?;
@@ -172,7 +172,9 @@ fn dropped(repaired: &Repaired) -> String {
         ("made anew, since it was damaged", &repaired.derived),
         ("damaged, and only older snapshots have it", &repaired.older),
     ] {
-        paths.iter().for_each(|path| line(format!("{what}: {}", path.display())));
+        for path in paths {
+            line(format!("{what}: {}", path.display()));
+        }
     }
     for uri in &repaired.benchmarks {
         line(format!("of {uri} only the name and the initial state are known now"));

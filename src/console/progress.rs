@@ -48,7 +48,7 @@ impl Spinner {
         let counts = move |_: &ProgressState, out: &mut dyn fmt::Write| {
             if let Some(progress) = shown.get() {
                 let (rows, bytes) = (HumanCount(progress.rows()), HumanBytes(progress.bytes()));
-                // A progress line that cannot be written matters to nobody.
+                // A progress line that cannot be written does no harm.
                 let _ = write!(out, "{rows} rows, {bytes} read");
             }
         };

@@ -35,18 +35,21 @@ pub fn sql(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), CommandError
 /// Those of [`sql`].
 pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), CommandError> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
-    let mut values = Vec::new();
-    for text in &args.params {
-        let (name, value) = text.split_once('=').ok_or_else(|| {
-            CommandError::usage(format!("`--param {text}` has no value: write --param NAME=VALUE"))
-        })?;
-        values.push((name.to_owned(), value.to_owned()));
-    }
+    let values = args.params.iter().map(|text| named_value("--param ", text));
+    let values: Vec<_> = values.collect::<Result<_, _>>()?;
     on_deep_stack(|| {
         answer(source, &args.output, args.snapshot, async |engine| {
             engine.named(name, &values).await
         })
     })
+}
+
+/// Parses `NAME=VALUE`, which follows `option`.
+pub(super) fn named_value(option: &str, text: &str) -> Result<(String, String), CommandError> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        CommandError::usage(format!("`{option}{text}` has no value: write {option}NAME=VALUE"))
+    })?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Lists the queries by topic, each with its parameters.
@@ -106,8 +109,8 @@ pub fn answer(
     })
 }
 
-/// Writes an answer while `spinner` shows its progress; `None` if the reader closes the pipe, since
-/// it wants no more.
+/// Writes an answer while `spinner` shows its progress. Returns `None` if the reader closes the
+/// pipe early.
 pub(super) async fn write_answer(
     answer: Answer,
     format: Format,

@@ -8,11 +8,11 @@ use tonic::Status;
 
 use crate::tickets::BoundStatement;
 
-/// Most handles that are kept; beyond this, the least recently used one is dropped.
+/// The maximum number of handles; beyond it, the least recently used one is dropped.
 const HANDLES_MAX: usize = 4096;
-/// Most bytes of all statements and values together.
+/// The maximum size of all statements and values together, in bytes.
 const BYTES_MAX: usize = 64 << 20;
-/// Most bytes of one statement and its values.
+/// The maximum size of one statement and its values, in bytes.
 const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
 /// The prepared statements of all clients. Their number and size are bounded.

@@ -117,12 +117,12 @@ impl Newest {
     }
 
     /// Returns whether the lake could be read at the last query and still exists, with the number
-    /// of the newest snapshot at that time. Computes nothing and waits for nobody.
+    /// of the newest snapshot at that time. Computes nothing and never waits.
     ///
     /// # Errors
     ///
-    /// The problem, phrased for everybody: the path of the lake and the system's error are in the
-    /// log.
+    /// The problem, in words that anyone may read: the path of the lake and the system's error are
+    /// only in the log.
     pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         let place = self.lake.path();
         fs::metadata(place.join(CATALOG_FILES[0])).map_err(|error| {
@@ -153,7 +153,7 @@ impl Newest {
         let (lake, read_at) = (self.lake.clone(), Instant::now());
         let snapshot = self.catalog_threads.spawn_blocking(move || lake.snapshot()).await;
         let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
-        // It lives until there is a new one, which takes over its graph.
+        // The old engine lives until the new one has taken over its graph.
         let before = current.take();
         let served = match &before {
             Some(before) if before.served.is(&snapshot) => Arc::clone(&before.served),

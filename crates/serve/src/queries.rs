@@ -33,7 +33,7 @@ pub(crate) struct Limits {
     pub(crate) time: Option<Duration>,
     pub(crate) memory_bytes: Option<NonZeroUsize>,
     pub(crate) rows: Option<NonZeroU64>,
-    /// Most concurrent queries.
+    /// The maximum number of concurrent queries.
     pub(crate) queries: NonZeroUsize,
 }
 
@@ -271,7 +271,7 @@ fn dead(died: &JoinError) -> Status {
     Status::internal(format!("the query failed, so the rows sent so far are not all: {died}"))
 }
 
-/// Refuses one row too many: an answer that is cut looks like a complete one.
+/// Refuses more rows than the limit: a cut answer would look complete.
 fn demand_few(rows: u64, limit: Option<NonZeroU64>) -> Result<(), Status> {
     match limit {
         Some(limit) if rows > limit.get() => Err(Status::resource_exhausted(format!(

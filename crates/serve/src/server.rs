@@ -34,15 +34,15 @@ use crate::token::{Guard, Token};
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
 
-/// Most threads on which queries read files, merge layers or walk the graph. None of them is held
-/// while a client or another query is waited for.
+/// The maximum number of threads on which queries read files, merge layers or walk the graph. No
+/// thread is held while it waits for a client or another query.
 const READING_THREADS_MAX: usize = 256;
 
-/// Most concurrent requests on one connection; further ones wait. Some MB of each may be buffered
-/// in the connection.
+/// The maximum number of concurrent requests on one connection; further ones wait. The connection
+/// may buffer some MB of each.
 const STREAMS_MAX: u32 = 128;
 
-/// How long to wait for what was told to end.
+/// How long to wait for the server and its queries to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
 /// How long a connection may be silent before the server sends a keepalive request, and the time to
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
     let working = runtime("query", builder.thread_stack_size(STACK_BYTES))?;
     let served = talking.block_on(serve(arguments, token, lake, &working, planners));
-    // Queries still running have had their time; their temporary files go with them.
+    // Queries that are still running have used up their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
     served

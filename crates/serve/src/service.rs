@@ -67,7 +67,7 @@ impl FlightSqlServer {
     pub(crate) async fn metadata(&self, command: &[u8]) -> Result<Option<RecordBatch>, Status> {
         match Any::decode(command).map(Command::try_from) {
             Ok(Ok(command)) => metadata::rows(&self.queries, command).await,
-            // Whoever handles the other commands reports what cannot be decoded.
+            // The handler of the other commands reports what cannot be decoded.
             _ => Ok(None),
         }
     }

@@ -63,7 +63,7 @@ pub(super) enum Command {
     /// Delete files that no snapshot needs any more, and what a crash left behind.
     ///
     /// Files of snapshots that `steplake snapshots` lists stay; `steplake expire` forgets
-    /// snapshots. While somebody reads the lake, nothing is deleted.
+    /// snapshots. While another process reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
     Retract(RetractArgs),
@@ -255,8 +255,8 @@ pub(super) struct SnapshotsArgs {
 
 /// Forget old snapshots, so that `gc` can delete what only they have.
 ///
-/// The newest snapshot always stays. No file is deleted yet: whoever is reading a forgotten
-/// snapshot can finish.
+/// The newest snapshot always stays. No file is deleted yet, so readers of a forgotten snapshot can
+/// finish.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct ExpireArgs {
@@ -304,7 +304,7 @@ pub(super) struct MergeArgs {
     pub(super) format: InfoFormat,
 }
 
-/// Take a benchmark, a run or an action back, and say why.
+/// Retract a benchmark, a run or an action, and record the reason.
 ///
 /// The rows of a benchmark or a run are removed in a new snapshot; the rows of an action stay, but
 /// its transitions are removed. Older snapshots keep them, until `steplake expire` and `steplake
@@ -344,8 +344,9 @@ pub(super) struct VerifyArgs {
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
 
-    /// Drop what is damaged, report it, and make the derived tables anew; then check. Nobody may
-    /// record meanwhile. First try to restore damaged files from a copy: what is dropped is lost.
+    /// Drop what is damaged, report it, and make the derived tables anew; then check. No process
+    /// may record meanwhile. First try to restore damaged files from a copy: what is dropped is
+    /// lost.
     #[arg(long, conflicts_with_all = ["snapshot", "replay"])]
     pub(super) repair: bool,
 }

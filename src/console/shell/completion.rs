@@ -182,7 +182,7 @@ fn in_command(names: &Names, head: &str) -> (usize, Vec<Pair>) {
     let begin = word_begin(head, char::is_whitespace);
     let mut earlier = head[..begin].split_whitespace();
     let candidates: Vec<Pair> = match (earlier.next(), earlier.next()) {
-        (None, _) => COMMANDS.iter().map(|command| plain(command.name)).collect(),
+        (None, _) => COMMANDS.iter().map(|(name, ..)| plain(name)).collect(),
         (Some("\\d"), None) => {
             names.relations.iter().map(|relation| plain(&relation.name)).collect()
         }

@@ -9,9 +9,10 @@ use crate::assembly::output::counted;
 use crate::datasets::did_you_mean;
 use crate::query::{Function, Query, Relation};
 
-/// Least characters of the last column, however narrow the screen.
+/// The minimum width of the last column in characters, on any screen.
 const LAST_WIDTH_MIN: usize = 24;
-/// Most characters of another column; after a longer cell, the rest of the line goes below it.
+/// The maximum width of any other column in characters. After a longer cell, the line continues
+/// below it.
 const WIDTH_MAX: usize = 34;
 
 /// Formats lines of cells, each column as wide as its widest cell. The last column is wrapped to
@@ -80,7 +81,7 @@ pub(super) fn relations(relations: &[Relation], width: Option<usize>) -> String 
         let rows = format!("{:>widest$}", rows(relation.rows));
         [relation.name.clone(), rows, relation.description.clone()]
     }));
-    columns(&lines, width) + "`\\d NAME` tells about the columns of one.\n"
+    columns(&lines, width) + "`\\d NAME` describes the columns of one table.\n"
 }
 
 /// `\d NAME`: describes the columns of one table.

@@ -20,7 +20,7 @@ use super::session::{Session, say};
 use super::statements::Statements;
 use crate::assembly::failure::{Code, CommandError};
 
-/// Most entries in the history.
+/// The maximum number of entries in the history.
 const HISTORY_MAX: usize = 10_000;
 
 /// Reads and executes lines until the user leaves. Errors are printed, and the shell continues.

@@ -9,11 +9,11 @@ use super::session::{Next, Session};
 use super::statements::{Piece, Statements};
 use crate::assembly::failure::CommandError;
 
-/// Most files that include one another; a longer chain means that a file includes itself.
+/// The maximum depth of included files; a longer chain means that a file includes itself.
 const DEPTH_MAX: usize = 16;
 
-/// Answers the statements of a file, which `depth` files include in one another. `Break` means that
-/// the user wants to leave.
+/// Answers the statements of a file, at a depth of `depth` includes. `Break` means that the user
+/// wants to leave.
 pub(super) fn file(
     session: &mut Session<'_>,
     path: &Path,

@@ -25,7 +25,7 @@ use crate::console::source::{self, EngineSource, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
 use crate::query::{Engine, Format, Position, QueryError, TableLimits, Written};
 
-/// How long the shell waits for the work on a cancelled question to stop.
+/// How long the shell waits until the work on a cancelled question stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// What to do after a piece.
@@ -379,7 +379,7 @@ async fn answer(
     Ok(written)
 }
 
-/// Ignores a closed pipe: the reader wants no more.
+/// Ignores a closed pipe: the reader has left.
 fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
