@@ -75,7 +75,7 @@ pub(crate) async fn locate(
         if use_orphans && is_missing { Orphans::find(remote).await? } else { Orphans::default() };
     let (orphans, digests) = (&orphans, &digests);
     // The object of each file and, if no version is known to name the object, when it was written.
-    let found: Vec<(&FileRow, Option<(&String, Option<i64>)>)> = stream::iter(each)
+    let found: Vec<_> = stream::iter(each)
         .map(|row| async move {
             let in_version = named.get(&row.digest).map(|object| (object, None));
             let orphan = || orphans.of(row).map(|(object, written)| (object, Some(written)));
