@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Makes one lake of the N shards below $PLACE, checks it, and publishes it at $PLACE/whole:
 #   PLACE=s3://bucket/run merge.sh N
-# A shard that is not complete is refused, unless INCOMPLETE=yes. It needs room for twice the lake in $SCRATCH.
-# Started again, it fetches only what is missing.
+# An incomplete shard is refused, unless INCOMPLETE=yes. The merge needs room for twice the lake in $SCRATCH.
+# If it is started again, it fetches only what is missing.
 set -euo pipefail
 
 count=$1

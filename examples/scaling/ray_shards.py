@@ -1,7 +1,7 @@
 """A hundred shards on a Ray cluster: `python ray_shards.py s3://bucket/run 100`.
 
-Every node has steplake, steplake-remote and this folder. A shard whose node is lost is started again elsewhere,
-and goes on from what it published last.
+Every node has steplake, steplake-remote and this folder. If a node is lost, its shard starts again elsewhere
+and continues from the newest version that it published.
 """
 
 import os

@@ -32,11 +32,11 @@ impl Catalogue {
         Ok(Self::Datasets(Datasets::new(&settings), baselines))
     }
 
-    /// Returns the canonical URIs of what `patterns` name, each once.
+    /// Returns the canonical URIs of the benchmarks that `patterns` name, without duplicates.
     ///
     /// # Errors
     ///
-    /// If a pattern names nothing, or nothing that can be had.
+    /// If a pattern names nothing, or nothing that is available.
     pub fn expand(&self, patterns: &[String]) -> Result<Vec<BenchmarkUri>, CommandError> {
         match self {
             Self::Datasets(datasets, _) => Ok(datasets.expand_all(patterns)?),
@@ -69,7 +69,7 @@ impl Catalogue {
     }
 }
 
-/// Most seeds that a range may name.
+/// The maximum number of seeds in a range.
 const TOY_SEEDS_MAX: u32 = 10_000;
 
 /// Parses the seeds of `generator://toy-v0/<seed>` or `generator://toy-v0/<first>..<last>`.

@@ -49,7 +49,7 @@ fn widest_config(runs: &[RunRow]) -> WorkerConfig {
     for run in runs {
         let arguments = serde_json::from_str::<serde_json::Value>(&run.arguments);
         let number = |name: &str| arguments.as_ref().ok()?.get(name)?.as_u64();
-        // Somebody else may have written the lake.
+        // Another program may have written the lake, so the limits are bounded.
         let seconds = number("step_cpu_seconds").unwrap_or(0).min(STEP_CPU_SECONDS_MAX);
         let mib = number("worker_memory_mib").unwrap_or(0).min(WORKER_MEMORY_MIB_MAX);
         config.step_cpu_max = config.step_cpu_max.max(Duration::from_secs(seconds));

@@ -1,6 +1,5 @@
 //! Errors of commands: one line on standard error and an exit code.
 
-use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -29,12 +28,17 @@ pub enum Code {
     Found = 4,
     /// The network is needed, and what was wanted cannot be fetched.
     Offline = 5,
+    /// No lake is published at an address.
+    NothingPublished = 6,
+    /// A published version has something that the lake lacks.
+    Diverged = 7,
     /// A signal stopped the command.
     Interrupted = 130,
 }
 
 /// The error of a command.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
 pub struct CommandError {
     code: Code,
     message: String,
@@ -68,10 +72,6 @@ impl CommandError {
         Self { code, message: line(error) }
     }
 
-    fn of_lake(code: Code, error: &LakeError) -> Self {
-        Self { code, message: lake_line(error) }
-    }
-
     /// Prints the message and returns the exit code.
     pub fn report(&self) -> ExitCode {
         if !self.message.is_empty() {
@@ -82,10 +82,9 @@ impl CommandError {
     }
 }
 
-impl fmt::Display for CommandError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
+/// Reports the error, if any, and returns the exit code.
+pub fn exit_code(done: Result<(), CommandError>) -> ExitCode {
+    done.map_or_else(|error| error.report(), |()| ExitCode::SUCCESS)
 }
 
 impl From<LakeError> for CommandError {
@@ -94,12 +93,12 @@ impl From<LakeError> for CommandError {
             LakeError::NoSnapshot { .. } | LakeError::NothingToRetract { .. } => Code::Usage,
             _ => Code::Lake,
         };
-        Self::of_lake(code, &error)
+        Self::new(code, lake_line(&error))
     }
 }
 
 /// Formats an error of the store in one line, with the commands and options that help.
-pub fn lake_line(error: &LakeError) -> String {
+fn lake_line(error: &LakeError) -> String {
     let advice = match error {
         LakeError::NotFound { .. } => {
             "record one with `steplake generate`, or name another folder with --lake"

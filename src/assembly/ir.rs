@@ -22,8 +22,8 @@ pub fn renderer(environment: &str) -> IrRenderer {
     Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
 }
 
-/// Returns what rebuilds the states that a lake does not store, in worker processes. The
-/// environment is opened on the first request; if that fails, every such query reports the reason.
+/// Returns the rebuilder of states that a lake does not store. It uses worker processes, and opens
+/// the environment on the first request; if that fails, every such query reports the reason.
 ///
 /// A worker is this program, executed again: a program other than `steplake` must first call
 /// [`worker::serve_if_worker`](super::worker::serve_if_worker).
@@ -61,8 +61,8 @@ impl IrRebuilder for LiveRebuilder {
     }
 }
 
-/// Does work that may take long while other threads take over the other tasks of this thread, such
-/// as the next question after this one was cancelled.
+/// Runs work that may take long. Meanwhile, other threads take over the other tasks of this thread,
+/// such as the next question after this one was cancelled.
 fn block_in_place<T>(work: impl FnOnce() -> T) -> T {
     let has_others = |handle: Handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread;
     if Handle::try_current().is_ok_and(has_others) {

@@ -11,8 +11,8 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
 
 /// Sends the log of the library, and of the companion `program`, to standard error: warnings only
-/// at `verbose` 0, everything from 3 on, or what `STEPLAKE_LOG` selects. By default, warnings look
-/// like failures.
+/// at `verbose` 0, everything from 3 on, or what `STEPLAKE_LOG` selects. By default, a warning has
+/// the form of a failure.
 ///
 /// # Panics
 ///

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, FromArgMatches as _};
 
 use super::environments::environment;
-use super::failure::CommandError;
+use super::failure::{CommandError, exit_code};
 use super::messages;
 
 /// The name of the command.
@@ -46,10 +46,7 @@ pub fn serve_if_worker() -> Option<ExitCode> {
     let mut line = std::env::args_os().skip(1).peekable();
     line.next_if(|argument| argument == COMMAND)?;
     messages::begin(0, None);
-    Some(match parsed(line).and_then(|args| serve(&args)) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
-    })
+    Some(exit_code(parsed(line).and_then(|args| serve(&args))))
 }
 
 fn parsed(line: impl Iterator<Item = OsString>) -> Result<WorkerArgs, CommandError> {

@@ -5,10 +5,9 @@ use std::fmt::Write;
 use indicatif::HumanCount;
 
 use super::args::DatasetsCommand;
-use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
-use crate::assembly::output::{counted, print};
+use crate::assembly::output::{bar, counted_are, print};
 use crate::datasets::{Datasets, Settings};
 use crate::model::BenchmarkUri;
 
@@ -17,15 +16,14 @@ pub(super) fn run(global: &GlobalArgs, command: &DatasetsCommand) -> Result<(), 
     match command {
         DatasetsCommand::List => print(&list(&datasets)),
         DatasetsCommand::Install { uris } => uris.iter().try_for_each(|uri| {
-            let bar = progress::bar(global, 0, "{bar:24.cyan} {pos}/{len} {wide_msg}");
+            let bar = bar(global, 0, "{bar:24.cyan} {pos}/{len} {wide_msg}");
             let count = datasets.install(uri, &mut |made, all| {
                 bar.set_length(all as u64);
                 bar.set_message(made.to_string());
                 bar.inc(1);
             })?;
-            bar.finish_and_clear();
-            let are = if count == 1 { "is" } else { "are" };
-            print(&format!("{uri}: {} {are} ready\n", counted(count as u64, "benchmark")))
+            drop(bar);
+            print(&format!("{uri}: {} ready\n", counted_are(count as u64, "benchmark")))
         }),
         DatasetsCommand::Benchmarks { uris } => {
             for uri in uris {
@@ -45,12 +43,11 @@ fn list(datasets: &Datasets) -> String {
     let mut text = String::new();
     for about in datasets.about() {
         let size = about.size.map_or("without end".into(), |size| HumanCount(size).to_string());
-        writeln!(
+        let _ = writeln!(
             text,
             "{:<28} {:>14}  {}\n{:<28} {:>14}  e.g. {}",
             about.uri, size, about.description, "", "", about.example
-        )
-        .expect("a string takes it");
+        );
     }
     text
 }

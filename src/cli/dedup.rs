@@ -1,12 +1,9 @@
 //! `dedup`.
 
-use indicatif::HumanCount;
-
 use super::args::DedupArgs;
-use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
-use crate::assembly::output::{counted, print};
+use crate::assembly::output::{counted, counted_are, print, with_bar};
 use crate::dedup::{self, DedupOptions, Report};
 use crate::lake::Lake;
 use crate::upkeep::Maintenance;
@@ -25,11 +22,7 @@ pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), Command
         tracing::warn!(
             "another process is recording: {} of finished episodes not sealed and therefore not counted; \
              `steplake dedup` counts them later",
-            if waiting == 1 {
-                "1 step is".to_owned()
-            } else {
-                format!("{} steps are", HumanCount(waiting))
-            }
+            counted_are(waiting, "step")
         );
     }
     print(&summary(&report))
@@ -41,13 +34,8 @@ pub(super) fn derive(
     maintenance: &mut Maintenance,
     settings: DedupOptions,
 ) -> Result<Report, CommandError> {
-    let bar = progress::bar(global, 0, "{bar:24.cyan} {human_pos}/{human_len} steps read");
-    let report = dedup::dedup(maintenance, settings, &mut |done, all| {
-        bar.set_length(all);
-        bar.set_position(done);
-    })?;
-    bar.finish_and_clear();
-    Ok(report)
+    let template = "{bar:24.cyan} {human_pos}/{human_len} steps read";
+    Ok(with_bar(global, template, |progress| dedup::dedup(maintenance, settings, progress))?)
 }
 
 /// Summarises what was counted and found, in one line.

@@ -15,7 +15,7 @@ use crate::assembly::environments::{action_space, environment, worker_config};
 use crate::assembly::failure::{Code, CommandError};
 use crate::assembly::output::{counted, print};
 use crate::env::Environment;
-use crate::env::toy::{self, ToyEnvironment};
+use crate::env::toy;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::generate::{
     Ending, Plan, Policy, Programs, Progress, ResumeState, Shard, Stop, generate,
@@ -68,7 +68,7 @@ pub(super) fn run(global: &GlobalArgs, args: &GenerateArgs) -> Result<(), Comman
     };
     let recording = Recording::begin(writer, &spec, run, &options)?;
     let progress = Progress::default();
-    let environment = live(&spec, config);
+    let environment = live(here, config);
     let before = past.towards(plan.stop);
     let result = show_while(global, &plan, before, &progress, || {
         generate(environment.as_ref(), &recording, &plan, &catalogue, past, &progress, &interrupt)
@@ -256,11 +256,11 @@ fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
 }
 
 /// Returns the environment in which the run plays: real compilers in worker processes.
-fn live(spec: &EnvironmentSpec, config: WorkerConfig) -> Box<dyn Environment> {
-    if spec.name == toy::NAME {
-        return Box::new(ToyEnvironment::default());
+fn live(here: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn Environment> {
+    if here.spec().name == toy::NAME {
+        return here;
     }
-    Box::new(WorkerEnvironment::new(spec.clone(), config))
+    Box::new(WorkerEnvironment::new(here.spec().clone(), config))
 }
 
 /// Shows `progress` while `work` runs. Earlier calls have recorded `before` of the run's steps,
@@ -283,7 +283,6 @@ fn show_while<T: Send>(
             bar.show(progress);
             std::thread::park_timeout(SHOW_INTERVAL);
         }
-        bar.finish();
         worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }

@@ -25,8 +25,8 @@ pub(super) fn seal(global: &GlobalArgs) -> Result<(), CommandError> {
     let mut text = format!("sealed {} into {files}", counted(report.rows, "row"));
     if hot > 0 {
         let stay = if hot == 1 { "stays" } else { "stay" };
-        write!(text, "; {} of unfinished episodes {stay} in the hot log", counted(hot, "row"))
-            .expect("a string takes it");
+        let _ =
+            write!(text, "; {} of unfinished episodes {stay} in the hot log", counted(hot, "row"));
     }
     text.push('\n');
     print(&text)
@@ -143,7 +143,7 @@ fn info_text(snapshot: &Snapshot) -> String {
         "sealed",
     );
     for table in Table::ALL {
-        writeln!(
+        let _ = writeln!(
             text,
             "{:<18}{:>14}{:>12}{:>10}{:>12}",
             table.name(),
@@ -151,8 +151,7 @@ fn info_text(snapshot: &Snapshot) -> String {
             HumanCount(hot_rows(snapshot, table)).to_string(),
             snapshot.segments(table).len(),
             HumanBytes(sealed_bytes(snapshot, table)).to_string(),
-        )
-        .expect("a string takes it");
+        );
     }
     text + &history(snapshot)
 }
@@ -166,12 +165,12 @@ fn layers(snapshot: &Snapshot) -> String {
     let steps = snapshot.uncounted_steps();
     if steps > 0 {
         let steps = counted(steps, "row");
-        write!(text, "; {steps} of steps not counted (`dedup`)").expect("a string takes it");
+        let _ = write!(text, "; {steps} of steps not counted (`dedup`)");
     }
     text
 }
 
-/// Most runs that `info` lists.
+/// The maximum number of runs that `info` lists.
 const RUNS_LISTED: usize = 20;
 
 /// Lists runs, retractions and losses.

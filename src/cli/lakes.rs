@@ -34,22 +34,16 @@ pub(super) fn named(
         }
         lakes.push((name, folder));
     }
-    if lakes.len() < paths.len() && paths.len() > 1 {
-        return Err(CommandError::usage(
-            "several lakes need a name each: write --lake NAME=FOLDER for every one of them",
-        ));
-    }
-    if !lakes.is_empty() && cluster.is_some() {
-        return Err(CommandError::usage(
-            "a cluster reads one lake: write --lake FOLDER, without a name, beside --engine",
-        ));
-    }
-    if lakes.len() > 1 && snapshot.is_some() {
-        return Err(CommandError::usage(
-            "--snapshot counts the snapshots of one lake: of several lakes, the newest are read",
-        ));
-    }
-    Ok(lakes)
+    let problem = if lakes.len() < paths.len() && paths.len() > 1 {
+        "several lakes need a name each: write --lake NAME=FOLDER for every one of them"
+    } else if !lakes.is_empty() && cluster.is_some() {
+        "a cluster reads one lake: write --lake FOLDER, without a name, beside --engine"
+    } else if lakes.len() > 1 && snapshot.is_some() {
+        "--snapshot counts the snapshots of one lake: of several lakes, the newest are read"
+    } else {
+        return Ok(lakes);
+    };
+    Err(CommandError::usage(problem))
 }
 
 /// Splits `NAME=FOLDER`; none where the text is a folder without a name.

@@ -6,12 +6,11 @@ use std::ops::ControlFlow;
 use serde_json::json;
 
 use super::args::{InfoFormat, ProbeArgs, ReplayArgs};
-use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::environments::{action_space, environment, worker_config, workers};
 use crate::assembly::failure::{Code, CommandError};
-use crate::assembly::output::print;
+use crate::assembly::output::{bar, print};
 use crate::datasets::did_you_mean;
 use crate::env::llvm::probe::ProbeOptions;
 use crate::env::{Environment, Start, Watch, llvm};
@@ -53,8 +52,7 @@ pub(super) fn replay(args: &ReplayArgs) -> Result<(), CommandError> {
             }
         };
         let values: Vec<String> = step.rewards.iter().map(|value| format!("{value:.6}")).collect();
-        writeln!(text, "{taken:>4}  {state:<40}  {}  {name}{note}", values.join("  "))
-            .expect("a string takes it");
+        let _ = writeln!(text, "{taken:>4}  {state:<40}  {}  {name}{note}", values.join("  "));
         Ok(ControlFlow::Continue(()))
     })?;
     if !args.ir {
@@ -206,12 +204,12 @@ pub(super) fn probe(global: &GlobalArgs, args: &ProbeArgs) -> Result<(), Command
         seed: args.seed,
         jobs: args.jobs.map_or(cores, usize::from),
     };
-    let bar = progress::bar(global, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
+    let bar = bar(global, 0, "{bar:24.cyan} {pos}/{len} walks, left: {eta}");
     let report = llvm::probe::probe(&options, &|done, all| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
     })?;
-    bar.finish_and_clear();
+    drop(bar);
     print(&report.table())?;
     if let Some(folder) = &args.output {
         llvm::probe::write_tables(&report, folder)?;

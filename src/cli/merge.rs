@@ -6,24 +6,19 @@ use serde_json::json;
 
 use super::args::{InfoFormat, MergeArgs};
 use super::dedup::derive;
-use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
-use crate::assembly::output::{counted, print};
+use crate::assembly::output::{counted, print, with_bar};
 use crate::dedup::DedupOptions;
 use crate::lake::{Disk, Lake, Table};
 use crate::transfer::merge::{MergeOptions, Report, merge, new_conflicts};
 
 pub(super) fn run(global: &GlobalArgs, args: &MergeArgs) -> Result<(), CommandError> {
     let lakes = args.lakes.iter().map(Lake::open).collect::<Result<Vec<_>, _>>()?;
-    let bar = progress::bar(global, 0, "{bar:24.cyan} {human_pos}/{human_len} rows read");
-    let settings = MergeOptions::default();
-    let (merged, report) =
-        merge(Disk::default(), &lakes, &args.into, &settings, &mut |done, all| {
-            bar.set_length(all);
-            bar.set_position(done);
-        })?;
-    bar.finish_and_clear();
+    let template = "{bar:24.cyan} {human_pos}/{human_len} rows read";
+    let (merged, report) = with_bar(global, template, |progress| {
+        merge(Disk::default(), &lakes, &args.into, &MergeOptions::default(), progress)
+    })?;
     let derived = merged
         .maintenance()
         .map_err(CommandError::from)

@@ -24,9 +24,9 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
-use self::args::{Cli, Command, EnvCommand};
-use self::companions::Companion;
-use crate::assembly::failure::CommandError;
+use self::args::{Cli, Command, CompanionArgs, EnvCommand};
+use self::companions::exec_companion;
+use crate::assembly::failure::{CommandError, exit_code};
 use crate::assembly::output::print;
 use crate::assembly::{messages, worker};
 use crate::console::questions;
@@ -36,14 +36,14 @@ use crate::console::source::EngineSource;
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
     messages::begin(cli.global.verbose, None);
-    match run(&cli) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
-    }
+    exit_code(run(&cli))
 }
 
 fn run(cli: &Cli) -> Result<(), CommandError> {
     let global = &cli.global;
+    let companion = |program, command, args: &CompanionArgs| {
+        Err(exec_companion(global, program, command, &args.arguments))
+    };
     match &cli.command {
         Command::Generate(args) => generate::run(global, args),
         Command::Seal => lake::seal(global),
@@ -80,10 +80,10 @@ fn run(cli: &Cli) -> Result<(), CommandError> {
         Command::Env(EnvCommand::Describe { env, format }) => live::describe(env, *format),
         Command::Env(EnvCommand::Probe(args)) => live::probe(global, args),
         Command::Datasets(command) => datasets::run(global, command),
-        Command::Serve(args) => companions::run(global, Companion::Serve, None, args),
-        Command::Publish(args) => companions::run(global, Companion::Remote, Some("publish"), args),
-        Command::Fetch(args) => companions::run(global, Companion::Remote, Some("fetch"), args),
-        Command::Cluster(args) => companions::run(global, Companion::Cluster, None, args),
+        Command::Serve(args) => companion("steplake-serve", None, args),
+        Command::Publish(args) => companion("steplake-remote", Some("publish"), args),
+        Command::Fetch(args) => companion("steplake-remote", Some("fetch"), args),
+        Command::Cluster(args) => companion("steplake-cluster", None, args),
         Command::Completions { shell } => {
             // clap panics if it cannot write, so it writes to memory.
             let mut script = Vec::new();

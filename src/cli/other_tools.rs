@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use arrow::array::{AsArray as _, RecordBatch};
+use arrow::array::AsArray as _;
 use arrow::datatypes::{Int32Type, Int64Type};
 use serde_json::{Value, json};
 
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::counted;
-use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, SnapshotId, Table, outside};
+use crate::lake::{LakeError, ScanColumns, Snapshot, SnapshotId, Table, outside};
 
 /// What other tools read of a lake, and what they miss. See "What other tools read" in
 /// docs/FORMAT.md.
@@ -83,10 +83,10 @@ impl OtherTools {
             missing.push(format!("in derived tables {rows} of steps not counted (`dedup`)"));
         }
         if !missing.is_empty() {
-            write!(text, ", without {}", missing.join("; ")).expect("a string takes it");
+            let _ = write!(text, ", without {}", missing.join("; "));
         }
         for (tool, line) in &self.lines {
-            write!(text, "\n  {tool:<8}{line}").expect("a string takes it");
+            let _ = write!(text, "\n  {tool:<8}{line}");
         }
         text + "\n"
     }
@@ -115,52 +115,30 @@ fn lines(lake: &Path) -> [(&'static str, String); 4] {
 fn layered_steps(snapshot: &Snapshot) -> Result<u64, LakeError> {
     let mut steps = 0;
     for segments in snapshot.layers().into_values().skip(1) {
-        let mut conflicts = Conflicts::default();
+        // The most frequent result of each conflict is a row of `state_transitions` too.
+        let mut most_frequent: HashMap<(Vec<u8>, i32), i64> = HashMap::new();
         for segment in segments {
-            steps += match segment.table {
-                Table::Conflicts => conflicts.count(snapshot, segment)?,
-                _ => sum(snapshot, segment)?,
+            let columns = match segment.table {
+                Table::Conflicts => &["state_id", "action", "count"][..],
+                _ => &["count"],
             };
-        }
-        steps -= conflicts.most_frequent.values().sum::<i64>();
-    }
-    Ok(u64::try_from(steps).unwrap_or(0))
-}
-
-/// Adds up the column `count` of a segment.
-fn sum(snapshot: &Snapshot, segment: &Segment) -> Result<i64, LakeError> {
-    let counts = |batch: &RecordBatch| counts(batch).iter().sum::<i64>();
-    snapshot
-        .scan_segment(segment, ScanColumns::Named(&["count"]))
-        .map(|batch| Ok(counts(&batch?)))
-        .sum()
-}
-
-fn counts(batch: &RecordBatch) -> &[i64] {
-    batch["count"].as_primitive::<Int64Type>().values()
-}
-
-/// The conflicts of a layer. The most frequent result of each is a row of `state_transitions` too.
-#[derive(Default)]
-struct Conflicts {
-    most_frequent: HashMap<(Vec<u8>, i32), i64>,
-}
-
-impl Conflicts {
-    fn count(&mut self, snapshot: &Snapshot, segment: &Segment) -> Result<i64, LakeError> {
-        let mut steps = 0;
-        let columns = ScanColumns::Named(&["state_id", "action", "count"]);
-        for batch in snapshot.scan_segment(segment, columns) {
-            let batch = batch?;
-            let states = batch["state_id"].as_fixed_size_binary();
-            let actions = batch["action"].as_primitive::<Int32Type>();
-            for (row, &count) in counts(&batch).iter().enumerate() {
-                let key = (states.value(row).to_vec(), actions.value(row));
-                let most = self.most_frequent.entry(key).or_default();
-                *most = count.max(*most);
-                steps += count;
+            for batch in snapshot.scan_segment(segment, ScanColumns::Named(columns)) {
+                let batch = batch?;
+                let counts = batch["count"].as_primitive::<Int64Type>().values();
+                steps += counts.iter().sum::<i64>();
+                if segment.table != Table::Conflicts {
+                    continue;
+                }
+                let states = batch["state_id"].as_fixed_size_binary();
+                let actions = batch["action"].as_primitive::<Int32Type>();
+                for (row, &count) in counts.iter().enumerate() {
+                    let key = (states.value(row).to_vec(), actions.value(row));
+                    let most = most_frequent.entry(key).or_default();
+                    *most = count.max(*most);
+                }
             }
         }
-        Ok(steps)
+        steps -= most_frequent.values().sum::<i64>();
     }
+    Ok(u64::try_from(steps).unwrap_or(0))
 }

@@ -1,27 +1,13 @@
-//! Progress on standard error.
+//! The progress of a run, on standard error.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar};
 
 use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::output::bar;
 use crate::generate::{Progress, Stop};
-
-/// The interval at which a progress bar is redrawn.
-const DRAW_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Returns a bar of `length`, shown if standard error is a terminal and the user did not ask for
-/// quiet.
-pub(super) fn bar(global: &GlobalArgs, length: u64, template: &str) -> ProgressBar {
-    let target =
-        if global.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let style = ProgressStyle::with_template(template).expect("the templates are ours");
-    let bar = ProgressBar::with_draw_target(Some(length), target);
-    bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    bar.enable_steady_tick(DRAW_INTERVAL);
-    bar
-}
 
 /// The progress bar of a run.
 #[derive(Debug)]
@@ -67,10 +53,6 @@ impl RunBar {
         self.bar.set_message(format!(
             "{rate} steps/s  {states} new states  {failures} failures  left: {left} "
         ));
-    }
-
-    pub(super) fn finish(&self) {
-        self.bar.finish_and_clear();
     }
 }
 

@@ -2,10 +2,8 @@
 
 use std::ffi::OsString;
 
-use clap::ValueEnum as _;
-
 use super::args::{EngineArgs, QueryCommand, SqlCommand};
-use super::companions::{Companion, exec_companion};
+use super::companions::exec_companion;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::failure::CommandError;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
@@ -48,15 +46,12 @@ fn exec_if_named(
         // The question may begin with a hyphen.
         arguments.extend(["--".into(), asked.into()]);
     }
-    Err(exec_companion(global, Companion::Cluster, Some(command), &arguments))
+    Err(exec_companion(global, "steplake-cluster", Some(command), &arguments))
 }
 
 /// Returns the options for the output as arguments. The other program checks them.
 fn output(output: &OutputArgs, snapshot: SnapshotArgs) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = Vec::new();
-    if let Some(format) = output.format.to_possible_value() {
-        arguments.extend(["--format".into(), format.get_name().into()]);
-    }
+    let mut arguments: Vec<OsString> = vec!["--format".into(), output.format.as_str().into()];
     if let Some(rows) = output.rows {
         arguments.extend(["--rows".into(), rows.to_string().into()]);
     }

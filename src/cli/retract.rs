@@ -15,7 +15,7 @@ use crate::lake::Lake;
 use crate::model::{BenchmarkUri, RunId};
 use crate::upkeep::Subject;
 
-/// Most retracted benchmarks that are listed.
+/// The maximum number of retracted benchmarks that are listed.
 const LISTED_MAX: usize = 20;
 
 pub(super) fn run(global: &GlobalArgs, args: &RetractArgs) -> Result<(), CommandError> {

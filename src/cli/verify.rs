@@ -7,11 +7,10 @@ use indicatif::HumanBytes;
 
 use super::args::VerifyArgs;
 use super::dedup::derive;
-use super::progress;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::environments::{environment, workers};
 use crate::assembly::failure::{Code, CommandError};
-use crate::assembly::output::{counted, print};
+use crate::assembly::output::{bar, counted, print};
 use crate::console::source::snapshot;
 use crate::dedup;
 use crate::env::worker::WorkerEnvironment;
@@ -29,7 +28,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
     if args.repair {
         repair(global, &lake)?;
     }
-    // What is damaged may not be readable.
+    // A damaged lake may not be readable.
     let runs = lake.snapshot().map(|snapshot| snapshot.runs().to_vec()).unwrap_or_default();
     let compiler = compiler(lake.identity(), &runs);
     let (report, mut ids) = check(global, &lake, args, compiler.as_ref().ok())?;
@@ -71,7 +70,7 @@ fn check(
     args: &VerifyArgs,
     compiler: Option<&WorkerEnvironment>,
 ) -> Result<(VerifyReport, Ids), CommandError> {
-    let bar = progress::bar(global, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}");
+    let bar = bar(global, 0, "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}");
     let mut show = |done, all| {
         bar.set_length(all);
         bar.set_position(done);
@@ -88,7 +87,6 @@ fn check(
             })
         })?,
     };
-    bar.finish_and_clear();
     Ok((report?, ids))
 }
 
@@ -127,12 +125,11 @@ fn described(report: &BaselineReport) -> String {
         report.programs
     );
     if report.without_ir > 0 {
-        write!(text, "; {} more have no IR in the lake", report.without_ir)
-            .expect("a string takes it");
+        let _ = write!(text, "; {} more have no IR in the lake", report.without_ir);
     }
     text.push('\n');
     for line in &report.differing {
-        writeln!(text, "  {line}").expect("a string takes it");
+        let _ = writeln!(text, "  {line}");
     }
     text
 }
@@ -169,18 +166,15 @@ fn dropped(repaired: &Repaired) -> String {
         let rows = counted(loss.rows, "row");
         line(format!("dropped {rows} of {} in {}: {}", loss.table, loss.path, loss.what));
     }
-    for path in &repaired.mended {
-        let what = "sound; its digests in the manifest were damaged and are made anew";
-        line(format!("{what}: {}", path.display()));
-    }
-    for path in &repaired.entries {
-        line(format!("damaged, and written again from the database: {}", path.display()));
-    }
-    for path in &repaired.derived {
-        line(format!("made anew, since it was damaged: {}", path.display()));
-    }
-    for path in &repaired.older {
-        line(format!("damaged, and only older snapshots have it: {}", path.display()));
+    for (what, paths) in [
+        ("sound; its digests in the manifest were damaged and are made anew", &repaired.mended),
+        ("damaged, and written again from the database", &repaired.entries),
+        ("made anew, since it was damaged", &repaired.derived),
+        ("damaged, and only older snapshots have it", &repaired.older),
+    ] {
+        for path in paths {
+            line(format!("{what}: {}", path.display()));
+        }
     }
     for uri in &repaired.benchmarks {
         line(format!("of {uri} only the name and the initial state are known now"));
@@ -198,7 +192,7 @@ fn dropped(repaired: &Repaired) -> String {
 fn findings(report: &VerifyReport, ids: &Ids) -> String {
     let mut text = String::new();
     for finding in report.findings.iter().chain(&ids.findings) {
-        writeln!(text, "{}: {}", finding.path.display(), finding.what).expect("a string takes it");
+        let _ = writeln!(text, "{}: {}", finding.path.display(), finding.what);
     }
     let (files, frames) = (counted(report.segments, "file"), counted(report.frames, "frame"));
     let (bytes, states) = (HumanBytes(report.bytes), counted(report.ir, "state"));
@@ -218,18 +212,17 @@ fn findings(report: &VerifyReport, ids: &Ids) -> String {
     let verdict = if is_sound { "sound" } else { "not sound" };
     if report.unobserved > 0 {
         let states = counted(report.unobserved, "state");
-        writeln!(text, "without observations since a repair: {states}").expect("a string takes it");
+        let _ = writeln!(text, "without observations since a repair: {states}");
     }
     if report.lost_keyframes > 0 {
         let states = counted(report.lost_keyframes, "keyframe");
-        writeln!(text, "without IR since a repair: {states}").expect("a string takes it");
+        let _ = writeln!(text, "without IR since a repair: {states}");
     }
-    writeln!(
+    let _ = writeln!(
         text,
         "verify: {verdict}; checked {files} and {frames} of the hot log ({bytes}), and \
          the IR of {states} {by}{without}"
-    )
-    .expect("a string takes it");
+    );
     text
 }
 
@@ -247,9 +240,9 @@ fn replay_some(
         print("replay: there are no state transitions yet: run `steplake dedup` first\n")?;
         return Ok(true);
     }
-    let bar = progress::bar(global, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
+    let bar = bar(global, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
     let report = replay(&workers, snapshot, &edges, jobs(), &|| bar.inc(1))?;
-    bar.finish_and_clear();
+    drop(bar);
     let space = &snapshot.identity().action_space;
     let (text, agrees) = describe(&report, space);
     print(&text)?;
@@ -264,16 +257,14 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
         percent(agreeing, report.replayed)
     );
     if report.without_ir > 0 {
-        write!(text, "; {} more have no IR in the lake", report.without_ir)
-            .expect("a string takes it");
+        let _ = write!(text, "; {} more have no IR in the lake", report.without_ir);
     }
     if report.rebuilt > 0 {
-        write!(text, "; the states of {} were rebuilt first", report.rebuilt)
-            .expect("a string takes it");
+        let _ = write!(text, "; the states of {} were rebuilt first", report.rebuilt);
     }
     text.push('\n');
     for obstacle in &report.lost {
-        writeln!(text, "  {obstacle}").expect("a string takes it");
+        let _ = writeln!(text, "  {obstacle}");
     }
     let mut by_action: BTreeMap<u32, Vec<_>> = BTreeMap::new();
     for disagreement in &report.disagreements {
@@ -286,16 +277,14 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
         agrees &= !replayable;
         let name = spec.map_or_else(|| format!("action {action}"), |spec| spec.name.clone());
         let flag = if replayable { "" } else { " (flagged: it depends on more than the state)" };
-        writeln!(text, "  {name}: {} had another result{flag}", disagreements.len())
-            .expect("a string takes it");
+        let _ = writeln!(text, "  {name}: {} had another result{flag}", disagreements.len());
         for disagreement in disagreements.iter().take(3) {
             let found = match &disagreement.found {
                 Outcome::State { id, .. } => id.to_string(),
                 Outcome::Crashed(failure) => format!("{}: {}", failure.kind, failure.detail),
             };
             let edge = disagreement.edge;
-            writeln!(text, "    {} -> {} now {found}", edge.state, edge.next)
-                .expect("a string takes it");
+            let _ = writeln!(text, "    {} -> {} now {found}", edge.state, edge.next);
         }
     }
     (text, agrees)

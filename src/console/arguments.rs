@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::assembly::failure::CommandError;
@@ -16,33 +17,21 @@ pub struct SnapshotArgs {
     pub snapshot: Option<i64>,
 }
 
-/// Output formats for rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum RowFormat {
-    /// A table for people.
-    Table,
-    /// One line for each value, uncut, for people.
-    Expanded,
-    /// Comma-separated values with a header.
-    Csv,
-    /// One array of objects; binary values as hexadecimal digits.
-    Json,
-    /// An Arrow IPC file.
-    Arrow,
-    /// A Parquet file.
-    Parquet,
-}
+impl ValueEnum for Format {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
 
-impl From<RowFormat> for Format {
-    fn from(format: RowFormat) -> Self {
-        match format {
-            RowFormat::Table => Self::Table,
-            RowFormat::Expanded => Self::Expanded,
-            RowFormat::Csv => Self::Csv,
-            RowFormat::Json => Self::Json,
-            RowFormat::Arrow => Self::Arrow,
-            RowFormat::Parquet => Self::Parquet,
-        }
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let help = match self {
+            Self::Table => "A table for people",
+            Self::Expanded => "One line for each value, uncut, for people",
+            Self::Csv => "Comma-separated values with a header",
+            Self::Json => "One array of objects; binary values as hexadecimal digits",
+            Self::Arrow => "An Arrow IPC file",
+            Self::Parquet => "A Parquet file",
+        };
+        Some(PossibleValue::new(self.as_str()).help(help))
     }
 }
 
@@ -50,8 +39,8 @@ impl From<RowFormat> for Format {
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// How to print the rows.
-    #[arg(long, value_enum, default_value_t = RowFormat::Table)]
-    pub format: RowFormat,
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
 
     /// The number of rows that a table shows; by default 1,000, or all with --output.
     #[arg(long, value_name = "N")]
@@ -69,14 +58,19 @@ impl OutputArgs {
     ///
     /// If `--rows` is given with a format other than a table.
     pub fn limits(&self) -> Result<TableLimits, CommandError> {
-        if self.rows.is_some() && !Format::from(self.format).is_for_people() {
+        if self.rows.is_some() && !self.format.is_for_people() {
             return Err(CommandError::usage(
                 "--rows is for tables: the other formats hold all rows",
             ));
         }
-        let limits = if self.output.is_some() { TableLimits::NONE } else { TableLimits::SCREEN };
-        Ok(TableLimits { rows_max: self.rows.or(limits.rows_max), ..limits })
+        Ok(table_limits(self.rows, self.output.is_some()))
     }
+}
+
+/// Returns the limits of a table of at most `rows`, if that was asked for.
+pub(super) fn table_limits(rows: Option<usize>, to_file: bool) -> TableLimits {
+    let limits = if to_file { TableLimits::NONE } else { TableLimits::SCREEN };
+    TableLimits { rows_max: rows.or(limits.rows_max), ..limits }
 }
 
 /// The end of the help of `sql`.

@@ -2,53 +2,39 @@
 
 use std::fmt;
 use std::io::{self, Write};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use indicatif::{
     HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle,
 };
 
+use crate::assembly::output::DRAW_INTERVAL;
 use crate::query::QueryProgress;
 
 /// The time before the line appears: most questions are answered by then.
 const DELAY: Duration = Duration::from_secs(1);
-/// The interval at which the line is redrawn.
-const DRAW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A progress line on standard error, if that is a terminal and the user did not ask for quiet. It
 /// is shown from a second after the start until it ends or is dropped.
 #[derive(Debug, Clone)]
 pub(in crate::console) struct Spinner {
-    shown: Arc<Mutex<Shown>>,
-}
-
-#[derive(Debug, Default)]
-struct Shown {
-    ended: bool,
-    bar: Option<ProgressBar>,
-    progress: Option<QueryProgress>,
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        if let Some(bar) = self.bar.take() {
-            bar.finish_and_clear();
-        }
-    }
+    bar: ProgressBar,
+    progress: Arc<OnceLock<QueryProgress>>,
 }
 
 impl Spinner {
     /// Starts the wait for the line to appear; requires a runtime.
     pub(in crate::console) fn start(is_quiet: bool) -> Self {
-        let spinner = Self { shown: Arc::default() };
+        let spinner = Self::idle();
         let target = ProgressDrawTarget::stderr();
         if !is_quiet && !target.is_hidden() {
-            let shown = Arc::downgrade(&spinner.shown);
+            let bar = spinner.bar.downgrade();
             tokio::spawn(async move {
                 tokio::time::sleep(DELAY).await;
-                if let Some(shown) = shown.upgrade() {
-                    Self { shown }.draw(target);
+                if let Some(bar) = bar.upgrade().filter(|bar| !bar.is_finished()) {
+                    bar.set_draw_target(target);
+                    bar.enable_steady_tick(DRAW_INTERVAL);
                 }
             });
         }
@@ -57,59 +43,32 @@ impl Spinner {
 
     /// Returns a spinner that shows nothing.
     pub(in crate::console) fn idle() -> Self {
-        Self { shown: Arc::default() }
-    }
-
-    /// Sets the progress to show.
-    pub(in crate::console) fn follow(&self, progress: QueryProgress) {
-        self.lock().progress = Some(progress);
-    }
-
-    /// Ends the progress and clears its line.
-    pub(in crate::console) fn end(&self) {
-        let bar = {
-            let mut shown = self.lock();
-            shown.ended = true;
-            shown.progress = None;
-            shown.bar.take()
-        };
-        // The lock must be free here: the bar may be drawing, and drawing takes the lock.
-        if let Some(bar) = bar {
-            bar.finish_and_clear();
-        }
-    }
-
-    fn draw(self, target: ProgressDrawTarget) {
-        let read = Arc::downgrade(&self.shown);
+        let progress: Arc<OnceLock<QueryProgress>> = Arc::default();
+        let shown = Arc::clone(&progress);
         let counts = move |_: &ProgressState, out: &mut dyn fmt::Write| {
-            let shown = read.upgrade();
-            let progress = shown.and_then(|shown| lock(&shown).progress.clone());
-            if let Some(progress) = progress {
+            if let Some(progress) = shown.get() {
                 let (rows, bytes) = (HumanCount(progress.rows()), HumanBytes(progress.bytes()));
-                // A progress line that cannot be written matters to nobody.
+                // A progress line that cannot be written does no harm.
                 let _ = write!(out, "{rows} rows, {bytes} read");
             }
         };
         let style = ProgressStyle::with_template("{spinner} {elapsed} {counts}  (Ctrl-C stops it)");
         let style = style.expect("the template is ours").with_key("counts", counts);
-        let bar = ProgressBar::with_draw_target(None, target).with_elapsed(DELAY).with_style(style);
-        {
-            let mut shown = self.lock();
-            if shown.ended {
-                return;
-            }
-            shown.bar = Some(bar.clone());
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        Self { bar: bar.with_style(style), progress }
+    }
+
+    /// Sets the progress to show; a question has one.
+    pub(in crate::console) fn follow(&self, progress: QueryProgress) {
+        let _ = self.progress.set(progress);
+    }
+
+    /// Ends the progress and clears its line.
+    pub(in crate::console) fn end(&self) {
+        if !self.bar.is_finished() {
+            self.bar.finish_and_clear();
         }
-        bar.enable_steady_tick(DRAW_INTERVAL);
     }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
-        lock(&self.shown)
-    }
-}
-
-fn lock(shown: &Mutex<Shown>) -> std::sync::MutexGuard<'_, Shown> {
-    shown.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A writer to the terminal that shows the progress line: its first byte ends that line.

@@ -1,7 +1,7 @@
 //! `sql` and `query`, for any engine.
 
 use std::fmt::Write as _;
-use std::io::BufWriter;
+use std::io::{BufWriter, ErrorKind, Write};
 
 use super::arguments::{OutputArgs, QueryArgs, SnapshotArgs, SqlArgs};
 use super::progress::{AfterSpinner, Spinner};
@@ -12,7 +12,7 @@ use super::whole_file::WholeFile;
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::print;
 use crate::lake::Lake;
-use crate::query::{Answer, Engine, Format, Query, QueryError, Topic, write};
+use crate::query::{Answer, Engine, Format, Query, QueryError, TableLimits, Topic, Written, write};
 
 /// `sql`: answers a question, or the statements of a file or of standard input, or opens a shell on
 /// a terminal.
@@ -35,13 +35,8 @@ pub fn sql(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), CommandError
 /// Those of [`sql`].
 pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), CommandError> {
     let Some(name) = args.name.as_ref().filter(|_| !args.list) else { return print(&list()) };
-    let mut values = Vec::new();
-    for text in &args.params {
-        let (name, value) = text.split_once('=').ok_or_else(|| {
-            CommandError::usage(format!("`--param {text}` has no value: write --param NAME=VALUE"))
-        })?;
-        values.push((name.to_owned(), value.to_owned()));
-    }
+    let values = args.params.iter().map(|text| named_value("--param ", text));
+    let values: Vec<_> = values.collect::<Result<_, _>>()?;
     on_deep_stack(|| {
         answer(source, &args.output, args.snapshot, async |engine| {
             engine.named(name, &values).await
@@ -49,17 +44,24 @@ pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), CommandE
     })
 }
 
+/// Parses `NAME=VALUE`, which follows `option`.
+pub(super) fn named_value(option: &str, text: &str) -> Result<(String, String), CommandError> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        CommandError::usage(format!("`{option}{text}` has no value: write {option}NAME=VALUE"))
+    })?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// Lists the queries by topic, each with its parameters.
 fn list() -> String {
     let mut text = String::new();
     for topic in Topic::ALL {
         let blank = if text.is_empty() { "" } else { "\n" };
-        writeln!(text, "{blank}{}", topic.title()).expect("a string takes it");
+        let _ = writeln!(text, "{blank}{}", topic.title());
         for query in Query::list().iter().filter(|query| query.topic() == topic) {
-            writeln!(text, "  {:<20} {}", query.name(), query.title()).expect("a string takes it");
+            let _ = writeln!(text, "  {:<20} {}", query.name(), query.title());
             for parameter in query.parameters() {
-                writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description)
-                    .expect("a string takes it");
+                let _ = writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description);
             }
         }
     }
@@ -80,31 +82,23 @@ pub fn answer(
     let limits = output.limits()?;
     let snapshot = source::snapshot(&Lake::open(source.lake)?, snapshot)?;
     let runtime = runtime()?;
-    let format = Format::from(output.format);
     runtime.block_on(async {
         let engine = (source.open)(snapshot).await?;
         let spinner = Spinner::start(source.is_quiet);
         let answer = ask(&engine).await?;
-        spinner.follow(answer.progress());
-        format.check(&answer.schema())?;
         let written = if let Some(path) = &output.output {
+            // A format that cannot hold the answer leaves no file.
+            output.format.check(&answer.schema())?;
             let mut file = WholeFile::create(path)?;
-            let written = write(answer, format, limits, &mut file).await?;
+            let written = write_answer(answer, output.format, limits, &mut file, &spinner).await?;
             file.finish()?;
             written
         } else {
             let out = AfterSpinner { out: std::io::stdout(), spinner: spinner.clone() };
-            match write(answer, format, limits, BufWriter::new(out)).await {
-                Err(QueryError::Write(error))
-                    if error.kind() == std::io::ErrorKind::BrokenPipe =>
-                {
-                    return Ok(());
-                }
-                written => written?,
-            }
+            write_answer(answer, output.format, limits, BufWriter::new(out), &spinner).await?
         };
         spinner.end();
-        if written.cut && output.rows.is_none() {
+        if let Some(written) = written.filter(|written| written.cut && output.rows.is_none()) {
             tracing::warn!(
                 "the table shows only the first {} rows: --rows shows more; --output FILE and the formats \
                  csv, json, arrow and parquet have all",
@@ -113,4 +107,21 @@ pub fn answer(
         }
         Ok(())
     })
+}
+
+/// Writes an answer while `spinner` shows its progress. Returns `None` if the reader closes the
+/// pipe early.
+pub(super) async fn write_answer(
+    answer: Answer,
+    format: Format,
+    limits: TableLimits,
+    out: impl Write + Send,
+    spinner: &Spinner,
+) -> Result<Option<Written>, QueryError> {
+    spinner.follow(answer.progress());
+    format.check(&answer.schema())?;
+    match write(answer, format, limits, out).await {
+        Err(QueryError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(None),
+        written => written.map(Some),
+    }
 }

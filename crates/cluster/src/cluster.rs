@@ -24,9 +24,9 @@ use crate::codec::{LogicalCodec, MESSAGE_BYTES_MAX, PhysicalCodec};
 use crate::tables::{Mount, ShippedTable};
 use crate::{layers, spool};
 
-/// Most bytes of unsealed rows of one table that are sent with a query.
+/// The maximum size of the unsealed rows of one table that are sent with a query, in bytes.
 const HOT_BYTES_MAX: usize = 8 << 20;
-/// Most attempts at a query while executors are lost.
+/// The maximum number of attempts at a query while executors are lost.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// A cluster that answers queries about one lake.

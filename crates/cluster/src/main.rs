@@ -27,8 +27,5 @@ mod tables;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match cli::run() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => error.report(),
-    }
+    steplake::assembly::failure::exit_code(cli::run())
 }

@@ -134,7 +134,7 @@ pub(crate) async fn executor(args: ExecutorArgs) -> anyhow::Result<()> {
         },
         memory_pool_size: memory.map(|mib| mib << 20),
         work_dir: Some(work_dir),
-        // Results that nobody fetched within a day are deleted; a check runs every hour.
+        // Results that are not fetched within a day are deleted; a check runs every hour.
         job_data_ttl_seconds: 24 * 3600,
         job_data_clean_up_interval_seconds: 3600,
         grpc_max_decoding_message_size: MESSAGE_BYTES_MAX,

@@ -33,47 +33,23 @@ pub(crate) struct Mount {
 }
 
 impl Mount {
-    /// Returns the path of a file on an executor.
-    fn remote_path(&self, segment: &Segment) -> PathBuf {
+    fn file(&self, segment: &Segment) -> File {
         let inner = segment.path.strip_prefix(&self.local).map(|inner| self.remote.join(inner));
-        inner.unwrap_or_else(|_outside| segment.path.clone())
+        let remote = inner.unwrap_or_else(|_outside| segment.path.clone());
+        let Segment { bytes, rows, .. } = *segment;
+        File { local: Some(segment.path.clone()), remote, bytes, rows }
     }
 }
 
 /// A file of a table.
 #[derive(Debug, Clone)]
-enum File {
-    /// A file of the lake that this process has opened.
-    Local(Segment, Mount),
-    /// A file that another process described.
-    Received { path: String, bytes: u64, rows: u64 },
-}
-
-impl File {
-    /// Returns path, bytes and rows for an executor.
-    fn on_executor(&self) -> Result<(String, u64, u64)> {
-        match self {
-            Self::Local(segment, mount) => {
-                let path = mount.remote_path(segment);
-                let text = path.to_str().map(str::to_owned);
-                let path = text.ok_or_else(|| {
-                    exec_datafusion_err!("the path {} is not UTF-8", path.display())
-                })?;
-                Ok((path, segment.bytes, segment.rows))
-            }
-            Self::Received { path, bytes, rows } => Ok((path.clone(), *bytes, *rows)),
-        }
-    }
-
-    /// Returns path, bytes and rows for a scan in this process.
-    fn in_this_process(&self) -> Result<(PathBuf, u64, u64)> {
-        match self {
-            Self::Local(segment, _) => {
-                Ok((segment.path.clone().canonicalize()?, segment.bytes, segment.rows))
-            }
-            Self::Received { path, bytes, rows } => Ok((path.into(), *bytes, *rows)),
-        }
-    }
+struct File {
+    /// The path in this process, if this process has opened the lake.
+    local: Option<PathBuf>,
+    /// The path on executors.
+    remote: PathBuf,
+    bytes: u64,
+    rows: u64,
 }
 
 /// A self-contained table: a scheduler plans a query over it without the lake, and an executor
@@ -100,7 +76,7 @@ impl ShippedTable {
         let columns = columns.map(|(column, field)| cast(column, field.data_type()));
         let columns = columns.collect::<Result<_, _>>()?;
         Ok(Self {
-            files: segments.iter().map(|own| File::Local(own.clone(), mount.clone())).collect(),
+            files: segments.iter().map(|own| mount.file(own)).collect(),
             rows: RecordBatch::try_new(Arc::clone(&plain), columns)?,
             schema: plain,
         })
@@ -116,10 +92,12 @@ impl ShippedTable {
         let (mut paths, mut sizes, mut counts) = (Vec::new(), Vec::new(), Vec::new());
         let whole = |number: u64| i64::try_from(number).map_err(|e| exec_datafusion_err!("{e}"));
         for file in &self.files {
-            let (path, size, rows) = file.on_executor()?;
-            paths.push(path);
-            sizes.push(whole(size)?);
-            counts.push(whole(rows)?);
+            let path = file.remote.to_str();
+            paths.push(path.ok_or_else(|| {
+                exec_datafusion_err!("the path {} is not UTF-8", file.remote.display())
+            })?);
+            sizes.push(whole(file.bytes)?);
+            counts.push(whole(file.rows)?);
         }
         let files = RecordBatch::try_new(
             files_schema(),
@@ -147,8 +125,13 @@ impl ShippedTable {
                 .map_err(|error| exec_datafusion_err!("{error}"))
         };
         let file = |row| {
-            let path = paths.value(row).to_owned();
-            Ok(File::Received { path, bytes: number("bytes", row)?, rows: number("rows", row)? })
+            let remote = paths.value(row).into();
+            Ok(File {
+                local: None,
+                remote,
+                bytes: number("bytes", row)?,
+                rows: number("rows", row)?,
+            })
         };
         let files = (0..paths.len()).map(file).collect::<Result<_>>()?;
         Ok(Self { schema: rows.schema(), files, rows })
@@ -166,16 +149,21 @@ impl ShippedTable {
         };
         let source =
             ParquetSource::new(Arc::clone(&self.schema)).with_table_parquet_options(options);
-        let mut files = self.files.iter().map(File::in_this_process).collect::<Result<Vec<_>>>()?;
-        let (bytes, rows) =
-            files.iter().fold((0, 0), |(bytes, rows), (_, more, some)| (bytes + more, rows + some));
-        files.sort_by_key(|(_, bytes, _)| std::cmp::Reverse(*bytes));
+        let mut files: Vec<&File> = self.files.iter().collect();
+        let bytes: u64 = files.iter().map(|file| file.bytes).sum();
+        let rows: u64 = files.iter().map(|file| file.rows).sum();
+        files.sort_by_key(|file| std::cmp::Reverse(file.bytes));
         let partitions = state.config().target_partitions().clamp(1, files.len().max(1));
         let mut groups = vec![Vec::new(); partitions];
-        for (index, (path, bytes, _)) in files.into_iter().enumerate() {
-            let mut file = PartitionedFile::new("", bytes);
-            file.object_meta.location = StorePath::from_absolute_path(&path)?;
-            groups[index % partitions].push(file);
+        for (index, file) in files.into_iter().enumerate() {
+            // A scheduler plans over files that only executors can open.
+            let path = match &file.local {
+                Some(path) => path.canonicalize()?,
+                None => file.remote.clone(),
+            };
+            let mut part = PartitionedFile::new("", file.bytes);
+            part.object_meta.location = StorePath::from_absolute_path(&path)?;
+            groups[index % partitions].push(part);
         }
         let mut statistics = Statistics::new_unknown(&self.schema);
         let count = |number: u64| usize::try_from(number).ok();

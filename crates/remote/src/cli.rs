@@ -2,16 +2,17 @@
 //! run it.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
-use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use steplake::assembly::failure::lake_line;
+use indicatif::{HumanBytes, HumanCount};
+use steplake::assembly::arguments::GlobalArgs;
+use steplake::assembly::failure::{Code, CommandError, exit_code};
 use steplake::assembly::messages;
+use steplake::assembly::output::{bar, counted, print};
 use steplake::lake::{Disk, Lake};
 
 use crate::fetch::fetch;
@@ -20,8 +21,8 @@ use crate::publish::{Outcome, Sent, publish};
 use crate::remote::{Numbered, Remote};
 use crate::{FetchOptions, PublishOptions, RemoteError};
 
-/// The interval at which a progress bar is redrawn.
-const DRAW_INTERVAL: Duration = Duration::from_millis(200);
+/// The template of a progress bar.
+const BAR: &str = "{bar:24.cyan} {bytes}/{total_bytes}  {bytes_per_sec}  {elapsed} (left: {eta})";
 const SECONDS_A_DAY: u64 = 24 * 60 * 60;
 
 /// Publish lakes to object stores, and fetch them from there.
@@ -41,17 +42,8 @@ lake cannot be used; 5 the store cannot be reached or refuses; 6 nothing is publ
 version has something that the lake lacks."
 )]
 struct Cli {
-    /// The folder of the lake.
-    #[arg(long, global = true, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
-    lake: PathBuf,
-
-    /// Log more to standard error: -v what is done, -vv every detail.
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    verbose: u8,
-
-    /// Show no progress.
-    #[arg(short, long, global = true)]
-    quiet: bool,
+    #[command(flatten)]
+    global: GlobalArgs,
 
     #[command(subcommand)]
     command: Command,
@@ -164,43 +156,27 @@ struct FetchArgs {
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();
-    messages::begin(cli.verbose, Some("steplake_remote"));
-    match run(&cli) {
-        Ok(text) => {
-            let mut out = std::io::stdout().lock();
-            // A reader that closes the pipe early is no failure.
-            let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            let said = match &error {
-                RemoteError::Lake(error) => lake_line(error),
-                other => messages::line(other),
-            };
-            let _ = writeln!(std::io::stderr(), "steplake: {said}");
-            ExitCode::from(code(&error))
-        }
-    }
+    messages::begin(cli.global.verbose, Some("steplake_remote"));
+    exit_code(run(&cli))
 }
 
-fn run(cli: &Cli) -> Result<String, RemoteError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime =
-        runtime.map_err(|source| RemoteError::Io { doing: "start threads".to_owned(), source })?;
-    match &cli.command {
+fn run(cli: &Cli) -> Result<(), CommandError> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let text = match &cli.command {
         Command::Publish(args) if args.gc => runtime.block_on(run_gc(args)),
-        Command::Publish(args) => runtime.block_on(run_publish(cli, args)),
-        Command::Fetch(args) => runtime.block_on(run_fetch(cli, args)),
-    }
+        Command::Publish(args) => runtime.block_on(run_publish(&cli.global, args)),
+        Command::Fetch(args) => runtime.block_on(run_fetch(&cli.global, args)),
+    };
+    print(&text?)
 }
 
 fn open(store: &StoreArgs) -> Result<Remote, RemoteError> {
     Remote::open(&store.address, store.endpoint.as_deref(), store.allow_http)
 }
 
-async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteError> {
+async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
-    let lake = Lake::open(&cli.lake)?;
+    let lake = Lake::open(&global.lake)?;
     let options = PublishOptions {
         parallel: args.store.parallel.get(),
         merge: args.merge,
@@ -209,10 +185,8 @@ async fn run_publish(cli: &Cli, args: &PublishArgs) -> Result<String, RemoteErro
         part_bytes: args.part_bytes.max(1),
         work: args.work.clone(),
     };
-    let bar = bar(cli);
-    let outcome = publish(&remote, &lake, &options, &bar).await;
-    bar.finish_and_clear();
-    Ok(match outcome? {
+    let bar = bar(global, 0, BAR);
+    Ok(match publish(&remote, &lake, &options, &bar).await? {
         Outcome::UpToDate { version } => {
             format!("nothing to publish: version {version} of {remote} has all of it\n")
         }
@@ -249,16 +223,13 @@ async fn run_gc(args: &PublishArgs) -> Result<String, RemoteError> {
     );
     if done.young > 0 {
         let (young, days) = (counted(done.young, "object"), counted(args.older_than, "day"));
-        text += "kept ";
-        text += &young;
-        text += " that no version names but that are younger than ";
-        text += &days;
-        text.push('\n');
+        let what = "that no version names but that are younger than";
+        let _ = writeln!(text, "kept {young} {what} {days}");
     }
     Ok(text)
 }
 
-async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
+async fn run_fetch(global: &GlobalArgs, args: &FetchArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
     if args.list {
         let versions = remote.versions().await?;
@@ -267,12 +238,10 @@ async fn run_fetch(cli: &Cli, args: &FetchArgs) -> Result<String, RemoteError> {
         }
         return Ok(listed(&versions));
     }
-    let into = args.into.as_ref().unwrap_or(&cli.lake);
+    let into = args.into.as_ref().unwrap_or(&global.lake);
     let options = FetchOptions { parallel: args.store.parallel.get(), verify: args.verify };
-    let bar = bar(cli);
-    let fetched = fetch(&remote, args.version, into, Disk::default(), &options, &bar).await;
-    bar.finish_and_clear();
-    let fetched = fetched?;
+    let bar = bar(global, 0, BAR);
+    let fetched = fetch(&remote, args.version, into, Disk::default(), &options, &bar).await?;
     Ok(format!(
         "{} is version {} of {remote}: {}, of which {} ({}) had to be fetched\n",
         into.display(),
@@ -296,8 +265,8 @@ fn listed(versions: &[Numbered]) -> String {
         let version = match version {
             Ok(version) => version,
             Err(damage) => {
-                writeln!(text, "{number:>7}  {}", messages::line(damage))
-                    .expect("writing to a string succeeds");
+                let damage = messages::line(damage);
+                let _ = writeln!(text, "{number:>7}  {damage}");
                 continue;
             }
         };
@@ -330,45 +299,29 @@ fn utc(unix_ms: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
 }
 
-fn bar(cli: &Cli) -> ProgressBar {
-    let target =
-        if cli.quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
-    let template = "{bar:24.cyan} {bytes}/{total_bytes}  {bytes_per_sec}  {elapsed} (left: {eta})";
-    let style = ProgressStyle::with_template(template).expect("the template is ours");
-    let bar = ProgressBar::with_draw_target(Some(0), target);
-    bar.set_style(style.progress_chars("█▉▊▋▌▍▎▏ "));
-    bar.enable_steady_tick(DRAW_INTERVAL);
-    bar
-}
-
-/// Returns the exit code, which has the same meaning as that of `steplake`.
-fn code(error: &RemoteError) -> u8 {
-    match error {
-        RemoteError::Address { .. }
-        | RemoteError::Misconfigured { .. }
-        | RemoteError::NoVersion { .. } => 2,
-        RemoteError::Lake(_)
-        | RemoteError::Merge(_)
-        | RemoteError::NothingSealed { .. }
-        | RemoteError::Forgotten { .. }
-        | RemoteError::Format { .. }
-        | RemoteError::LakeFormat { .. }
-        | RemoteError::Damaged { .. }
-        | RemoteError::OtherIdentity { .. } => 3,
-        RemoteError::Store { .. }
-        | RemoteError::NoCredentials { .. }
-        | RemoteError::DeltaTables { .. }
-        | RemoteError::Unconditional { .. } => 5,
-        // Scripts react to these: they start a lake, or fetch first.
-        RemoteError::Nothing { .. } => 6,
-        RemoteError::Diverged { .. } => 7,
-        _ => 1,
+impl From<RemoteError> for CommandError {
+    fn from(error: RemoteError) -> Self {
+        let code = match error {
+            RemoteError::Lake(error) => return error.into(),
+            RemoteError::Merge(error) => return error.into(),
+            RemoteError::Address { .. }
+            | RemoteError::Misconfigured { .. }
+            | RemoteError::NoVersion { .. } => Code::Usage,
+            RemoteError::NothingSealed { .. }
+            | RemoteError::Forgotten { .. }
+            | RemoteError::Format { .. }
+            | RemoteError::Damaged { .. }
+            | RemoteError::OtherIdentity { .. } => Code::Lake,
+            RemoteError::Store { .. }
+            | RemoteError::NoCredentials { .. }
+            | RemoteError::DeltaTables { .. }
+            | RemoteError::Unconditional { .. } => Code::Offline,
+            RemoteError::Nothing { .. } => Code::NothingPublished,
+            RemoteError::Diverged { .. } => Code::Diverged,
+            _ => Code::Failed,
+        };
+        Self::new(code, messages::line(&error))
     }
-}
-
-/// Formats a number with its noun: `1 file`, `1,200 files`.
-fn counted(count: u64, noun: &str) -> String {
-    format!("{} {noun}{}", HumanCount(count), if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@
 //!
 //! Version *N* of every table is published version *N*. A number that a collection took is a Delta
 //! version that changes nothing. Each file is a function of the published versions, which never
-//! change, and is written only if it does not exist. Nobody has to coordinate: every publisher
-//! writes the same.
+//! change, and is written only if it does not exist. Publishers need not coordinate: every
+//! publisher writes the same.
 //!
 //! # What is durable when
 //!

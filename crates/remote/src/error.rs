@@ -92,33 +92,22 @@ pub enum RemoteError {
         /// The requested number.
         wanted: u64,
     },
-    /// The published lake has another format.
+    /// The published lake, or the lake in a published version, has another format.
     #[error(
-        "{object} has format {found}, and this steplake reads format {known}: {}",
-        if found > known { "use a newer one" }
-        else { "nothing converts it, so publish the lake to another prefix" }
+        "{object} {has} format {found}, and this steplake reads format {known}: {}",
+        if found > known { "use a newer one" } else { advice }
     )]
     Format {
         /// The object.
         object: String,
-        /// The object's format.
+        /// Whose format it is, with its verb.
+        has: &'static str,
+        /// The format that was found.
         found: u32,
         /// The format that this code knows.
         known: u32,
-    },
-    /// The lake in the published version has another format.
-    #[error(
-        "{object} lists a lake of format {found}, and this steplake reads format {known}: {}",
-        if found > known { "use a newer one" }
-        else { "nothing converts it, so record it anew, and publish to another prefix" }
-    )]
-    LakeFormat {
-        /// The object.
-        object: String,
-        /// The lake's format version.
-        found: u32,
-        /// The version that this code knows.
-        known: u32,
+        /// What to do about an older format.
+        advice: &'static str,
     },
     /// An object differs from what was published.
     #[error(

@@ -35,8 +35,8 @@
 //! to within half a day.
 //!
 //! No list names the files of the Delta logs. Those of the oldest kept version and of all later
-//! numbers stay. Nobody needs earlier ones again, since numbers only grow; so a late request that
-//! deletes one does no harm, nor does a late publisher that writes one again.
+//! numbers stay. Earlier ones are never needed again, since numbers only grow; so neither a late
+//! request that deletes one nor a late publisher that writes one again does harm.
 
 use std::collections::HashSet;
 use std::num::NonZeroU64;

@@ -22,7 +22,7 @@ const TRUSTED: Duration = Duration::from_hours(24);
 const SAFE: Duration = Duration::from_hours(36);
 
 /// The objects of the files of a version.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Located {
     /// The object of each file by the file's digest, including objects to be sent.
     pub(crate) objects: Objects,
@@ -74,61 +74,35 @@ pub(crate) async fn locate(
     let orphans =
         if use_orphans && is_missing { Orphans::find(remote).await? } else { Orphans::default() };
     let (orphans, digests) = (&orphans, &digests);
-    let found: Vec<(&FileRow, Found)> = stream::iter(each)
+    // The object of each file and, if no version is known to name the object, when it was written.
+    let found: Vec<_> = stream::iter(each)
         .map(|row| async move {
-            let is_here = digests.contains(row.digest.as_str());
-            let found = match (named.get(&row.digest), orphans.of(row)) {
-                (Some(object), _) => Found::Named(object.clone()),
-                (None, Some((object, written_ms))) => Found::Orphan(object.clone(), written_ms),
-                (None, None) => Found::Nowhere,
-            };
-            let is_intact = match found.object() {
-                Some(object) if options.read_back && is_here => {
-                    is_intact(remote, object, row).await?
+            let in_version = named.get(&row.digest).map(|object| (object, None));
+            let orphan = || orphans.of(row).map(|(object, written)| (object, Some(written)));
+            let found = in_version.or_else(orphan);
+            let is_read = options.read_back && digests.contains(row.digest.as_str());
+            Ok::<_, RemoteError>(match found {
+                Some((object, _)) if is_read && !is_intact(remote, object, row).await? => {
+                    (row, None)
                 }
-                _ => true,
-            };
-            Ok::<_, RemoteError>((row, if is_intact { found } else { Found::Nowhere }))
+                found => (row, found),
+            })
         })
         .buffered(options.parallel.max(1))
         .try_collect()
         .await?;
-    let mut located =
-        Located { objects: Objects::new(), missing: Vec::new(), oldest_orphan_ms: None };
+    let mut located = Located::default();
     for (row, found) in found {
-        let object = match found {
-            Found::Named(object) => object,
-            Found::Orphan(object, written_ms) => {
-                let oldest = located.oldest_orphan_ms.get_or_insert(written_ms);
-                *oldest = written_ms.min(*oldest);
-                object
-            }
-            Found::Nowhere => {
-                located.missing.push(row.clone());
-                segment_object(row, name)
-            }
+        let object = if let Some((object, written_ms)) = found {
+            located.oldest_orphan_ms = located.oldest_orphan_ms.into_iter().chain(written_ms).min();
+            object.clone()
+        } else {
+            located.missing.push(row.clone());
+            segment_object(row, name)
         };
         located.objects.insert(row.digest.clone(), object);
     }
     Ok(located)
-}
-
-/// Where a file was found.
-enum Found {
-    /// The newest version names the object.
-    Named(String),
-    /// No version is known to name the object, which was written at this time.
-    Orphan(String, i64),
-    Nowhere,
-}
-
-impl Found {
-    fn object(&self) -> Option<&str> {
-        match self {
-            Self::Named(object) | Self::Orphan(object, _) => Some(object),
-            Self::Nowhere => None,
-        }
-    }
 }
 
 /// Reads an object, and returns whether it is the file.

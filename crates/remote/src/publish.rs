@@ -19,7 +19,7 @@ use crate::prepare::prepare;
 use crate::relation::{Relation, relation, same_runs_and_retractions};
 use crate::remote::{Newest, Published, Remote, list_name, random_name};
 use crate::send::{demand_arrival, send_missing};
-use crate::version::{FORMAT, List, Manifest};
+use crate::version::{FORMAT, List, Manifest, to_json};
 
 /// How often the used objects may turn out too old, before a publication sends everything itself.
 const STALE_MAX: u32 = 2;
@@ -171,10 +171,9 @@ async fn publish_version(
         }
         // If the clocks disagree, orphaned objects are not used.
         let use_orphans = stale < STALE_MAX;
-        let attempt = Attempt { remote, candidate: &candidate, newest: &newest, options, bar };
-        match attempt.run(contained, use_orphans).await? {
-            Ended::UpToDate(version) => return Ok(Outcome::UpToDate { version }),
-            Ended::Made(sent) => return Ok(Outcome::Published(sent)),
+        let ended = attempt(remote, &candidate, &newest, options, bar, contained, use_orphans);
+        match ended.await? {
+            Ended::Done(outcome) => return Ok(outcome),
             Ended::Taken => {
                 tracing::info!("another version was published meanwhile: starting again");
             }
@@ -187,21 +186,10 @@ async fn publish_version(
     Err(RemoteError::Overtaken { address: remote.address().to_owned(), attempts: ATTEMPTS_MAX })
 }
 
-/// One attempt to make a version after the newest.
-struct Attempt<'a> {
-    remote: &'a Remote,
-    candidate: &'a Candidate,
-    newest: &'a Newest,
-    options: &'a PublishOptions,
-    bar: &'a ProgressBar,
-}
-
 /// The result of an attempt.
 enum Ended {
-    /// This version has everything.
-    UpToDate(u64),
-    /// A version was made.
-    Made(Sent),
+    /// A version was made, or an existing one has everything.
+    Done(Outcome),
     /// The number was taken meanwhile.
     Taken,
     /// An object that the attempt used, and that no version names, has become so old that it may be
@@ -209,69 +197,82 @@ enum Ended {
     Stale,
 }
 
-impl Attempt<'_> {
-    /// Sends what is missing, and makes a version of it. If the newest version contains the lake,
-    /// this repeats the newest version, provided that something of it is damaged.
-    async fn run(&self, contained: bool, use_orphans: bool) -> Result<Ended, RemoteError> {
-        let &Self { remote, candidate, newest, options, bar } = self;
-        let there = newest.published.as_ref().filter(|_| contained);
-        let is_trusted = !options.read_back && !newest.skipped_damage;
-        if let Some(there) = there.filter(|_| is_trusted) {
-            return Ok(Ended::UpToDate(there.manifest.version));
-        }
-        let inventory = there.map_or(&candidate.inventory, |there| &there.inventory);
-        let name = random_name()?;
-        let located =
-            locate(remote, &candidate.inventory, inventory, newest, use_orphans, &name, options)
-                .await?;
-        if let Some(there) = there
-            && located.missing.is_empty()
-            && !newest.skipped_damage
-        {
-            return Ok(Ended::UpToDate(there.manifest.version));
-        }
-        let bytes_sent = send_missing(remote, &candidate.snapshot, &located, options, bar).await?;
-        let list = List::new(inventory.clone(), located.objects.clone(), name.clone());
-        let list: Bytes = list.to_json().into();
-        let digest = blake3::hash(&list).to_hex().to_string();
-        let object = list_name(&digest);
-        remote.put(&object, list.clone()).await?;
-        let written_ms = demand_arrival(remote, &object, list.len() as u64).await?;
-        remote.demand_conditions(&object, list).await?;
-        if !located.is_safe_at(written_ms) {
-            return Ok(Ended::Stale);
-        }
-        let manifest = self.manifest(inventory, digest, name);
-        if !remote.announce(&manifest).await? {
-            return Ok(Ended::Taken);
-        }
-        Ok(Ended::Made(Sent {
-            version: manifest.version,
-            files: manifest.files,
-            files_sent: located.missing.len() as u64,
-            bytes_sent,
-            merged: candidate.work.is_some(),
-            repaired: contained,
-        }))
+/// Sends what is missing, and makes a version of it after the newest. If the newest version contains
+/// the lake, this repeats the newest version, provided that something of it is damaged.
+async fn attempt(
+    remote: &Remote,
+    candidate: &Candidate,
+    newest: &Newest,
+    options: &PublishOptions,
+    bar: &ProgressBar,
+    contained: bool,
+    use_orphans: bool,
+) -> Result<Ended, RemoteError> {
+    let there = newest.published.as_ref().filter(|_| contained);
+    let up_to_date =
+        |there: &Published| Ok(Ended::Done(Outcome::UpToDate { version: there.manifest.version }));
+    let is_trusted = !options.read_back && !newest.skipped_damage;
+    if let Some(there) = there.filter(|_| is_trusted) {
+        return up_to_date(there);
     }
+    let inventory = there.map_or(&candidate.inventory, |there| &there.inventory);
+    let name = random_name()?;
+    let located =
+        locate(remote, &candidate.inventory, inventory, newest, use_orphans, &name, options)
+            .await?;
+    if let Some(there) = there
+        && located.missing.is_empty()
+        && !newest.skipped_damage
+    {
+        return up_to_date(there);
+    }
+    let bytes_sent = send_missing(remote, &candidate.snapshot, &located, options, bar).await?;
+    let list = List::new(inventory.clone(), located.objects.clone(), name.clone());
+    let list: Bytes = to_json(&list).into();
+    let digest = blake3::hash(&list).to_hex().to_string();
+    let object = list_name(&digest);
+    remote.put(&object, list.clone()).await?;
+    let written_ms = demand_arrival(remote, &object, list.len() as u64).await?;
+    remote.demand_conditions(&object, list).await?;
+    if !located.is_safe_at(written_ms) {
+        return Ok(Ended::Stale);
+    }
+    let manifest = manifest(remote, newest, inventory, digest, name);
+    if !remote.announce(&manifest).await? {
+        return Ok(Ended::Taken);
+    }
+    Ok(Ended::Done(Outcome::Published(Sent {
+        version: manifest.version,
+        files: manifest.files,
+        files_sent: located.missing.len() as u64,
+        bytes_sent,
+        merged: candidate.work.is_some(),
+        repaired: contained,
+    })))
+}
 
-    fn manifest(&self, inventory: &Inventory, list: String, publication: String) -> Manifest {
-        let rows = |table: Table| {
-            let of_table = inventory.files.iter().filter(|row| row.table == table);
-            of_table.map(|row| row.rows).sum()
-        };
-        Manifest {
-            format: FORMAT,
-            version: self.newest.highest + 1,
-            list: Some(list),
-            publication,
-            published_at_ms: self.remote.now_ms(),
-            parent: self.newest.published.as_ref().map(|base| base.manifest.version),
-            episodes: rows(Table::Episodes),
-            steps: rows(Table::Steps),
-            files: inventory.files.len() as u64,
-            bytes: inventory.files.iter().map(|row| row.bytes).sum(),
-        }
+fn manifest(
+    remote: &Remote,
+    newest: &Newest,
+    inventory: &Inventory,
+    list: String,
+    publication: String,
+) -> Manifest {
+    let rows = |table: Table| {
+        let of_table = inventory.files.iter().filter(|row| row.table == table);
+        of_table.map(|row| row.rows).sum()
+    };
+    Manifest {
+        format: FORMAT,
+        version: newest.highest + 1,
+        list: Some(list),
+        publication,
+        published_at_ms: remote.now_ms(),
+        parent: newest.published.as_ref().map(|base| base.manifest.version),
+        episodes: rows(Table::Episodes),
+        steps: rows(Table::Steps),
+        files: inventory.files.len() as u64,
+        bytes: inventory.files.iter().map(|row| row.bytes).sum(),
     }
 }
 
@@ -325,13 +326,11 @@ async fn merged(
             Ok::<_, RemoteError>(same && values(&snapshot)? == values(&whole)?)
         };
         let same = [equals(&lakes[0])?, equals(&lakes[1])?];
-        if same.contains(&true) {
-            return Ok::<_, RemoteError>((together, same));
+        if !same.contains(&true) {
+            let options = dedup::DedupOptions::default();
+            dedup(&mut together.maintenance()?, options, &mut |_, _| {})?;
         }
-        let mut maintenance = together.maintenance()?;
-        dedup(&mut maintenance, dedup::DedupOptions::default(), &mut |_, _| {})?;
-        drop(maintenance);
-        Ok((together, same))
+        Ok::<_, RemoteError>((together, same))
     })?;
     let [_, fetched] = lakes;
     let mut candidate = match together {

@@ -23,7 +23,7 @@ pub enum Relation {
 /// Compares files by digest. Rows that were written to other files are not recognised: a merged
 /// lake shows no relation here to the lakes it was made from.
 pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -> Relation {
-    let (ours, theirs) = (recorded(lake), recorded(there));
+    let (ours, theirs) = (files(lake, false), files(there, false));
     let (our_runs, their_runs) = (runs(lake), runs(there));
     let (our_retractions, their_retractions) = (retractions(lake), retractions(there));
     let behind = ours.is_subset(&theirs)
@@ -31,7 +31,7 @@ pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -
         && our_runs.iter().all(|(uid, &done)| their_runs.get(uid).is_some_and(|&d| d || !done));
     let newer_derived = match uncounted(lake).cmp(&uncounted(there)) {
         Ordering::Less => true,
-        Ordering::Equal => !derived(lake).is_subset(&derived(there)),
+        Ordering::Equal => !files(lake, true).is_subset(&files(there, true)),
         Ordering::Greater => false,
     };
     if behind && (ours.len() < theirs.len() || !newer_derived) {
@@ -53,15 +53,9 @@ pub fn relation(lake: &Inventory, known: &BTreeSet<String>, there: &Inventory) -
     Relation::Contains
 }
 
-/// Returns the files of recorded tables.
-fn recorded(inventory: &Inventory) -> BTreeSet<&str> {
-    let files = inventory.files.iter().filter(|file| !file.table.is_derived());
-    files.map(|file| file.digest.as_str()).collect()
-}
-
-/// Returns the files of derived tables.
-fn derived(inventory: &Inventory) -> BTreeSet<&str> {
-    let files = inventory.files.iter().filter(|file| file.table.is_derived());
+/// Returns the files of the derived tables, or of all other tables.
+fn files(inventory: &Inventory, derived: bool) -> BTreeSet<&str> {
+    let files = inventory.files.iter().filter(|file| file.table.is_derived() == derived);
     files.map(|file| file.digest.as_str()).collect()
 }
 

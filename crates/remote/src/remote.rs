@@ -11,15 +11,15 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    BackoffConfig, ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode,
-    PutPayload, RetryConfig,
+    ClientConfigKey, Error, ObjectMeta, ObjectStore, ObjectStoreExt as _, PutMode, PutPayload,
+    RetryConfig,
 };
 use steplake::assembly::messages::line;
 use steplake::transfer::Inventory;
 use url::Url;
 
 use crate::RemoteError;
-use crate::version::{List, Manifest, Objects};
+use crate::version::{List, Manifest, Objects, to_json};
 
 /// The time limit of a request: a part of a file over a slow line.
 const REQUEST_MAX: &str = "300 seconds";
@@ -125,13 +125,11 @@ impl Remote {
         let store: Arc<dyn ObjectStore> = match url.scheme() {
             "s3" => {
                 let bucket = url.host_str().ok_or_else(|| wrong("it names no bucket"))?;
-                let store = s3(bucket, endpoint, allow_http).map_err(|error| {
-                    RemoteError::Misconfigured {
-                        address: address.to_owned(),
-                        why: error.to_string(),
-                    }
-                })?;
-                Arc::new(store)
+                let unusable = |error: Error| RemoteError::Misconfigured {
+                    address: address.to_owned(),
+                    why: error.to_string(),
+                };
+                Arc::new(s3(bucket, endpoint, allow_http).map_err(unusable)?)
             }
             "file" => {
                 if let Some(host) = url.host_str() {
@@ -139,8 +137,7 @@ impl Remote {
                         "it names the host {host}; write three slashes before a folder: file:///…"
                     )));
                 }
-                let store = LocalFileSystem::new();
-                Arc::new(store)
+                Arc::new(LocalFileSystem::new())
             }
             other => return Err(wrong(&format!("{other}:// is not supported"))),
         };
@@ -199,10 +196,19 @@ impl Remote {
 
     /// Returns the metadata of an object; `None` if it does not exist.
     pub(crate) async fn head(&self, object: &str) -> Result<Option<ObjectMeta>, RemoteError> {
-        match self.store.head(&self.path(object)).await {
-            Ok(meta) => Ok(Some(meta)),
+        self.existing("look up", object, self.store.head(&self.path(object)).await)
+    }
+
+    /// Returns `None` if `got` says that the object does not exist.
+    fn existing<T>(
+        &self,
+        doing: &'static str,
+        object: &str,
+        got: Result<T, Error>,
+    ) -> Result<Option<T>, RemoteError> {
+        match got {
             Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed("look up", object)(error)),
+            got => got.map(Some).map_err(self.failed(doing, object)),
         }
     }
 
@@ -212,11 +218,7 @@ impl Remote {
             Ok(got) => got.bytes().await,
             Err(error) => Err(error),
         };
-        match got {
-            Ok(content) => Ok(Some(content)),
-            Err(Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(self.failed("read", object)(error)),
-        }
+        self.existing("read", object, got)
     }
 
     /// Returns a part of an object.
@@ -242,22 +244,23 @@ impl Remote {
         object: &str,
         content: Bytes,
     ) -> Result<(), RemoteError> {
-        let mut last = None;
-        for _ in 0..PUTS_MAX {
-            let payload = PutPayload::from_bytes(content.clone());
-            match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
-                Ok(_) => return Ok(()),
-                Err(error @ (Error::AlreadyExists { .. } | Error::Precondition { .. })) => {
-                    if self.head(object).await?.is_some() {
-                        return Ok(());
-                    }
-                    // The store reported concurrent writers, of which none was accepted.
-                    last = Some(error);
-                }
+        let mut puts = 1;
+        loop {
+            match self.create(object, content.clone()).await {
+                Ok(()) => return Ok(()),
+                Err(error) if !is_taken(&error) => return Err(self.failed("write", object)(error)),
+                Err(_) if self.head(object).await?.is_some() => return Ok(()),
+                // The store reported concurrent writers, of which none was accepted.
+                Err(_) if puts < PUTS_MAX => puts += 1,
                 Err(error) => return Err(self.failed("write", object)(error)),
             }
         }
-        Err(self.failed("write", object)(last.expect("there was an attempt")))
+    }
+
+    /// Sends one conditional put, which fails if the object exists.
+    async fn create(&self, object: &str, content: Bytes) -> Result<(), Error> {
+        let payload = PutPayload::from_bytes(content);
+        self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await.map(drop)
     }
 
     /// Returns the numbers of all versions that ever existed, in order.
@@ -397,10 +400,9 @@ impl Remote {
     ) -> Result<(), RemoteError> {
         // A collection may have deleted the object meanwhile; then the first attempt restores it.
         for _ in 0..2 {
-            let payload = PutPayload::from_bytes(content.clone());
-            match self.store.put_opts(&self.path(object), payload, PutMode::Create.into()).await {
-                Ok(_) => {}
-                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => return Ok(()),
+            match self.create(object, content.clone()).await {
+                Ok(()) => {}
+                Err(error) if is_taken(&error) => return Ok(()),
                 Err(Error::NotImplemented { .. }) => break,
                 Err(error) => return Err(self.failed("write", object)(error)),
             }
@@ -414,10 +416,9 @@ impl Remote {
     /// returns `false`, and the caller tries again.
     pub(crate) async fn announce(&self, manifest: &Manifest) -> Result<bool, RemoteError> {
         let object = manifest_name(manifest.version);
-        let payload = PutPayload::from(manifest.to_json());
-        match self.store.put_opts(&self.path(&object), payload, PutMode::Create.into()).await {
-            Ok(_) => Ok(true),
-            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+        match self.create(&object, to_json(manifest).into()).await {
+            Ok(()) => Ok(true),
+            Err(error) if is_taken(&error) => {
                 let there = self.manifest(manifest.version).await?;
                 Ok(there.is_some_and(|there| there.publication == manifest.publication))
             }
@@ -427,13 +428,19 @@ impl Remote {
 
     /// Replaces the manifest of a version by one that only keeps its number.
     pub(crate) async fn forget(&self, forgotten: &Manifest) -> Result<(), RemoteError> {
-        self.put(&manifest_name(forgotten.version), forgotten.to_json().into()).await
+        self.put(&manifest_name(forgotten.version), to_json(forgotten).into()).await
     }
 
     /// Returns the address of the lake, for people.
     pub fn address(&self) -> &str {
         &self.address
     }
+}
+
+/// Returns whether a conditional put failed because the object exists, or because of concurrent
+/// writers.
+fn is_taken(error: &Error) -> bool {
+    matches!(error, Error::AlreadyExists { .. } | Error::Precondition { .. })
 }
 
 /// Returns a random name for a publication and the objects that only it writes.
@@ -474,9 +481,9 @@ fn lacks_credentials(error: &Error) -> bool {
 
 fn s3(bucket: &str, endpoint: Option<&str>, allow_http: bool) -> Result<impl ObjectStore, Error> {
     let retries = RetryConfig {
-        backoff: BackoffConfig::default(),
         max_retries: RETRIES_MAX,
         retry_timeout: RETRY_MAX,
+        ..RetryConfig::default()
     };
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)

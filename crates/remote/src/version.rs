@@ -13,7 +13,7 @@ use crate::RemoteError;
 pub const FORMAT: u32 = 2;
 
 /// A manifest. Everything except the list's digest is for people who look at it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT`].
     pub format: u32,
@@ -50,21 +50,10 @@ impl Manifest {
         Self {
             format: FORMAT,
             version: number,
-            list: None,
             publication,
             published_at_ms: at_ms,
-            parent: None,
-            episodes: 0,
-            steps: 0,
-            files: 0,
-            bytes: 0,
+            ..Self::default()
         }
-    }
-
-    pub(crate) fn to_json(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers serialise");
-        text.push(b'\n');
-        text
     }
 
     /// Parses the manifest in `object`, which must be that of version `number`.
@@ -80,6 +69,13 @@ impl Manifest {
         }
         Ok(manifest)
     }
+}
+
+/// Formats a manifest or a list as stored.
+pub(crate) fn to_json(value: &impl Serialize) -> Vec<u8> {
+    let mut text = serde_json::to_vec_pretty(value).expect("strings and numbers serialise");
+    text.push(b'\n');
+    text
 }
 
 /// Returns whether a text is a BLAKE3 digest in hexadecimal.
@@ -101,10 +97,8 @@ fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
         format: u32,
     }
     let Format { format: found } = parse(object, text)?;
-    if found == FORMAT {
-        return Ok(());
-    }
-    Err(RemoteError::Format { object: object.to_owned(), found, known: FORMAT })
+    let advice = "nothing converts it, so publish the lake to another prefix";
+    demand(object, "has", found, FORMAT, advice)
 }
 
 fn check_lake_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
@@ -116,11 +110,22 @@ fn check_lake_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
     struct Identity {
         format_version: u32,
     }
-    let List { identity: Identity { format_version: found } } = parse(object, text)?;
-    if found == FORMAT_VERSION {
+    let found = parse::<List>(object, text)?.identity.format_version;
+    let advice = "nothing converts it, so record it anew, and publish to another prefix";
+    demand(object, "lists a lake of", found, FORMAT_VERSION, advice)
+}
+
+fn demand(
+    object: &str,
+    has: &'static str,
+    found: u32,
+    known: u32,
+    advice: &'static str,
+) -> Result<(), RemoteError> {
+    if found == known {
         return Ok(());
     }
-    Err(RemoteError::LakeFormat { object: object.to_owned(), found, known: FORMAT_VERSION })
+    Err(RemoteError::Format { object: object.to_owned(), has, found, known, advice })
 }
 
 /// The paths of files below the prefix, by digest.
@@ -141,12 +146,6 @@ pub(crate) struct List {
 impl List {
     pub(crate) fn new(inventory: Inventory, objects: Objects, publication: String) -> Self {
         Self { format: FORMAT, publication, inventory, objects }
-    }
-
-    pub(crate) fn to_json(&self) -> Vec<u8> {
-        let mut text = serde_json::to_vec_pretty(self).expect("strings and numbers serialise");
-        text.push(b'\n');
-        text
     }
 
     /// Parses the list in `object`, whose digest was compared.
@@ -217,7 +216,7 @@ mod tests {
             files: Vec::new(),
         };
         let list = List::new(inventory, Objects::new(), String::new());
-        String::from_utf8(list.to_json()).unwrap()
+        String::from_utf8(to_json(&list)).unwrap()
     }
 
     fn refusal(text: &str) -> String {

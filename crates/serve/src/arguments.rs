@@ -6,12 +6,17 @@ use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Parser, ValueHint};
-
-use crate::token::Token;
+use datafusion::execution::memory_pool::GreedyMemoryPool;
+use steplake::assembly::arguments::GlobalArgs;
 use steplake::assembly::failure::CommandError;
+use steplake::query::{EngineOptions, Graphs, SpillSpace};
+
+use crate::queries::Limits;
+use crate::token::Token;
 
 /// Serve the lake to Arrow clients over Flight SQL, read-only.
 ///
@@ -30,9 +35,8 @@ Exit codes: 0 stopped by SIGINT or SIGTERM; 1 it failed; 2 the command line is w
 be used."
 )]
 pub(crate) struct Arguments {
-    /// The folder of the lake.
-    #[arg(long, env = "STEPLAKE_LAKE", default_value = "./lake", value_hint = ValueHint::DirPath)]
-    pub(crate) lake: PathBuf,
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
 
     /// The address to listen on; port 0 takes a free port. An address that other machines can reach
     /// requires a token and TLS, or --insecure.
@@ -98,17 +102,28 @@ pub(crate) struct Arguments {
     /// The time that running queries have to finish when the server stops.
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub(crate) grace: Span,
-
-    /// Log more to standard error: -v every query, -vv every detail.
-    #[arg(short, long, action = clap::ArgAction::Count)]
-    pub(crate) verbose: u8,
-
-    /// Log only problems and the address, as without -v.
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
 }
 
 impl Arguments {
+    pub(crate) fn engine_options(&self) -> EngineOptions {
+        let graphs = |bytes: Bytes| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.0.get())));
+        let spill = |bytes: Bytes| SpillSpace::of(bytes.0.get() as u64);
+        EngineOptions {
+            graphs: self.graph_memory.0.map(graphs).unwrap_or_default(),
+            spill: self.spill.map(spill).unwrap_or_default(),
+            ..EngineOptions::default()
+        }
+    }
+
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            time: self.query_timeout.0.map(|span| span.0),
+            memory_bytes: self.query_memory.0.map(|bytes| bytes.0),
+            rows: self.query_rows.0,
+            queries: self.queries,
+        }
+    }
+
     /// Returns the token that clients must send, if any.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Flight itself, for the little that Flight SQL lacks: the columns of an answer without a query.
+//! Flight itself, for what the trait of Flight SQL lacks: the columns of an answer without its rows,
+//! and one place for the commands about the server.
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{
@@ -7,10 +8,10 @@ use arrow_flight::{
 };
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::service::FlightSqlServer;
+use crate::service::{FlightSqlServer, info, sent};
 
 /// Flight SQL with the methods of Flight that its trait omits.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Flight(pub(crate) FlightSqlServer);
 
 #[tonic::async_trait]
@@ -41,7 +42,14 @@ impl FlightService for Flight {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.0.get_flight_info(request).await
+        match self.0.metadata(&request.get_ref().cmd).await? {
+            Some(rows) => {
+                // The command is its own ticket.
+                let descriptor = request.into_inner();
+                info(&rows.schema(), Ticket::new(descriptor.cmd.clone()), descriptor)
+            }
+            None => self.0.get_flight_info(request).await,
+        }
     }
 
     async fn poll_flight_info(
@@ -49,7 +57,7 @@ impl FlightService for Flight {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
         // Nothing is computed before it is fetched, so there is nothing to wait for.
-        let info = self.0.get_flight_info(request).await?.into_inner();
+        let info = self.get_flight_info(request).await?.into_inner();
         let (info, flight_descriptor) = (Some(info), None);
         Ok(Response::new(PollInfo { info, flight_descriptor, ..PollInfo::default() }))
     }
@@ -58,7 +66,7 @@ impl FlightService for Flight {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<SchemaResult>, Status> {
-        let info = self.0.get_flight_info(request).await?.into_inner();
+        let info = self.get_flight_info(request).await?.into_inner();
         Ok(Response::new(SchemaResult { schema: info.schema }))
     }
 
@@ -66,7 +74,10 @@ impl FlightService for Flight {
         &self,
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
-        self.0.do_get(request).await
+        match self.0.metadata(&request.get_ref().ticket).await? {
+            Some(rows) => Ok(sent(&rows)),
+            None => self.0.do_get(request).await,
+        }
     }
 
     async fn do_put(

@@ -8,11 +8,11 @@ use tonic::Status;
 
 use crate::tickets::BoundStatement;
 
-/// Most handles that are kept; beyond this, the least recently used one is dropped.
+/// The maximum number of handles; beyond it, the least recently used one is dropped.
 const HANDLES_MAX: usize = 4096;
-/// Most bytes of all statements and values together.
+/// The maximum size of all statements and values together, in bytes.
 const BYTES_MAX: usize = 64 << 20;
-/// Most bytes of one statement and its values.
+/// The maximum size of one statement and its values, in bytes.
 const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
 /// The prepared statements of all clients. Their number and size are bounded.
@@ -23,12 +23,6 @@ pub(crate) struct Handles(Mutex<HashMap<Vec<u8>, Prepared>>);
 struct Prepared {
     bound: BoundStatement,
     used_at: Instant,
-}
-
-impl Prepared {
-    fn bytes(&self) -> usize {
-        size(&self.bound)
-    }
 }
 
 fn size(bound: &BoundStatement) -> usize {
@@ -108,7 +102,8 @@ fn demand_small(bound: &BoundStatement) -> Result<(), Status> {
 
 /// Drops the least recently used statements while there are too many.
 fn make_room(kept: &mut HashMap<Vec<u8>, Prepared>) {
-    let bytes = |kept: &HashMap<_, Prepared>| kept.values().map(Prepared::bytes).sum::<usize>();
+    let bytes =
+        |kept: &HashMap<_, Prepared>| kept.values().map(|own| size(&own.bound)).sum::<usize>();
     while kept.len() > HANDLES_MAX || bytes(kept) > BYTES_MAX {
         let oldest = kept.iter().min_by_key(|(_, prepared)| prepared.used_at);
         let Some(handle) = oldest.map(|(handle, _)| handle.clone()) else { return };

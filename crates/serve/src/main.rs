@@ -36,11 +36,7 @@ fn main() -> ExitCode {
         return code;
     }
     let arguments = arguments::Arguments::parse();
-    let verbose = if arguments.quiet { 0 } else { arguments.verbose };
-    steplake::assembly::messages::begin(verbose, Some("steplake_serve"));
+    steplake::assembly::messages::begin(arguments.global.verbose, Some("steplake_serve"));
     steplake::assembly::open_files::raise_limit();
-    match server::run(&arguments) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failed) => failed.report(),
-    }
+    steplake::assembly::failure::exit_code(server::run(&arguments))
 }

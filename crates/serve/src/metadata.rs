@@ -9,15 +9,14 @@ use arrow_flight::sql::metadata::{
     SqlInfoData, SqlInfoDataBuilder, XdbcTypeInfo, XdbcTypeInfoData, XdbcTypeInfoDataBuilder,
 };
 use arrow_flight::sql::{
-    CommandGetCatalogs, CommandGetDbSchemas, CommandGetSqlInfo, CommandGetTableTypes,
-    CommandGetTables, CommandGetXdbcTypeInfo, Nullable, Searchable, SqlInfo,
-    SqlSupportedCaseSensitivity, SqlSupportedTransaction, XdbcDataType,
+    Command, CommandGetTables, Nullable, Searchable, SqlInfo, SqlSupportedCaseSensitivity,
+    SqlSupportedTransaction, XdbcDataType,
 };
-use datafusion::common::DataFusionError;
 use datafusion::datasource::TableType;
 use tonic::Status;
 
 use crate::newest::Served;
+use crate::queries::Queries;
 use crate::wire;
 
 /// The name of the server.
@@ -26,33 +25,55 @@ const NAME: &str = "steplake";
 /// The supported version of Arrow's own format.
 const ARROW_VERSION: &str = "1.5";
 
-/// Returns the catalogs: one.
+/// Returns the rows that answer a command about the server; `None` for any other command.
 ///
 /// # Errors
 ///
-/// If Arrow cannot hold them. The same goes for the functions below.
-pub(crate) fn catalogs(served: &Served, query: CommandGetCatalogs) -> Result<RecordBatch, Status> {
-    let mut rows = query.into_builder();
-    for name in served.engine.context().catalog_names() {
-        rows.append(name);
-    }
-    rows.build().map_err(|error| failed(&error))
-}
-
-/// Returns the schemas: that of the tables, and that of the information about them.
-pub(crate) fn schemas(served: &Served, query: CommandGetDbSchemas) -> Result<RecordBatch, Status> {
-    let mut rows = query.into_builder();
-    for (catalog, schema) in places(served) {
-        rows.append(catalog, schema);
-    }
-    rows.build().map_err(|error| failed(&error))
+/// If the lake cannot be read, or Arrow cannot hold the rows.
+pub(crate) async fn rows(
+    queries: &Queries,
+    command: Command,
+) -> Result<Option<RecordBatch>, Status> {
+    let rows = match command {
+        Command::CommandGetCatalogs(query) => {
+            let mut rows = query.into_builder();
+            for name in queries.newest().await?.engine.context().catalog_names() {
+                rows.append(name);
+            }
+            rows.build()
+        }
+        Command::CommandGetDbSchemas(query) => {
+            let mut rows = query.into_builder();
+            for (catalog, schema) in places(&*queries.newest().await?) {
+                rows.append(catalog, schema);
+            }
+            rows.build()
+        }
+        Command::CommandGetTables(query) => tables(&*queries.newest().await?, query).await,
+        Command::CommandGetTableTypes(query) => {
+            let mut rows = query.into_builder();
+            for kind in [TableType::Base, TableType::View] {
+                rows.append(self::kind(kind));
+            }
+            rows.build()
+        }
+        Command::CommandGetSqlInfo(query) => query.into_builder(&SQL_INFO).build(),
+        Command::CommandGetXdbcTypeInfo(query) => query.into_builder(&TYPE_INFO).build(),
+        // No keys are declared.
+        Command::CommandGetPrimaryKeys(_) => Ok(RecordBatch::new_empty(Arc::clone(&PRIMARY_KEYS))),
+        Command::CommandGetExportedKeys(_)
+        | Command::CommandGetImportedKeys(_)
+        | Command::CommandGetCrossReference(_) => {
+            Ok(RecordBatch::new_empty(Arc::clone(&FOREIGN_KEYS)))
+        }
+        _ => return Ok(None),
+    };
+    rows.map(Some)
+        .map_err(|error| Status::internal(format!("the server cannot be described: {error}")))
 }
 
 /// Returns the tables and views, with their columns on request.
-pub(crate) async fn tables(
-    served: &Served,
-    query: CommandGetTables,
-) -> Result<RecordBatch, Status> {
+async fn tables(served: &Served, query: CommandGetTables) -> Result<RecordBatch, FlightError> {
     let mut rows = query.into_builder();
     for (catalog_name, schema_name) in places(served) {
         let catalog = served.engine.context().catalog(&catalog_name);
@@ -60,16 +81,15 @@ pub(crate) async fn tables(
             continue;
         };
         for name in schema.table_names() {
-            let table = schema.table(&name).await.map_err(|error: DataFusionError| {
-                Status::internal(format!("the table `{name}` cannot be looked at: {error}"))
+            let table = schema.table(&name).await.map_err(|error| {
+                FlightError::from_external_error(Box::new(error.context(format!("table `{name}`"))))
             })?;
             let Some(table) = table else { continue };
             let columns = wire::schema(&table.schema());
-            rows.append(&catalog_name, &schema_name, &name, kind(table.table_type()), &columns)
-                .map_err(|error| failed(&error))?;
+            rows.append(&catalog_name, &schema_name, &name, kind(table.table_type()), &columns)?;
         }
     }
-    rows.build().map_err(|error| failed(&error))
+    rows.build()
 }
 
 fn places(served: &Served) -> Vec<(String, String)> {
@@ -89,66 +109,32 @@ const fn kind(table: TableType) -> &'static str {
     }
 }
 
-/// Returns the kinds of tables.
-pub(crate) fn table_types(query: CommandGetTableTypes) -> Result<RecordBatch, Status> {
-    let mut rows = query.into_builder();
-    for kind in [TableType::Base, TableType::View] {
-        rows.append(self::kind(kind));
+static PRIMARY_KEYS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("catalog_name", DataType::Utf8, true),
+        Field::new("db_schema_name", DataType::Utf8, true),
+        Field::new("table_name", DataType::Utf8, false),
+        Field::new("column_name", DataType::Utf8, false),
+        Field::new("key_sequence", DataType::Int32, false),
+        Field::new("key_name", DataType::Utf8, true),
+    ]))
+});
+
+static FOREIGN_KEYS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let text = |name: &str, null: bool| Field::new(name, DataType::Utf8, null);
+    let mut fields = Vec::new();
+    for side in ["pk", "fk"] {
+        fields.push(text(&format!("{side}_catalog_name"), true));
+        fields.push(text(&format!("{side}_db_schema_name"), true));
+        fields.push(text(&format!("{side}_table_name"), false));
+        fields.push(text(&format!("{side}_column_name"), false));
     }
-    rows.build().map_err(|error| failed(&error))
-}
-
-/// Returns the abilities of the server.
-pub(crate) fn sql_info(query: CommandGetSqlInfo) -> Result<RecordBatch, Status> {
-    query.into_builder(&SQL_INFO).build().map_err(|error| failed(&error))
-}
-
-/// Returns the types of columns, by their names in SQL.
-pub(crate) fn type_info(query: CommandGetXdbcTypeInfo) -> Result<RecordBatch, Status> {
-    query.into_builder(&TYPE_INFO).build().map_err(|error| failed(&error))
-}
-
-/// Returns the primary keys of a table: none are declared.
-pub(crate) fn primary_keys() -> RecordBatch {
-    static COLUMNS: LazyLock<SchemaRef> = LazyLock::new(|| {
-        Arc::new(Schema::new(vec![
-            Field::new("catalog_name", DataType::Utf8, true),
-            Field::new("db_schema_name", DataType::Utf8, true),
-            Field::new("table_name", DataType::Utf8, false),
-            Field::new("column_name", DataType::Utf8, false),
-            Field::new("key_sequence", DataType::Int32, false),
-            Field::new("key_name", DataType::Utf8, true),
-        ]))
-    });
-    RecordBatch::new_empty(Arc::clone(&COLUMNS))
-}
-
-/// Returns the references between tables: none are declared.
-pub(crate) fn foreign_keys() -> RecordBatch {
-    static COLUMNS: LazyLock<SchemaRef> = LazyLock::new(|| {
-        let side = |side: &str| {
-            [
-                ("catalog_name", true),
-                ("db_schema_name", true),
-                ("table_name", false),
-                ("column_name", false),
-            ]
-            .map(|(name, null)| Field::new(format!("{side}_{name}"), DataType::Utf8, null))
-        };
-        let mut fields: Vec<Field> = side("pk").into_iter().chain(side("fk")).collect();
-        fields.push(Field::new("key_sequence", DataType::Int32, false));
-        fields.push(Field::new("fk_key_name", DataType::Utf8, true));
-        fields.push(Field::new("pk_key_name", DataType::Utf8, true));
-        fields.push(Field::new("update_rule", DataType::UInt8, false));
-        fields.push(Field::new("delete_rule", DataType::UInt8, false));
-        Arc::new(Schema::new(fields))
-    });
-    RecordBatch::new_empty(Arc::clone(&COLUMNS))
-}
-
-fn failed(error: &FlightError) -> Status {
-    Status::internal(format!("the server cannot be described: {error}"))
-}
+    fields.push(Field::new("key_sequence", DataType::Int32, false));
+    fields.extend([text("fk_key_name", true), text("pk_key_name", true)]);
+    fields.push(Field::new("update_rule", DataType::UInt8, false));
+    fields.push(Field::new("delete_rule", DataType::UInt8, false));
+    Arc::new(Schema::new(fields))
+});
 
 static SQL_INFO: LazyLock<SqlInfoData> = LazyLock::new(|| {
     let mut info = SqlInfoDataBuilder::new();

@@ -1,20 +1,15 @@
 //! The lake as it is now: an engine for each version of its contents, shared by all queries that
 //! need it.
 
-use std::num::NonZeroUsize;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
-use std::{fmt, fs};
 
-use datafusion::execution::memory_pool::GreedyMemoryPool;
 use steplake::assembly::ir;
 use steplake::assembly::messages::line;
 use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
-use steplake::query::{
-    Engine, EngineOptions, Graphs, IrRebuilder, IrRenderer, QueryError, SpillSpace,
-};
+use steplake::query::{Engine, EngineOptions, IrRenderer, QueryError};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
@@ -29,7 +24,6 @@ const CLOCK_TICK: Duration = Duration::from_millis(50);
 const IDLE_MAX: Duration = Duration::from_mins(1);
 
 /// An engine for fixed contents of the lake.
-#[derive(Debug)]
 pub(crate) struct Served {
     /// The engine.
     pub(crate) engine: Engine,
@@ -50,7 +44,6 @@ impl Served {
 /// The state of the catalog's files: size, time and inode number of each.
 type Stamp = [Option<(u64, i64, i64, u64)>; CATALOG_FILES.len()];
 
-#[derive(Debug)]
 struct Current {
     served: Arc<Served>,
     /// The state of the files before they were read.
@@ -62,14 +55,15 @@ struct Current {
 
 /// Provides engines. A query keeps the engine with which it began; a newer one does not change its
 /// answer.
-#[derive(Debug)]
 pub(crate) struct Newest {
     lake: Lake,
     pinned: Option<Arc<Served>>,
     current: Mutex<Option<Current>>,
     used_at: std::sync::Mutex<Instant>,
     last: std::sync::Mutex<Result<SnapshotId, &'static str>>,
-    engines: EngineFactory,
+    renderer: IrRenderer,
+    /// What all engines share.
+    options: EngineOptions,
     /// The runtime that reads the catalog. Its threads are not those of queries that wait for
     /// files, which may be many.
     catalog_threads: Handle,
@@ -85,20 +79,24 @@ impl Newest {
     pub(crate) async fn open(
         lake: Lake,
         snapshot: Option<i64>,
-        resources: Resources,
+        options: EngineOptions,
         catalog_threads: Handle,
     ) -> Result<Self, QueryError> {
-        let engines = EngineFactory::new(&lake, resources);
-        let pinned = match snapshot {
-            Some(number) => {
-                let snapshot = lake.snapshot_at(SnapshotId(number))?;
-                Some(Arc::new(engines.serve(snapshot).await?))
-            }
-            None => None,
+        let environment = &lake.identity().environment;
+        let mut newest = Self {
+            pinned: None,
+            current: Mutex::default(),
+            used_at: std::sync::Mutex::new(Instant::now()),
+            last: std::sync::Mutex::new(Err("the lake was not read yet")),
+            renderer: ir::renderer(environment),
+            options: EngineOptions { rebuilder: Some(ir::rebuilder(environment)), ..options },
+            lake,
+            catalog_threads,
         };
-        let (current, used_at) = (Mutex::default(), std::sync::Mutex::new(Instant::now()));
-        let last = std::sync::Mutex::new(Err("the lake was not read yet"));
-        let newest = Self { lake, pinned, current, used_at, last, engines, catalog_threads };
+        if let Some(number) = snapshot {
+            let snapshot = newest.lake.snapshot_at(SnapshotId(number))?;
+            newest.pinned = Some(Arc::new(newest.serve(snapshot).await?));
+        }
         newest.get().await?;
         Ok(newest)
     }
@@ -119,12 +117,12 @@ impl Newest {
     }
 
     /// Returns whether the lake could be read at the last query and still exists, with the number
-    /// of the newest snapshot at that time. Computes nothing and waits for nobody.
+    /// of the newest snapshot at that time. Computes nothing and never waits.
     ///
     /// # Errors
     ///
-    /// The problem, phrased for everybody: the path of the lake and the system's error are in the
-    /// log.
+    /// The problem, in words that anyone may read: the path of the lake and the system's error are
+    /// only in the log.
     pub(crate) fn health(&self) -> Result<SnapshotId, &'static str> {
         let place = self.lake.path();
         fs::metadata(place.join(CATALOG_FILES[0])).map_err(|error| {
@@ -155,11 +153,11 @@ impl Newest {
         let (lake, read_at) = (self.lake.clone(), Instant::now());
         let snapshot = self.catalog_threads.spawn_blocking(move || lake.snapshot()).await;
         let snapshot = snapshot.map_err(|error| QueryError::Failed(error.to_string()))??;
-        // It lives until there is a new one, which takes over its graph.
+        // The old engine lives until the new one has taken over its graph.
         let before = current.take();
         let served = match &before {
             Some(before) if before.served.is(&snapshot) => Arc::clone(&before.served),
-            _ => Arc::new(self.engines.serve(snapshot).await?),
+            _ => Arc::new(self.serve(snapshot).await?),
         };
         *current = Some(Current { served: Arc::clone(&served), stamp, is_stable, read_at });
         Ok(served)
@@ -176,59 +174,18 @@ impl Newest {
         }
     }
 
-    fn stamp(&self) -> Stamp {
-        CATALOG_FILES.map(|name| {
-            let found: PathBuf = self.lake.path().join(name);
-            let file = fs::metadata(found).ok()?;
-            Some((file.size(), file.mtime(), file.mtime_nsec(), file.ino()))
-        })
-    }
-}
-
-/// What all engines share.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Resources {
-    /// Bytes of memory for transition graphs. `None`: as much as there is.
-    pub(crate) graph_memory: Option<NonZeroUsize>,
-    /// Bytes of temporary files. `None`: as many as [`SpillSpace::default`] says.
-    pub(crate) spill_bytes: Option<NonZeroUsize>,
-}
-
-/// The parts of an engine.
-struct EngineFactory {
-    renderer: IrRenderer,
-    rebuilder: Arc<dyn IrRebuilder>,
-    graphs: Graphs,
-    spill: SpillSpace,
-}
-
-impl EngineFactory {
-    fn new(lake: &Lake, resources: Resources) -> Self {
-        let environment = &lake.identity().environment;
-        let rebuilder = ir::rebuilder(environment);
-        let within =
-            |bytes: NonZeroUsize| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.get())));
-        let renderer = ir::renderer(environment);
-        let graphs = resources.graph_memory.map(within).unwrap_or_default();
-        let bytes = |bytes: NonZeroUsize| SpillSpace::of(bytes.get() as u64);
-        let spill = resources.spill_bytes.map(bytes).unwrap_or_default();
-        Self { renderer, rebuilder, graphs, spill }
-    }
-
     async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
         let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
         let runs = snapshot.runs().to_vec();
-        let rebuilder = Some(Arc::clone(&self.rebuilder));
-        let (graphs, spill) = (self.graphs.clone(), self.spill.clone());
-        let options = EngineOptions { rebuilder, graphs, spill, ..EngineOptions::default() };
-        let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &options).await?;
+        let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &self.options).await?;
         tracing::info!(snapshot = id.0, has_hot_rows, "reading");
         Ok(Served { engine, snapshot: id, has_hot_rows, runs })
     }
-}
 
-impl fmt::Debug for EngineFactory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EngineFactory").field("rebuilder", &self.rebuilder).finish_non_exhaustive()
+    fn stamp(&self) -> Stamp {
+        CATALOG_FILES.map(|name| {
+            let file = fs::metadata(self.lake.path().join(name)).ok()?;
+            Some((file.size(), file.mtime(), file.mtime_nsec(), file.ino()))
+        })
     }
 }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
 use arrow_flight::FlightData;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
@@ -34,7 +33,7 @@ pub(crate) struct Limits {
     pub(crate) time: Option<Duration>,
     pub(crate) memory_bytes: Option<NonZeroUsize>,
     pub(crate) rows: Option<NonZeroU64>,
-    /// Most concurrent queries.
+    /// The maximum number of concurrent queries.
     pub(crate) queries: NonZeroUsize,
 }
 
@@ -49,7 +48,7 @@ pub(crate) struct Counters {
 }
 
 /// Runs queries. Clones share the limits.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Queries {
     /// Threads used only by queries, so that health requests are answered however busy they are.
     threads: Handle,
@@ -219,7 +218,8 @@ impl Queries {
             rows += batch.num_rows() as u64;
             counters.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             demand_few(rows, limit)?;
-            plain(&batch, &announced)
+            wire::batch(&batch, &announced)
+                .map_err(|error| Status::internal(format!("the answer cannot be sent: {error}")))
         });
         let batches = batches.map_err(|status| FlightError::Tonic(Box::new(status)));
         let mut messages = FlightDataEncoderBuilder::new().with_schema(schema).build(batches);
@@ -271,12 +271,7 @@ fn dead(died: &JoinError) -> Status {
     Status::internal(format!("the query failed, so the rows sent so far are not all: {died}"))
 }
 
-fn plain(batch: &RecordBatch, schema: &arrow::datatypes::SchemaRef) -> Result<RecordBatch, Status> {
-    wire::batch(batch, schema)
-        .map_err(|error| Status::internal(format!("the answer cannot be sent: {error}")))
-}
-
-/// Refuses one row too many: an answer that is cut looks like a complete one.
+/// Refuses more rows than the limit: a cut answer would look complete.
 fn demand_few(rows: u64, limit: Option<NonZeroU64>) -> Result<(), Status> {
     match limit {
         Some(limit) if rows > limit.get() => Err(Status::resource_exhausted(format!(

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
+use steplake::assembly::failure::{Code, CommandError};
 use steplake::assembly::messages::line;
 use steplake::lake::Lake;
 use steplake::query::STACK_BYTES;
@@ -23,25 +24,24 @@ use crate::arguments::Arguments;
 use crate::flight::Flight;
 use crate::health;
 use crate::incoming::incoming;
-use crate::newest::{Newest, Resources};
-use crate::queries::{Limits, Queries};
+use crate::newest::Newest;
+use crate::queries::Queries;
 use crate::service::FlightSqlServer;
 use crate::tickets::TicketSigner;
 use crate::token::{Guard, Token};
-use steplake::assembly::failure::{Code, CommandError};
 
 /// Threads that talk to clients, and compute nothing that takes long.
 const TALKING_THREADS: usize = 2;
 
-/// Most threads on which queries read files, merge layers or walk the graph. None of them is held
-/// while a client or another query is waited for.
+/// The maximum number of threads on which queries read files, merge layers or walk the graph. No
+/// thread is held while it waits for a client or another query.
 const READING_THREADS_MAX: usize = 256;
 
-/// Most concurrent requests on one connection; further ones wait. Some MB of each may be buffered
-/// in the connection.
+/// The maximum number of concurrent requests on one connection; further ones wait. The connection
+/// may buffer some MB of each.
 const STREAMS_MAX: u32 = 128;
 
-/// How long to wait for what was told to end.
+/// How long to wait for the server and its queries to end.
 const ENDING_MAX: Duration = Duration::from_secs(1);
 
 /// How long a connection may be silent before the server sends a keepalive request, and the time to
@@ -56,7 +56,7 @@ const KEEPALIVE: (Duration, Duration) = (Duration::from_secs(30), Duration::from
 pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     let token = arguments.token()?;
     arguments.demand_safety(token.is_some())?;
-    let lake = Lake::open(&arguments.lake)?;
+    let lake = Lake::open(&arguments.global.lake)?;
     let talking = runtime("talk", Builder::new_multi_thread().worker_threads(TALKING_THREADS))?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     // As many statements may be planned as there are cores, and the same number of threads is left
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), CommandError> {
     builder.worker_threads(planners + cores).max_blocking_threads(READING_THREADS_MAX);
     let working = runtime("query", builder.thread_stack_size(STACK_BYTES))?;
     let served = talking.block_on(serve(arguments, token, lake, &working, planners));
-    // Queries still running have had their time; their temporary files go with them.
+    // Queries that are still running have used up their time; their temporary files go with them.
     working.shutdown_timeout(ENDING_MAX);
     talking.shutdown_background();
     served
@@ -88,21 +88,16 @@ async fn serve(
     let health = if arguments.no_health { None } else { Some(listen(arguments.health).await?) };
     // Listen for signals before the server announces itself, so that no signal of a reader is lost.
     let mut stopped = Stopped::new()?;
-    let resources = Resources {
-        graph_memory: arguments.graph_memory.0.map(|bytes| bytes.0),
-        spill_bytes: arguments.spill.map(|bytes| bytes.0),
-    };
-    let newest = Newest::open(lake, arguments.snapshot, resources, Handle::current());
-    let newest = Arc::new(on(working, newest).await?);
+    let options = arguments.engine_options();
+    let newest = Newest::open(lake, arguments.snapshot, options, Handle::current());
+    // Opening may take long, so it runs on the threads of queries.
+    let newest = working.spawn(newest).await;
+    let newest = newest.map_err(|error| failed("the lake cannot be opened", &error))?;
+    let newest = Arc::new(newest?);
     let idle = Arc::clone(&newest);
     working.spawn(async move { idle.release_when_idle().await });
     let (stop, stopping) = watch::channel(false);
-    let limits = Limits {
-        time: arguments.query_timeout.0.map(|span| span.0),
-        memory_bytes: arguments.query_memory.0.map(|bytes| bytes.0),
-        rows: arguments.query_rows.0,
-        queries: arguments.queries,
-    };
+    let limits = arguments.limits();
     let queries = Queries::new(working.handle().clone(), planners, newest, limits, stopping);
     let signer =
         TicketSigner::new().map_err(|error| failed("the system has no random numbers", &error))?;
@@ -154,27 +149,11 @@ async fn serve(
     Ok(())
 }
 
-/// Runs long work on the threads of queries.
-async fn on<T, E>(
-    threads: &Runtime,
-    work: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> Result<T, CommandError>
-where
-    T: Send + 'static,
-    E: Into<CommandError> + Send + 'static,
-{
-    let done = threads.spawn(work).await;
-    done.map_err(|error| failed("the lake cannot be opened", &error))?.map_err(Into::into)
-}
-
 fn ended(
     served: Result<Result<(), tonic::transport::Error>, tokio::task::JoinError>,
 ) -> Result<(), CommandError> {
-    match served {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(error)) => Err(failed("the server stopped", &error)),
-        Err(error) => Err(failed("the server stopped", &error)),
-    }
+    let stopped = "the server stopped";
+    served.map_err(|error| failed(stopped, &error))?.map_err(|error| failed(stopped, &error))
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, CommandError> {
@@ -201,11 +180,11 @@ fn announce(
         listener.local_addr().map_err(|error| failed("the address is not known", &error))
     };
     let scheme = if arguments.tls_cert.is_some() { "grpc+tls" } else { "grpc" };
-    let lake = arguments.lake.display();
+    let lake = arguments.global.lake.display();
     let mut said = format!("steplake: serving {lake} at {scheme}://{}", address(listener)?);
     if let Some(health) = health {
         let address = address(health)?;
-        write!(said, ", health at http://{address}/health").expect("a string takes it");
+        let _ = write!(said, ", health at http://{address}/health");
     }
     // Standard error may be closed.
     let _ = writeln!(std::io::stderr(), "{said}");

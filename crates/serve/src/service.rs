@@ -15,12 +15,10 @@ use arrow_flight::sql::server::{DoPutError, FlightSqlService, PeekableFlightData
 use arrow_flight::sql::{
     ActionBeginTransactionRequest, ActionBeginTransactionResult,
     ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest,
-    ActionCreatePreparedStatementResult, Any, CommandGetCatalogs, CommandGetCrossReference,
-    CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys, CommandGetPrimaryKeys,
-    CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
-    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest,
-    CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt,
-    SqlInfo, TicketStatementQuery,
+    ActionCreatePreparedStatementResult, Any, Command, CommandPreparedStatementQuery,
+    CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery,
+    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt as _, SqlInfo,
+    TicketStatementQuery,
 };
 use arrow_flight::{
     Action, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest,
@@ -40,7 +38,7 @@ use crate::{metadata, wire};
 pub(crate) type Messages = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// A lake that speaks Flight SQL. Clones share everything.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct FlightSqlServer {
     queries: Queries,
     handles: Arc<Handles>,
@@ -61,7 +59,17 @@ impl FlightSqlServer {
         let described = self.queries.describe(bound).await?;
         let ticket = TicketStatementQuery { statement_handle: self.signer.sign(bound).into() };
         let columns = wire::answer(&described.columns, described.uncounted);
-        info(&columns, &ticket.as_any(), descriptor)
+        info(&columns, Ticket::new(ticket.as_any().encode_to_vec()), descriptor)
+    }
+
+    /// Returns the rows that answer an encoded command about the server itself; `None` for any
+    /// other command.
+    pub(crate) async fn metadata(&self, command: &[u8]) -> Result<Option<RecordBatch>, Status> {
+        match Any::decode(command).map(Command::try_from) {
+            Ok(Ok(command)) => metadata::rows(&self.queries, command).await,
+            // The handler of the other commands reports what cannot be decoded.
+            _ => Ok(None),
+        }
     }
 
     /// Fetches the answer of a statement.
@@ -81,19 +89,19 @@ impl FlightSqlServer {
     }
 }
 
-/// Describes how to fetch the answer of a command: with the command itself.
-fn info(
+/// Describes how to fetch an answer.
+pub(crate) fn info(
     columns: &SchemaRef,
-    ticket: &Any,
+    ticket: Ticket,
     descriptor: FlightDescriptor,
 ) -> Result<Response<FlightInfo>, Status> {
-    let endpoint = FlightEndpoint::new().with_ticket(Ticket::new(ticket.encode_to_vec()));
+    let endpoint = FlightEndpoint::new().with_ticket(ticket);
     let info = FlightInfo::new().try_with_schema(columns).map_err(|error| unsaid(&error))?;
     Ok(Response::new(info.with_endpoint(endpoint).with_descriptor(descriptor)))
 }
 
 /// Sends rows that already exist.
-fn sent(batch: &RecordBatch) -> Response<Messages> {
+pub(crate) fn sent(batch: &RecordBatch) -> Response<Messages> {
     let rows = futures::stream::iter([Ok::<_, FlightError>(batch.clone())]);
     let messages = FlightDataEncoderBuilder::new().with_schema(batch.schema()).build(rows);
     Response::new(Box::pin(messages.map_err(Status::from)))
@@ -148,9 +156,6 @@ async fn values(sent: PeekableFlightDataStream) -> Result<Vec<u8>, Status> {
     Ok(values)
 }
 
-type InfoResult = Result<Response<FlightInfo>, Status>;
-type FlightResult = Result<Response<Messages>, Status>;
-
 #[tonic::async_trait]
 impl FlightSqlService for FlightSqlServer {
     type FlightService = Self;
@@ -172,7 +177,7 @@ impl FlightSqlService for FlightSqlServer {
         &self,
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
-    ) -> InfoResult {
+    ) -> Result<Response<FlightInfo>, Status> {
         let bound = BoundStatement { text: query.query, values: Vec::new() };
         self.statement_info(&bound, request.into_inner()).await
     }
@@ -181,102 +186,16 @@ impl FlightSqlService for FlightSqlServer {
         &self,
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
-    ) -> InfoResult {
+    ) -> Result<Response<FlightInfo>, Status> {
         let bound = self.handles.get(&query.prepared_statement_handle)?;
         self.statement_info(&bound, request.into_inner()).await
-    }
-
-    async fn get_flight_info_catalogs(
-        &self,
-        query: CommandGetCatalogs,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        let columns = metadata::catalogs(&*self.queries.newest().await?, query)?.schema();
-        info(&columns, &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_schemas(
-        &self,
-        query: CommandGetDbSchemas,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        let columns = query.clone().into_builder().schema();
-        info(&columns, &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_tables(
-        &self,
-        query: CommandGetTables,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        let columns = query.clone().into_builder().schema();
-        info(&columns, &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_table_types(
-        &self,
-        query: CommandGetTableTypes,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        let columns = query.into_builder().schema();
-        info(&columns, &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_sql_info(
-        &self,
-        query: CommandGetSqlInfo,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        let columns = metadata::sql_info(query.clone())?.schema();
-        info(&columns, &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_primary_keys(
-        &self,
-        query: CommandGetPrimaryKeys,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        info(&metadata::primary_keys().schema(), &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_exported_keys(
-        &self,
-        query: CommandGetExportedKeys,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_imported_keys(
-        &self,
-        query: CommandGetImportedKeys,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_cross_reference(
-        &self,
-        query: CommandGetCrossReference,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        info(&metadata::foreign_keys().schema(), &query.as_any(), request.into_inner())
-    }
-
-    async fn get_flight_info_xdbc_type_info(
-        &self,
-        query: CommandGetXdbcTypeInfo,
-        request: Request<FlightDescriptor>,
-    ) -> InfoResult {
-        let columns = metadata::type_info(query)?.schema();
-        info(&columns, &query.as_any(), request.into_inner())
     }
 
     async fn do_get_statement(
         &self,
         ticket: TicketStatementQuery,
         _: Request<Ticket>,
-    ) -> FlightResult {
+    ) -> Result<Response<Messages>, Status> {
         self.fetch(&self.signer.verify(&ticket.statement_handle)?).await
     }
 
@@ -284,72 +203,8 @@ impl FlightSqlService for FlightSqlServer {
         &self,
         query: CommandPreparedStatementQuery,
         _: Request<Ticket>,
-    ) -> FlightResult {
+    ) -> Result<Response<Messages>, Status> {
         self.fetch(&self.handles.get(&query.prepared_statement_handle)?).await
-    }
-
-    async fn do_get_catalogs(&self, query: CommandGetCatalogs, _: Request<Ticket>) -> FlightResult {
-        Ok(sent(&metadata::catalogs(&*self.queries.newest().await?, query)?))
-    }
-
-    async fn do_get_schemas(&self, query: CommandGetDbSchemas, _: Request<Ticket>) -> FlightResult {
-        Ok(sent(&metadata::schemas(&*self.queries.newest().await?, query)?))
-    }
-
-    async fn do_get_tables(&self, query: CommandGetTables, _: Request<Ticket>) -> FlightResult {
-        Ok(sent(&metadata::tables(&*self.queries.newest().await?, query).await?))
-    }
-
-    async fn do_get_table_types(
-        &self,
-        query: CommandGetTableTypes,
-        _: Request<Ticket>,
-    ) -> FlightResult {
-        Ok(sent(&metadata::table_types(query)?))
-    }
-
-    async fn do_get_sql_info(&self, query: CommandGetSqlInfo, _: Request<Ticket>) -> FlightResult {
-        Ok(sent(&metadata::sql_info(query)?))
-    }
-
-    async fn do_get_primary_keys(
-        &self,
-        _: CommandGetPrimaryKeys,
-        _: Request<Ticket>,
-    ) -> FlightResult {
-        Ok(sent(&metadata::primary_keys()))
-    }
-
-    async fn do_get_exported_keys(
-        &self,
-        _: CommandGetExportedKeys,
-        _: Request<Ticket>,
-    ) -> FlightResult {
-        Ok(sent(&metadata::foreign_keys()))
-    }
-
-    async fn do_get_imported_keys(
-        &self,
-        _: CommandGetImportedKeys,
-        _: Request<Ticket>,
-    ) -> FlightResult {
-        Ok(sent(&metadata::foreign_keys()))
-    }
-
-    async fn do_get_cross_reference(
-        &self,
-        _: CommandGetCrossReference,
-        _: Request<Ticket>,
-    ) -> FlightResult {
-        Ok(sent(&metadata::foreign_keys()))
-    }
-
-    async fn do_get_xdbc_type_info(
-        &self,
-        query: CommandGetXdbcTypeInfo,
-        _: Request<Ticket>,
-    ) -> FlightResult {
-        Ok(sent(&metadata::type_info(query)?))
     }
 
     async fn do_action_create_prepared_statement(

@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
 use self::bytes::Bytes;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
@@ -63,7 +63,7 @@ pub(super) enum Command {
     /// Delete files that no snapshot needs any more, and what a crash left behind.
     ///
     /// Files of snapshots that `steplake snapshots` lists stay; `steplake expire` forgets
-    /// snapshots. While somebody reads the lake, nothing is deleted.
+    /// snapshots. While another process reads the lake, nothing is deleted.
     Gc,
     Merge(MergeArgs),
     Retract(RetractArgs),
@@ -138,30 +138,15 @@ pub(super) struct GenerateArgs {
     pub(super) policy: Policy,
 
     /// Stop after N steps.
-    #[arg(
-        long,
-        group = "stop",
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(super) steps: Option<u64>,
 
     /// Stop after the episode in which the run reaches N distinct states.
-    #[arg(
-        long,
-        group = "stop",
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(super) states: Option<u64>,
 
     /// Stop after N episodes, counting those of all shards.
-    #[arg(
-        long,
-        group = "stop",
-        value_name = "N",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "stop", value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub(super) episodes: Option<u64>,
 
     /// The number of steps of an episode.
@@ -169,7 +154,7 @@ pub(super) struct GenerateArgs {
         long,
         default_value_t = 50,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..=1_000_000),
+        value_parser = value_parser!(u32).range(1..=1_000_000),
     )]
     pub(super) episode_length: u32,
 
@@ -212,7 +197,7 @@ pub(super) struct GenerateArgs {
         long,
         default_value_t = 20,
         value_name = "SECONDS",
-        value_parser = clap::value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
+        value_parser = value_parser!(u64).range(1..=STEP_CPU_SECONDS_MAX),
     )]
     pub(super) step_cpu_seconds: u64,
 
@@ -221,7 +206,7 @@ pub(super) struct GenerateArgs {
         long,
         default_value_t = 4096,
         value_name = "MIB",
-        value_parser = clap::value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
+        value_parser = value_parser!(u64).range(256..=WORKER_MEMORY_MIB_MAX),
     )]
     pub(super) worker_memory_mib: u64,
 }
@@ -270,27 +255,17 @@ pub(super) struct SnapshotsArgs {
 
 /// Forget old snapshots, so that `gc` can delete what only they have.
 ///
-/// The newest snapshot always stays. No file is deleted yet: whoever is reading a forgotten
-/// snapshot can finish.
+/// The newest snapshot always stays. No file is deleted yet, so readers of a forgotten snapshot can
+/// finish.
 #[derive(Debug, Args)]
 #[command(group = clap::ArgGroup::new("which").required(true))]
 pub(super) struct ExpireArgs {
     /// Keep the K newest snapshots.
-    #[arg(
-        long,
-        group = "which",
-        value_name = "K",
-        value_parser = clap::value_parser!(u64).range(1..),
-    )]
+    #[arg(long, group = "which", value_name = "K", value_parser = value_parser!(u64).range(1..))]
     pub(super) keep: Option<u64>,
 
     /// Forget snapshots with numbers below N.
-    #[arg(
-        long,
-        group = "which",
-        value_name = "N",
-        value_parser = clap::value_parser!(i64).range(1..),
-    )]
+    #[arg(long, group = "which", value_name = "N", value_parser = value_parser!(i64).range(1..))]
     pub(super) before: Option<i64>,
 }
 
@@ -329,7 +304,7 @@ pub(super) struct MergeArgs {
     pub(super) format: InfoFormat,
 }
 
-/// Take a benchmark, a run or an action back, and say why.
+/// Retract a benchmark, a run or an action, and record the reason.
 ///
 /// The rows of a benchmark or a run are removed in a new snapshot; the rows of an action stay, but
 /// its transitions are removed. Older snapshots keep them, until `steplake expire` and `steplake
@@ -369,8 +344,9 @@ pub(super) struct VerifyArgs {
     #[arg(long, default_value_t = 0)]
     pub(super) seed: i64,
 
-    /// Drop what is damaged, report it, and make the derived tables anew; then check. Nobody may
-    /// record meanwhile. First try to restore damaged files from a copy: what is dropped is lost.
+    /// Drop what is damaged, report it, and make the derived tables anew; then check. No process
+    /// may record meanwhile. First try to restore damaged files from a copy: what is dropped is
+    /// lost.
     #[arg(long, conflicts_with_all = ["snapshot", "replay"])]
     pub(super) repair: bool,
 }
@@ -448,7 +424,7 @@ pub(super) struct ProbeArgs {
         long,
         default_value_t = 1,
         value_name = "N",
-        value_parser = clap::value_parser!(u32).range(1..),
+        value_parser = value_parser!(u32).range(1..),
     )]
     pub(super) rounds: u32,
 

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::assembly::failure::CommandError;
+use crate::console::questions::named_value;
 use crate::query::Format;
 
 /// A parsed command.
@@ -25,33 +26,22 @@ pub(super) enum Command {
     Quit,
 }
 
-/// A command as listed by `\?`.
-pub(super) struct Listed {
-    pub(super) name: &'static str,
-    arguments: &'static str,
-    about: &'static str,
-}
-
-const fn listed(name: &'static str, arguments: &'static str, about: &'static str) -> Listed {
-    Listed { name, arguments, about }
-}
-
-/// All commands, in the order of `\?`.
-pub(super) const COMMANDS: [Listed; 14] = [
-    listed("\\d", "[NAME]", "the tables and views, or the columns of one and what they mean"),
-    listed("\\df", "[PATTERN]", "the functions, or those with PATTERN in their names"),
-    listed("\\l", "[NAME]", "the named queries, or one with its parameters and its text"),
-    listed("\\query", "NAME [K=V …]", "ask a named query"),
-    listed("\\snapshot", "[N]", "list the snapshots, or read snapshot N"),
-    listed("\\refresh", "", "read all that the lake holds now"),
-    listed("\\x", "[on|off]", "one line for each value instead of a table"),
-    listed("\\format", "[FORMAT]", "table, expanded, csv, json, arrow or parquet"),
-    listed("\\o", "[FILE]", "write answers to FILE; without it, to the screen again"),
-    listed("\\i", "FILE", "answer the statements of a file"),
-    listed("\\timing", "[on|off]", "say how long each answer took"),
-    listed("\\?", "", "this list"),
-    listed("\\q", "", "leave, as Ctrl-D does"),
-    listed("\\quit", "", "the same"),
+/// All commands, in the order of `\?`: name, arguments, effect.
+pub(super) const COMMANDS: [(&str, &str, &str); 14] = [
+    ("\\d", "[NAME]", "the tables and views, or the columns of one and what they mean"),
+    ("\\df", "[PATTERN]", "the functions, or those with PATTERN in their names"),
+    ("\\l", "[NAME]", "the named queries, or one with its parameters and its text"),
+    ("\\query", "NAME [K=V …]", "ask a named query"),
+    ("\\snapshot", "[N]", "list the snapshots, or read snapshot N"),
+    ("\\refresh", "", "read all that the lake holds now"),
+    ("\\x", "[on|off]", "one line for each value instead of a table"),
+    ("\\format", "[FORMAT]", "table, expanded, csv, json, arrow or parquet"),
+    ("\\o", "[FILE]", "write answers to FILE; without it, to the screen again"),
+    ("\\i", "FILE", "answer the statements of a file"),
+    ("\\timing", "[on|off]", "say how long each answer took"),
+    ("\\?", "", "this list"),
+    ("\\q", "", "leave, as Ctrl-D does"),
+    ("\\quit", "", "the same"),
 ];
 
 /// Returns the text of `\?`.
@@ -59,9 +49,9 @@ pub(super) fn help() -> String {
     let mut text = "A statement ends with a semicolon and may have many lines. Ctrl-C ends a question or clears \
                     the line,\nTab completes names, Ctrl-R searches the history.\n\n"
         .to_owned();
-    for command in &COMMANDS {
-        let called = format!("{} {}", command.name, command.arguments);
-        writeln!(text, "  {called:<24} {}", command.about).expect("a string takes it");
+    for (name, arguments, about) in COMMANDS {
+        let called = format!("{name} {arguments}");
+        let _ = writeln!(text, "  {called:<24} {about}");
     }
     text
 }
@@ -78,12 +68,20 @@ impl FromStr for Command {
         let wrong = |problem: &str| {
             CommandError::usage(format!("`{name}` {problem}: `\\?` lists the commands"))
         };
+        // Nothing toggles.
+        let switch = |argument: Option<&str>| match argument {
+            None => Ok(None),
+            Some("on") => Ok(Some(true)),
+            Some("off") => Ok(Some(false)),
+            Some(other) => Err(wrong(&format!("is on or off, not `{other}`"))),
+        };
         if name == "\\query" {
             if arguments.is_empty() {
                 return Err(wrong("needs the name of a query (`\\l` lists them)"));
             }
             let query = arguments.remove(0);
-            return Ok(Self::Query(query, values(arguments)?));
+            let values = arguments.iter().map(|text| named_value("", text));
+            return Ok(Self::Query(query, values.collect::<Result<_, _>>()?));
         }
         if arguments.len() > 1 {
             return Err(wrong("takes one argument at most (quote one with spaces)"));
@@ -100,12 +98,8 @@ impl FromStr for Command {
                 Err(_) => return Err(wrong(&format!("needs a number, not `{number}`"))),
             },
             ("\\refresh", None) => Self::Refresh,
-            ("\\timing", argument) => {
-                Self::Timing(switch(argument.as_deref()).map_err(|said| wrong(&said))?)
-            }
-            ("\\x", argument) => {
-                Self::Expanded(switch(argument.as_deref()).map_err(|said| wrong(&said))?)
-            }
+            ("\\timing", argument) => Self::Timing(switch(argument.as_deref())?),
+            ("\\x", argument) => Self::Expanded(switch(argument.as_deref())?),
             ("\\format", None) => Self::Format(None),
             ("\\format", Some(format)) => {
                 Self::Format(Some(format.parse().map_err(CommandError::usage)?))
@@ -114,32 +108,13 @@ impl FromStr for Command {
             ("\\i", Some(path)) => Self::Include(path.into()),
             ("\\i", None) => return Err(wrong("needs a file")),
             ("\\q" | "\\quit", None) => Self::Quit,
-            (known, Some(_)) if COMMANDS.iter().any(|command| command.name == known) => {
+            (known, Some(_)) if COMMANDS.iter().any(|command| command.0 == known) => {
                 return Err(wrong("takes no argument"));
             }
             _ => return Err(wrong("is not a command")),
         };
         Ok(command)
     }
-}
-
-/// Parses `on`, `off`, or nothing, which toggles.
-fn switch(argument: Option<&str>) -> Result<Option<bool>, String> {
-    match argument {
-        None => Ok(None),
-        Some("on") => Ok(Some(true)),
-        Some("off") => Ok(Some(false)),
-        Some(other) => Err(format!("is on or off, not `{other}`")),
-    }
-}
-
-/// Parses the values of a named query's parameters.
-fn values(arguments: Vec<String>) -> Result<Vec<(String, String)>, CommandError> {
-    let value = |text: String| match text.split_once('=') {
-        Some((name, value)) => Ok((name.to_owned(), value.to_owned())),
-        None => Err(CommandError::usage(format!("`{text}` has no value: write NAME=VALUE"))),
-    };
-    arguments.into_iter().map(value).collect()
 }
 
 /// Splits words at spaces, except in single or double quotes and after a backslash.
@@ -218,8 +193,8 @@ mod tests {
 
     #[test]
     fn every_listed_command_is_one() {
-        for command in &COMMANDS {
-            let read = command.name.parse::<Command>();
+        for (name, ..) in COMMANDS {
+            let read = name.parse::<Command>();
             let bare = read.map_err(|error| error.to_string());
             assert!(bare.as_ref().err().is_none_or(|said| said.contains("needs")), "{bare:?}");
         }

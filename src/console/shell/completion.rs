@@ -1,7 +1,8 @@
 //! Completes a word, given the text before it.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
+use rustyline::completion::Pair;
 
 use super::commands::COMMANDS;
 use super::statements::words;
@@ -14,102 +15,36 @@ pub(super) struct Names {
     pub(super) functions: Vec<Function>,
 }
 
-/// A completion: the text to list, and the text to insert.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) shown: String,
-    pub(super) text: String,
+/// Returns a completion that is inserted as it is listed.
+fn plain(text: &str) -> Pair {
+    Pair { display: text.to_owned(), replacement: text.to_owned() }
 }
 
-impl Candidate {
-    fn new(text: &str) -> Self {
-        Self { shown: text.to_owned(), text: text.to_owned() }
-    }
-
-    /// Makes a completion of an SQL name, quoted if necessary.
-    fn name(name: &str) -> Self {
-        let plain = name.chars().all(is_of_word) && !name.starts_with(|c: char| c.is_ascii_digit());
-        let text =
-            if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) };
-        Self { shown: name.to_owned(), text }
-    }
-
-    fn function(function: &Function) -> Self {
-        Self { shown: format!("{}()", function.name), text: format!("{}(", function.name) }
-    }
+/// Returns a completion of an SQL name, quoted if necessary.
+fn name(name: &str) -> Pair {
+    let is_plain = name.chars().all(is_of_word) && !name.starts_with(|c: char| c.is_ascii_digit());
+    let quoted = || format!("\"{}\"", name.replace('"', "\"\""));
+    let replacement = if is_plain { name.to_owned() } else { quoted() };
+    Pair { display: name.to_owned(), replacement }
 }
 
-/// The SQL keywords that questions use.
-const KEYWORDS: [&str; 64] = [
-    "SELECT",
-    "FROM",
-    "WHERE",
-    "GROUP BY",
-    "ORDER BY",
-    "HAVING",
-    "LIMIT",
-    "OFFSET",
-    "DISTINCT",
-    "AS",
-    "AND",
-    "OR",
-    "NOT",
-    "IN",
-    "IS NULL",
-    "IS NOT NULL",
-    "BETWEEN",
-    "LIKE",
-    "ILIKE",
-    "EXISTS",
-    "CASE",
-    "WHEN",
-    "THEN",
-    "ELSE",
-    "END",
-    "CAST",
-    "JOIN",
-    "LEFT JOIN",
-    "RIGHT JOIN",
-    "FULL JOIN",
-    "INNER JOIN",
-    "CROSS JOIN",
-    "SEMI JOIN",
-    "ANTI JOIN",
-    "ON",
-    "USING",
-    "UNION",
-    "UNION ALL",
-    "INTERSECT",
-    "EXCEPT",
-    "EXCLUDE",
-    "WITH",
-    "RECURSIVE",
-    "OVER",
-    "PARTITION BY",
-    "ROWS",
-    "RANGE",
-    "PRECEDING",
-    "FOLLOWING",
-    "UNBOUNDED",
-    "CURRENT ROW",
-    "FILTER",
-    "QUALIFY",
-    "ASC",
-    "DESC",
-    "NULLS FIRST",
-    "NULLS LAST",
-    "TRUE",
-    "FALSE",
-    "NULL",
-    "EXPLAIN",
-    "EXPLAIN ANALYZE",
-    "DESCRIBE",
-    "SHOW TABLES",
-];
+fn function(function: &Function) -> Pair {
+    let Function { name, .. } = function;
+    Pair { display: format!("{name}()"), replacement: format!("{name}(") }
+}
+
+/// The SQL keywords that questions use, separated by commas.
+const KEYWORDS: &str = "\
+    SELECT, FROM, WHERE, GROUP BY, ORDER BY, HAVING, LIMIT, OFFSET, DISTINCT, AS, AND, OR, \
+    NOT, IN, IS NULL, IS NOT NULL, BETWEEN, LIKE, ILIKE, EXISTS, CASE, WHEN, THEN, ELSE, \
+    END, CAST, JOIN, LEFT JOIN, RIGHT JOIN, FULL JOIN, INNER JOIN, CROSS JOIN, SEMI JOIN, \
+    ANTI JOIN, ON, USING, UNION, UNION ALL, INTERSECT, EXCEPT, EXCLUDE, WITH, RECURSIVE, \
+    OVER, PARTITION BY, ROWS, RANGE, PRECEDING, FOLLOWING, UNBOUNDED, CURRENT ROW, FILTER, \
+    QUALIFY, ASC, DESC, NULLS FIRST, NULLS LAST, TRUE, FALSE, NULL, EXPLAIN, \
+    EXPLAIN ANALYZE, DESCRIBE, SHOW TABLES";
 
 /// The keywords that can begin a statement.
-const BEGINNINGS: [&str; 6] =
-    ["SELECT", "WITH", "EXPLAIN", "EXPLAIN ANALYZE", "DESCRIBE", "SHOW TABLES"];
+const BEGINNINGS: &str = "SELECT, WITH, EXPLAIN, EXPLAIN ANALYZE, DESCRIBE, SHOW TABLES";
 
 fn is_of_word(character: char) -> bool {
     character.is_alphanumeric() || character == '_'
@@ -122,7 +57,7 @@ pub(super) fn complete(
     before: &str,
     line: &str,
     cursor: usize,
-) -> (usize, Vec<Candidate>) {
+) -> (usize, Vec<Pair>) {
     let head = &line[..cursor];
     let begin = word_begin(head, |c| !is_of_word(c));
     let (above, _) = words(before);
@@ -137,14 +72,14 @@ pub(super) fn complete(
         return (begin, Vec::new());
     }
     let mut candidates = in_statement(names, before, line, &tokens, word);
-    candidates.retain(|candidate| starts_with(&candidate.shown, word));
+    candidates.retain(|candidate| starts_with(&candidate.display, word));
     if quoted {
         for candidate in &mut candidates {
-            candidate.text = format!("{}\"", candidate.shown);
+            candidate.replacement = format!("{}\"", candidate.display);
         }
     }
     let mut seen = std::collections::HashSet::new();
-    candidates.retain(|candidate| seen.insert(candidate.text.clone()));
+    candidates.retain(|candidate| seen.insert(candidate.replacement.clone()));
     (begin, candidates)
 }
 
@@ -166,17 +101,17 @@ fn in_statement(
     line: &str,
     earlier: &[TokenWithSpan],
     word: &str,
-) -> Vec<Candidate> {
+) -> Vec<Pair> {
     // Tables may be named after the word: SELECT comes before FROM.
     let (all, _) = words(&format!("{before}{line}"));
-    let tables = || names.relations.iter().map(|relation| Candidate::name(&relation.name));
-    let rows = |relations: &[&Relation]| -> Vec<Candidate> {
+    let tables = || names.relations.iter().map(|relation| name(&relation.name));
+    let rows = |relations: &[&Relation]| -> Vec<Pair> {
         let columns = relations.iter().flat_map(|relation| &relation.columns);
-        columns.map(|column| Candidate::name(&column.name)).collect()
+        columns.map(|column| name(&column.name)).collect()
     };
     if let [.., owner, dot] = earlier
         && dot.token == Token::Period
-        && let Token::Word(owner) = &owner.token
+        && let Some(owner) = word_of(owner)
     {
         let relation = named(names, &owner.value).or_else(|| aliased(names, &all, &owner.value));
         return rows(relation.as_slice());
@@ -187,10 +122,10 @@ fn in_statement(
     {
         let functions = names.functions.iter().filter(|f| f.kind.as_str() == "table");
         let functions = functions.filter(|_| !word.is_empty());
-        return tables().chain(functions.map(Candidate::function)).collect();
+        return tables().chain(functions.map(function)).collect();
     }
     if last.is_none_or(|token| *token == Token::SemiColon) {
-        return keywords(&BEGINNINGS, word);
+        return keywords(BEGINNINGS, word);
     }
     let everything: Vec<&Relation> = names.relations.iter().collect();
     let in_use = in_use(names, &all);
@@ -198,9 +133,9 @@ fn in_statement(
     if word.is_empty() {
         return if in_use.is_empty() { rows(&everything) } else { candidates };
     }
-    candidates.extend(names.functions.iter().map(Candidate::function));
+    candidates.extend(names.functions.iter().map(function));
     candidates.extend(tables());
-    candidates.extend(keywords(&KEYWORDS, word));
+    candidates.extend(keywords(KEYWORDS, word));
     if in_use.is_empty() {
         candidates.extend(rows(&everything));
     }
@@ -208,10 +143,10 @@ fn in_statement(
 }
 
 /// Returns keywords in the case of the typed word.
-fn keywords(keywords: &[&str], word: &str) -> Vec<Candidate> {
+fn keywords(keywords: &str, word: &str) -> Vec<Pair> {
     let is_lower = !word.is_empty() && word.chars().all(|letter| !letter.is_uppercase());
-    let cased = |word: &&str| if is_lower { word.to_lowercase() } else { (*word).to_owned() };
-    keywords.iter().map(|word| Candidate::new(&cased(word))).collect()
+    let keywords = if is_lower { keywords.to_lowercase() } else { keywords.to_owned() };
+    keywords.split(", ").map(plain).collect()
 }
 
 fn named<'a>(names: &'a Names, name: &str) -> Option<&'a Relation> {
@@ -220,57 +155,58 @@ fn named<'a>(names: &'a Names, name: &str) -> Option<&'a Relation> {
 
 /// Returns the table that a statement calls `alias`: `steps s`, `steps AS s`.
 fn aliased<'a>(names: &'a Names, tokens: &[TokenWithSpan], alias: &str) -> Option<&'a Relation> {
-    let text = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) => Some(word.value.clone()),
-        _ => None,
-    };
-    let is_as = |token: &TokenWithSpan| match &token.token {
-        Token::Word(word) => word.keyword == Keyword::AS,
-        _ => false,
-    };
-    (1..tokens.len()).filter(|&at| text(&tokens[at]).as_deref() == Some(alias)).find_map(|at| {
-        let owner = if is_as(&tokens[at - 1]) { at.checked_sub(2)? } else { at - 1 };
-        named(names, &text(&tokens[owner])?)
+    let is_alias = |&at: &usize| word_of(&tokens[at]).is_some_and(|word| word.value == alias);
+    (1..tokens.len()).filter(is_alias).find_map(|at| {
+        let is_as = word_of(&tokens[at - 1]).is_some_and(|word| word.keyword == Keyword::AS);
+        let owner = if is_as { at.checked_sub(2)? } else { at - 1 };
+        named(names, &word_of(&tokens[owner])?.value)
     })
+}
+
+fn word_of(token: &TokenWithSpan) -> Option<&Word> {
+    match &token.token {
+        Token::Word(word) => Some(word),
+        _ => None,
+    }
 }
 
 /// Returns the tables that a statement names.
 fn in_use<'a>(names: &'a Names, tokens: &[TokenWithSpan]) -> Vec<&'a Relation> {
-    let named = |relation: &&Relation| {
-        tokens
-            .iter()
-            .any(|token| matches!(&token.token, Token::Word(w) if w.value == relation.name))
-    };
+    let is = |token: &TokenWithSpan, name: &str| word_of(token).is_some_and(|w| w.value == name);
+    let named = |relation: &&Relation| tokens.iter().any(|token| is(token, &relation.name));
     names.relations.iter().filter(named).collect()
 }
 
 /// Completes a command: its name, then its arguments.
-fn in_command(names: &Names, head: &str) -> (usize, Vec<Candidate>) {
+fn in_command(names: &Names, head: &str) -> (usize, Vec<Pair>) {
     let begin = word_begin(head, char::is_whitespace);
     let mut earlier = head[..begin].split_whitespace();
-    let candidates: Vec<Candidate> = match (earlier.next(), earlier.next()) {
-        (None, _) => COMMANDS.iter().map(|command| Candidate::new(command.name)).collect(),
+    let candidates: Vec<Pair> = match (earlier.next(), earlier.next()) {
+        (None, _) => COMMANDS.iter().map(|(name, ..)| plain(name)).collect(),
         (Some("\\d"), None) => {
-            names.relations.iter().map(|relation| Candidate::new(&relation.name)).collect()
+            names.relations.iter().map(|relation| plain(&relation.name)).collect()
         }
         (Some("\\df"), None) => {
-            names.functions.iter().map(|function| Candidate::new(&function.name)).collect()
+            names.functions.iter().map(|function| plain(&function.name)).collect()
         }
         (Some("\\l" | "\\query"), None) => {
-            Query::list().iter().map(|query| Candidate::new(query.name())).collect()
+            Query::list().iter().map(|query| plain(query.name())).collect()
         }
         (Some("\\query"), Some(query)) => Query::get(query).map_or(Vec::new(), |query| {
-            let parameter = |name| Candidate::new(&format!("{name}="));
+            let parameter = |name| plain(&format!("{name}="));
             query.parameters().iter().map(|known| parameter(known.name)).collect()
         }),
         (Some("\\format"), None) => {
-            Format::ALL.into_iter().map(|format| Candidate::new(format.as_str())).collect()
+            Format::ALL.into_iter().map(|format| plain(format.as_str())).collect()
         }
-        (Some("\\x" | "\\timing"), None) => ["on", "off"].map(Candidate::new).to_vec(),
+        (Some("\\x" | "\\timing"), None) => ["on", "off"].map(plain).to_vec(),
         _ => Vec::new(),
     };
     let word = &head[begin..];
-    (begin, candidates.into_iter().filter(|candidate| candidate.shown.starts_with(word)).collect())
+    (
+        begin,
+        candidates.into_iter().filter(|candidate| candidate.display.starts_with(word)).collect(),
+    )
 }
 
 #[cfg(test)]
@@ -315,7 +251,7 @@ mod tests {
         let cursor = line.find('^').unwrap();
         let (begin, candidates) = complete(&names(), before, &line.replace('^', ""), cursor);
         assert!(begin <= cursor);
-        candidates.into_iter().map(|candidate| candidate.text).collect()
+        candidates.into_iter().map(|candidate| candidate.replacement).collect()
     }
 
     #[test]
@@ -351,7 +287,7 @@ mod tests {
         assert_eq!(completed("", "SELECT 1 ord^"), ["order by"]);
         assert_eq!(completed("", "SEL^"), ["SELECT"]);
         assert_eq!(completed("", "SELECT 1; wi^"), ["with"]);
-        assert_eq!(completed("", "^").len(), BEGINNINGS.len());
+        assert_eq!(completed("", "^").len(), BEGINNINGS.split(", ").count());
         assert_eq!(completed("", "SELECT cou^"), ["count("]);
     }
 

@@ -5,12 +5,14 @@ use std::fmt::Write as _;
 use indicatif::HumanCount;
 
 use crate::assembly::failure::CommandError;
+use crate::assembly::output::counted;
 use crate::datasets::did_you_mean;
 use crate::query::{Function, Query, Relation};
 
-/// Least characters of the last column, however narrow the screen.
+/// The minimum width of the last column in characters, on any screen.
 const LAST_WIDTH_MIN: usize = 24;
-/// Most characters of another column; after a longer cell, the rest of the line goes below it.
+/// The maximum width of any other column in characters. After a longer cell, the line continues
+/// below it.
 const WIDTH_MAX: usize = 34;
 
 /// Formats lines of cells, each column as wide as its widest cell. The last column is wrapped to
@@ -31,14 +33,14 @@ fn columns<const N: usize>(lines: &[[String; N]], width: Option<usize>) -> Strin
         for (cell, width) in cells.iter().zip(widths).take(N - 1) {
             begin += width + 2;
             if letters(cell) > width {
-                writeln!(text, "{line}{cell}").expect("a string takes it");
+                let _ = writeln!(text, "{line}{cell}");
                 line = " ".repeat(begin);
             } else {
-                write!(line, "{cell:width$}  ").expect("a string takes it");
+                let _ = write!(line, "{cell:width$}  ");
             }
         }
         for part in wrapped(&cells[N - 1], last) {
-            writeln!(text, "{}", (line + &part).trim_end()).expect("a string takes it");
+            let _ = writeln!(text, "{}", (line + &part).trim_end());
             line = " ".repeat(before);
         }
     }
@@ -79,7 +81,7 @@ pub(super) fn relations(relations: &[Relation], width: Option<usize>) -> String 
         let rows = format!("{:>widest$}", rows(relation.rows));
         [relation.name.clone(), rows, relation.description.clone()]
     }));
-    columns(&lines, width) + "`\\d NAME` tells about the columns of one.\n"
+    columns(&lines, width) + "`\\d NAME` describes the columns of one table.\n"
 }
 
 /// `\d NAME`: describes the columns of one table.
@@ -104,7 +106,7 @@ pub(super) fn relation(
             .map(|column| [column.name.clone(), column.kind.clone(), column.description.clone()]),
     );
     let rows = match relation.rows {
-        Some(rows) => crate::assembly::output::counted(rows, "row"),
+        Some(rows) => counted(rows, "row"),
         None => "a view".to_owned(),
     };
     Ok(format!("{name} ({rows}): {}\n\n{}", relation.description, columns(&lines, width)))

@@ -20,7 +20,7 @@ use super::session::{Session, say};
 use super::statements::Statements;
 use crate::assembly::failure::{Code, CommandError};
 
-/// Most entries in the history.
+/// The maximum number of entries in the history.
 const HISTORY_MAX: usize = 10_000;
 
 /// Reads and executes lines until the user leaves. Errors are printed, and the shell continues.
@@ -65,7 +65,7 @@ pub(super) fn run(session: &mut Session<'_>) -> Result<(), CommandError> {
         }
         session.set_screen(lines.screen());
         for piece in pieces {
-            match script::perform(session, &piece, None) {
+            match script::perform(session, &piece, None, 0) {
                 Ok(ControlFlow::Continue(())) => {}
                 Ok(ControlFlow::Break(())) => return Ok(()),
                 Err(error) => {
@@ -175,12 +175,7 @@ impl Completer for Completion {
         if ["\\i ", "\\o "].iter().any(|command| line.trim_start().starts_with(command)) {
             return self.files.complete(line, cursor, context);
         }
-        let (begin, candidates) = complete(&self.names, &self.before, line, cursor);
-        let pair = |candidate: super::completion::Candidate| Pair {
-            display: candidate.shown,
-            replacement: candidate.text,
-        };
-        Ok((begin, candidates.into_iter().map(pair).collect()))
+        Ok(complete(&self.names, &self.before, line, cursor))
     }
 }
 

@@ -31,11 +31,11 @@ pub(super) fn run(source: &EngineSource<'_>, args: &SqlArgs) -> Result<(), Comma
     if let Some(path) = &args.file
         && path.as_os_str() != "-"
     {
-        return script::file(&mut Session::open(source, args, false)?, path).map(drop);
+        return script::file(&mut Session::open(source, args, false)?, path, 0).map(drop);
     }
     if args.file.is_none() && std::io::stdin().is_terminal() {
         return editor::run(&mut Session::open(source, args, true)?);
     }
     let input = BufReader::new(std::io::stdin());
-    script::run(&mut Session::open(source, args, false)?, input, "standard input").map(drop)
+    script::run(&mut Session::open(source, args, false)?, input, "standard input", 0).map(drop)
 }

@@ -1,5 +1,5 @@
 //! Shows long answers in a pager.
-#![expect(clippy::disallowed_methods, reason = "the pager is the user's own, as she has set it")]
+#![expect(clippy::disallowed_methods, reason = "the user chooses the pager, and its environment")]
 
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -166,6 +166,7 @@ impl Pager {
             let _ = child.wait();
         }
     }
+
     fn process(&self) -> MutexGuard<'_, Process> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,49 +9,25 @@ use super::session::{Next, Session};
 use super::statements::{Piece, Statements};
 use crate::assembly::failure::CommandError;
 
-/// Most files that include one another; a longer chain means that a file includes itself.
+/// The maximum depth of included files; a longer chain means that a file includes itself.
 const DEPTH_MAX: usize = 16;
 
-/// Answers the statements of a file. `Break` means that the user wants to leave.
+/// Answers the statements of a file, at a depth of `depth` includes. `Break` means that the user
+/// wants to leave.
 pub(super) fn file(
     session: &mut Session<'_>,
     path: &Path,
+    depth: usize,
 ) -> Result<ControlFlow<()>, CommandError> {
-    nested(session, path, 0)
+    let name = path.display().to_string();
+    let file = File::open(path)
+        .map_err(|error| CommandError::usage(format!("{name} cannot be read: {error}")))?;
+    run(session, BufReader::new(file), &name, depth)
 }
 
 /// Answers statements as they arrive, up to the first that fails; the last needs no semicolon.
 /// `name` is the source of the statements.
 pub(super) fn run(
-    session: &mut Session<'_>,
-    input: impl BufRead,
-    name: &str,
-) -> Result<ControlFlow<()>, CommandError> {
-    statements(session, input, name, 0)
-}
-
-/// Executes a piece, with the statements of the file that it includes, if any. `name` is the source
-/// of the piece, used in errors.
-pub(super) fn perform(
-    session: &mut Session<'_>,
-    piece: &Piece,
-    name: Option<&str>,
-) -> Result<ControlFlow<()>, CommandError> {
-    at_depth(session, piece, name, 0)
-}
-
-fn nested(
-    session: &mut Session<'_>,
-    path: &Path,
-    depth: usize,
-) -> Result<ControlFlow<()>, CommandError> {
-    let name = path.display();
-    let file = File::open(path)
-        .map_err(|error| CommandError::usage(format!("{name} cannot be read: {error}")))?;
-    statements(session, BufReader::new(file), &name.to_string(), depth)
-}
-
-fn statements(
     session: &mut Session<'_>,
     input: impl BufRead,
     name: &str,
@@ -63,18 +39,20 @@ fn statements(
             line.map_err(|error| CommandError::usage(format!("{name} cannot be read: {error}")))?;
         statements.push(&line);
         while let Some(piece) = statements.next() {
-            if at_depth(session, &piece, Some(name), depth)?.is_break() {
+            if perform(session, &piece, Some(name), depth)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
     }
     match statements.rest() {
-        Some(piece) => at_depth(session, &piece, Some(name), depth),
+        Some(piece) => perform(session, &piece, Some(name), depth),
         None => Ok(ControlFlow::Continue(())),
     }
 }
 
-fn at_depth(
+/// Executes a piece, with the statements of the file that it includes, if any. `name` is the source
+/// of the piece, used in errors.
+pub(super) fn perform(
     session: &mut Session<'_>,
     piece: &Piece,
     name: Option<&str>,
@@ -88,7 +66,7 @@ fn at_depth(
     let included = if depth == DEPTH_MAX {
         Err(CommandError::usage("`\\i`: files include one another without end"))
     } else {
-        nested(session, &path, depth + 1)
+        file(session, &path, depth + 1)
     };
     included.map_err(|error| match name {
         Some(name) => error.at(&format!("{name}, line {}", piece.at.line)),

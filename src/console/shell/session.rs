@@ -16,14 +16,16 @@ use super::pager::{Pager, Screen};
 use super::sink::{OutputFile, Sink};
 use super::statements::{Piece, PieceKind};
 use crate::assembly::failure::{Code, CommandError};
-use crate::console::arguments::{OutputArgs, SnapshotArgs, SqlArgs};
+use crate::assembly::output::counted;
+use crate::console::arguments::{OutputArgs, SnapshotArgs, SqlArgs, table_limits};
 use crate::console::progress::Spinner;
+use crate::console::questions::write_answer;
 use crate::console::runtime::runtime;
 use crate::console::source::{self, EngineSource, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
-use crate::query::{Answer, Engine, Format, Position, QueryError, TableLimits, Written, write};
+use crate::query::{Engine, Format, Position, QueryError, TableLimits, Written};
 
-/// How long the shell waits for the work on a cancelled question to stop.
+/// How long the shell waits until the work on a cancelled question stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// What to do after a piece.
@@ -106,7 +108,7 @@ impl<'a> Session<'a> {
             engine,
             names,
             reading,
-            format: (*format).into(),
+            format: *format,
             is_expanded: false,
             is_timed: is_shell,
             rows_max: *rows,
@@ -188,17 +190,15 @@ impl<'a> Session<'a> {
             Command::Queries(None) => self.show(&describe::queries(width))?,
             Command::Queries(Some(name)) => self.show(&describe::query(&name)?)?,
             Command::Query(name, values) => {
-                return self
-                    .ask(Question::Named(name, values))
-                    .map_err(AskError::into_command_error);
+                let asked = self.ask(Question::Named(name, values));
+                return asked.map_err(AskError::into_command_error);
             }
             Command::Snapshot(None) => {
                 self.show(&format!("{}\n", self.reading()))?;
                 let sql = "SELECT snapshot_id, kind, created_at, rows_added, detail FROM snapshots \
                            ORDER BY snapshot_id";
-                return self
-                    .ask(Question::Sql(sql.to_owned()))
-                    .map_err(AskError::into_command_error);
+                let asked = self.ask(Question::Sql(sql.to_owned()));
+                return asked.map_err(AskError::into_command_error);
             }
             Command::Snapshot(number) => self.switch_to(number)?,
             Command::Refresh => self.switch_to(None)?,
@@ -248,9 +248,9 @@ impl<'a> Session<'a> {
         let asked = SnapshotArgs { snapshot: number };
         let snapshot = source::snapshot(&self.lake, asked)?;
         let reading = Reading::new(&snapshot, asked);
-        let opened = self.runtime()?.block_on(open_engine(self.source.open, snapshot))?;
-        let (engine, names) = opened;
-        (self.engine, self.names, self.reading) = (engine, names, reading);
+        let opening = open_engine(self.source.open, snapshot);
+        (self.engine, self.names) = self.runtime().block_on(opening)?;
+        self.reading = reading;
         self.confirm(&self.reading())
     }
 
@@ -290,22 +290,15 @@ impl<'a> Session<'a> {
     /// Answers a question, and reports the time that it took. A script ends when its reader leaves.
     fn ask(&mut self, question: Question) -> Result<Next, AskError> {
         let format = self.format();
-        let limits = match &self.output {
-            Some(_) => TableLimits { rows_max: self.rows_max, ..TableLimits::NONE },
-            None => TableLimits {
-                rows_max: self.rows_max.or(TableLimits::SCREEN.rows_max),
-                ..TableLimits::SCREEN
-            },
-        };
+        let limits = table_limits(self.rows_max, self.output.is_some());
         let started = Instant::now();
-        let (spinner, sink) = {
-            let _runtime = self.runtime()?.enter();
-            let spinner = Spinner::start(self.source.is_quiet);
-            let sink = match &self.output {
-                Some(file) => file.next(format)?,
-                None => Sink::stdout(self.screen, spinner.clone()),
-            };
-            (spinner, sink)
+        let spinner = {
+            let _runtime = self.runtime().enter();
+            Spinner::start(self.source.is_quiet)
+        };
+        let sink = match &self.output {
+            Some(file) => file.next(format)?,
+            None => Sink::stdout(self.screen, spinner.clone()),
         };
         let pager = sink.pager();
         let engine = Arc::clone(&self.engine);
@@ -320,8 +313,7 @@ impl<'a> Session<'a> {
         let written = outcome?;
         if self.is_timed {
             let rows = written.filter(|_| !format.is_for_people() || self.output.is_some());
-            let rows =
-                rows.map(|written| crate::assembly::output::counted(written.rows, "row") + ", ");
+            let rows = rows.map(|written| counted(written.rows, "row") + ", ");
             say(&format!("{}{}", rows.unwrap_or_default(), duration(took)));
         }
         Ok(if written.is_none() && !self.is_shell { Next::Leave } else { Next::Continue })
@@ -332,7 +324,7 @@ impl<'a> Session<'a> {
         &self,
         work: impl Future<Output = Result<Option<Written>, AskError>> + Send + 'static,
     ) -> Result<Option<Written>, AskError> {
-        let task = self.runtime()?.spawn(work);
+        let task = self.runtime().spawn(work);
         match ended(task, self.is_shell, STOP_WAIT)? {
             Some(Ok(outcome)) => outcome,
             Some(Err(crash)) => Err(AskError::Command(CommandError::new(
@@ -343,8 +335,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn runtime(&self) -> Result<&Runtime, CommandError> {
-        self.runtime.as_ref().ok_or_else(|| CommandError::new(Code::Failed, "the shell is closed"))
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("only a drop takes it")
     }
 }
 
@@ -376,24 +368,18 @@ async fn answer(
     mut sink: Sink,
     spinner: Spinner,
 ) -> Result<Option<Written>, AskError> {
-    let answer: Answer = match &question {
+    let answer = match &question {
         Question::Sql(sql) => engine.sql(sql).await?,
         Question::Named(name, values) => engine.named(name, values).await?,
     };
-    spinner.follow(answer.progress());
-    format.check(&answer.schema())?;
-    let written = write(answer, format, limits, &mut sink).await;
-    match written {
-        Err(QueryError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(None),
-        written => {
-            let written = written?;
-            ignore_closed_pipe(sink.finish())?;
-            Ok(Some(written))
-        }
+    let written = write_answer(answer, format, limits, &mut sink, &spinner).await?;
+    if written.is_some() {
+        ignore_closed_pipe(sink.finish())?;
     }
+    Ok(written)
 }
 
-/// Ignores a closed pipe: the reader wants no more.
+/// Ignores a closed pipe: the reader has left.
 fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
@@ -402,9 +388,11 @@ fn ignore_closed_pipe(result: io::Result<()>) -> io::Result<()> {
 }
 
 /// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 enum AskError {
-    Query(QueryError),
-    Command(CommandError),
+    Query(#[from] QueryError),
+    Command(#[from] CommandError),
 }
 
 impl AskError {
@@ -431,18 +419,6 @@ impl AskError {
             Self::Query(error) => error.into(),
             Self::Command(failed) => failed,
         }
-    }
-}
-
-impl From<QueryError> for AskError {
-    fn from(error: QueryError) -> Self {
-        Self::Query(error)
-    }
-}
-
-impl From<CommandError> for AskError {
-    fn from(failed: CommandError) -> Self {
-        Self::Command(failed)
     }
 }
 

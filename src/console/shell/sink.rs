@@ -3,8 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::pager::{Paged, Pager, Screen};
 use crate::assembly::failure::CommandError;
@@ -17,46 +15,26 @@ use crate::query::Format;
 pub(super) struct OutputFile {
     path: PathBuf,
     file: File,
-    /// Whether the file already holds an answer, or a part of one.
-    is_used: Arc<AtomicBool>,
 }
 
 impl OutputFile {
     /// Creates the file, or truncates it.
     pub(super) fn create(path: PathBuf) -> Result<Self, CommandError> {
         let file = File::create(&path).map_err(|error| unwritable(&path, &error))?;
-        Ok(Self { path, file, is_used: Arc::default() })
+        Ok(Self { path, file })
     }
 
     /// Returns a sink that appends the next answer.
     pub(super) fn next(&self, format: Format) -> Result<Sink, CommandError> {
-        let is_used = self.is_used.load(Ordering::Relaxed);
+        // The file was empty at first, so it holds an answer or a part of one.
+        let is_used = self.file.metadata()?.len() > 0;
         if is_used && matches!(format, Format::Arrow | Format::Parquet) {
             return Err(CommandError::usage(format!(
                 "{} has an answer already, and a file of {format} has one: give another with `\\o FILE`",
                 self.path.display()
             )));
         }
-        let end = End { file: self.file.try_clone()?, is_used: Arc::clone(&self.is_used) };
-        Ok(Sink::File(BufWriter::new(end)))
-    }
-}
-
-/// The end of a file, which notes whether something is written.
-#[derive(Debug)]
-pub(super) struct End {
-    file: File,
-    is_used: Arc<AtomicBool>,
-}
-
-impl Write for End {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.is_used.store(true, Ordering::Relaxed);
-        self.file.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(Sink::File(BufWriter::new(self.file.try_clone()?)))
     }
 }
 
@@ -68,7 +46,7 @@ pub(super) enum Sink {
     /// The reader of standard output.
     Stream(BufWriter<AfterSpinner<io::Stdout>>),
     /// A file.
-    File(BufWriter<End>),
+    File(BufWriter<File>),
 }
 
 impl Sink {

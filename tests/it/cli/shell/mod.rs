@@ -126,7 +126,7 @@ fn the_shell_tells_what_there_is() {
     let (_folder, lake, state) = lake();
     let mut shell = Terminal::open(&lake, &state, &[]);
     shell.enter("\\d");
-    let tables = shell.expect("tells about the columns of one");
+    let tables = shell.expect("describes the columns of one");
     assert!(tables.contains("state_transitions") && tables.contains("view"), "{tables}");
     shell.enter("\\d steps");
     shell.expect("Place in the episode; 0 is the state after reset.");
