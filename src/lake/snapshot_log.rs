@@ -109,10 +109,11 @@ fn parse(content: &[u8]) -> Option<LogEntry> {
 ///
 /// [`LakeError::Corrupt`] with the entry that is damaged or missing.
 pub(crate) fn read_all(lake: &Lake) -> Result<Vec<LogEntry>, LakeError> {
-    let mut entries = Vec::new();
+    let (mut entries, seen) = (Vec::new(), outside::newest_seen(lake)?.map_or(0, |id| id.0));
     for id in numbers(lake)?.into_iter().rev() {
+        let newest = id.0.max(seen);
+        let expected = entries.last().map_or(newest, |next: &LogEntry| next.snapshot.0 - 1);
         let entry = read(lake, id)?;
-        let expected = entries.last().map_or(id.0, |next: &LogEntry| next.snapshot.0 - 1);
         if id.0 != expected {
             let missing = path(lake, SnapshotId(expected));
             return Err(LakeError::corrupt(&missing, "it is missing"));
