@@ -134,3 +134,11 @@ pub struct QueryArgs {
     #[command(flatten)]
     pub output: OutputArgs,
 }
+
+/// Parses `NAME=VALUE`, which follows `option`.
+pub(super) fn named_value(option: &str, text: &str) -> Result<(String, String), CommandError> {
+    let (name, value) = text.split_once('=').ok_or_else(|| {
+        CommandError::usage(format!("`{option}{text}` has no value: write {option}NAME=VALUE"))
+    })?;
+    Ok((name.to_owned(), value.to_owned()))
+}

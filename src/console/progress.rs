@@ -1,7 +1,7 @@
 //! Shows the progress of a question that takes long.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use indicatif::{
 };
 
 use crate::assembly::output::DRAW_INTERVAL;
-use crate::query::QueryProgress;
+use crate::query::{Answer, Format, QueryError, QueryProgress, TableLimits, Written, write};
 
 /// The time before the line appears: most questions are answered by then.
 const DELAY: Duration = Duration::from_secs(1);
@@ -86,5 +86,22 @@ impl<W: Write> Write for AfterSpinner<W> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
+    }
+}
+
+/// Writes an answer while `spinner` shows its progress. Returns `None` if the reader closes the
+/// pipe early.
+pub(super) async fn write_answer(
+    answer: Answer,
+    format: Format,
+    limits: TableLimits,
+    out: impl Write + Send,
+    spinner: &Spinner,
+) -> Result<Option<Written>, QueryError> {
+    spinner.follow(answer.progress());
+    format.check(&answer.schema())?;
+    match write(answer, format, limits, out).await {
+        Err(QueryError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(None),
+        written => written.map(Some),
     }
 }

@@ -1,10 +1,10 @@
 //! `sql` and `query`, for any engine.
 
 use std::fmt::Write as _;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::BufWriter;
 
-use super::arguments::{OutputArgs, QueryArgs, SnapshotArgs, SqlArgs};
-use super::progress::{AfterSpinner, Spinner};
+use super::arguments::{OutputArgs, QueryArgs, SnapshotArgs, SqlArgs, named_value};
+use super::progress::{AfterSpinner, Spinner, write_answer};
 use super::runtime::{on_deep_stack, runtime};
 use super::shell;
 use super::source::{self, EngineSource};
@@ -12,7 +12,7 @@ use super::whole_file::WholeFile;
 use crate::assembly::failure::CommandError;
 use crate::assembly::output::print;
 use crate::lake::Lake;
-use crate::query::{Answer, Engine, Format, Query, QueryError, TableLimits, Topic, Written, write};
+use crate::query::{Answer, Engine, Query, QueryError, Topic};
 
 /// `sql`: answers a question, or the statements of a file or of standard input, or opens a shell on
 /// a terminal.
@@ -42,14 +42,6 @@ pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), CommandE
             engine.named(name, &values).await
         })
     })
-}
-
-/// Parses `NAME=VALUE`, which follows `option`.
-pub(super) fn named_value(option: &str, text: &str) -> Result<(String, String), CommandError> {
-    let (name, value) = text.split_once('=').ok_or_else(|| {
-        CommandError::usage(format!("`{option}{text}` has no value: write {option}NAME=VALUE"))
-    })?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 /// Lists the queries by topic, each with its parameters.
@@ -107,21 +99,4 @@ pub fn answer(
         }
         Ok(())
     })
-}
-
-/// Writes an answer while `spinner` shows its progress. Returns `None` if the reader closes the
-/// pipe early.
-pub(super) async fn write_answer(
-    answer: Answer,
-    format: Format,
-    limits: TableLimits,
-    out: impl Write + Send,
-    spinner: &Spinner,
-) -> Result<Option<Written>, QueryError> {
-    spinner.follow(answer.progress());
-    format.check(&answer.schema())?;
-    match write(answer, format, limits, out).await {
-        Err(QueryError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(None),
-        written => written.map(Some),
-    }
 }

@@ -12,7 +12,7 @@ use arrow::datatypes::{FieldRef, Int32Type, SchemaRef};
 use super::identity::{Identity, parameters_json};
 use super::rows::{BenchmarkRow, EpisodeRow, IrRow, ObservationRow, Rows, StepRow};
 use super::table::{SHA1_LEN, STATE_ID_LEN, Table};
-use super::values;
+use super::values::{self, nulls};
 use crate::model::{ActionSpec, EpisodeId, StateId};
 
 /// The greatest number of rows in a frame. It keeps frames below the size limit of `SQLite`.
@@ -100,11 +100,6 @@ fn counts<R>(rows: &[R], of: impl Fn(&R) -> u32) -> ArrayRef {
 
 fn flags<R>(rows: &[R], of: impl Fn(&R) -> bool) -> ArrayRef {
     Arc::new(BooleanArray::from(rows.iter().map(of).collect::<Vec<_>>()))
-}
-
-/// The null buffer of values, given which are there; none if all are.
-pub(super) fn nulls(are_there: impl Iterator<Item = bool>) -> Option<NullBuffer> {
-    Some(are_there.collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
 }
 
 /// A column of state ids.

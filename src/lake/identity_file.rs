@@ -56,7 +56,7 @@ impl Identity {
         {
             return Ok(extended);
         }
-        let (path, what) = (path.to_owned(), "the columns".to_owned());
+        let (path, what) = (path.to_owned(), "columns".to_owned());
         Err(LakeError::OtherIdentity { path, what, lake: self.columns(), wanted: other.columns() })
     }
 

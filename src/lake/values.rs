@@ -5,10 +5,9 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, BinaryArray, Float64Array, Int32Array, Int64Array, ListArray, StringArray,
 };
-use arrow::buffer::OffsetBuffer;
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use super::encode::nulls;
 use super::table::FEATURES_KEY;
 use crate::model::Value;
 
@@ -98,6 +97,11 @@ fn float_vector(value: &Value) -> Option<&[f64]> {
 
 fn text_list(value: &Value) -> Option<&[String]> {
     if let Value::TextList(value) = value { Some(value) } else { None }
+}
+
+/// The null buffer of values, given which are there; none if all are.
+pub(super) fn nulls(are_there: impl Iterator<Item = bool>) -> Option<NullBuffer> {
+    Some(are_there.collect::<NullBuffer>()).filter(|nulls| nulls.null_count() > 0)
 }
 
 #[cfg(test)]

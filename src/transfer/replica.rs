@@ -102,8 +102,6 @@ impl ReplicaWriter {
         let lake = Lake::open_on(disk, path)?;
         let writer = lake.writer()?;
         let maintenance = lake.maintenance()?;
-        let identity = lake.current()?.identity.extended(&inventory.identity, path)?;
-        let lake = Lake::new(path, identity, lake.disk);
         let listed = maintenance.catalog.reading(|log| {
             if let Some(what) = own_work(log)? {
                 return Ok(Err(what));
@@ -113,6 +111,8 @@ impl ReplicaWriter {
         })?;
         let (mut now, mut retired) =
             listed.map_err(|what| LakeError::OwnWork { path: path.to_owned(), what })?;
+        let identity = lake.current()?.identity.extended(&inventory.identity, path)?;
+        let lake = Lake::new(path, identity, lake.disk);
         now.retain(|it| if verify { it.check().is_ok() } else { it.open().is_ok() });
         // A repair may have retired some of these because they are damaged.
         retired.retain(|segment| segment.check().is_ok());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use crate::assembly::failure::CommandError;
-use crate::console::questions::named_value;
+use crate::console::arguments::named_value;
 use crate::query::Format;
 
 /// A parsed command.

@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-use super::source::Source;
 use crate::lake::LakeError;
 
 /// Why lakes cannot be merged.
@@ -49,15 +48,4 @@ pub enum MergeError {
         /// The cause or what to do.
         advice: &'static str,
     },
-}
-
-impl MergeError {
-    pub(super) fn differs(
-        what: String,
-        first: &Source,
-        second: &Source,
-        advice: &'static str,
-    ) -> Self {
-        Self::Differs { what, first: first.path(), second: second.path(), advice }
-    }
 }

@@ -110,3 +110,14 @@ impl Source {
         open.len() as u64
     }
 }
+
+impl MergeError {
+    pub(super) fn differs(
+        what: String,
+        first: &Source,
+        second: &Source,
+        advice: &'static str,
+    ) -> Self {
+        Self::Differs { what, first: first.path(), second: second.path(), advice }
+    }
+}

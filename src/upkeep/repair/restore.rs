@@ -2,12 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
-use std::path::PathBuf;
 
 use rusqlite::Connection;
 
 use super::damage::{damage, demand_disk, intact};
-use super::salvage::{HotFrame, Salvaged};
+use super::salvage::{HotFrame, Salvaged, database};
 use crate::lake::catalog::{self, random_uid};
 use crate::lake::decode::episode_ids;
 use crate::lake::digest::BlockDigests;
@@ -73,12 +72,6 @@ pub(super) fn restore(lake: &Lake) -> Result<Option<Restored>, LakeError> {
     lake.disk.rename(&making, &database(lake, ".new"))?;
     exchange(lake)?;
     Ok(Some(restored))
-}
-
-/// A file that has the name of the database with this end. `.damaged` is where an old database is
-/// kept. `.new` is a new one, from its completion to the end of the restoration.
-pub(super) fn database(lake: &Lake, end: &str) -> PathBuf {
-    lake.path.join(format!("{}{end}", sqlite::FILE_NAME))
 }
 
 /// Writes the contents of the log and of the old database, in one transaction.

@@ -4,6 +4,7 @@
 //! they match their digest.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
 
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
@@ -11,7 +12,6 @@ use arrow::row::{RowConverter, Rows, SortField};
 use rusqlite::Connection;
 
 use super::damage::damage;
-use super::restore::database;
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::frame::Frame;
 use crate::lake::sqlite::{self, Catalog, wal};
@@ -203,4 +203,10 @@ fn frames(connection: &Connection) -> (Vec<PlacedFrame>, bool) {
         }
     }
     (found.into_values().collect(), are_all)
+}
+
+/// A file that has the name of the database with this end. `.damaged` is where an old database is
+/// kept. `.new` is a new one, from its completion to the end of the restoration.
+pub(super) fn database(lake: &Lake, end: &str) -> PathBuf {
+    lake.path.join(format!("{}{end}", sqlite::FILE_NAME))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use steplake::lake::Lake;
 use steplake::upkeep::{Keep, Subject};
 
-use super::restore::{Lists, record_and_retract, snapshots};
+use super::restore::{Lists, append, record_and_retract, snapshots};
 use crate::fixtures::support::{contents, copy_folder, fail, run, scratch};
 use crate::fixtures::toy_lake::uri;
 use crate::lake::repair::{derive, findings, flip, repair};
@@ -114,4 +114,22 @@ fn the_command_finds_a_damaged_entry_and_mends_it() {
     let said = run(&path, &["verify", "--repair"]);
     assert!(said.contains(entry.to_str().unwrap()), "{said}");
     run(&path, &["verify"]);
+}
+
+#[test]
+fn a_database_that_is_one_snapshot_old_is_refused_and_restored() {
+    let folder = scratch();
+    let lake = record(&folder.path().join("lake"));
+    let older = std::fs::read(lake.path().join("hot.sqlite")).unwrap();
+    let mut writer = lake.writer().unwrap();
+    append(&mut writer, 9);
+    writer.seal().unwrap();
+    drop(writer);
+    let before = snapshots(&lake);
+    std::fs::write(lake.path().join("hot.sqlite"), older).unwrap();
+    let error = lake.writer().unwrap_err().to_string();
+    assert!(error.contains("so it is an older copy"), "{error}");
+    assert!(repair(&lake).unwrap().restored.is_some());
+    assert_eq!(snapshots(&lake), before);
+    drop(lake.writer().unwrap());
 }

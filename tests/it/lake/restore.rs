@@ -218,7 +218,7 @@ pub(crate) fn record_and_retract(path: &Path) -> Lake {
 }
 
 /// Appends a closed episode that shares nothing with others.
-fn append(writer: &mut Writer, ordinal: u32) {
+pub(super) fn append(writer: &mut Writer, ordinal: u32) {
     let (first, mut author) = (100 * ordinal, Author::default());
     let path = [(1, Some(first + 1)), (2, Some(first + 2))];
     author.episode(EpisodeId::new(RUN, ordinal), first, &path);
@@ -488,22 +488,4 @@ fn damaged_files(lake: &Path) -> Vec<std::path::PathBuf> {
         files.filter(|file| file.is_file()).min().unwrap()
     };
     vec![first("episodes"), first("ir")]
-}
-
-#[test]
-fn a_database_that_is_one_snapshot_old_is_refused_and_restored() {
-    let folder = scratch();
-    let lake = record(&folder.path().join("lake"));
-    let older = std::fs::read(lake.path().join("hot.sqlite")).unwrap();
-    let mut writer = lake.writer().unwrap();
-    append(&mut writer, 9);
-    writer.seal().unwrap();
-    drop(writer);
-    let before = snapshots(&lake);
-    std::fs::write(lake.path().join("hot.sqlite"), older).unwrap();
-    let error = lake.writer().unwrap_err().to_string();
-    assert!(error.contains("so it is an older copy"), "{error}");
-    assert!(repair(&lake).unwrap().restored.is_some());
-    assert_eq!(snapshots(&lake), before);
-    drop(lake.writer().unwrap());
 }

@@ -121,7 +121,8 @@ fn a_fetch_refuses_to_overwrite_changes_of_a_copy() {
     derive(&derived);
     receive(&remote, derived.path()).unwrap();
     // An empty lake has nothing to lose.
-    receive(&remote, lake(&folder.path().join("empty")).path()).unwrap();
+    let empty = lake_with(&folder.path().join("empty"), &["Cost"], &["Cost"]);
+    receive(&remote, empty.path()).unwrap();
     let notes = folder.path().join("notes");
     std::fs::create_dir(&notes).unwrap();
     std::fs::write(notes.join("todo"), "this").unwrap();
@@ -205,6 +206,12 @@ fn a_failing_read_leaves_the_older_copy() {
     assert_same(&here, &there);
 }
 
+/// Whether two lakes have the same number of steps. One of them may have more columns.
+fn has_as_many(one: &Lake, other: &Lake) -> bool {
+    let steps = |lake: &Lake| lake.snapshot().unwrap().rows(Table::Steps);
+    steps(one) == steps(other)
+}
+
 /// Returns a disk on which operation number `last` and all later ones fail, as in a power cut.
 fn failing(last: usize) -> Disk {
     failing_of(last, Arc::default())
@@ -235,7 +242,7 @@ fn a_fetch_that_is_interrupted_anywhere_can_be_continued() {
             }
             let cut = receive_on(failing(last), &remote, None, &into);
             match Lake::open(&into) {
-                Ok(there) if rows(&there, Table::Steps) == rows(&first, Table::Steps) => {
+                Ok(there) if has_as_many(&there, &first) => {
                     assert!(older && cut.is_err());
                     assert_same(&first, &there);
                 }
@@ -269,7 +276,7 @@ fn a_copy_of_an_older_version_is_not_known_to_contain_a_newer_one() {
         receive(&remote, &into).unwrap();
         let _ = receive_on(failing(last), &remote, Some(1), &into);
         let there = Lake::open(&into).unwrap();
-        if rows(&there, Table::Steps) == rows(&first, Table::Steps) {
+        if has_as_many(&there, &first) {
             uncleared += usize::from(there.sealed().unwrap().history().len() > 1);
             record(&there, 9, 2);
             let error = send(&remote, &there, &PublishOptions::default()).unwrap_err();
