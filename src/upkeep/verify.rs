@@ -15,7 +15,7 @@ use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    Lake, LakeError, ScanColumns, Segment, SnapshotId, Table, losses, manifest, snapshot_log,
+    FileRow, Lake, LakeError, ScanColumns, Segment, SnapshotId, Table, losses, manifest, snapshot_log,
 };
 
 /// The result of a verification.
@@ -264,18 +264,17 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
     hasher.update(content);
     let digests = hasher.finish();
     for table in Table::ALL {
-        let segment = Segment {
+        let row = FileRow {
             table,
-            path: path.clone(),
             rows: u64::try_from(rows).unwrap_or(0),
             bytes: digests.bytes,
             digest: digests.digest.clone(),
             key_range: Some((i64::MIN, i64::MAX)),
-            blocks: digests.blocks.clone(),
-            disk: lake.disk.clone(),
             layer: None,
             is_counted: false,
         };
+        let (path, blocks) = (path.clone(), digests.blocks.clone());
+        let segment = Segment { row, path, blocks, disk: lake.disk.clone() };
         let (mut findings, mut stored) = (Findings::default(), |_| ());
         let mut checker = Checker::new(lake, BTreeSet::new(), &mut findings, &mut stored);
         verify_segment(lake, &segment, &mut checker);
