@@ -9,8 +9,7 @@ use super::maintenance::Maintenance;
 use crate::lake::manifest::Derived;
 use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::{
-    Lake, LakeError, Segment, SnapshotKind, SnapshotRow, catalog, losses, manifest,
-    retractions,
+    Lake, LakeError, Segment, SnapshotKind, SnapshotRow, catalog, losses, manifest, retractions,
 };
 
 impl Maintenance {

@@ -232,7 +232,7 @@ impl Repair {
         visit: &mut dyn FnMut(&RecordBatch),
     ) -> Result<(), LakeError> {
         for segment in self.sound(table) {
-            for batch in self.lake.scan_segment(segment, ScanColumns::Named(columns)) {
+            for batch in segment.scan(&self.lake.schemas, ScanColumns::Named(columns)) {
                 visit(&batch?);
             }
         }
@@ -246,7 +246,7 @@ impl Repair {
         self.left(Table::Episodes, &EpisodeColumns::NAMES, visit)?;
         let columns = ScanColumns::Named(&["episode_id", "step_index"]);
         for segment in self.sound(Table::Steps) {
-            for batch in self.lake.scan_segment(segment, columns) {
+            for batch in segment.scan(&self.lake.schemas, columns) {
                 chains.steps(&batch?, true);
             }
         }
