@@ -7,8 +7,7 @@ use arrow::array::{Array as _, RecordBatch};
 
 use super::findings::{Findings, StoredState};
 use crate::lake::decode::{
-    EdgeColumns, EpisodeColumns, StepColumns, benchmark_uris, order, state_id, state_ids,
-    state_keys,
+    EdgeColumns, EpisodeEnd, StepColumns, benchmark_uris, order, state_id, state_ids, state_keys,
 };
 use crate::lake::episode_steps::{EpisodeSteps, Link, in_order};
 use crate::lake::ir::unpack;
@@ -196,7 +195,7 @@ impl<'a> Checker<'a> {
     }
 
     fn episodes(&mut self, path: &Path, batch: &RecordBatch) {
-        for row in EpisodeColumns::of(batch).rows() {
+        for row in EpisodeEnd::rows(batch) {
             let Some(outcome) = row.outcome() else {
                 self.report(path, "is no outcome of an episode", || row.outcome.to_owned());
                 continue;
