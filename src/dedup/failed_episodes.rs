@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::lake::decode::EpisodeColumns;
+use crate::lake::decode::EpisodeEnd;
 use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
 use crate::layers::{Edge, FailureText};
 use crate::model::{EpisodeId, EpisodeOutcome, FailureKind};
@@ -26,10 +26,10 @@ impl FailedEpisodes {
         };
         let mut episodes = HashMap::new();
         for segment in snapshot.segments(Table::Episodes).iter().filter(meets) {
-            let columns = ScanColumns::Named(&EpisodeColumns::NAMES);
+            let columns = ScanColumns::Named(&EpisodeEnd::NAMES);
             for batch in snapshot.scan_segment(segment, columns) {
                 // A failed start has no step.
-                for row in EpisodeColumns::of(&batch?).rows().filter(|row| row.steps > 0) {
+                for row in EpisodeEnd::rows(&batch?).filter(|row| row.steps > 0) {
                     if let Some(EpisodeOutcome::Failed(kind)) = row.outcome() {
                         episodes.insert(row.id.0, (kind, row.detail.map(Into::into)));
                     }

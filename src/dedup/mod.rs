@@ -38,7 +38,7 @@ pub use options::DedupOptions;
 
 use crate::lake::decode::action_index;
 use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
-use crate::layers::{Layer, LayerChange};
+use crate::layers::LayerChange;
 use crate::upkeep::Maintenance;
 
 /// Changes when the same steps would give other tables.
@@ -96,23 +96,25 @@ pub fn dedup(
 ) -> Result<Report, LakeError> {
     let begun = Instant::now();
     let snapshot = maintenance.lake().sealed()?;
-    let layers = snapshot.layers_by_age();
-    let stands = snapshot.dedup_inputs() == Some(&inputs())
-        && layers.iter().all(|(_, layer)| layer.is_whole());
+    let layers = snapshot.layers().into_iter().collect::<Vec<_>>();
+    let of_layers = || layers.iter().flat_map(|(_, layer)| layer.iter().copied());
+    let are_there = of_layers().all(|segment| segment.open().is_ok());
+    let stands = snapshot.dedup_inputs() == Some(&inputs()) && are_there;
     let all = snapshot.segments(Table::Steps);
     let uncounted = snapshot.uncounted().cloned().collect::<Vec<_>>();
     let is_known = stands && !options.full;
     if is_known && uncounted.is_empty() {
-        let segments = layers.iter().flat_map(|(_, layer)| layer.segments());
-        let report = Report { unchanged: true, layers: layers.len(), ..Report::of(segments) };
+        let report = Report { unchanged: true, layers: layers.len(), ..Report::of(of_layers()) };
         return Ok(Report { elapsed: begun.elapsed(), ..report });
     }
-    let mut count = |steps: &[Segment], layers: &[(LayerId, Layer)]| {
+    let mut count = |steps: &[Segment], layers: &[(LayerId, Vec<&Segment>)]| {
         count(maintenance, &snapshot, &options, steps, layers, progress)
     };
     let counted = if is_known { count(&uncounted, &layers) } else { count(all, &[]) };
     let counted = match counted {
-        Err(LakeError::Corrupt { path, .. }) if is_known && is_derived(&layers, &path) => {
+        Err(LakeError::Corrupt { path, .. })
+            if is_known && of_layers().any(|segment| segment.path == path) =>
+        {
             tracing::warn!(path = %path.display(), "damaged: the derived tables are made anew");
             count(all, &[])
         }
@@ -141,10 +143,6 @@ impl Report {
     }
 }
 
-fn is_derived(layers: &[(LayerId, Layer)], path: &std::path::Path) -> bool {
-    layers.iter().any(|(_, layer)| layer.segments().any(|segment| segment.path == path))
-}
-
 /// Counts `steps`. Takes in some of `layers`, keeps the others, and retires all other layers of the
 /// lake. Afterwards no step is uncounted.
 fn count(
@@ -152,24 +150,24 @@ fn count(
     snapshot: &Snapshot,
     options: &DedupOptions,
     steps: &[Segment],
-    layers: &[(LayerId, Layer)],
+    layers: &[(LayerId, Vec<&Segment>)],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Report, LakeError> {
     let lake = maintenance.lake().clone();
     let retracted = snapshot.retracted_actions().into_iter().map(action_index);
     let retracted = retracted.collect::<Vec<_>>();
     let scattered = pass::scatter(&lake, snapshot, steps, &retracted, options, progress)?;
-    let sizes = layers.iter().map(|(_, layer)| layer.rows()).collect::<Vec<_>>();
+    let rows = |layer: &[&Segment]| layer.iter().map(|segment| segment.rows).sum::<u64>();
+    let sizes = layers.iter().map(|(_, layer)| rows(layer)).collect::<Vec<_>>();
     let (kept, taken) = layers.split_at(kept_layers(scattered.edges, &sizes, options));
-    let taken = taken.iter().map(|(_, layer)| layer.clone()).collect::<Vec<_>>();
-    let known = snapshot.layers_by_age();
-    let id = LayerId(known.last().map_or(0, |(id, _)| id.0) + 1);
+    let known = snapshot.layers();
+    let id = LayerId(known.last_key_value().map_or(0, |(id, _)| id.0) + 1);
     let counted = scattered.steps;
-    let add = pass::write(scattered, &taken, maintenance, id)?;
+    let add = pass::write(scattered, taken, maintenance, id)?;
 
-    let gone = known.iter().filter(|(id, _)| !kept.iter().any(|(kept, _)| kept == id));
+    let gone = known.iter().filter(|(id, _)| !kept.iter().any(|(kept, _)| kept == *id));
     let (_, added) = maintenance.publish(LayerChange {
-        retire: gone.flat_map(|(_, layer)| layer.segments().cloned()).collect(),
+        retire: gone.flat_map(|(_, layer)| layer.iter().copied().cloned()).collect(),
         add,
         counted: snapshot.uncounted().cloned().collect(),
         inputs: inputs(),
@@ -180,7 +178,7 @@ fn count(
         },
     })?;
     let is_empty = added.iter().all(|segment| segment.rows == 0);
-    let segments = kept.iter().flat_map(|(_, layer)| layer.segments()).chain(&added);
+    let segments = kept.iter().flat_map(|(_, layer)| layer.iter().copied()).chain(&added);
     let layers = kept.len() + usize::from(!is_empty);
     Ok(Report { steps: counted, layers, ..Report::of(segments) })
 }

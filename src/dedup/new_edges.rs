@@ -5,13 +5,12 @@ use super::plan::Plan;
 use super::scatter::Partition;
 use super::sorted::{Sorted, sort_partition};
 use crate::lake::{Lake, LakeError};
-use crate::layers::{Edge, EdgeShape, EdgeSource, FailureText, Merge};
+use crate::layers::{Edge, EdgeSource, FailureText, Merge};
 
 /// The edges of consecutive partitions; each partition is sorted when its turn comes.
 pub(super) struct NewEdges<'a> {
     lake: &'a Lake,
     plan: &'a Plan,
-    shape: EdgeShape,
     failed: &'a FailedEpisodes,
     partitions: std::vec::IntoIter<Partition>,
     sorted: Sorted,
@@ -24,17 +23,15 @@ impl<'a> NewEdges<'a> {
     pub(super) fn open(
         lake: &'a Lake,
         plan: &'a Plan,
-        shape: EdgeShape,
         failed: &'a FailedEpisodes,
         partitions: Vec<Partition>,
     ) -> Result<Self, LakeError> {
         let mut edges = Self {
             lake,
             plan,
-            shape,
             failed,
             partitions: partitions.into_iter(),
-            sorted: Sorted::new(shape, plan),
+            sorted: Sorted::new(plan),
             at: 0,
             merge: None,
         };
@@ -47,9 +44,8 @@ impl<'a> NewEdges<'a> {
         while self.row().is_none() {
             let Some(partition) = self.partitions.next() else { return Ok(()) };
             self.at = 0;
-            self.merge =
-                sort_partition(self.lake, partition, self.plan, self.shape, &mut self.sorted)?
-                    .map(|merge| (merge, Vec::new()));
+            let merge = sort_partition(self.lake, partition, self.plan, &mut self.sorted)?;
+            self.merge = merge.map(|merge| (merge, Vec::new()));
             self.step_merge()?;
         }
         // `text` cannot return an error, so an unexplained failure is reported here.

@@ -10,8 +10,7 @@ use super::scatter::{Partition, Scatter};
 use super::steps::Steps;
 use crate::lake::{Lake, LakeError, LayerId, Segment, Snapshot, Table};
 use crate::layers::{
-    EdgeShape, EdgeSource, Encoder, KeyRange, Layer, LayerEdges, LayerWriter, Merge, Ranges,
-    key_of_place,
+    EdgeSource, Encoder, KeyRange, LayerEdges, LayerWriter, Merge, Ranges, edge_words, key_of_place,
 };
 use crate::model::ActionIndex;
 use crate::upkeep::Maintenance;
@@ -21,7 +20,6 @@ pub(super) struct Scattered<'a> {
     lake: &'a Lake,
     snapshot: &'a Snapshot,
     plan: Plan,
-    shape: EdgeShape,
     failed: FailedEpisodes,
     partitions: Vec<Partition>,
     /// Number of steps with an action.
@@ -39,13 +37,12 @@ pub(super) fn scatter<'a>(
     options: &DedupOptions,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Scattered<'a>, LakeError> {
-    let shape = EdgeShape::new(snapshot.identity().rewards.len());
     let total = segments.iter().map(|segment| segment.rows).sum();
-    let plan = Plan::new(total, shape, options);
+    let plan = Plan::new(total, edge_words(snapshot.identity().rewards.len()), options);
     let failed = FailedEpisodes::read(snapshot, segments)?;
     let steps = Steps::new(snapshot, segments, retracted)?;
     let work = |read: &Sender<u64>| {
-        let mut scatter = Scatter::new(lake, plan, shape);
+        let mut scatter = Scatter::new(lake, plan);
         let count = steps.scatter(&mut scatter, read)?;
         Ok((scatter, count))
     };
@@ -58,29 +55,29 @@ pub(super) fn scatter<'a>(
     let partitions = Scatter::gather(scatters, &plan);
     let edges = partitions.iter().map(|partition| partition.edges).sum();
     let steps = counts.into_iter().sum();
-    Ok(Scattered { lake, snapshot, plan, shape, failed, partitions, steps, edges })
+    Ok(Scattered { lake, snapshot, plan, failed, partitions, steps, edges })
 }
 
 /// Writes the new edges and those of `layers` as one layer, with one writer per thread. The writers
 /// come in the order of their keys; what they wrote is not part of the lake yet.
 pub(super) fn write(
     scattered: Scattered<'_>,
-    layers: &[Layer],
+    layers: &[(LayerId, Vec<&Segment>)],
     maintenance: &Maintenance,
     id: LayerId,
 ) -> Result<Vec<LayerWriter>, LakeError> {
-    let Scattered { lake, snapshot, plan, shape, failed, partitions, .. } = scattered;
+    let Scattered { lake, snapshot, plan, failed, partitions, .. } = scattered;
     let ranges = ranges(partitions, &plan).into_iter();
     let pieces = ranges.map(|(partitions, keys)| (partitions, keys, maintenance.layer_writer(id)));
     let work = |(partitions, keys, mut writer): (Vec<Partition>, KeyRange, LayerWriter)| {
         let mut sources: Vec<Box<dyn EdgeSource + '_>> = Vec::new();
-        sources.push(Box::new(NewEdges::open(lake, &plan, shape, &failed, partitions)?));
+        sources.push(Box::new(NewEdges::open(lake, &plan, &failed, partitions)?));
         let keys = Ranges::new(&[keys]);
-        for layer in layers {
+        for (_, layer) in layers {
             sources.push(Box::new(LayerEdges::of(snapshot, layer, &keys, &Table::ALL)?));
         }
         let mut encoder = Encoder::of(snapshot);
-        let mut merge = Merge::new(sources, shape);
+        let mut merge = Merge::new(sources);
         while let Some((table, batch)) = merge.next_batch(&mut encoder)? {
             writer.write(table, &batch)?;
         }

@@ -1,7 +1,7 @@
 //! The division of memory.
 
 use super::options::DedupOptions;
-use crate::layers::{Edge, EdgeShape};
+use crate::layers::Edge;
 
 /// Bytes of a word.
 const WORD: u64 = 8;
@@ -19,6 +19,8 @@ const RECENT_SLOTS_MAX: u64 = 1 << 21;
 /// Limits for each thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
+    /// Words of an edge.
+    pub(super) stride: usize,
     /// Threads that read steps, and later write ranges of states.
     pub(super) threads: usize,
     /// States are partitioned by this many first bits of their place.
@@ -36,8 +38,8 @@ impl Plan {
     ///
     /// Half of the memory holds edges not yet sorted, a quarter edges being sorted. The last
     /// quarter is for Parquet: pages that are read, row groups that are written.
-    pub(super) fn new(edges: u64, shape: EdgeShape, options: &DedupOptions) -> Self {
-        let row_bytes = shape.words() as u64 * WORD;
+    pub(super) fn new(edges: u64, stride: usize, options: &DedupOptions) -> Self {
+        let row_bytes = stride as u64 * WORD;
         let bytes = edges.saturating_mul(row_bytes);
         let memory = options.memory_bytes_max;
         // Edges that fit many times over do not justify a second thread; one thread writes fewer
@@ -53,9 +55,10 @@ impl Plan {
         let sorted = memory / 4 / threads;
         let recent = edges.next_power_of_two().min(RECENT_SLOTS_MAX).min(gathered / 128);
         Self {
+            stride,
             threads: small(threads),
             bits,
-            buffer_words_max: small(buffer_rows.max(1)) * shape.words(),
+            buffer_words_max: small(buffer_rows.max(1)) * stride,
             sort_rows_max: small((sorted / (row_bytes + WORD)).clamp(2, SORT_ROWS_MAX)),
             recent_slots: 1 << small(recent.max(1)).ilog2(),
         }
@@ -102,6 +105,9 @@ mod tests {
 
     use super::*;
 
+    /// Words of an edge with four rewards.
+    const STRIDE: usize = 13;
+
     fn options(memory_bytes_max: u64) -> DedupOptions {
         let threads = NonZeroUsize::new(2).unwrap();
         DedupOptions { memory_bytes_max, threads, ..DedupOptions::default() }
@@ -111,9 +117,8 @@ mod tests {
     fn no_thread_holds_more_than_its_share() {
         for memory in [0, 1, 1000, 1 << 20, 1 << 26, 1 << 30, 1 << 40] {
             for edges in [0, 1, 1000, 1_000_000, 100_000_000, 10_000_000_000] {
-                let shape = EdgeShape::new(4);
-                let plan = Plan::new(edges, shape, &options(memory));
-                let row = shape.words() as u64 * WORD;
+                let plan = Plan::new(edges, STRIDE, &options(memory));
+                let row = STRIDE as u64 * WORD;
                 let gathered = plan.partitions() * plan.buffer_words_max * plan.threads;
                 let floor = row * plan.threads as u64;
                 assert!(gathered as u64 * WORD <= (memory / 2).max(floor), "{memory} {plan:?}");
@@ -126,7 +131,7 @@ mod tests {
 
     #[test]
     fn a_hundred_million_steps_are_cut_so_that_each_partition_is_sorted_in_memory() {
-        let plan = Plan::new(100_000_000, EdgeShape::new(4), &options(1 << 30));
+        let plan = Plan::new(100_000_000, STRIDE, &options(1 << 30));
         assert!(100_000_000 / plan.partitions() * 2 < plan.sort_rows_max, "{plan:?}");
         assert_eq!(plan.threads, 2);
     }

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::plan::Plan;
 use crate::lake::{Lake, LakeError};
-use crate::layers::{Edge, EdgeShape, Scratch, Stretch, absorb};
+use crate::layers::{Edge, Scratch, Stretch, absorb};
 
 /// One thread's edges by partition. A partition is a range of the first bits of the state before,
 /// so partitions are in the order of edges. What does not fit in memory goes to a temporary file.
 pub(super) struct Scatter<'a> {
     lake: &'a Lake,
-    plan: Plan,
-    stride: usize,
+    pub(super) plan: Plan,
     partitions: Vec<Gathered>,
     recent: Vec<u64>,
     scratch: Option<Scratch>,
@@ -34,10 +33,10 @@ pub(super) struct Partition {
 }
 
 impl<'a> Scatter<'a> {
-    pub(super) fn new(lake: &'a Lake, plan: Plan, shape: EdgeShape) -> Self {
+    pub(super) fn new(lake: &'a Lake, plan: Plan) -> Self {
         let partitions = (0..plan.partitions()).map(|_| Gathered::default()).collect();
         let recent = vec![u64::MAX; plan.recent_slots];
-        Self { lake, plan, stride: shape.words(), partitions, recent, scratch: None }
+        Self { lake, plan, partitions, recent, scratch: None }
     }
 
     /// Adds an edge.
@@ -52,24 +51,24 @@ impl<'a> Scatter<'a> {
         let (slot, tag) = self.plan.slot(Edge(row));
         let known = self.recent[slot];
         if known & !0xffff_ffff == tag {
-            let start = usize::try_from(known & 0xffff_ffff).expect("32 bits") * self.stride;
-            if let Some(there) = partition.rows.get_mut(start..start + self.stride)
+            let start = usize::try_from(known & 0xffff_ffff).expect("32 bits") * self.plan.stride;
+            if let Some(there) = partition.rows.get_mut(start..start + self.plan.stride)
                 && Edge(there).is_same(Edge(row))
             {
                 absorb(there, row);
                 return Ok(());
             }
         }
-        if partition.rows.len() + self.stride > self.plan.buffer_words_max {
+        if partition.rows.len() + self.plan.stride > self.plan.buffer_words_max {
             self.write_out(place)?;
         }
         let partition = &mut self.partitions[place];
         if partition.rows.len() == partition.rows.capacity() {
-            let more = partition.rows.capacity().max(16 * self.stride);
-            let room = self.plan.buffer_words_max.max(self.stride) - partition.rows.len();
+            let more = partition.rows.capacity().max(16 * self.plan.stride);
+            let room = self.plan.buffer_words_max.max(self.plan.stride) - partition.rows.len();
             partition.rows.reserve_exact(more.min(room));
         }
-        let number = partition.rows.len() / self.stride;
+        let number = partition.rows.len() / self.plan.stride;
         self.recent[slot] = tag | u64::try_from(number).unwrap_or(u64::MAX).min(0xffff_ffff);
         partition.rows.extend_from_slice(row);
         partition.edges += 1;
@@ -85,7 +84,7 @@ impl<'a> Scatter<'a> {
             none => none.insert(Scratch::create(self.lake)?),
         };
         let partition = &mut self.partitions[place];
-        let (stride, rows) = (self.stride, &mut partition.rows);
+        let (stride, rows) = (self.plan.stride, &mut partition.rows);
         // Moves the edges that stay behind the others.
         let (mut once, mut end) = (0, rows.len());
         while once < end {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::plan::Plan;
 use super::scatter::Partition;
 use crate::lake::{Lake, LakeError};
-use crate::layers::{Edge, EdgeShape, EdgeSource, FailureText, Merge, Scratch, Stretch, absorb};
+use crate::layers::{Edge, EdgeSource, FailureText, Merge, Scratch, Stretch, absorb};
 
 /// Bits of a row's number in a partition.
 const NUMBER_BITS: u32 = 24;
@@ -21,8 +21,8 @@ pub(super) struct Sorted {
 }
 
 impl Sorted {
-    pub(super) fn new(shape: EdgeShape, plan: &Plan) -> Self {
-        Self { rows: Vec::new(), order: Vec::new(), stride: shape.words(), bits: plan.bits }
+    pub(super) fn new(plan: &Plan) -> Self {
+        Self { rows: Vec::new(), order: Vec::new(), stride: plan.stride, bits: plan.bits }
     }
 
     pub(super) fn clear(&mut self) {
@@ -84,10 +84,9 @@ pub(super) fn sort_partition(
     lake: &Lake,
     partition: Partition,
     plan: &Plan,
-    shape: EdgeShape,
     sorted: &mut Sorted,
 ) -> Result<Option<Merge<'static>>, LakeError> {
-    let stride = shape.words();
+    let stride = plan.stride;
     let words_max = plan.sort_rows_max * stride;
     let mut pieces = Pieces { scratch: None, runs: Vec::new(), row: Vec::new() };
     sorted.clear();
@@ -126,7 +125,7 @@ pub(super) fn sort_partition(
     // The buffers of the pieces need the memory of the rows.
     sorted.rows = Vec::new();
     sorted.order = Vec::new();
-    Ok(Some(Merge::new(runs, shape)))
+    Ok(Some(Merge::new(runs)))
 }
 
 /// Sorted pieces of a partition that is too large to sort at once.

@@ -9,7 +9,7 @@ use super::scatter::Scatter;
 use crate::lake::decode::{Actions, Rewards, States, StepColumns, reward_column};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, Part, Segment, Snapshot};
-use crate::layers::{EdgeHead, EdgeShape, StateWords, rewards_of};
+use crate::layers::{EdgeHead, StateWords, rewards_of};
 use crate::model::{ActionIndex, EpisodeId};
 
 /// Least rows of a part that a thread reads on its own.
@@ -72,8 +72,7 @@ impl<'a> Steps<'a> {
         read: &Sender<u64>,
     ) -> Result<u64, LakeError> {
         let names = self.columns.iter().map(String::as_str).collect::<Vec<_>>();
-        let shape = EdgeShape::new(self.snapshot.identity().rewards.len());
-        let mut chain = Chain::new(&part.segment, self.retracted, shape);
+        let mut chain = Chain::new(&part.segment, self.retracted, scatter.plan.stride);
         let mut skip = usize::from(part.has_row_before());
         for batch in self.snapshot.scan_part(part, &names)? {
             let batch = batch?;
@@ -132,8 +131,8 @@ struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    fn new(segment: &'a Segment, retracted: &'a [ActionIndex], shape: EdgeShape) -> Self {
-        let row = vec![f64::NAN.to_bits(); shape.words()];
+    fn new(segment: &'a Segment, retracted: &'a [ActionIndex], stride: usize) -> Self {
+        let row = vec![f64::NAN.to_bits(); stride];
         Self { segment, retracted, walk: EpisodeSteps::default(), row, steps: 0 }
     }
 

@@ -8,7 +8,7 @@ use super::plan::{Plan, Stop};
 use super::policy::{Policy, Tried};
 use super::shard::Places;
 use super::starts::First;
-use crate::lake::decode::{EpisodeColumns, StepColumns, are_of_run};
+use crate::lake::decode::{EpisodeEnd, StepColumns, are_of_run};
 use crate::lake::episode_steps::{EpisodeSteps, Link};
 use crate::lake::{LakeError, ScanColumns, Table, Writer};
 use crate::model::{BenchmarkUri, EpisodeId, RunId, StateId};
@@ -60,12 +60,12 @@ impl ResumeState {
     pub fn resume(writer: &mut Writer, run: RunId, plan: &Plan) -> Result<Self, LakeError> {
         demand_all_there(writer, run, plan)?;
         writer.discard_open(run)?;
-        let actions = &writer.identity().action_space.actions;
+        let actions = &writer.lake.identity.action_space.actions;
         let actions = u32::try_from(actions.len()).unwrap_or(u32::MAX);
         let snapshot = writer.lake().snapshot()?;
         let (mut state, mut ordinals) = (Self::default(), Vec::new());
-        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&EpisodeColumns::NAMES)) {
-            for row in EpisodeColumns::of(&batch?).rows().filter(|row| row.id.run() == run) {
+        for batch in snapshot.scan(Table::Episodes, ScanColumns::Named(&EpisodeEnd::NAMES)) {
+            for row in EpisodeEnd::rows(&batch?).filter(|row| row.id.run() == run) {
                 state.settled += 1;
                 state.steps += u64::try_from(row.steps).unwrap_or(0);
                 ordinals.push(row.id.ordinal());

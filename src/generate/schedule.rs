@@ -8,7 +8,7 @@
 //! In a run with several shards, only the episodes of this shard count: each has a *place* among
 //! them.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::plan::{Plan, Stop};
 use super::policy::Policy;
@@ -55,15 +55,11 @@ pub(super) struct Schedule {
     /// Whether episodes of one benchmark wait for each other.
     serial: bool,
     jobs: u32,
-    /// All places below this one are settled.
-    settled: u32,
+    /// What is settled: all places below `done.settled`.
+    done: ResumeState,
     /// The places that are being played or wait to be settled.
     given: BTreeSet<u32>,
     played: BTreeMap<u32, Played>,
-    steps: u64,
-    states: HashSet<StateId>,
-    /// All settled places from this one on are failed starts of programs that never started.
-    failed_starts_from: u32,
     over: bool,
 }
 
@@ -81,12 +77,9 @@ impl Schedule {
             round: places.round(),
             serial: plan.policy == Policy::Explore,
             jobs: u32::try_from(plan.jobs).unwrap_or(u32::MAX),
-            settled: resumed.settled,
+            done: resumed,
             given: BTreeSet::new(),
             played: BTreeMap::new(),
-            steps: resumed.steps,
-            states: resumed.states,
-            failed_starts_from: resumed.failed_starts_from,
             over: false,
         };
         schedule.over = schedule.is_fulfilled() || schedule.nothing_starts();
@@ -95,28 +88,25 @@ impl Schedule {
 
     /// Returns how many episodes are settled.
     pub(super) fn settled(&self) -> u32 {
-        self.settled
+        self.done.settled
     }
 
     fn is_fulfilled(&self) -> bool {
-        match self.stop {
-            Stop::Steps(steps) => self.steps >= steps,
-            Stop::States(states) => self.states.len() as u64 >= states,
-            Stop::Episodes(episodes) => u64::from(self.settled) >= episodes,
-        }
+        let (Stop::Steps(bound) | Stop::States(bound) | Stop::Episodes(bound)) = self.stop;
+        self.done.towards(self.stop) >= bound
     }
 
     /// Returns whether no program of the run starts, so that its stop cannot be reached.
     pub(super) fn nothing_starts(&self) -> bool {
         let can_end = matches!(self.stop, Stop::Episodes(_)) || self.is_fulfilled();
-        !can_end && self.settled - self.failed_starts_from >= self.round
+        !can_end && self.done.settled - self.done.failed_starts_from >= self.round
     }
 
     pub(super) fn next(&mut self) -> Next {
         if self.over {
             return Next::Finished;
         }
-        for place in self.settled..self.settled.saturating_add(self.ahead()) {
+        for place in self.done.settled..self.done.settled.saturating_add(self.ahead()) {
             if matches!(self.stop, Stop::Episodes(episodes) if u64::from(place) >= episodes) {
                 break;
             }
@@ -134,7 +124,7 @@ impl Schedule {
     fn ahead(&self) -> u32 {
         let most = self.jobs.saturating_mul(AHEAD_PER_JOB_SURE);
         let Stop::States(states) = self.stop else { return most };
-        let missing = states.saturating_sub(self.states.len() as u64);
+        let missing = states.saturating_sub(self.done.states.len() as u64);
         // An episode reaches at most one state more than it has steps.
         let sure = missing.div_ceil(u64::from(self.episode_length) + 1);
         let least = self.jobs.saturating_mul(AHEAD_PER_JOB);
@@ -144,7 +134,7 @@ impl Schedule {
     fn waits_for_its_benchmark(&self, place: u32) -> bool {
         self.serial
             && place.checked_sub(self.round).is_some_and(|earlier| {
-                earlier >= self.settled && !self.played.contains_key(&earlier)
+                earlier >= self.done.settled && !self.played.contains_key(&earlier)
             })
     }
 
@@ -157,9 +147,9 @@ impl Schedule {
             Some(played) => u64::from(played.row.steps),
             None => full,
         };
-        let planned: u64 = (self.settled..place).map(length).sum();
-        let left = steps.saturating_sub(self.steps + planned);
-        let sure = (self.settled..place).all(|earlier| self.played.contains_key(&earlier));
+        let planned: u64 = (self.done.settled..place).map(length).sum();
+        let left = steps.saturating_sub(self.done.steps + planned);
+        let sure = (self.done.settled..place).all(|earlier| self.played.contains_key(&earlier));
         match u32::try_from(left.min(full)) {
             Ok(length) if u64::from(length) == full || (sure && length > 0) => Some(length),
             _ => None,
@@ -171,16 +161,16 @@ impl Schedule {
         self.played.insert(self.places.place(played.row.id.ordinal()), played);
         let mut rows = Vec::new();
         while !self.over
-            && let Some(played) = self.played.remove(&self.settled)
+            && let Some(played) = self.played.remove(&self.done.settled)
         {
-            self.given.remove(&self.settled);
-            self.settled += 1;
-            self.steps += u64::from(played.row.steps);
+            self.given.remove(&self.done.settled);
+            self.done.settled += 1;
+            self.done.steps += u64::from(played.row.steps);
             if !played.states.is_empty() {
-                self.failed_starts_from = self.settled;
+                self.done.failed_starts_from = self.done.settled;
             }
             if matches!(self.stop, Stop::States(_)) {
-                self.states.extend(played.states);
+                self.done.states.extend(played.states);
             }
             rows.push(played.row);
             self.over = self.is_fulfilled() || self.nothing_starts();

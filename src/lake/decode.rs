@@ -245,10 +245,6 @@ impl<'a> StepColumns<'a> {
     }
 }
 
-/// Rows of `episodes`.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct EpisodeColumns<'a>(&'a RecordBatch);
-
 /// How an episode ended.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct EpisodeEnd<'a> {
@@ -260,27 +256,22 @@ pub(crate) struct EpisodeEnd<'a> {
     pub(crate) detail: Option<&'a str>,
 }
 
-impl<'a> EpisodeColumns<'a> {
+impl<'a> EpisodeEnd<'a> {
     /// The columns to read.
     pub(crate) const NAMES: [&'static str; 4] = ["episode_id", "steps", "outcome", "detail"];
 
-    pub(crate) fn of(batch: &'a RecordBatch) -> Self {
-        Self(batch)
-    }
-
-    pub(crate) fn rows(self) -> impl Iterator<Item = EpisodeEnd<'a>> {
-        let (ids, steps) = (episode_ids(self.0), numbers::<Int32Type>(self.0, "steps").values());
-        let (outcomes, details) = (text(self.0, "outcome"), text(self.0, "detail"));
-        (0..ids.len()).map(move |row| EpisodeEnd {
+    /// The rows of a batch of `episodes`.
+    pub(crate) fn rows(batch: &'a RecordBatch) -> impl Iterator<Item = Self> {
+        let (ids, steps) = (episode_ids(batch), numbers::<Int32Type>(batch, "steps").values());
+        let (outcomes, details) = (text(batch, "outcome"), text(batch, "detail"));
+        (0..ids.len()).map(move |row| Self {
             id: EpisodeId(ids[row]),
             steps: steps[row],
             outcome: outcomes.value(row),
             detail: details.is_valid(row).then(|| details.value(row)),
         })
     }
-}
 
-impl EpisodeEnd<'_> {
     /// Why the episode ended; none if the text is no known outcome.
     pub(crate) fn outcome(&self) -> Option<EpisodeOutcome> {
         self.outcome.parse().ok()

@@ -23,7 +23,7 @@ use super::manifest::{self, Derived, Fetched, SnapshotKind};
 use super::outside;
 use super::retractions::{self, RetractionRow};
 use super::rows::RunRow;
-use super::segment::{FileRow, Segment};
+use super::segment::Segment;
 use super::segment_writer::SegmentWriter;
 use super::snapshot_log::{self, LogEntry};
 use super::sqlite::Catalog;
@@ -56,9 +56,9 @@ pub(crate) struct VersionEdit {
     pub(crate) retractions: Vec<RetractionRow>,
     /// Rows that a repair drops. [`apply`] sets their snapshot.
     pub(crate) losses: Vec<LossRow>,
-    /// What was fetched, and the digest of its list of runs. With it, the lists and the segments of
-    /// the edit replace all others.
-    pub(crate) fetched: Option<(String, String)>,
+    /// What was fetched; [`apply`] sets its snapshot. With it, the lists and the segments of the
+    /// edit replace all others.
+    pub(crate) fetched: Option<Fetched>,
 }
 
 impl VersionEdit {
@@ -100,18 +100,17 @@ impl VersionEdit {
             created_at_ms,
             detail: self.detail.clone(),
             whole: self.kind == SnapshotKind::Create || self.fetched.is_some(),
-            add: self.add.iter().map(FileRow::of).collect(),
+            add: self.add.iter().map(|segment| segment.row.clone()).collect(),
             retire: paths(&self.retire),
             lost: paths(&self.lost),
             counted: paths(&self.counted),
             derived: self.derived.clone(),
-            fetched: None,
+            fetched: self.fetched.clone(),
             runs: Vec::new(),
             retractions: self.retractions.clone(),
             losses: self.losses.clone(),
         };
-        let fetched = self.fetched.clone();
-        entry.fetched = fetched.map(|(what, runs)| Fetched { what, snapshot, runs });
+        entry.fetched.iter_mut().for_each(|fetched| fetched.snapshot = snapshot);
         entry.retractions.iter_mut().for_each(|row| row.snapshot = snapshot);
         entry.losses.iter_mut().for_each(|row| row.snapshot = snapshot);
         entry
@@ -130,7 +129,7 @@ pub(crate) fn write_actions(lake: &Lake, count: usize) -> Result<Segment, LakeEr
     let mut writer = SegmentWriter::create(lake, Table::Actions, schema)?;
     let actions = &lake.identity.action_space.actions;
     writer.write(&encode::actions(schema, &actions[..count.min(actions.len())]))?;
-    Ok(writer.finish()?.segment)
+    writer.finish()
 }
 
 /// Applies an edit in one transaction, as a snapshot of its own. Returns the snapshot, or none if
@@ -168,8 +167,9 @@ pub(crate) fn apply(
         let now_ms = lake.clock.now_ms();
         let id = manifest::insert_snapshot(&transaction, None, now_ms, edit.kind, &edit.detail)?;
         let mut entry = edit.log_entry(lake, id, now_ms);
-        write_segments(&transaction, lake, edit, &entry)?;
-        write_lists(&transaction, edit, &entry)?;
+        let lacking = write_entry(&transaction, lake, &entry, &edit.add)?;
+        assert!(lacking.is_empty(), "the newest snapshot lacks {lacking:?}");
+        edit.runs.iter().try_for_each(|run| insert_run(&transaction, run))?;
         entry.runs = catalog::take_unlogged_runs(&transaction)?;
         Ok(Some(entry))
     };
@@ -189,50 +189,44 @@ pub(crate) fn apply(
     Ok(entry.map(|entry| entry.snapshot))
 }
 
-fn write_segments(
+/// Writes to the manifest and the lists what an entry of the log of snapshots says, except for its
+/// runs. `add` are its new segments. Returns the files that it retires or counts and that the
+/// newest snapshot lacks.
+pub(crate) fn write_entry<'a>(
     log: &Connection,
     lake: &Lake,
-    edit: &VersionEdit,
-    entry: &LogEntry,
-) -> rusqlite::Result<()> {
-    let id = entry.snapshot;
+    entry: &'a LogEntry,
+    add: &[Segment],
+) -> rusqlite::Result<Vec<&'a str>> {
+    let (id, mut lacking) = (entry.snapshot, Vec::new());
     if entry.fetched.is_some() {
         manifest::retire_all(log, id)?;
-    }
-    let drops_layers = entry.derived == Derived::Dropped;
-    if drops_layers {
-        manifest::retire_layers(log, id)?;
-    }
-    for (segment, path) in edit.retire.iter().zip(&entry.retire) {
-        if !(drops_layers && segment.layer.is_some()) {
-            assert!(manifest::retire_path(log, path, id)?, "{path} was retired before");
-        }
-    }
-    for path in &entry.lost {
-        manifest::mark_lost_path(log, path)?;
-    }
-    for segment in &edit.add {
-        manifest::insert(log, &lake.path, segment, id)?;
-    }
-    for path in &entry.counted {
-        assert!(manifest::mark_counted_path(log, path, id)?, "{path} is no segment of steps");
-    }
-    Ok(())
-}
-
-fn write_lists(log: &Connection, edit: &VersionEdit, entry: &LogEntry) -> rusqlite::Result<()> {
-    if entry.fetched.is_some() {
         for table in ["runs", "retracted_runs", "retractions", "losses", "derivations"] {
             log.execute(&format!("DELETE FROM {table}"), [])?;
         }
     }
+    for path in &entry.retire {
+        if !manifest::retire_path(log, path, id)? {
+            lacking.push(path.as_str());
+        }
+    }
     match &entry.derived {
         Derived::Kept => {}
-        Derived::Dropped => manifest::forget_derivation(log, manifest::DEDUP)?,
+        Derived::Dropped => {
+            manifest::retire_layers(log, id)?;
+            manifest::forget_derivation(log, manifest::DEDUP)?;
+        }
         Derived::Made(inputs) => manifest::set_derivation(log, manifest::DEDUP, inputs)?,
     }
-    edit.runs.iter().try_for_each(|run| insert_run(log, run))?;
+    entry.lost.iter().try_for_each(|path| manifest::mark_lost_path(log, path))?;
+    add.iter().try_for_each(|segment| manifest::insert(log, &lake.path, segment, id))?;
+    for path in &entry.counted {
+        if !manifest::mark_counted_path(log, path, id)? {
+            lacking.push(path.as_str());
+        }
+    }
     entry.retractions.iter().try_for_each(|row| retractions::insert(log, row))?;
     entry.losses.iter().try_for_each(|row| losses::insert(log, row))?;
-    entry.fetched.iter().try_for_each(|fetched| manifest::set_fetched(log, fetched))
+    entry.fetched.iter().try_for_each(|fetched| manifest::set_fetched(log, fetched))?;
+    Ok(lacking)
 }

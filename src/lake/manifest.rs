@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::digest::BlockDigests;
 use super::handle::Lake;
 use super::ids::{LayerId, SnapshotId};
-use super::segment::Segment;
+use super::segment::{FileRow, Segment};
 use super::sqlite::{count, named, query, signed};
 use super::table::Table;
 
@@ -124,19 +124,9 @@ pub(crate) fn segments(log: &Connection, lake: &Lake, id: SnapshotId) -> Segment
     select(log, lake, "added_in <= ?1 AND (retired_in IS NULL OR retired_in > ?1)", id)
 }
 
-/// The segments that snapshot `id` added.
-pub(crate) fn added_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
-    select(log, lake, "added_in = ?1", id)
-}
-
-/// The segments that snapshot `id` retired.
-pub(crate) fn retired_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
-    select(log, lake, "retired_in = ?1", id)
-}
-
-/// The segments that the layers count from snapshot `id` on.
-pub(crate) fn counted_in(log: &Connection, lake: &Lake, id: SnapshotId) -> Segments {
-    select(log, lake, "counted_in = ?1", id)
+/// The segments whose `event` was in snapshot `id`: `added`, `retired` or `counted`.
+pub(crate) fn changed_in(log: &Connection, lake: &Lake, event: &str, id: SnapshotId) -> Segments {
+    select(log, lake, &format!("{event}_in = ?1"), id)
 }
 
 /// The segments from before snapshot `id` that a repair found damaged.
@@ -190,15 +180,18 @@ fn select(log: &Connection, lake: &Lake, condition: &str, id: SnapshotId) -> Seg
     );
     query(log, &sql, [id.0], |row| {
         let key: (Option<i64>, Option<i64>) = (row.get(5)?, row.get(6)?);
-        Ok(Segment {
+        let file = FileRow {
             table: named(row, 0)?,
-            path: lake.path.join(row.get::<_, String>(1)?),
             rows: count(row, 2)?,
             bytes: count(row, 3)?,
             digest: row.get(4)?,
             key_range: key.0.zip(key.1),
             layer: row.get::<_, Option<i64>>(7)?.map(LayerId),
             is_counted: row.get(8)?,
+        };
+        Ok(Segment {
+            row: file,
+            path: lake.path.join(row.get::<_, String>(1)?),
             blocks: BlockDigests { list: row.get::<_, Vec<u8>>(9)?.into(), digest: row.get(10)? },
             disk: lake.disk.clone(),
         })

@@ -73,7 +73,7 @@ pub(crate) mod orphans;
 pub(crate) mod outside;
 pub(crate) mod retractions;
 mod rows;
-mod scan;
+pub(crate) mod scan;
 mod seal;
 pub(crate) mod segment;
 pub(crate) mod segment_writer;
@@ -105,7 +105,7 @@ pub use retractions::{RetractionKind, RetractionRow};
 pub use rows::{
     BenchmarkRow, EpisodeRow, IrRow, Known, KnownBenchmark, ObservationRow, Rows, RunRow, StepRow,
 };
-pub use scan::{Scan, ScanColumns};
+pub use scan::{Batches, ScanColumns};
 pub use seal::{Prepared, SealReport, Sealer};
 pub use segment::{FileRow, Segment};
 pub use snapshot::Snapshot;

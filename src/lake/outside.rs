@@ -31,7 +31,7 @@ use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::lock::{Lock, Right};
 use super::manifest::{self, SnapshotRow};
-use super::segment::{FileRow, Segment};
+use super::segment::Segment;
 use super::sqlite::Catalog;
 use super::table::Table;
 
@@ -169,7 +169,7 @@ impl<'a> Shown<'a> {
 
     fn delta_files(&mut self, table: Table, id: SnapshotId) -> Result<Vec<DeltaFile>, LakeError> {
         let files = self.files(id)?.get(&table);
-        let file = |segment: &Segment| DeltaFile::new(FileRow::of(segment), segment.name());
+        let file = |segment: &Segment| DeltaFile::new(segment.row.clone(), segment.name());
         Ok(files.into_iter().flatten().map(file).collect())
     }
 

@@ -3,11 +3,11 @@ use arrow::datatypes::SchemaRef;
 use parquet::file::metadata::PageIndexPolicy;
 
 use super::error::LakeError;
-use super::reading::SegmentRows;
+use super::reading::{SegmentReaderBuilder, SegmentRows};
 use super::segment::Segment;
 
 /// The greatest number of rows in a batch of a scan.
-const SCAN_ROWS_MAX: usize = 16_384;
+pub(crate) const SCAN_ROWS_MAX: usize = 16_384;
 
 /// Which columns a scan reads.
 #[derive(Debug, Clone, Copy)]
@@ -35,64 +35,40 @@ impl ScanColumns<'_> {
     }
 }
 
-/// The rows of a table, in batches. The iterator ends after an error.
-#[derive(Debug)]
-pub struct Scan<'a> {
+/// Rows in batches. The iterator ends after an error.
+pub type Batches<'a> = Box<dyn Iterator<Item = Result<RecordBatch, LakeError>> + Send + 'a>;
+
+/// The rows of segments and hot batches of one table, at most `rows_max` at a time.
+pub(crate) fn scan<'a>(
     schema: &'a SchemaRef,
-    places: Vec<usize>,
-    segments: std::slice::Iter<'a, Segment>,
-    reader: Option<SegmentRows>,
-    hot: std::slice::Iter<'a, RecordBatch>,
+    segments: &'a [Segment],
+    hot: &'a [RecordBatch],
+    columns: ScanColumns<'_>,
     rows_max: usize,
+) -> Batches<'a> {
+    let places = columns.places(schema);
+    let of_hot = places.clone();
+    let open = move |segment: &Segment| {
+        let choose = |builder: SegmentReaderBuilder| builder.with_batch_size(rows_max);
+        segment.reader(schema, &places, PageIndexPolicy::Skip, choose)
+    };
+    let hot = hot
+        .iter()
+        .map(move |batch| Ok(batch.project(&of_hot).expect("the places are of the schema")));
+    let (mut batches, mut failed) = (rows(segments.iter().map(open)).chain(hot), false);
+    Box::new(std::iter::from_fn(move || {
+        let next = if failed { None } else { batches.next() };
+        failed |= matches!(next, Some(Err(_)));
+        next
+    }))
 }
 
-impl<'a> Scan<'a> {
-    pub(crate) fn new(
-        schema: &'a SchemaRef,
-        segments: &'a [Segment],
-        hot: &'a [RecordBatch],
-        columns: ScanColumns<'_>,
-    ) -> Self {
-        let places = columns.places(schema);
-        let (segments, hot, rows_max) = (segments.iter(), hot.iter(), SCAN_ROWS_MAX);
-        Self { schema, places, segments, reader: None, hot, rows_max }
-    }
-
-    /// Reads at most so many rows at a time.
-    pub(crate) fn with_batch_rows(self, rows_max: usize) -> Self {
-        Self { rows_max, ..self }
-    }
-
-    fn advance(&mut self) -> Result<Option<RecordBatch>, LakeError> {
-        loop {
-            if let Some(reader) = &mut self.reader {
-                match reader.next().transpose()? {
-                    Some(batch) => return Ok(Some(batch)),
-                    None => self.reader = None,
-                }
-            }
-            let Some(segment) = self.segments.next() else { break };
-            let open =
-                segment.reader(self.schema, &self.places, PageIndexPolicy::Skip, |builder| {
-                    builder.with_batch_size(self.rows_max)
-                });
-            self.reader = Some(open?);
-        }
-        let project = |batch: &RecordBatch| {
-            batch.project(&self.places).expect("the places are of the schema")
-        };
-        Ok(self.hot.next().map(project))
-    }
-}
-
-impl Iterator for Scan<'_> {
-    type Item = Result<RecordBatch, LakeError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let next = self.advance();
-        if next.is_err() {
-            (self.segments, self.hot, self.reader) = ([].iter(), [].iter(), None);
-        }
-        next.transpose()
-    }
+/// The rows of segments that are opened one after another.
+pub(crate) fn rows(
+    opened: impl Iterator<Item = Result<SegmentRows, LakeError>>,
+) -> impl Iterator<Item = Result<RecordBatch, LakeError>> {
+    opened.flat_map(|opened| {
+        let (rows, error) = opened.map_or_else(|error| (None, Some(error)), |it| (Some(it), None));
+        rows.into_iter().flatten().chain(error.map(Err))
+    })
 }

@@ -15,7 +15,7 @@ use super::hot::{HotBatch, decode, masks, sorted_batches};
 use super::lock::Lock;
 use super::manifest::SnapshotKind;
 use super::segment::Segment;
-use super::segment_writer::{FinishedSegment, SegmentWriter};
+use super::segment_writer::SegmentWriter;
 use super::sqlite::Catalog;
 use super::table::Table;
 
@@ -103,7 +103,7 @@ impl Sealer {
             let places = hot.iter().zip(&masks).filter(|(hot, _)| hot.table == table);
             match self.write_segment(table, &places.collect::<Vec<_>>()) {
                 Ok(None) => {}
-                Ok(Some(FinishedSegment { segment, fresh })) => {
+                Ok(Some((segment, fresh))) => {
                     prepared.edit.add.push(segment);
                     prepared.fresh.push(fresh);
                 }
@@ -133,7 +133,7 @@ impl Sealer {
         &self,
         table: Table,
         hot: &[(&HotBatch, &BooleanArray)],
-    ) -> Result<Option<FinishedSegment>, LakeError> {
+    ) -> Result<Option<(Segment, bool)>, LakeError> {
         let mut batches = sorted_batches(table, hot).peekable();
         if batches.peek().is_none() {
             return Ok(None);
@@ -142,6 +142,6 @@ impl Sealer {
         for batch in batches {
             writer.write(&batch)?;
         }
-        writer.finish().map(Some)
+        writer.finish_fresh().map(Some)
     }
 }

@@ -1,5 +1,6 @@
 //! Segments: immutable Parquet files, each named by its table and the digest of its content.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -13,26 +14,23 @@ use super::table::Table;
 /// A Parquet file of the lake, as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// The table whose rows it holds.
-    pub table: Table,
+    /// What the list of files says of it.
+    pub row: FileRow,
     /// Its path, valid as long as a snapshot has it.
     pub path: PathBuf,
-    /// The number of rows.
-    pub rows: u64,
-    /// The length in bytes.
-    pub bytes: u64,
-    /// BLAKE3 of its content, in hexadecimal digits.
-    pub digest: String,
-    /// The least and the greatest value of the leading key column, if that is a number.
-    pub key_range: Option<(i64, i64)>,
-    /// For a derived table, the layer that it belongs to.
-    pub layer: Option<LayerId>,
-    /// For `steps`, whether the layers of the same snapshot count its steps.
-    pub is_counted: bool,
     /// The digests of the blocks of its content.
     pub(crate) blocks: BlockDigests,
     /// The disk that it lies on.
     pub(crate) disk: Disk,
+}
+
+/// A segment has the fields of its row.
+impl Deref for Segment {
+    type Target = FileRow;
+
+    fn deref(&self) -> &FileRow {
+        &self.row
+    }
 }
 
 impl Segment {
@@ -64,32 +62,10 @@ pub struct FileRow {
 }
 
 impl FileRow {
-    pub(crate) fn of(segment: &Segment) -> Self {
-        Self {
-            table: segment.table,
-            rows: segment.rows,
-            bytes: segment.bytes,
-            digest: segment.digest.clone(),
-            key_range: segment.key_range,
-            layer: segment.layer,
-            is_counted: segment.is_counted,
-        }
-    }
-
     /// The segment in this file, whose blocks have these digests.
     pub(crate) fn segment(&self, lake: &Lake, blocks: BlockDigests) -> Segment {
-        Segment {
-            table: self.table,
-            path: lake.table_folder(self.table).join(self.name()),
-            rows: self.rows,
-            bytes: self.bytes,
-            digest: self.digest.clone(),
-            key_range: self.key_range,
-            layer: self.layer,
-            is_counted: self.is_counted,
-            blocks,
-            disk: lake.disk.clone(),
-        }
+        let path = lake.table_folder(self.table).join(self.name());
+        Segment { row: self.clone(), path, blocks, disk: lake.disk.clone() }
     }
 
     /// The name of the file in the folder of its table.

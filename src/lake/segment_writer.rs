@@ -19,7 +19,7 @@ use super::disk::{Disk, DiskFile, WriteFailure};
 use super::error::LakeError;
 use super::handle::Lake;
 use super::identity::Identity;
-use super::segment::Segment;
+use super::segment::{FileRow, Segment};
 use super::table::{FEATURES_KEY, Table};
 
 /// The greatest number of bytes in a row group of `ir`.
@@ -123,14 +123,6 @@ pub(crate) struct SegmentWriter {
     finished: bool,
 }
 
-/// A segment that is durable under its final name.
-#[derive(Debug)]
-pub(crate) struct FinishedSegment {
-    pub(crate) segment: Segment,
-    /// False if a file of this name, hence of this content, was there before.
-    pub(crate) fresh: bool,
-}
-
 impl SegmentWriter {
     /// Begins a segment with the columns of `schema`: those of the table in a snapshot or a writer.
     pub(crate) fn create(lake: &Lake, table: Table, schema: &SchemaRef) -> Result<Self, LakeError> {
@@ -178,30 +170,34 @@ impl SegmentWriter {
 
     /// Makes the segment durable under its final name: syncs the file, renames it, and syncs the
     /// folder. After `Ok` it survives a power cut.
-    pub(crate) fn finish(mut self) -> Result<FinishedSegment, LakeError> {
+    pub(crate) fn finish(self) -> Result<Segment, LakeError> {
+        self.finish_fresh().map(|(segment, _)| segment)
+    }
+
+    /// As [`finish`](Self::finish). Also returns false if a file of this name, hence of this
+    /// content, was there before.
+    pub(crate) fn finish_fresh(mut self) -> Result<(Segment, bool), LakeError> {
         let writer = self.writer.take().expect("a writer is there until it is finished");
         let written = writer.into_inner().map_err(write_error(&self.failure, &self.temporary))?;
         let HashedFile { mut file, hasher } = written;
         file.flush().map_err(LakeError::io("write", &self.temporary))?;
         file.sync()?;
         let content = hasher.finish();
-        let path = self.folder.join(format!("{}-{}.parquet", self.table, &content.digest[..16]));
-        let fresh = !path.exists();
-        self.disk.rename(&self.temporary, &path)?;
-        self.finished = true;
-        let segment = Segment {
+        let row = FileRow {
             table: self.table,
-            path,
             rows: self.rows,
             bytes: content.bytes,
             digest: content.digest,
             key_range: self.key_range,
             layer: None,
             is_counted: false,
-            blocks: content.blocks,
-            disk: self.disk.clone(),
         };
-        Ok(FinishedSegment { segment, fresh })
+        let path = self.folder.join(row.name());
+        let fresh = !path.exists();
+        self.disk.rename(&self.temporary, &path)?;
+        self.finished = true;
+        let segment = Segment { row, path, blocks: content.blocks, disk: self.disk.clone() };
+        Ok((segment, fresh))
     }
 }
 

@@ -68,7 +68,7 @@ impl SegmentSeries {
 
     fn end_segment(&mut self) -> Result<(), LakeError> {
         if let Some(writer) = self.open.take() {
-            self.finished.push(writer.finish()?.segment);
+            self.finished.push(writer.finish()?);
         }
         (self.bytes, self.last_key) = (0, None);
         Ok(())

@@ -18,7 +18,7 @@ use super::losses::{self, LossRow};
 use super::manifest::{self, SnapshotRow};
 use super::retractions::{self, RetractionKind, RetractionRow};
 use super::rows::RunRow;
-use super::scan::{Scan, ScanColumns};
+use super::scan::{Batches, SCAN_ROWS_MAX, ScanColumns, scan};
 use super::segment::Segment;
 use super::sqlite::{self, Catalog};
 use super::table::Table;
@@ -295,8 +295,9 @@ impl Snapshot {
     /// # Panics
     ///
     /// If the table has no column of one of these names.
-    pub fn scan(&self, table: Table, columns: ScanColumns<'_>) -> Scan<'_> {
-        Scan::new(self.schemas.get(table), self.segments(table), self.hot(table), columns)
+    pub fn scan(&self, table: Table, columns: ScanColumns<'_>) -> Batches<'_> {
+        let (schema, sealed) = (self.schemas.get(table), self.segments(table));
+        scan(schema, sealed, self.hot(table), columns, SCAN_ROWS_MAX)
     }
 
     /// Reads one segment of this snapshot as [`scan`](Self::scan) reads a table.
@@ -304,8 +305,12 @@ impl Snapshot {
     /// # Panics
     ///
     /// If the table has no column of one of these names.
-    pub fn scan_segment<'a>(&'a self, segment: &'a Segment, columns: ScanColumns<'_>) -> Scan<'a> {
-        Scan::new(self.schemas.get(segment.table), std::slice::from_ref(segment), &[], columns)
+    pub fn scan_segment<'a>(
+        &'a self,
+        segment: &'a Segment,
+        columns: ScanColumns<'_>,
+    ) -> Batches<'a> {
+        segment.scan(&self.schemas, columns)
     }
 }
 

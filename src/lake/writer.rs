@@ -10,7 +10,6 @@ use super::error::LakeError;
 use super::frame::Frame;
 use super::handle::Lake;
 use super::hot;
-use super::identity::Identity;
 use super::lock::{Lock, Right};
 use super::manifest;
 use super::orphans;
@@ -64,11 +63,6 @@ impl Writer {
     /// The lake.
     pub fn lake(&self) -> &Lake {
         &self.lake
-    }
-
-    /// The identity of the lake.
-    pub fn identity(&self) -> &Identity {
-        &self.lake.identity
     }
 
     /// Begins a run. `arguments` identifies it, in a form that the caller chooses. The run also

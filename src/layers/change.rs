@@ -78,7 +78,8 @@ impl Maintenance {
     /// A file without rows. It shows other tools that the table was made and is empty.
     fn empty_segment(&self, table: Table, layer: LayerId) -> Result<Segment, LakeError> {
         let segment = SegmentWriter::create(self.lake(), table, self.lake().schemas.get(table))?;
-        let segment = segment.finish()?.segment;
-        Ok(Segment { layer: Some(layer), ..segment })
+        let mut segment = segment.finish()?;
+        segment.row.layer = Some(layer);
+        Ok(segment)
     }
 }

@@ -27,21 +27,9 @@ const LOW: u64 = 0xffff_ffff;
 /// The greatest index of an action: the column has 32-bit signed integers.
 const ACTION_MAX: u32 = i32::MAX.cast_unsigned();
 
-/// The width of the edges of one lake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EdgeShape {
-    rewards: usize,
-}
-
-impl EdgeShape {
-    pub(crate) fn new(rewards: usize) -> Self {
-        Self { rewards }
-    }
-
-    /// Words of an edge.
-    pub(crate) fn words(self) -> usize {
-        HEAD + self.rewards
-    }
+/// Words of an edge of a lake with so many reward spaces.
+pub(crate) fn edge_words(rewards: usize) -> usize {
+    HEAD + rewards
 }
 
 /// A state id as words of 8, 8 and 4 bytes. The order of the words is that of the bytes.
@@ -205,7 +193,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
 
     pub(in crate::layers) fn row(head: &EdgeHead) -> Vec<u64> {
-        let mut row = vec![0; EdgeShape::new(1).words()];
+        let mut row = vec![0; edge_words(1)];
         head.write(&mut row);
         rewards_of(&mut row)[0] = f64::from_bits(head.count.cast_unsigned()).to_bits();
         row

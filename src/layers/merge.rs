@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use arrow::array::RecordBatch;
 
-use super::edge::{Edge, EdgeShape, FailureText};
+use super::edge::{Edge, FailureText};
 use super::encode::Encoder;
 use super::rule::absorb;
 use super::scan::{Ranges, TableCursor};
@@ -22,27 +22,6 @@ pub(crate) trait EdgeSource: Send {
     fn advance(&mut self) -> Result<(), LakeError>;
 }
 
-/// The segments of one layer, table by table. Those of one table are in the order of their keys.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Layer(pub(super) Vec<Segment>);
-
-impl Layer {
-    /// The number of rows in all three tables.
-    pub fn rows(&self) -> u64 {
-        self.segments().map(|segment| segment.rows).sum()
-    }
-
-    /// Its segments.
-    pub fn segments(&self) -> impl Iterator<Item = &Segment> {
-        self.0.iter()
-    }
-
-    /// Whether its files exist and have their lengths.
-    pub fn is_whole(&self) -> bool {
-        self.segments().all(|segment| segment.open().is_ok())
-    }
-}
-
 /// The edges that a layer was made of. A row of `state_transitions` that has conflicts repeats the
 /// most frequent of them, so it is skipped.
 pub(crate) struct LayerEdges {
@@ -55,16 +34,17 @@ pub(crate) struct LayerEdges {
 impl LayerEdges {
     const TABLES: [Table; 3] = [Table::Failures, Table::Conflicts, Table::StateTransitions];
 
-    /// Reads the edges of a layer with keys in `ranges`, from the tables in `wanted`.
+    /// Reads the edges of a layer with keys in `ranges`, from the tables in `wanted`. In a layer,
+    /// the segments of one table are in the order of their keys.
     pub(crate) fn of(
         snapshot: &Snapshot,
-        layer: &Layer,
+        layer: &[&Segment],
         ranges: &Ranges,
         wanted: &[Table],
     ) -> Result<Self, LakeError> {
         let open = |table: Table| {
             let is_wanted = |segment: &&Segment| segment.table == table && wanted.contains(&table);
-            let segments = layer.segments().filter(is_wanted).cloned().collect();
+            let segments = layer.iter().copied().filter(is_wanted).cloned().collect();
             TableCursor::open(snapshot, table, segments, ranges.clone())
         };
         let [failures, conflicts, transitions] = Self::TABLES.map(open);
@@ -118,10 +98,9 @@ pub(crate) struct Merge<'a> {
 }
 
 impl<'a> Merge<'a> {
-    pub(crate) fn new(sources: Vec<Box<dyn EdgeSource + 'a>>, shape: EdgeShape) -> Self {
+    pub(crate) fn new(sources: Vec<Box<dyn EdgeSource + 'a>>) -> Self {
         let heap = (0..sources.len()).filter(|&at| sources[at].row().is_some()).collect::<Vec<_>>();
-        let row = Vec::with_capacity(shape.words());
-        let mut merge = Self { sources, heap, row, text: None };
+        let mut merge = Self { sources, heap, row: Vec::new(), text: None };
         for at in (0..merge.heap.len() / 2).rev() {
             merge.sift_down(at);
         }

@@ -21,10 +21,9 @@ mod writer;
 
 pub use change::LayerChange;
 pub(crate) use edge::{
-    Edge, EdgeHead, EdgeShape, FailureText, StateWords, key_of_place, rewards_of,
+    Edge, EdgeHead, FailureText, StateWords, edge_words, key_of_place, rewards_of,
 };
 pub(crate) use encode::Encoder;
-pub use merge::Layer;
 pub(crate) use merge::{EdgeSource, LayerEdges, Merge};
 pub use read::LayeredTable;
 pub(crate) use rule::absorb;

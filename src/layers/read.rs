@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
-use super::edge::EdgeShape;
 use super::encode::Encoder;
-use super::merge::{EdgeSource, Layer, LayerEdges, Merge};
+use super::merge::{EdgeSource, LayerEdges, Merge};
 use super::scan::{KeyRange, Ranges};
 use crate::lake::{LakeError, LayerId, Segment, Snapshot, Table};
 
@@ -64,7 +63,7 @@ impl Iterator for LayeredTable {
 }
 
 impl Snapshot {
-    /// The segments of the derived tables by layer. In a layer, the segments of one table are
+    /// The segments of the derived tables by layer, oldest first. In a layer, the segments of one table are
     /// sorted by its key.
     pub fn layers(&self) -> BTreeMap<LayerId, Vec<&Segment>> {
         let mut layers: BTreeMap<_, Vec<_>> = BTreeMap::new();
@@ -74,12 +73,6 @@ impl Snapshot {
             }
         }
         layers
-    }
-
-    /// The layers of the derived tables, oldest first.
-    pub fn layers_by_age(&self) -> Vec<(LayerId, Layer)> {
-        let layer = |segments: Vec<&Segment>| Layer(segments.into_iter().cloned().collect());
-        self.layers().into_iter().map(|(id, segments)| (id, layer(segments))).collect()
     }
 
     /// Reads a range of a derived table over all layers, in batches of bounded size, in the order
@@ -117,13 +110,13 @@ impl Snapshot {
             Table::Failures => &[Table::Failures],
             _ => &[Table::StateTransitions, Table::Conflicts],
         };
-        let open = |(_, layer)| {
+        let open = |layer: Vec<&Segment>| {
             let edges = LayerEdges::of(self, &layer, &ranges, wanted)?;
             Ok(Box::new(edges) as Box<dyn EdgeSource>)
         };
-        let sources = self.layers_by_age().into_iter().map(open);
+        let sources = self.layers().into_values().map(open);
         let sources = sources.collect::<Result<Vec<_>, LakeError>>()?;
-        let merge = Merge::new(sources, EdgeShape::new(self.identity().rewards.len()));
+        let merge = Merge::new(sources);
         Ok(LayeredTable { table, merge, encoder: Encoder::of(self), ranges, is_over: false })
     }
 }

@@ -1,6 +1,5 @@
 //! The rows of one derived table of one layer, in ranges of state keys.
 
-use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,11 +8,11 @@ use arrow::array::{Array as _, FixedSizeBinaryArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use parquet::file::metadata::PageIndexPolicy;
 
-use super::edge::{EdgeHead, EdgeShape, FailureText, StateWords, rewards_of};
+use super::edge::{EdgeHead, FailureText, StateWords, edge_words, rewards_of};
 use crate::lake::decode::{EdgeColumns, state_id, state_keys};
 use crate::lake::pages;
-use crate::lake::reading::SegmentRows;
-use crate::lake::{LakeError, ScanColumns, Segment, Snapshot, Table};
+use crate::lake::scan::rows;
+use crate::lake::{Batches, LakeError, ScanColumns, Segment, Snapshot, Table};
 
 /// The greatest number of rows in a batch.
 const BATCH_ROWS: usize = 4096;
@@ -53,10 +52,10 @@ impl Ranges {
     }
 
     /// The rows of a batch that have wanted keys.
-    fn cut(&self, batch: &RecordBatch) -> VecDeque<RecordBatch> {
+    fn cut(&self, batch: &RecordBatch) -> Vec<RecordBatch> {
         let keys = state_keys(batch).values();
         let (Some(least), Some(greatest)) = (keys.first(), keys.last()) else {
-            return VecDeque::new();
+            return Vec::new();
         };
         let first = self.keys.partition_point(|range| range.end() < least);
         let meeting = self.keys[first..].iter().take_while(|range| range.start() <= greatest);
@@ -70,47 +69,27 @@ impl Ranges {
 }
 
 /// The batches of a table's sorted segments, cut to ranges.
-struct RangeScan {
-    schema: SchemaRef,
-    segments: std::vec::IntoIter<Segment>,
-    ranges: Ranges,
-    reader: Option<SegmentRows>,
-    /// The wanted rows of the last batch.
-    ready: VecDeque<RecordBatch>,
-}
-
-impl RangeScan {
-    fn next(&mut self) -> Result<Option<RecordBatch>, LakeError> {
-        loop {
-            if let Some(batch) = self.ready.pop_front() {
-                return Ok(Some(batch));
-            }
-            if let Some(reader) = &mut self.reader {
-                match reader.next().transpose()? {
-                    Some(batch) => self.ready = self.ranges.cut(&batch),
-                    None => self.reader = None,
-                }
-                continue;
-            }
-            let Some(segment) = self.segments.next() else { return Ok(None) };
-            if segment.key_range.is_none_or(|(least, greatest)| self.ranges.meet(least, greatest)) {
-                self.reader = Some(self.open(&segment)?);
-            }
-        }
-    }
-
-    fn open(&self, segment: &Segment) -> Result<SegmentRows, LakeError> {
-        let all = self.ranges.are_all_keys();
-        let index = if all { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
-        let places = ScanColumns::All.places(&self.schema);
-        segment.reader(&self.schema, &places, index, |builder| {
-            let meet = |least, greatest| self.ranges.meet(least, greatest);
+fn scan(schema: SchemaRef, segments: Vec<Segment>, ranges: Ranges) -> Batches<'static> {
+    let index =
+        if ranges.are_all_keys() { PageIndexPolicy::Skip } else { PageIndexPolicy::Optional };
+    let (of_segments, of_rows) = (ranges.clone(), ranges.clone());
+    let wanted = segments.into_iter().filter(move |segment| {
+        segment.key_range.is_none_or(|(least, greatest)| of_segments.meet(least, greatest))
+    });
+    let places = ScanColumns::All.places(&schema);
+    let open = move |segment: Segment| {
+        segment.reader(&schema, &places, index, |builder| {
+            let meet = |least, greatest| ranges.meet(least, greatest);
             let (builder, groups, rows) = pages::choose(builder, meet);
-            self.ranges.row_groups.fetch_add(groups as u64, Ordering::Relaxed);
-            self.ranges.rows.fetch_add(rows as u64, Ordering::Relaxed);
+            ranges.row_groups.fetch_add(groups as u64, Ordering::Relaxed);
+            ranges.rows.fetch_add(rows as u64, Ordering::Relaxed);
             builder.with_batch_size(BATCH_ROWS)
         })
-    }
+    };
+    Box::new(rows(wanted.map(open)).flat_map(move |batch| match batch {
+        Ok(batch) => of_rows.cut(&batch).into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error)],
+    }))
 }
 
 /// Writes a row of a derived table as words.
@@ -135,7 +114,7 @@ fn decode(columns: &EdgeColumns, at: usize, row: &mut [u64]) {
 
 /// A cursor over the rows of a table, as edges.
 pub(super) struct TableCursor {
-    scan: RangeScan,
+    scan: Batches<'static>,
     table: Table,
     columns: Option<EdgeColumns>,
     at: usize,
@@ -150,10 +129,8 @@ impl TableCursor {
         segments: Vec<Segment>,
         ranges: Ranges,
     ) -> Result<Self, LakeError> {
-        let (schema, segments) = (snapshot.schema(table), segments.into_iter());
-        let shape = EdgeShape::new(snapshot.identity().rewards.len());
-        let scan = RangeScan { schema, segments, ranges, reader: None, ready: VecDeque::new() };
-        let row = vec![f64::NAN.to_bits(); shape.words()];
+        let scan = scan(snapshot.schema(table), segments, ranges);
+        let row = vec![f64::NAN.to_bits(); edge_words(snapshot.identity().rewards.len())];
         let mut cursor = Self { scan, table, columns: None, at: 0, row };
         cursor.advance()?;
         Ok(cursor)
@@ -174,7 +151,7 @@ impl TableCursor {
     pub(super) fn advance(&mut self) -> Result<(), LakeError> {
         self.at += 1;
         if self.columns.as_ref().is_none_or(|columns| self.at == columns.rows()) {
-            let batch = self.scan.next()?;
+            let batch = self.scan.next().transpose()?;
             self.columns = batch.map(|batch| EdgeColumns::of(&batch, self.table));
             self.at = 0;
         }

@@ -47,7 +47,7 @@ impl LayerWriter {
         self.open[place].write(batch)?;
         if self.open[place].rows >= SEGMENT_ROWS_MAX {
             let writer = self.open.swap_remove(place);
-            self.finished.push(writer.finish()?.segment);
+            self.finished.push(writer.finish()?);
         }
         Ok(())
     }
@@ -55,9 +55,9 @@ impl LayerWriter {
     /// Makes all segments durable.
     pub(super) fn finish(mut self) -> Result<Vec<Segment>, LakeError> {
         for writer in self.open.drain(..) {
-            self.finished.push(writer.finish()?.segment);
+            self.finished.push(writer.finish()?);
         }
-        let layer = Some(self.layer);
-        Ok(self.finished.into_iter().map(|segment| Segment { layer, ..segment }).collect())
+        self.finished.iter_mut().for_each(|segment| segment.row.layer = Some(self.layer));
+        Ok(self.finished)
     }
 }

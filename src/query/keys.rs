@@ -115,7 +115,7 @@ pub(super) fn bytes_of(value: &ScalarValue) -> Option<&[u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lake::{Disk, Table};
+    use crate::lake::{Disk, FileRow, Table};
     use arrow::datatypes::{DataType, Field};
     use datafusion::logical_expr::col;
 
@@ -160,14 +160,16 @@ mod tests {
         let filters = [col("state_id").eq(state(7)).and(col("episode_id").eq(lit(1_i64)))];
         let filters = key_filters(&filters, &schema);
         let segment = |table, key_range| Segment {
-            table,
+            row: FileRow {
+                table,
+                rows: 1,
+                bytes: 1,
+                digest: String::new(),
+                key_range,
+                layer: None,
+                is_counted: false,
+            },
             path: "x".into(),
-            rows: 1,
-            bytes: 1,
-            digest: String::new(),
-            key_range,
-            layer: None,
-            is_counted: false,
             blocks: crate::lake::digest::BlockDigests::new(Vec::new()),
             disk: Disk::default(),
         };

@@ -88,7 +88,7 @@ impl Recording {
     ) -> Result<Self, RecordError> {
         let missing =
             |name: &str| RecordError::MissingSpace { name: name.into(), environment: spec.name };
-        let identity = writer.identity();
+        let identity = &writer.lake.identity;
         let columns = identity.observations.iter().map(|space| space.name.as_str());
         let observed =
             chosen(columns, options.observations.as_deref(), |name| spec.observation_index(name));

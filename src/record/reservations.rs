@@ -27,36 +27,36 @@ pub(super) struct Reservations {
 #[derive(Debug)]
 struct LakeContents {
     lake: lake::Known,
-    /// States that somebody is observing just now.
-    reserved: HashSet<StateId>,
-    /// Benchmarks whose row some recorder is making.
-    benchmarks_reserved: HashSet<String>,
+    reserved: HashSet<Item>,
 }
 
-/// A reservation on what the lake still lacks of a state.
+/// What can be reserved.
+#[derive(Debug, PartialEq, Eq, Hash, Clone)]
+enum Item {
+    /// A state that somebody is observing just now.
+    State(StateId),
+    /// A benchmark whose row some recorder is making, by its URI.
+    Benchmark(String),
+}
+
+/// A reservation on what the lake still lacks of a state, or on a benchmark's row.
 #[derive(Debug)]
 pub(super) struct Reservation<'a> {
     reservations: &'a Reservations,
-    state: StateId,
+    item: Item,
+    /// Whether the lake lacks the observations of the state.
     pub(super) observations: bool,
+    /// Whether the lake lacks the IR of the state, and it is wanted.
     pub(super) ir: bool,
-    fulfilled: bool,
-}
-
-/// The right to write a benchmark's row.
-#[derive(Debug)]
-pub(super) struct BenchmarkReservation<'a> {
-    reservations: &'a Reservations,
-    uri: String,
-    found: KnownBenchmark,
+    /// What the benchmark was found to be.
+    found: Option<KnownBenchmark>,
     fulfilled: bool,
 }
 
 impl Reservations {
     /// Starts with what the lake knows, and no reservations.
     pub(super) fn new(known: lake::Known) -> Self {
-        let (reserved, benchmarks_reserved) = (HashSet::new(), HashSet::new());
-        let known = Mutex::new(LakeContents { lake: known, reserved, benchmarks_reserved });
+        let known = Mutex::new(LakeContents { lake: known, reserved: HashSet::new() });
         Self { known, released: Condvar::new(), states_new: AtomicU64::new(0) }
     }
 
@@ -87,16 +87,25 @@ impl Reservations {
         wants_ir: bool,
         wait: impl Fn(MutexGuard<'a, LakeContents>) -> MutexGuard<'a, LakeContents>,
     ) -> Reservation<'a> {
-        let mut known = self.known();
-        while known.reserved.contains(&state) {
+        let (item, mut known) = (Item::State(state), self.known());
+        while known.reserved.contains(&item) {
             known = wait(known);
         }
         let observations = known.lake.observed.insert(state);
         let ir = wants_ir && known.lake.ir.insert(state);
         if observations || ir {
-            known.reserved.insert(state);
+            known.reserved.insert(item.clone());
         }
-        Reservation { reservations: self, state, observations, ir, fulfilled: false }
+        self.reservation(item, [observations, ir], None)
+    }
+
+    fn reservation(
+        &self,
+        item: Item,
+        [observations, ir]: [bool; 2],
+        found: Option<KnownBenchmark>,
+    ) -> Reservation<'_> {
+        Reservation { reservations: self, item, observations, ir, found, fulfilled: false }
     }
 
     /// Returns what the lake knows of a benchmark.
@@ -115,7 +124,7 @@ impl Reservations {
         &self,
         uri: &str,
         found: &KnownBenchmark,
-    ) -> Result<Option<BenchmarkReservation<'_>>, SessionError> {
+    ) -> Result<Option<Reservation<'_>>, SessionError> {
         self.benchmark_after(uri, found, |known| self.wait(known))
     }
 
@@ -124,17 +133,14 @@ impl Reservations {
         uri: &str,
         found: &KnownBenchmark,
         wait: impl Fn(MutexGuard<'a, LakeContents>) -> MutexGuard<'a, LakeContents>,
-    ) -> Result<Option<BenchmarkReservation<'a>>, SessionError> {
-        let mut known = self.known();
-        while known.benchmarks_reserved.contains(uri) {
+    ) -> Result<Option<Reservation<'a>>, SessionError> {
+        let (item, mut known) = (Item::Benchmark(uri.to_owned()), self.known());
+        while known.reserved.contains(&item) {
             known = wait(known);
         }
         let Some(there) = known.lake.benchmarks.get(uri) else {
-            known.benchmarks_reserved.insert(uri.to_owned());
-            let (uri, found) = (uri.to_owned(), found.clone());
-            let reservation =
-                BenchmarkReservation { reservations: self, uri, found, fulfilled: false };
-            return Ok(Some(reservation));
+            known.reserved.insert(item.clone());
+            return Ok(Some(self.reservation(item, [false; 2], Some(found.clone()))));
         };
         match difference(there, found) {
             None => Ok(None),
@@ -184,41 +190,29 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        if !self.observations && !self.ir {
+        if !self.observations && !self.ir && self.found.is_none() {
             return;
         }
         let mut known = self.reservations.known();
-        known.reserved.remove(&self.state);
-        if self.fulfilled {
-            let new = u64::from(self.observations);
-            self.reservations.states_new.fetch_add(new, Ordering::Relaxed);
-        } else {
-            if self.observations {
-                known.lake.observed.remove(&self.state);
+        known.reserved.remove(&self.item);
+        match &self.item {
+            Item::Benchmark(uri) if self.fulfilled => {
+                let found = self.found.take().map(|found| (uri.clone(), found));
+                known.lake.benchmarks.extend(found);
             }
-            if self.ir {
-                known.lake.ir.remove(&self.state);
+            Item::State(_) if self.fulfilled => {
+                let new = u64::from(self.observations);
+                self.reservations.states_new.fetch_add(new, Ordering::Relaxed);
             }
-        }
-        drop(known);
-        self.reservations.released.notify_all();
-    }
-}
-
-impl BenchmarkReservation<'_> {
-    /// Declares that the row is in the buffer.
-    pub(super) fn fulfil(mut self) {
-        self.fulfilled = true;
-    }
-}
-
-impl Drop for BenchmarkReservation<'_> {
-    fn drop(&mut self) {
-        let mut known = self.reservations.known();
-        known.benchmarks_reserved.remove(&self.uri);
-        if self.fulfilled {
-            let benchmark = (std::mem::take(&mut self.uri), std::mem::take(&mut self.found));
-            known.lake.benchmarks.extend([benchmark]);
+            Item::State(state) => {
+                if self.observations {
+                    known.lake.observed.remove(state);
+                }
+                if self.ir {
+                    known.lake.ir.remove(state);
+                }
+            }
+            Item::Benchmark(_) => {}
         }
         drop(known);
         self.reservations.released.notify_all();
@@ -272,8 +266,7 @@ mod tests {
     }
 
     fn some_are_held(reservations: &Reservations) -> bool {
-        let known = reservations.known();
-        !known.reserved.is_empty() || !known.benchmarks_reserved.is_empty()
+        !reservations.known().reserved.is_empty()
     }
 
     #[test]

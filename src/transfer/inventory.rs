@@ -44,7 +44,7 @@ impl Snapshot {
             retractions: self.retractions().to_vec(),
             losses: self.losses().to_vec(),
             dedup_inputs: self.dedup_inputs().map(str::to_owned),
-            files: files.map(FileRow::of).collect(),
+            files: files.map(|segment| segment.row.clone()).collect(),
         }
     }
 }
@@ -64,7 +64,7 @@ impl Lake {
             let now = manifest::segments(log, self, SnapshotId(i64::MAX))?;
             let begun = manifest::fetched(log)?.map_or(SnapshotId(0), |fetched| fetched.snapshot);
             let before = manifest::retired_after(log, self, begun)?;
-            Ok(now.into_iter().chain(before).map(|segment| segment.digest).collect())
+            Ok(now.into_iter().chain(before).map(|segment| segment.row.digest).collect())
         })
     }
 }

@@ -25,7 +25,7 @@ use crate::lake::create::{FETCH_UNFINISHED, clear_unfinished, create_catalog};
 use crate::lake::digest::{BlockDigests, Content, ContentHasher};
 use crate::lake::disk::DiskFile;
 use crate::lake::edit::{self, VersionEdit};
-use crate::lake::manifest::Derived;
+use crate::lake::manifest::{Derived, Fetched};
 use crate::lake::sqlite::Catalog;
 use crate::lake::{
     Disk, FileRow, Lake, LakeError, Segment, SnapshotId, SnapshotKind, Writer, identity_file,
@@ -117,7 +117,7 @@ impl ReplicaWriter {
         // A repair may have retired some of these because they are damaged.
         retired.retain(|segment| segment.check().is_ok());
         let arrived = retired.into_iter().chain(now);
-        let arrived = arrived.map(|segment| (segment.digest, segment.blocks)).collect();
+        let arrived = arrived.map(|segment| (segment.row.digest, segment.blocks)).collect();
         let target = Target::Lake(Box::new((maintenance, writer)));
         Ok(Self { lake, inventory, arrived: Mutex::new(arrived), target })
     }
@@ -307,8 +307,9 @@ fn adopt(
     segments: Vec<Segment>,
     what: &str,
 ) -> Result<(), LakeError> {
+    let runs = runs_digest(&inventory.runs);
     let edit = VersionEdit {
-        fetched: Some((what.to_owned(), runs_digest(&inventory.runs))),
+        fetched: Some(Fetched { what: what.to_owned(), snapshot: SnapshotId(0), runs }),
         counted: segments.iter().filter(|segment| segment.is_counted).cloned().collect(),
         add: segments,
         runs: inventory.runs,

@@ -7,8 +7,7 @@ use arrow::array::{Array as _, RecordBatch};
 
 use super::findings::{Findings, StoredState};
 use crate::lake::decode::{
-    EdgeColumns, EpisodeColumns, StepColumns, benchmark_uris, order, state_id, state_ids,
-    state_keys,
+    EdgeColumns, EpisodeEnd, StepColumns, benchmark_uris, order, state_id, state_ids, state_keys,
 };
 use crate::lake::episode_steps::{EpisodeSteps, Link, in_order};
 use crate::lake::ir::unpack;
@@ -18,12 +17,13 @@ use crate::model::{ActionIndex, EpisodeId, EpisodeOutcome, StateId};
 /// Checks rows, table by table; rows that others refer to come first.
 ///
 /// Keeps one entry in memory for each state, benchmark and episode.
+#[derive(Default)]
 pub(super) struct Checker<'a> {
-    pub(super) findings: &'a mut Findings,
+    pub(super) findings: Findings,
     pub(super) rows: BTreeMap<Table, u64>,
     pub(super) ir: u64,
     /// Receives each state whose IR is sound.
-    stored: &'a mut dyn FnMut(StoredState),
+    stored: Option<&'a mut dyn FnMut(StoredState)>,
     log: PathBuf,
     observes: bool,
     /// States without observations, if a repair had to drop some.
@@ -69,30 +69,17 @@ impl<'a> Checker<'a> {
     pub(super) fn new(
         lake: &Lake,
         lossy: BTreeSet<Table>,
-        findings: &'a mut Findings,
+        findings: Findings,
         stored: &'a mut dyn FnMut(StoredState),
     ) -> Self {
         Self {
             findings,
             rows: Table::ALL.map(|table| (table, 0)).into(),
-            ir: 0,
-            stored,
+            stored: Some(stored),
             log: lake.path.join(sqlite::FILE_NAME),
             observes: !lake.identity.observations.is_empty(),
-            unobserved: HashSet::new(),
-            lost_keyframes: HashSet::new(),
             lossy,
-            unread: BTreeSet::new(),
-            benchmarks: HashSet::new(),
-            observed: HashSet::new(),
-            with_ir: HashSet::new(),
-            without_ir: HashMap::new(),
-            episodes: HashMap::new(),
-            walk: EpisodeSteps::default(),
-            rebuilds: false,
-            sorted: false,
-            last_key: None,
-            layer: None,
+            ..Self::default()
         }
     }
 
@@ -208,7 +195,7 @@ impl<'a> Checker<'a> {
     }
 
     fn episodes(&mut self, path: &Path, batch: &RecordBatch) {
-        for row in EpisodeColumns::of(batch).rows() {
+        for row in EpisodeEnd::rows(batch) {
             let Some(outcome) = row.outcome() else {
                 self.report(path, "is no outcome of an episode", || row.outcome.to_owned());
                 continue;
@@ -233,7 +220,9 @@ impl<'a> Checker<'a> {
                 self.ir += 1;
                 match unpack(batch, row) {
                     Ok(bitcode) => {
-                        (self.stored)(StoredState { path: path.to_owned(), state, bitcode });
+                        if let Some(stored) = &mut self.stored {
+                            stored(StoredState { path: path.to_owned(), state, bitcode });
+                        }
                     }
                     Err(what) => {
                         self.findings.add(path, "ir", || format!("{what}: {REPORT}"));

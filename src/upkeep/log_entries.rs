@@ -9,8 +9,7 @@ use super::maintenance::Maintenance;
 use crate::lake::manifest::Derived;
 use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::{
-    FileRow, Lake, LakeError, Segment, SnapshotKind, SnapshotRow, catalog, losses, manifest,
-    retractions,
+    Lake, LakeError, Segment, SnapshotKind, SnapshotRow, catalog, losses, manifest, retractions,
 };
 
 impl Maintenance {
@@ -67,10 +66,10 @@ fn entry(
         let has_layers = add.iter().any(|segment| segment.layer.is_some());
         derived = inputs.filter(|_| has_layers).map_or(Derived::Dropped, Derived::Made);
     } else {
-        add = manifest::added_in(log, lake, id)?;
-        retire = paths(manifest::retired_in(log, lake, id)?);
+        add = manifest::changed_in(log, lake, "added", id)?;
+        retire = paths(manifest::changed_in(log, lake, "retired", id)?);
         lost = paths(manifest::lost_before(log, lake, id)?);
-        counted = paths(manifest::counted_in(log, lake, id)?);
+        counted = paths(manifest::changed_in(log, lake, "counted", id)?);
         derived = match row.kind {
             // If a later snapshot dropped the tables, nobody asks any more how they were made.
             SnapshotKind::Dedup => Derived::Made(inputs.unwrap_or_default()),
@@ -87,7 +86,7 @@ fn entry(
         created_at_ms: row.created_at_ms,
         detail: row.detail.clone(),
         whole,
-        add: add.iter().map(FileRow::of).collect(),
+        add: add.into_iter().map(|segment| segment.row).collect(),
         retire,
         lost,
         counted,

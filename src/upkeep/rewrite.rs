@@ -5,19 +5,7 @@ use arrow::compute::filter_record_batch;
 
 use crate::lake::edit::VersionEdit;
 use crate::lake::series::SegmentSeries;
-use crate::lake::{Lake, LakeError, Scan, ScanColumns, Segment};
-
-impl Lake {
-    /// Scans one segment.
-    pub(super) fn scan_segment<'a>(
-        &'a self,
-        segment: &'a Segment,
-        columns: ScanColumns<'_>,
-    ) -> Scan<'a> {
-        let schema = self.schemas.get(segment.table);
-        Scan::new(schema, std::slice::from_ref(segment), &[], columns)
-    }
-}
+use crate::lake::{Lake, LakeError, ScanColumns, Segment};
 
 impl VersionEdit {
     /// Replaces a segment by the rows of it that `keep` selects; `columns` are those that `keep`
@@ -30,7 +18,7 @@ impl VersionEdit {
         keep: &dyn Fn(&RecordBatch) -> BooleanArray,
     ) -> Result<u64, LakeError> {
         let mut gone = 0;
-        for batch in lake.scan_segment(segment, ScanColumns::Named(columns)) {
+        for batch in segment.scan(&lake.schemas, ScanColumns::Named(columns)) {
             gone += keep(&batch?).false_count() as u64;
         }
         if gone == 0 {
@@ -39,7 +27,7 @@ impl VersionEdit {
         // Damage must not be written anew, under a digest of its own.
         segment.check()?;
         let mut series = SegmentSeries::new(lake, segment.table);
-        for batch in lake.scan_segment(segment, ScanColumns::All) {
+        for batch in segment.scan(&lake.schemas, ScanColumns::All) {
             let batch = batch?;
             let kept = filter_record_batch(&batch, &keep(&batch)).expect("a mask of its length");
             series.write(&kept)?;

@@ -15,7 +15,8 @@ use crate::lake::segment_writer::footer_entries;
 use crate::lake::snapshot::{Moment, demand_whole};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    Lake, LakeError, ScanColumns, Segment, SnapshotId, Table, losses, manifest, snapshot_log,
+    FileRow, Lake, LakeError, ScanColumns, Segment, SnapshotId, Table, losses, manifest,
+    snapshot_log,
 };
 
 /// The result of a verification.
@@ -170,7 +171,7 @@ impl Lake {
             progress(report.bytes, total);
         };
         read(0);
-        let mut checker = Checker::new(lake, lossy, &mut findings, stored);
+        let mut checker = Checker::new(lake, lossy, findings, stored);
         let mut hot = Vec::new();
         for placed in frames {
             let table = placed.frame.table;
@@ -196,7 +197,7 @@ impl Lake {
             read(segment.bytes);
         }
         (report.rebuilt, report.without_ir) = checker.without_ir();
-        (report.rows, report.ir) = (checker.rows, checker.ir);
+        (report.rows, report.ir) = (std::mem::take(&mut checker.rows), checker.ir);
         report.unobserved = checker.unobserved.len() as u64;
         report.lost_keyframes = checker.lost_keyframes.len() as u64;
         if moment == Moment::Now {
@@ -204,11 +205,11 @@ impl Lake {
             let look = || snapshot_log::damage(lake, &catalog.reading(manifest::snapshots)?);
             if !look()?.is_empty() {
                 for (_, path, error) in look()? {
-                    findings.add_error(&path, REWRITE, error);
+                    checker.findings.add_error(&path, REWRITE, error);
                 }
             }
         }
-        report.findings = findings.into_list();
+        report.findings = checker.findings.into_list();
         Ok(report)
     }
 }
@@ -235,7 +236,7 @@ fn verify_segment(lake: &Lake, segment: &Segment, checker: &mut Checker<'_>) {
             });
         }
     }
-    for batch in lake.scan_segment(segment, ScanColumns::All) {
+    for batch in segment.scan(&lake.schemas, ScanColumns::All) {
         match batch {
             Ok(batch) => checker.sealed(segment, &batch),
             Err(error) => checker.cannot_read(segment.table, &segment.path, advice, error),
@@ -264,20 +265,19 @@ pub fn fuzz_segment(lake: &Lake, content: &[u8]) {
     hasher.update(content);
     let digests = hasher.finish();
     for table in Table::ALL {
-        let segment = Segment {
+        let row = FileRow {
             table,
-            path: path.clone(),
             rows: u64::try_from(rows).unwrap_or(0),
             bytes: digests.bytes,
             digest: digests.digest.clone(),
             key_range: Some((i64::MIN, i64::MAX)),
-            blocks: digests.blocks.clone(),
-            disk: lake.disk.clone(),
             layer: None,
             is_counted: false,
         };
-        let (mut findings, mut stored) = (Findings::default(), |_| ());
-        let mut checker = Checker::new(lake, BTreeSet::new(), &mut findings, &mut stored);
+        let (path, blocks) = (path.clone(), digests.blocks.clone());
+        let segment = Segment { row, path, blocks, disk: lake.disk.clone() };
+        let (findings, mut stored) = (Findings::default(), |_| ());
+        let mut checker = Checker::new(lake, BTreeSet::new(), findings, &mut stored);
         verify_segment(lake, &segment, &mut checker);
         checker.finish();
     }

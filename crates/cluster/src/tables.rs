@@ -36,7 +36,7 @@ impl Mount {
     fn file(&self, segment: &Segment) -> File {
         let inner = segment.path.strip_prefix(&self.local).map(|inner| self.remote.join(inner));
         let remote = inner.unwrap_or_else(|_outside| segment.path.clone());
-        let Segment { bytes, rows, .. } = *segment;
+        let (bytes, rows) = (segment.bytes, segment.rows);
         File { local: Some(segment.path.clone()), remote, bytes, rows }
     }
 }

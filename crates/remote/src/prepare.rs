@@ -46,7 +46,7 @@ fn seal(lake: &Lake) -> Result<(), RemoteError> {
 
 fn merge_layers(lake: &Lake, snapshot: &Snapshot) -> Result<(), RemoteError> {
     let is_counted = snapshot.uncounted().next().is_none();
-    if is_counted && snapshot.layers_by_age().len() <= 1 {
+    if is_counted && snapshot.layers().len() <= 1 {
         return Ok(());
     }
     // A pass over new steps takes in all layers. If no step is new, only a full pass merges them.

@@ -11,8 +11,9 @@ use super::MergeOptions;
 use super::error::MergeError;
 use super::source::{Source, conform, gathered};
 use crate::lake::decode::{order, state_id};
+use crate::lake::scan::scan;
 use crate::lake::series::SegmentSeries;
-use crate::lake::{Lake, LakeError, Scan, ScanColumns, Segment, Table};
+use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::StateId;
 
 /// Number of rows in a batch that is read, and in one that is written. A row of `ir` has kilobytes.
@@ -116,9 +117,8 @@ fn merge_runs(
     let schema = lake.schemas.get(table);
     let mut cursors = Vec::new();
     for run in runs {
-        let scan = Scan::new(&run.schema, &run.segments, &run.hot, ScanColumns::All);
-        let scan = scan.with_batch_rows(rows_max);
-        let rows = Box::new(scan.map(|batch| Ok(conform(&batch?, schema))));
+        let batches = scan(&run.schema, &run.segments, &run.hot, ScanColumns::All, rows_max);
+        let rows = Box::new(batches.map(|batch| Ok(conform(&batch?, schema))));
         let mut cursor = Cursor { lake: run.lake, rows, batch: None, row: 0, output_index: None };
         cursor.advance(read)?;
         cursors.push(cursor);

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use arrow::array::RecordBatch;
 
-use crate::lake::decode::{EpisodeColumns, StepColumns};
+use crate::lake::decode::{EpisodeEnd, StepColumns};
 use crate::model::EpisodeOutcome;
 
 /// What there is of each episode: one entry in memory each.
@@ -25,7 +25,7 @@ struct Chain {
 impl Chains {
     /// Takes rows of `episodes`.
     pub(super) fn rows(&mut self, batch: &RecordBatch) {
-        for row in EpisodeColumns::of(batch).rows() {
+        for row in EpisodeEnd::rows(batch) {
             let failed = matches!(row.outcome(), Some(EpisodeOutcome::Failed(_)));
             // An episode that failed before its first step has no steps.
             let demanded = if failed && row.steps == 0 { 0 } else { row.steps + 1 };

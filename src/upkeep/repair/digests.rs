@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::damage::intact;
-use crate::lake::sqlite::Catalog;
 use crate::lake::{LakeError, manifest};
 use crate::upkeep::maintenance::Maintenance;
 
@@ -32,13 +31,11 @@ impl Maintenance {
         if mended.is_empty() {
             return Ok(Vec::new());
         }
-        let (path, lake) = (self.catalog.path().to_owned(), self.lake.path.clone());
-        let transaction = self.catalog.write()?;
-        mended
-            .iter()
-            .try_for_each(|(path, blocks)| manifest::mend_blocks(&transaction, &lake, path, blocks))
-            .map_err(LakeError::sqlite(&path))?;
-        Catalog::commit(transaction, &path, &self.lake.disk)?;
+        let lake = &self.lake.path;
+        self.catalog.writing(|log| {
+            let mut mended = mended.iter();
+            mended.try_for_each(|(path, blocks)| manifest::mend_blocks(log, lake, path, blocks))
+        })?;
         // The transaction is durable even if this fails.
         let _ = self.catalog.checkpoint();
         Ok(mended.into_keys().collect())

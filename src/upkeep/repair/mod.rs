@@ -25,7 +25,7 @@ use self::damage::{damage, demand_disk};
 pub use self::restore::Restored;
 use super::maintenance::Maintenance;
 use crate::lake::catalog;
-use crate::lake::decode::{EpisodeColumns, StepColumns, benchmark_uris, episode_ids, state_ids};
+use crate::lake::decode::{EpisodeEnd, StepColumns, benchmark_uris, episode_ids, state_ids};
 use crate::lake::edit::{self, VersionEdit};
 use crate::lake::episode_steps::in_order;
 use crate::lake::frame::Frame;
@@ -232,7 +232,7 @@ impl Repair {
         visit: &mut dyn FnMut(&RecordBatch),
     ) -> Result<(), LakeError> {
         for segment in self.sound(table) {
-            for batch in self.lake.scan_segment(segment, ScanColumns::Named(columns)) {
+            for batch in segment.scan(&self.lake.schemas, ScanColumns::Named(columns)) {
                 visit(&batch?);
             }
         }
@@ -243,10 +243,10 @@ impl Repair {
     fn broken_episodes(&self) -> Result<HashSet<i64>, LakeError> {
         let mut chains = Chains::default();
         let visit = &mut |batch: &RecordBatch| chains.rows(batch);
-        self.left(Table::Episodes, &EpisodeColumns::NAMES, visit)?;
+        self.left(Table::Episodes, &EpisodeEnd::NAMES, visit)?;
         let columns = ScanColumns::Named(&["episode_id", "step_index"]);
         for segment in self.sound(Table::Steps) {
-            for batch in self.lake.scan_segment(segment, columns) {
+            for batch in segment.scan(&self.lake.schemas, columns) {
                 chains.steps(&batch?, true);
             }
         }

@@ -10,12 +10,12 @@ use super::salvage::{HotFrame, Salvaged, database};
 use crate::lake::catalog::{self, random_uid};
 use crate::lake::decode::episode_ids;
 use crate::lake::digest::BlockDigests;
+use crate::lake::edit;
 use crate::lake::lock::{Lock, Right};
-use crate::lake::manifest::Derived;
 use crate::lake::snapshot_log::{self, LogEntry};
 use crate::lake::sqlite::{self, Catalog};
 use crate::lake::{
-    Lake, LakeError, LossRow, RunRow, Segment, SnapshotId, Table, losses, manifest, retractions,
+    Lake, LakeError, LossRow, RunRow, SnapshotId, Table, losses, manifest, retractions,
 };
 use crate::model::EpisodeId;
 
@@ -98,9 +98,18 @@ fn fill(
     let path = catalog.path().to_owned();
     let error = || LakeError::sqlite(&path);
     let transaction = catalog.write()?;
-    for entry in entries {
-        replay(&transaction, lake, entry, &segments).map_err(error())?;
-    }
+    let replay = |entry: &LogEntry| -> rusqlite::Result<()> {
+        let (id, at_ms) = (entry.snapshot, entry.created_at_ms);
+        manifest::insert_snapshot(&transaction, Some(id), at_ms, entry.kind, &entry.detail)?;
+        let add = entry.add.iter().map(|row| segments[&row.name()].clone()).collect::<Vec<_>>();
+        edit::write_entry(&transaction, lake, entry, &add)?;
+        for run in &entry.runs {
+            catalog::replace_run(&transaction, run)?;
+            catalog::mark_logged(&transaction, run.id)?;
+        }
+        Ok(())
+    };
+    entries.iter().try_for_each(replay).map_err(error())?;
     let now = manifest::segments(&transaction, lake, newest).map_err(error())?;
     let frames = salvaged.unsealed(lake, newest, &now)?;
     let remarks = salvaged.remarks(frames.is_some());
@@ -125,48 +134,6 @@ fn fill(
     Catalog::commit(transaction, &path, &lake.disk)?;
     let (snapshots, files) = (entries.len() as u64, now.len() as u64);
     Ok(Restored { why, snapshots, files, hot_rows: frames.is_some(), remarks })
-}
-
-/// Applies an entry of the log.
-fn replay(
-    connection: &Connection,
-    lake: &Lake,
-    entry: &LogEntry,
-    segments: &HashMap<String, Segment>,
-) -> rusqlite::Result<()> {
-    let (id, at_ms) = (entry.snapshot, entry.created_at_ms);
-    manifest::insert_snapshot(connection, Some(id), at_ms, entry.kind, &entry.detail)?;
-    match &entry.derived {
-        Derived::Kept => {}
-        Derived::Dropped => {
-            manifest::retire_layers(connection, id)?;
-            manifest::forget_derivation(connection, manifest::DEDUP)?;
-        }
-        Derived::Made(inputs) => manifest::set_derivation(connection, manifest::DEDUP, inputs)?,
-    }
-    for path in &entry.retire {
-        manifest::retire_path(connection, path, id)?;
-    }
-    for path in &entry.lost {
-        manifest::mark_lost_path(connection, path)?;
-    }
-    for row in &entry.add {
-        manifest::insert(connection, &lake.path, &segments[&row.name()], id)?;
-    }
-    for path in &entry.counted {
-        manifest::mark_counted_path(connection, path, id)?;
-    }
-    for run in &entry.runs {
-        catalog::replace_run(connection, run)?;
-        catalog::mark_logged(connection, run.id)?;
-    }
-    for row in &entry.retractions {
-        retractions::insert(connection, row)?;
-    }
-    for row in &entry.losses {
-        losses::insert(connection, row)?;
-    }
-    entry.fetched.as_ref().map_or(Ok(()), |fetched| manifest::set_fetched(connection, fetched))
 }
 
 /// Returns the runs of the old database, and a row for each run of hot episodes that no list names.

@@ -119,7 +119,7 @@ impl Salvaged {
         for segment in segments.iter().filter(|segment| !segment.blocks.list.is_empty()) {
             let Some(hot) = unsealed.get_mut(&segment.table) else { continue };
             let column = [key_column(segment.table)];
-            for batch in lake.scan_segment(segment, ScanColumns::Named(&column)) {
+            for batch in segment.scan(&lake.schemas, ScanColumns::Named(&column)) {
                 for key in &row_keys(segment.table, &batch?) {
                     hot.remove(key.data());
                 }

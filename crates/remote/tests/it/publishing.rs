@@ -368,7 +368,7 @@ fn a_published_lake_has_one_layer_that_counts_all_sealed_steps() {
     let (_store, remote) = memory();
     let here = lake(&folder.path().join("here"));
     let layered = DedupOptions { one_layer_rows_max: 0, tier: 0, lag: 0, ..Default::default() };
-    let layers = |lake: &Lake| lake.sealed().unwrap().layers_by_age().len();
+    let layers = |lake: &Lake| lake.sealed().unwrap().layers().len();
     for (seed, is_counted) in [(1, true), (2, true), (3, false)] {
         record(&here, seed, 3);
         if is_counted {
