@@ -284,7 +284,7 @@ impl Engine {
         let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(text, &dialect)?;
-        statements::refuse_writes(&statement)?;
+        statements::refuse(&statement)?;
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;
