@@ -58,9 +58,9 @@ fn list() -> String {
     for topic in Topic::ALL {
         let blank = if text.is_empty() { "" } else { "\n" };
         let _ = writeln!(text, "{blank}{}", topic.title());
-        for query in Query::list().iter().filter(|query| query.topic() == topic) {
-            let _ = writeln!(text, "  {:<20} {}", query.name(), query.title());
-            for parameter in query.parameters() {
+        for query in Query::list().iter().filter(|query| query.topic == topic) {
+            let _ = writeln!(text, "  {:<20} {}", query.name, query.title);
+            for parameter in &query.parameters {
                 let _ = writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description);
             }
         }

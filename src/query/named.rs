@@ -65,11 +65,16 @@ static QUERIES: LazyLock<Vec<Query>> =
 /// A question with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    name: &'static str,
-    title: &'static str,
-    topic: Topic,
-    parameters: Vec<Parameter>,
-    sql: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it answers, one line.
+    pub title: &'static str,
+    /// What it is about.
+    pub topic: Topic,
+    /// What it takes.
+    pub parameters: Vec<Parameter>,
+    /// Its text, including the head.
+    pub sql: &'static str,
 }
 
 /// What a query is about.
@@ -187,34 +192,9 @@ impl Query {
     /// [`QueryError::UnknownQuery`].
     pub fn get(name: &str) -> Result<&'static Self, QueryError> {
         Self::list().iter().find(|query| query.name == name).ok_or_else(|| {
-            let known: Vec<&str> = Self::list().iter().map(Self::name).collect();
+            let known: Vec<&str> = Self::list().iter().map(|query| query.name).collect();
             QueryError::UnknownQuery { name: name.to_owned(), hint: meant(name, &known) }
         })
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// What it answers, one line.
-    pub fn title(&self) -> &'static str {
-        self.title
-    }
-
-    /// What it is about.
-    pub fn topic(&self) -> Topic {
-        self.topic
-    }
-
-    /// What it takes.
-    pub fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    /// Its text, including the head.
-    pub fn sql(&self) -> &'static str {
-        self.sql
     }
 
     /// Reads the head of a file. The files are part of the program, so a head that cannot be read

@@ -418,7 +418,7 @@ async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(&small_lake::record(&folder.path().join("lake"), kept)).await;
         for (table, definition, rows) in [
-            ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql(), 10),
+            ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql, 10),
             ("conflicts", conflicts.as_str(), 4),
             ("failures", failures.as_str(), 1),
         ] {
