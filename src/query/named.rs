@@ -95,27 +95,15 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Every topic, in the usual order of questions.
-    pub const ALL: [Self; 6] = [
-        Self::Sequences,
-        Self::Values,
-        Self::Actions,
-        Self::States,
-        Self::Transitions,
-        Self::Failures,
+    /// Every topic in the usual order of questions, each with one line about its queries.
+    pub const ALL: [(Self, &str); 6] = [
+        (Self::Sequences, "Sequences of actions: the best and the shortest"),
+        (Self::Values, "Values: how much an action is worth in a state"),
+        (Self::Actions, "Actions: statistics over all states"),
+        (Self::States, "States: what was reached and tried, and what was not"),
+        (Self::Transitions, "Transitions: one of them, or the whole graph"),
+        (Self::Failures, "Failures of the compiler, and actions with several results"),
     ];
-
-    /// What its queries are about, one line.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Sequences => "Sequences of actions: the best and the shortest",
-            Self::Values => "Values: how much an action is worth in a state",
-            Self::Actions => "Actions: statistics over all states",
-            Self::States => "States: what was reached and tried, and what was not",
-            Self::Transitions => "Transitions: one of them, or the whole graph",
-            Self::Failures => "Failures of the compiler, and actions with several results",
-        }
-    }
 }
 
 /// A query with the values of its parameters.
@@ -204,7 +192,9 @@ impl Query {
         let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));
         let topic = head.next().and_then(|line| line.strip_prefix("topic: "));
         let is_named = |topic: &Topic, word| format!("{topic:?}").eq_ignore_ascii_case(word);
-        let topic = topic.and_then(|word| Topic::ALL.into_iter().find(|one| is_named(one, word)));
+        let topic = topic.and_then(|word| {
+            Topic::ALL.into_iter().map(|(topic, _)| topic).find(|topic| is_named(topic, word))
+        });
         let topic = topic.unwrap_or_else(|| panic!("query {name} has no topic"));
         let parameters = head.filter_map(|line| line.strip_prefix("param "));
         let parameters = parameters.map(|line| {

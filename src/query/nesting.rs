@@ -268,29 +268,12 @@ impl Reading {
             }
             Token::Comma => self.level.comma(),
             Token::VerticalBarRightAngleBracket => self.level.steps += 1,
-            token if is_value(token) => {}
+            // These contain no other expression.
+            Token::Number(..) | Token::Placeholder(_) | Token::SingleQuotedString(_) => {}
+            Token::SemiColon | Token::EOF => {}
             _ => self.level.operators += 1,
         }
     }
-}
-
-/// Whether a token is a value, which contains no other expression.
-fn is_value(token: &Token) -> bool {
-    matches!(
-        token,
-        Token::EOF
-            | Token::SemiColon
-            | Token::Number(..)
-            | Token::Char(_)
-            | Token::Placeholder(_)
-            | Token::SingleQuotedString(_)
-            | Token::DoubleQuotedString(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::UnicodeStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::HexStringLiteral(_)
-            | Token::DollarQuotedString(_)
-    )
 }
 
 #[cfg(test)]
