@@ -134,7 +134,7 @@ impl Engine {
             all.context.deregister_udf(name);
         }
         for function in TableFunction::ALL {
-            all.context.deregister_udtf(function.name());
+            all.context.deregister_udtf(function.name);
         }
         Ok(all)
     }
@@ -224,7 +224,7 @@ impl Engine {
 
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
     pub fn table_functions() -> impl Iterator<Item = &'static str> {
-        TableFunction::ALL.into_iter().map(|function| function.usage)
+        TableFunction::ALL.into_iter().map(|function| function.usage())
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views

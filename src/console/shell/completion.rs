@@ -1,5 +1,6 @@
 //! Completes a word, given the text before it.
 
+use clap::ValueEnum as _;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use rustyline::completion::Pair;
@@ -197,7 +198,7 @@ fn in_command(names: &Names, head: &str) -> (usize, Vec<Pair>) {
             query.parameters.iter().map(|known| parameter(known.name)).collect()
         }),
         (Some("\\format"), None) => {
-            Format::ALL.into_iter().map(|format| plain(format.as_str())).collect()
+            Format::value_variants().iter().map(|format| plain(&format.to_string())).collect()
         }
         (Some("\\x" | "\\timing"), None) => ["on", "off"].map(plain).to_vec(),
         _ => Vec::new(),
