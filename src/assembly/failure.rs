@@ -1,6 +1,6 @@
 //! Errors of commands: one line on standard error and an exit code.
 
-use std::io::Write;
+use std::io::{Error as IoError, Write};
 use std::process::ExitCode;
 
 use super::messages::line;
@@ -121,13 +121,29 @@ fn lake_line(error: &LakeError) -> String {
     format!("{}; {advice}", line(error))
 }
 
-impl From<MergeError> for CommandError {
-    fn from(error: MergeError) -> Self {
-        match error {
-            MergeError::Store(error) => error.into(),
-            other => Self::of(Code::Lake, &other),
+/// Converts errors into [`CommandError`]s: those of the named variants as the errors in them, and all
+/// others with the code.
+macro_rules! codes {
+    ($($error:ident { $($inner:ident),* } $code:ident;)*) => {$(
+        impl From<$error> for CommandError {
+            fn from(error: $error) -> Self {
+                match error {
+                    $($error::$inner(error) => error.into(),)*
+                    other => Self::of(Code::$code, &other),
+                }
+            }
         }
-    }
+    )*};
+}
+
+codes! {
+    MergeError { Store } Lake;
+    RecordError { Store } Failed;
+    ChoiceError {} Usage;
+    GenerateError { Session, Program } Failed;
+    ReplayError { Store, Session } Lake;
+    RebuildError { Store } Lake;
+    IoError {} Failed;
 }
 
 impl From<SessionError> for CommandError {
@@ -179,62 +195,12 @@ impl From<QueryError> for CommandError {
     }
 }
 
-impl From<RecordError> for CommandError {
-    fn from(error: RecordError) -> Self {
-        match error {
-            RecordError::Store(error) => error.into(),
-            other => Self::of(Code::Failed, &other),
-        }
-    }
-}
-
-impl From<ChoiceError> for CommandError {
-    fn from(error: ChoiceError) -> Self {
-        Self::of(Code::Usage, &error)
-    }
-}
-
-impl From<GenerateError> for CommandError {
-    fn from(error: GenerateError) -> Self {
-        match error {
-            GenerateError::Session(error) => error.into(),
-            GenerateError::Program(error) => error.into(),
-            other => Self::of(Code::Failed, &other),
-        }
-    }
-}
-
 impl From<ProgramError> for CommandError {
     fn from(error: ProgramError) -> Self {
         match error.downcast::<DatasetError>() {
             Ok(error) => (*error).into(),
             Err(other) => Self::of(Code::Usage, other.as_ref()),
         }
-    }
-}
-
-impl From<ReplayError> for CommandError {
-    fn from(error: ReplayError) -> Self {
-        match error {
-            ReplayError::Store(error) => error.into(),
-            ReplayError::Session(error) => error.into(),
-            other => Self::of(Code::Lake, &other),
-        }
-    }
-}
-
-impl From<RebuildError> for CommandError {
-    fn from(error: RebuildError) -> Self {
-        match error {
-            RebuildError::Store(error) => error.into(),
-            other => Self::of(Code::Lake, &other),
-        }
-    }
-}
-
-impl From<std::io::Error> for CommandError {
-    fn from(error: std::io::Error) -> Self {
-        Self::of(Code::Failed, &error)
     }
 }
 

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::IsTerminal;
 
+use arrow::temporal_conversions::timestamp_ms_to_datetime;
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::format::Writer;
@@ -57,6 +58,12 @@ pub fn line(error: &dyn Error) -> String {
     line
 }
 
+/// Formats a moment as ISO 8601, in UTC.
+pub fn utc(unix_ms: i64) -> String {
+    let moment = timestamp_ms_to_datetime(unix_ms);
+    moment.map_or_else(String::new, |at| at.format("%Y-%m-%dT%H:%M:%SZ").to_string())
+}
+
 /// Formats an event as one line, without the time and the place in the program.
 struct Plain;
 
@@ -83,6 +90,13 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_dates() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(951_827_696_000), "2000-02-29T12:34:56Z");
+        assert_eq!(utc(1_767_225_599_999), "2025-12-31T23:59:59Z");
+    }
 
     #[derive(Debug, thiserror::Error)]
     #[error("{said}")]

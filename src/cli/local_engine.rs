@@ -1,9 +1,7 @@
 //! The engine of this process.
 
-use std::num::NonZeroUsize;
-
 use super::args::LimitArgs;
-use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::ir;
 use crate::console::source::{EngineSource, OpenEngine, Opening};
 use crate::lake::Snapshot;
@@ -25,9 +23,7 @@ pub(super) async fn engine(snapshot: Snapshot, limits: LimitArgs) -> Result<Engi
     let renderer = ir::renderer(environment);
     let rebuilder = Some(ir::rebuilder(environment));
     let spill = limits.spill.map(|bytes| SpillSpace::of(bytes.0)).unwrap_or_default();
-    let memory = limits.memory.and_then(|bytes| usize::try_from(bytes.0).ok());
-    let memory_bytes_max =
-        memory.map(|bytes| NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MIN));
+    let memory_bytes_max = limits.memory.map(Bytes::of_memory);
     let options = EngineOptions { memory_bytes_max, spill, rebuilder, ..EngineOptions::default() };
     Engine::new(snapshot, renderer, &options).await
 }

@@ -2,8 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum, ValueHint};
+use clap::{Args, ValueHint};
 
 use crate::assembly::failure::CommandError;
 use crate::query::{Format, TableLimits};
@@ -15,24 +14,6 @@ pub struct SnapshotArgs {
     /// everything that is there now, including unsealed rows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..))]
     pub snapshot: Option<i64>,
-}
-
-impl ValueEnum for Format {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        let help = match self {
-            Self::Table => "A table for people",
-            Self::Expanded => "One line for each value, uncut, for people",
-            Self::Csv => "Comma-separated values with a header",
-            Self::Json => "One array of objects; binary values as hexadecimal digits",
-            Self::Arrow => "An Arrow IPC file",
-            Self::Parquet => "A Parquet file",
-        };
-        Some(PossibleValue::new(self.as_str()).help(help))
-    }
 }
 
 /// Format and destination of rows.

@@ -47,12 +47,12 @@ pub fn query(source: &EngineSource<'_>, args: &QueryArgs) -> Result<(), CommandE
 /// Lists the queries by topic, each with its parameters.
 fn list() -> String {
     let mut text = String::new();
-    for topic in Topic::ALL {
+    for (topic, title) in Topic::ALL {
         let blank = if text.is_empty() { "" } else { "\n" };
-        let _ = writeln!(text, "{blank}{}", topic.title());
-        for query in Query::list().iter().filter(|query| query.topic() == topic) {
-            let _ = writeln!(text, "  {:<20} {}", query.name(), query.title());
-            for parameter in query.parameters() {
+        let _ = writeln!(text, "{blank}{title}");
+        for query in Query::list().iter().filter(|query| query.topic == topic) {
+            let _ = writeln!(text, "  {:<20} {}", query.name, query.title);
+            for parameter in &query.parameters {
                 let _ = writeln!(text, "  {:<20}   {parameter}: {}", "", parameter.description);
             }
         }

@@ -33,6 +33,7 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use nix::time::ClockId;
+use serde::{Deserialize, Serialize};
 
 pub use self::keyframes::KeyframeCount;
 pub use self::named::{DEFAULT, NAMES, open};
@@ -242,12 +243,12 @@ fn reward_tracker(
 
 /// Returns the error for a space that the environment does not have.
 fn unknown_space(spec: &EnvironmentSpec, name: &str) -> SessionError {
-    SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name }
+    SessionError::UnknownSpace { name: name.to_owned(), environment: spec.name.to_owned() }
 }
 
 /// Why a session could not do what it was asked to. A compiler that fails on an action is no error:
 /// that is an [`Outcome`](crate::model::Outcome).
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum SessionError {
     /// Nothing was started, or the episode has ended.
@@ -269,7 +270,7 @@ pub enum SessionError {
         /// The name asked for.
         name: String,
         /// The environment.
-        environment: &'static str,
+        environment: String,
     },
     /// The compiler rejects the program.
     #[error("the program of {uri} cannot be read: {detail}")]
@@ -286,13 +287,14 @@ pub enum SessionError {
         /// The benchmark.
         uri: String,
         /// The failure.
+        #[serde(with = "worker::WireFailure")]
         failure: Failure,
     },
     /// The environment's compiler is not available here.
     #[error("`{environment}` cannot be started: {detail}")]
     Unavailable {
         /// The environment.
-        environment: &'static str,
+        environment: String,
         /// The obstacle, and what to do about it.
         detail: String,
     },

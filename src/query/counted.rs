@@ -102,7 +102,7 @@ impl DedupCoverage {
         }
         // A scan of a table function has its name, which no table has. `returns` reads steps.
         let name = scan.table_name.table().trim_end_matches("()");
-        let walks = TableFunction::from_name(name).is_some_and(|f| f.name() != "returns");
+        let walks = TableFunction::from_name(name).is_some_and(|f| f.name != "returns");
         Ok(walks.then(|| self.missing_in(Table::StateTransitions)).flatten())
     }
 }

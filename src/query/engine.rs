@@ -134,7 +134,7 @@ impl Engine {
             all.context.deregister_udf(name);
         }
         for function in TableFunction::ALL {
-            all.context.deregister_udtf(function.name());
+            all.context.deregister_udtf(function.name);
         }
         Ok(all)
     }
@@ -224,7 +224,7 @@ impl Engine {
 
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
     pub fn table_functions() -> impl Iterator<Item = &'static str> {
-        TableFunction::ALL.into_iter().map(|function| function.usage)
+        TableFunction::ALL.into_iter().map(|function| function.usage())
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views
@@ -284,7 +284,7 @@ impl Engine {
         let mut state = self.context.state();
         let dialect = state.config_options().sql_parser.dialect;
         let statement = state.sql_to_statement(text, &dialect)?;
-        statements::refuse_writes(&statement)?;
+        statements::refuse(&statement)?;
         let plan = state.statement_to_plan(statement).await?;
         if let Some(backend) = &self.backend {
             backend.check(&plan)?;

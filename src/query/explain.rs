@@ -224,12 +224,12 @@ fn function(name: &str, suggestion: &str, context: &ErrorContext) -> String {
     if let Some(function) = TableFunction::from_name(name) {
         return format!(
             "`{name}` is a table function: it stands after FROM, as in `SELECT * FROM {}`",
-            function.usage
+            function.usage()
         );
     }
     let suggested = suggestion.split_once("Did you mean '").and_then(|(_, s)| s.split_once('\''));
     let suggested = suggested.map(|(suggested, _)| suggested);
-    let walks = TableFunction::ALL.map(|function| function.name());
+    let walks = TableFunction::ALL.map(|function| function.name);
     match &near(name, walks.into_iter().chain(suggested))[..] {
         [] => format!("there is no function `{name}`"),
         near => format!("there is no function `{name}`: did you mean {}?", list(near)),
@@ -241,11 +241,11 @@ fn table_function(name: &str, context: &ErrorContext) -> String {
     if !context.lakes.is_empty() && functions::is_of_the_field(name) {
         return needs_one_lake(&format!("`{name}()`"), &context.lakes);
     }
-    let names = TableFunction::ALL.map(|function| function.name());
+    let names = TableFunction::ALL.map(|function| function.name);
     let near = near(name, names);
     // The list is sorted.
-    let usages = TableFunction::ALL.iter().filter(|function| near.contains(&function.name()));
-    let hint = match &usages.map(|function| function.usage).collect::<Vec<_>>()[..] {
+    let usages = TableFunction::ALL.iter().filter(|function| near.contains(&function.name));
+    let hint = match &usages.map(|function| function.usage()).collect::<Vec<_>>()[..] {
         [] => format!("there are {}", list(&names)),
         usages => format!("did you mean {}?", list(usages)),
     };

@@ -3,40 +3,32 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The form of an answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use clap::ValueEnum;
+
+/// The form of an answer, by a word in small letters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// For people: rows drawn as a table, as many and as wide as [`TableLimits`] allow.
+    /// A table for people
+    ///
+    /// As many rows and as wide as [`TableLimits`] allow.
     Table,
-    /// For people: a line for each value, which is whole; as many rows as [`TableLimits`] allow.
+    /// One line for each value, uncut, for people
+    ///
+    /// As many rows as [`TableLimits`] allow.
     Expanded,
-    /// With a header line.
+    /// Comma-separated values with a header
     Csv,
-    /// One array of objects.
+    /// One array of objects; binary values as hexadecimal digits
     Json,
-    /// Arrow's IPC file format.
+    /// An Arrow IPC file
     Arrow,
-    /// One Parquet file, zstd-compressed.
+    /// A Parquet file
+    ///
+    /// It is zstd-compressed.
     Parquet,
 }
 
 impl Format {
-    /// Every format.
-    pub const ALL: [Self; 6] =
-        [Self::Table, Self::Expanded, Self::Csv, Self::Json, Self::Arrow, Self::Parquet];
-
-    /// The word for it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Table => "table",
-            Self::Expanded => "expanded",
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Arrow => "arrow",
-            Self::Parquet => "parquet",
-        }
-    }
-
     /// Whether it is for people, within [`TableLimits`], and not for programs.
     pub fn is_for_people(self) -> bool {
         matches!(self, Self::Table | Self::Expanded)
@@ -45,7 +37,8 @@ impl Format {
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        let value = self.to_possible_value().expect("no format is skipped");
+        f.write_str(value.get_name())
     }
 }
 
@@ -53,7 +46,7 @@ impl FromStr for Format {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|format| format.as_str() == text).ok_or_else(|| {
+        <Self as ValueEnum>::from_str(text, false).map_err(|_unknown| {
             format!("`{text}` is no format: table, expanded, csv, json, arrow, parquet")
         })
     }

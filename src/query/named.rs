@@ -65,11 +65,16 @@ static QUERIES: LazyLock<Vec<Query>> =
 /// A question with a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Query {
-    name: &'static str,
-    title: &'static str,
-    topic: Topic,
-    parameters: Vec<Parameter>,
-    sql: &'static str,
+    /// Its name.
+    pub name: &'static str,
+    /// What it answers, one line.
+    pub title: &'static str,
+    /// What it is about.
+    pub topic: Topic,
+    /// What it takes.
+    pub parameters: Vec<Parameter>,
+    /// Its text, including the head.
+    pub sql: &'static str,
 }
 
 /// What a query is about.
@@ -90,27 +95,15 @@ pub enum Topic {
 }
 
 impl Topic {
-    /// Every topic, in the usual order of questions.
-    pub const ALL: [Self; 6] = [
-        Self::Sequences,
-        Self::Values,
-        Self::Actions,
-        Self::States,
-        Self::Transitions,
-        Self::Failures,
+    /// Every topic in the usual order of questions, each with one line about its queries.
+    pub const ALL: [(Self, &str); 6] = [
+        (Self::Sequences, "Sequences of actions: the best and the shortest"),
+        (Self::Values, "Values: how much an action is worth in a state"),
+        (Self::Actions, "Actions: statistics over all states"),
+        (Self::States, "States: what was reached and tried, and what was not"),
+        (Self::Transitions, "Transitions: one of them, or the whole graph"),
+        (Self::Failures, "Failures of the compiler, and actions with several results"),
     ];
-
-    /// What its queries are about, one line.
-    pub fn title(self) -> &'static str {
-        match self {
-            Self::Sequences => "Sequences of actions: the best and the shortest",
-            Self::Values => "Values: how much an action is worth in a state",
-            Self::Actions => "Actions: statistics over all states",
-            Self::States => "States: what was reached and tried, and what was not",
-            Self::Transitions => "Transitions: one of them, or the whole graph",
-            Self::Failures => "Failures of the compiler, and actions with several results",
-        }
-    }
 }
 
 /// A query with the values of its parameters.
@@ -187,34 +180,9 @@ impl Query {
     /// [`QueryError::UnknownQuery`].
     pub fn get(name: &str) -> Result<&'static Self, QueryError> {
         Self::list().iter().find(|query| query.name == name).ok_or_else(|| {
-            let known: Vec<&str> = Self::list().iter().map(Self::name).collect();
+            let known: Vec<&str> = Self::list().iter().map(|query| query.name).collect();
             QueryError::UnknownQuery { name: name.to_owned(), hint: meant(name, &known) }
         })
-    }
-
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.name
-    }
-
-    /// What it answers, one line.
-    pub fn title(&self) -> &'static str {
-        self.title
-    }
-
-    /// What it is about.
-    pub fn topic(&self) -> Topic {
-        self.topic
-    }
-
-    /// What it takes.
-    pub fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    /// Its text, including the head.
-    pub fn sql(&self) -> &'static str {
-        self.sql
     }
 
     /// Reads the head of a file. The files are part of the program, so a head that cannot be read
@@ -224,7 +192,9 @@ impl Query {
         let title = head.next().unwrap_or_else(|| panic!("query {name} has no title"));
         let topic = head.next().and_then(|line| line.strip_prefix("topic: "));
         let is_named = |topic: &Topic, word| format!("{topic:?}").eq_ignore_ascii_case(word);
-        let topic = topic.and_then(|word| Topic::ALL.into_iter().find(|one| is_named(one, word)));
+        let topic = topic.and_then(|word| {
+            Topic::ALL.into_iter().map(|(topic, _)| topic).find(|topic| is_named(topic, word))
+        });
         let topic = topic.unwrap_or_else(|| panic!("query {name} has no topic"));
         let parameters = head.filter_map(|line| line.strip_prefix("param "));
         let parameters = parameters.map(|line| {

@@ -3,11 +3,13 @@
 //! the stack and end the process.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 
 use datafusion::common::{Result, plan_err};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Query, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer, Word};
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 /// The stack size of a thread that plans statements: twice what the deepest allowed statement takes
 /// in a build without optimisation. The system allocates only the pages that are used.
@@ -21,7 +23,7 @@ const DEPTH_MAX: usize = 1000;
 /// for ever.
 const QUERIES_MAX: usize = 1000;
 
-/// Refuses a statement that nests too deeply, or that becomes too large, before it becomes a tree.
+/// Refuses a statement that nests too deeply, before it becomes a tree.
 ///
 /// # Errors
 ///
@@ -29,7 +31,7 @@ const QUERIES_MAX: usize = 1000;
 pub(super) fn demand_shallow(text: &str) -> Result<()> {
     // The parser will report why the text cannot be split into tokens.
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else { return Ok(()) };
-    let Extent { depth, queries } = extent(&tokens);
+    let depth = depth_of(&tokens);
     if depth > DEPTH_MAX {
         return plan_err!(
             "the statement is nested too deeply: up to {depth} operators, joins and subqueries stand inside one \
@@ -37,7 +39,17 @@ pub(super) fn demand_shallow(text: &str) -> Result<()> {
              with, or ask in several statements"
         );
     }
-    if queries > QUERIES_MAX {
+    Ok(())
+}
+
+/// Refuses a parsed statement that becomes too large when each query of WITH is put wherever it is
+/// used. The planner does that, and would not end.
+///
+/// # Errors
+///
+/// An error of planning that says what to do.
+pub(super) fn demand_few_queries(statement: &impl Visit) -> Result<()> {
+    if queries_of(statement) > QUERIES_MAX {
         return plan_err!(
             "the queries of the WITH use one another again and again: written out, there are more than \
              {QUERIES_MAX} of them; use them fewer times, or ask in several statements"
@@ -46,10 +58,64 @@ pub(super) fn demand_shallow(text: &str) -> Result<()> {
     Ok(())
 }
 
+/// The number of queries in a statement, those of WITH counted wherever they are used.
+fn queries_of(statement: &impl Visit) -> usize {
+    let mut counted = Queries { named: HashMap::new(), open: vec![(0, Vec::new().into_iter())] };
+    let _ = statement.visit(&mut counted);
+    counted.open[0].0
+}
+
+struct Queries {
+    /// The number of queries that each name of WITH stands for.
+    named: HashMap<String, usize>,
+    /// For each query around the present place, the number of queries in it so far, and the names
+    /// of its WITH that are still to come: their queries are visited first, in this order.
+    open: Vec<(usize, std::vec::IntoIter<String>)>,
+}
+
+impl Queries {
+    fn add(&mut self, queries: usize) {
+        let (sum, _) = self.open.last_mut().expect("the statement stays open");
+        *sum = sum.saturating_add(queries);
+    }
+}
+
+impl Visitor for Queries {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let named = query.with.iter().flat_map(|with| &with.cte_tables);
+        let names: Vec<String> = named.map(|query| query.alias.name.value.clone()).collect();
+        self.open.push((1, names.into_iter()));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        let (queries, _) = self.open.pop().expect("it was opened before");
+        match self.open.last_mut().and_then(|(_, names)| names.next()) {
+            Some(name) => {
+                let known = self.named.entry(name).or_default();
+                *known = queries.max(*known);
+            }
+            None => self.add(queries),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
+        if let [ObjectNamePart::Identifier(name)] = &name.0[..]
+            && let Some(&queries) = self.named.get(&name.value)
+        {
+            self.add(queries);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
 /// The part of the text between brackets, or between CASE and END, that was read so far.
 #[derive(Debug, Default)]
 struct Level {
-    opening: Opening,
+    is_case: bool,
     has_query: bool,
     is_from: bool,
     /// The joins, unions and subqueries around everything before in this level.
@@ -64,20 +130,6 @@ struct Level {
     operators: usize,
     /// The deepest level in this term.
     inner: usize,
-    /// The queries in this level, including those of the names that it uses.
-    queries: usize,
-    /// The name before it.
-    name: Option<String>,
-}
-
-/// The opening of a level.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Opening {
-    #[default]
-    Bracket,
-    Case,
-    /// A bracket after AS, whose content WITH gives the name before it.
-    Named,
 }
 
 impl Level {
@@ -110,52 +162,34 @@ impl Level {
     }
 
     fn word(&mut self, keyword: Keyword) {
+        use Keyword::{
+            AND, APPLY, AT, BETWEEN, COLLATE, DIV, EXCEPT, EXPLAIN, FROM, GROUP, HAVING, ILIKE, IN,
+            INTERSECT, INTERVAL, IS, JOIN, LATERAL, LIKE, LIMIT, MATCH, MATCH_RECOGNIZE, MEMBER,
+            MINUS, NOT, NOTNULL, OPERATOR, OR, ORDER, OVER, OVERLAPS, PIVOT, QUALIFY, REGEXP,
+            RLIKE, SELECT, SIMILAR, UNION, UNPIVOT, WHERE, WINDOW, XOR,
+        };
         match keyword {
-            Keyword::AND | Keyword::OR | Keyword::XOR => {
+            AND | OR | XOR => {
                 self.end_term();
                 self.junctions += 1;
             }
-            Keyword::SELECT => {
+            SELECT => {
                 self.end_part();
                 (self.has_query, self.is_from) = (true, false);
             }
-            Keyword::FROM => (self.has_query, self.is_from) = (true, true),
-            Keyword::WHERE | Keyword::HAVING | Keyword::QUALIFY | Keyword::LIMIT => {
+            FROM => (self.has_query, self.is_from) = (true, true),
+            WHERE | HAVING | QUALIFY | LIMIT => {
                 self.end_part();
                 self.is_from = false;
             }
             // These words end no part: they also occur in expressions, such as WITHIN GROUP.
-            Keyword::GROUP | Keyword::WINDOW | Keyword::ORDER => self.is_from = false,
-            Keyword::UNION
-            | Keyword::EXCEPT
-            | Keyword::INTERSECT
-            | Keyword::MINUS
-            | Keyword::JOIN
-            | Keyword::APPLY
-            | Keyword::LATERAL
-            | Keyword::PIVOT
-            | Keyword::UNPIVOT
-            | Keyword::MATCH_RECOGNIZE
-            | Keyword::OVER
-            | Keyword::EXPLAIN => self.steps += 1,
-            Keyword::NOT
-            | Keyword::NOTNULL
-            | Keyword::IS
-            | Keyword::IN
-            | Keyword::BETWEEN
-            | Keyword::OVERLAPS
-            | Keyword::LIKE
-            | Keyword::ILIKE
-            | Keyword::RLIKE
-            | Keyword::REGEXP
-            | Keyword::MATCH
-            | Keyword::SIMILAR
-            | Keyword::MEMBER
-            | Keyword::OPERATOR
-            | Keyword::DIV
-            | Keyword::COLLATE
-            | Keyword::INTERVAL
-            | Keyword::AT => self.operators += 1,
+            GROUP | WINDOW | ORDER => self.is_from = false,
+            UNION | EXCEPT | INTERSECT | MINUS | JOIN | APPLY | LATERAL | PIVOT | UNPIVOT
+            | MATCH_RECOGNIZE | OVER | EXPLAIN => self.steps += 1,
+            NOT | NOTNULL | IS | IN | BETWEEN | OVERLAPS | LIKE | ILIKE | RLIKE | REGEXP
+            | MATCH | SIMILAR | MEMBER | OPERATOR | DIV | COLLATE | INTERVAL | AT => {
+                self.operators += 1
+            }
             _ => {}
         }
     }
@@ -167,24 +201,16 @@ impl Level {
     }
 }
 
-/// An upper bound of the depth and size of a statement's trees. A text that does not parse has one
-/// too.
-#[derive(Debug, PartialEq, Eq)]
-struct Extent {
-    depth: usize,
-    queries: usize,
-}
-
-fn extent(tokens: &[Token]) -> Extent {
+/// An upper bound of the depth of a statement's trees. A text that does not parse has one too.
+fn depth_of(tokens: &[Token]) -> usize {
     let mut reading = Reading::default();
-    let mut tokens =
-        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).peekable();
     let mut words_since_period = usize::MAX;
-    while let Some(token) = tokens.next() {
+    for token in tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))) {
         match token {
             // A name of two parts is one name; each further part may be a field of the one before.
             Token::Period => reading.level.operators += usize::from(words_since_period == 1),
-            Token::Word(word) => reading.word(word, tokens.peek() == Some(&&Token::Period)),
+            Token::Word(word) if word.quote_style.is_none() => reading.keyword(word.keyword),
+            Token::Word(_) => {}
             token => reading.sign(token),
         }
         words_since_period =
@@ -193,7 +219,7 @@ fn extent(tokens: &[Token]) -> Extent {
     while !reading.levels.is_empty() {
         reading.close();
     }
-    Extent { depth: reading.level.depth(), queries: reading.level.queries }
+    reading.level.depth()
 }
 
 /// The state of reading a statement.
@@ -202,135 +228,86 @@ struct Reading {
     /// The levels around the current one, the outermost first.
     levels: Vec<Level>,
     level: Level,
-    /// The number of queries that each name of WITH stands for.
-    named: HashMap<String, usize>,
-    /// The word before, or before a list of columns, and whether AS follows it.
-    last: Option<String>,
-    is_after_as: bool,
 }
 
 impl Reading {
-    fn open(&mut self) {
-        self.levels.push(std::mem::take(&mut self.level));
-        self.level.name = self.last.take();
-        if std::mem::take(&mut self.is_after_as) {
-            self.level.opening = Opening::Named;
-        }
+    fn open(&mut self, is_case: bool) {
+        let outer = std::mem::replace(&mut self.level, Level { is_case, ..Level::default() });
+        self.levels.push(outer);
     }
 
     /// Ends a level, if there is one: the text may have too many closing brackets.
     fn close(&mut self) {
-        let Some(outer) = self.levels.pop() else {
-            self.level.opening = Opening::Bracket;
-            return;
-        };
-        let mut inner = std::mem::replace(&mut self.level, outer);
-        let queries = inner.queries.saturating_add(usize::from(inner.has_query));
-        let name = inner.name.take();
-        match &name {
-            Some(name) if inner.opening == Opening::Named => {
-                let known = self.named.entry(name.clone()).or_default();
-                *known = queries.max(*known);
-            }
-            _ => self.level.queries = self.level.queries.saturating_add(queries),
+        self.level.is_case = false;
+        if let Some(outer) = self.levels.pop() {
+            let inner = std::mem::replace(&mut self.level, outer);
+            self.level.take(inner);
         }
-        self.level.take(inner);
-        (self.last, self.is_after_as) = (name, false);
     }
 
-    fn word(&mut self, word: &Word, is_qualifier: bool) {
-        let keyword = if word.quote_style.is_none() { word.keyword } else { Keyword::NoKeyword };
-        if !is_qualifier && let Some(queries) = self.named.get(&word.value) {
-            self.level.queries = self.level.queries.saturating_add(*queries);
-        }
+    fn keyword(&mut self, keyword: Keyword) {
         match keyword {
-            Keyword::AS => self.is_after_as = true,
-            Keyword::NOT | Keyword::MATERIALIZED if self.is_after_as => {}
-            _ => (self.last, self.is_after_as) = (Some(word.value.clone()), false),
-        }
-        match keyword {
-            Keyword::CASE => {
-                self.open();
-                self.level.opening = Opening::Case;
-            }
-            Keyword::END if self.level.opening == Opening::Case => self.close(),
+            Keyword::CASE => self.open(true),
+            Keyword::END if self.level.is_case => self.close(),
             keyword => self.level.word(keyword),
         }
     }
 
     fn sign(&mut self, token: &Token) {
         match token {
-            Token::LParen | Token::LBrace => return self.open(),
+            Token::LParen | Token::LBrace => self.open(false),
             Token::LBracket => {
                 self.level.operators += 1;
-                return self.open();
+                self.open(false);
             }
             Token::RParen | Token::RBrace | Token::RBracket => {
-                while self.level.opening == Opening::Case {
+                while self.level.is_case {
                     self.close();
                 }
-                return self.close();
+                self.close();
             }
             Token::Comma => self.level.comma(),
             Token::VerticalBarRightAngleBracket => self.level.steps += 1,
-            token if is_value(token) => {}
+            // These contain no other expression.
+            Token::Number(..) | Token::Placeholder(_) | Token::SingleQuotedString(_) => {}
+            Token::SemiColon | Token::EOF => {}
             _ => self.level.operators += 1,
         }
-        (self.last, self.is_after_as) = (None, false);
     }
-}
-
-/// Whether a token is a value, which contains no other expression.
-fn is_value(token: &Token) -> bool {
-    matches!(
-        token,
-        Token::EOF
-            | Token::SemiColon
-            | Token::Number(..)
-            | Token::Char(_)
-            | Token::Placeholder(_)
-            | Token::SingleQuotedString(_)
-            | Token::DoubleQuotedString(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::UnicodeStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::HexStringLiteral(_)
-            | Token::DollarQuotedString(_)
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use std::fmt::Write as _;
 
+    use datafusion::sql::sqlparser::parser::Parser;
+
     use super::*;
 
-    fn extent_of(text: &str) -> Extent {
-        extent(&Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap())
-    }
-
     fn depth_of(text: &str) -> usize {
-        extent_of(text).depth
+        super::depth_of(&Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap())
     }
 
     #[test]
     fn what_with_names_counts_wherever_it_is_used() {
+        let parsed = |text: &str| Parser::parse_sql(&GenericDialect {}, text).unwrap();
         for (text, wanted) in [
-            ("SELECT 1", 0),
-            ("SELECT (SELECT 1), x IN (SELECT 2) FROM (SELECT 3)", 3),
-            ("WITH a AS (SELECT 1) SELECT a.x, a.y FROM a", 1),
-            ("WITH a AS (SELECT 1), b AS (SELECT * FROM a, a c) SELECT * FROM b, b c", 6),
-            ("WITH a (x, y) AS NOT MATERIALIZED (SELECT 1, 2) SELECT * FROM a, \"a\" b", 2),
-            ("SELECT CAST(x AS DECIMAL(10, 2)) AS a FROM (VALUES (1)) AS t (x)", 0),
+            ("SELECT 1", 1),
+            ("SELECT (SELECT 1), x IN (SELECT 2) FROM (SELECT 3)", 4),
+            ("WITH a AS (SELECT 1) SELECT a.x, a.y FROM a", 2),
+            ("WITH a AS (SELECT 1), b AS (SELECT * FROM a, a c) SELECT * FROM b, b c", 7),
+            ("WITH a (x, y) AS NOT MATERIALIZED (SELECT 1, 2) SELECT * FROM a, \"a\" b", 3),
+            ("SELECT CAST(x AS DECIMAL(10, 2)) AS a FROM (VALUES (1)) AS t (x)", 2),
         ] {
-            assert_eq!(extent_of(text).queries, wanted, "{text}");
+            assert_eq!(queries_of(&parsed(text)), wanted, "{text}");
         }
         let mut text = "WITH w0 AS (SELECT 1)".to_owned();
         for number in 1..100 {
             let from = number - 1;
             write!(text, ", w{number} AS (SELECT * FROM w{from} a, w{from} b)").unwrap();
         }
-        let said = demand_shallow(&format!("{text} SELECT * FROM w99")).unwrap_err();
+        let text = format!("{text} SELECT * FROM w99");
+        let said = demand_few_queries(&parsed(&text)).unwrap_err();
         assert!(said.strip_backtrace().contains("use one another again"), "{said}");
     }
 

@@ -81,34 +81,12 @@ struct StoreArgs {
 /// appear as Delta tables. If another version was published first, this one contains it, or nothing
 /// is published.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 struct PublishArgs {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// If the newest version has something that this lake lacks, publish both as one. The local
-    /// lake does not get what it lacks.
-    #[arg(long)]
-    merge: bool,
-
-    /// Read back every file of this lake and compare it. Send damaged or missing files again, and
-    /// make a new version of them.
-    #[arg(long)]
-    read_back: bool,
-
-    /// If the newest version cannot be read, build on the newest readable one. The new version
-    /// lacks whatever only the damaged one had.
-    #[arg(long)]
-    replace_damaged: bool,
-
-    /// The size of a request in bytes. For tests.
-    #[arg(long, hide = true, default_value_t = PublishOptions::default().part_bytes)]
-    part_bytes: u64,
-
-    /// The folder for temporary lakes of --merge, with room for both lakes and the merged one. By
-    /// default beside the lake. If killed, publish leaves a folder .steplake-publish-… there.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    work: Option<PathBuf>,
+    #[command(flatten)]
+    options: PublishOptions,
 
     /// Publish nothing; delete objects that no version names and that are older than --older-than.
     #[arg(long, conflicts_with_all = ["merge", "read_back", "replace_damaged", "work"])]
@@ -177,14 +155,8 @@ fn open(store: &StoreArgs) -> Result<Remote, RemoteError> {
 async fn run_publish(global: &GlobalArgs, args: &PublishArgs) -> Result<String, RemoteError> {
     let remote = open(&args.store)?;
     let lake = Lake::open(&global.lake)?;
-    let options = PublishOptions {
-        parallel: args.store.parallel.get(),
-        merge: args.merge,
-        read_back: args.read_back,
-        replace_damaged: args.replace_damaged,
-        part_bytes: args.part_bytes.max(1),
-        work: args.work.clone(),
-    };
+    let parallel = args.store.parallel.get();
+    let options = PublishOptions { parallel, ..args.options.clone() };
     let bar = bar(global, 0, BAR);
     Ok(match publish(&remote, &lake, &options, &bar).await? {
         Outcome::UpToDate { version } => {
@@ -273,7 +245,7 @@ fn listed(versions: &[Numbered]) -> String {
         let count = |count| HumanCount(count).to_string();
         text += &line([
             &version.version.to_string(),
-            &utc(version.published_at_ms),
+            &messages::utc(version.published_at_ms),
             &count(version.episodes),
             &count(version.steps),
             &count(version.files),
@@ -281,22 +253,6 @@ fn listed(versions: &[Numbered]) -> String {
         ]);
     }
     text
-}
-
-/// Formats a moment as ISO 8601, in UTC.
-fn utc(unix_ms: i64) -> String {
-    let (days, second) = (unix_ms.div_euclid(86_400_000), unix_ms.rem_euclid(86_400_000) / 1000);
-    // Converts days to a date, after Howard Hinnant's `civil_from_days`.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * shifted_month + 2) / 5 + 1;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hours, minutes, seconds) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hours:02}:{minutes:02}:{seconds:02}Z")
 }
 
 impl From<RemoteError> for CommandError {
@@ -327,13 +283,6 @@ impl From<RemoteError> for CommandError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn moments_are_dates() {
-        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
-        assert_eq!(utc(951_827_696_000), "2000-02-29T12:34:56Z");
-        assert_eq!(utc(1_767_225_599_999), "2025-12-31T23:59:59Z");
-    }
 
     #[test]
     fn the_command_line_is_sound() {

@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use clap::{Args, ValueHint, value_parser};
+
 /// The size of a request in bytes: of a part, if a file has several.
 const PART_BYTES: u64 = 16 << 20;
 
@@ -7,22 +9,35 @@ const PART_BYTES: u64 = 16 << 20;
 pub(crate) const ATTEMPTS_MAX: u32 = 16;
 
 /// Parameters of a publication.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Args)]
 pub struct PublishOptions {
     /// Number of files that are sent at a time.
+    #[arg(skip = PublishOptions::default().parallel)]
     pub parallel: usize,
-    /// Whether to merge the lake with a version that has something that the lake lacks. The local
-    /// lake then does not contain the result.
+
+    /// If the newest version has something that this lake lacks, publish both as one. The local
+    /// lake does not get what it lacks.
+    #[arg(long)]
     pub merge: bool,
-    /// Whether to read back and compare every file, even those that were already there. Damaged or
-    /// missing files are sent again, and a new version names them.
+
+    /// Read back every file of this lake and compare it. Send damaged or missing files again, and
+    /// make a new version of them.
+    #[arg(long)]
     pub read_back: bool,
-    /// Whether the newest readable version counts as the newest if the manifest or the list of the
-    /// newest is damaged. The new version lacks what only the damaged one had.
+
+    /// If the newest version cannot be read, build on the newest readable one. The new version
+    /// lacks whatever only the damaged one had.
+    #[arg(long)]
     pub replace_damaged: bool,
+
     /// The size of a request in bytes; larger files are sent in parts. S3 requires at least 5 MiB.
+    /// For tests.
+    #[arg(long, hide = true, default_value_t = PART_BYTES, value_parser = value_parser!(u64).range(1..))]
     pub part_bytes: u64,
-    /// The folder for the temporary lakes of a merge; by default beside the lake.
+
+    /// The folder for temporary lakes of --merge, with room for both lakes and the merged one. By
+    /// default beside the lake. If killed, publish leaves a folder .steplake-publish-… there.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub work: Option<PathBuf>,
 }
 

@@ -58,7 +58,7 @@ impl Manifest {
 
     /// Parses the manifest in `object`, which must be that of version `number`.
     pub(crate) fn from_json(object: &str, number: u64, text: &[u8]) -> Result<Self, RemoteError> {
-        check_format(object, text)?;
+        check_formats(object, text)?;
         let manifest: Self = parse(object, text)?;
         if manifest.version != number {
             let what = format!("it says that it is version {}", manifest.version);
@@ -91,41 +91,29 @@ fn parse<'a, T: Deserialize<'a>>(object: &str, text: &'a [u8]) -> Result<T, Remo
     serde_json::from_slice(text).map_err(|error| RemoteError::damaged(object, error.to_string()))
 }
 
-fn check_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
+/// Checks the format of an object, and that of the lake if the object lists one. A newer format may
+/// differ in anything else.
+fn check_formats(object: &str, text: &[u8]) -> Result<(), RemoteError> {
     #[derive(Deserialize)]
-    struct Format {
+    struct Formats {
         format: u32,
+        #[serde(default)]
+        identity: serde_json::Value,
     }
-    let Format { format: found } = parse(object, text)?;
+    let Formats { format, identity } = parse(object, text)?;
+    let lake = identity["format_version"].as_u64().and_then(|found| u32::try_from(found).ok());
     let advice = "nothing converts it, so publish the lake to another prefix";
-    demand(object, "has", found, FORMAT, advice)
-}
-
-fn check_lake_format(object: &str, text: &[u8]) -> Result<(), RemoteError> {
-    #[derive(Deserialize)]
-    struct List {
-        identity: Identity,
+    let anew = "nothing converts it, so record it anew, and publish to another prefix";
+    for (has, found, known, advice) in [
+        ("has", format, FORMAT, advice),
+        ("lists a lake of", lake.unwrap_or(FORMAT_VERSION), FORMAT_VERSION, anew),
+    ] {
+        if found != known {
+            let object = object.to_owned();
+            return Err(RemoteError::Format { object, has, found, known, advice });
+        }
     }
-    #[derive(Deserialize)]
-    struct Identity {
-        format_version: u32,
-    }
-    let found = parse::<List>(object, text)?.identity.format_version;
-    let advice = "nothing converts it, so record it anew, and publish to another prefix";
-    demand(object, "lists a lake of", found, FORMAT_VERSION, advice)
-}
-
-fn demand(
-    object: &str,
-    has: &'static str,
-    found: u32,
-    known: u32,
-    advice: &'static str,
-) -> Result<(), RemoteError> {
-    if found == known {
-        return Ok(());
-    }
-    Err(RemoteError::Format { object: object.to_owned(), has, found, known, advice })
+    Ok(())
 }
 
 /// The paths of files below the prefix, by digest.
@@ -150,8 +138,7 @@ impl List {
 
     /// Parses the list in `object`, whose digest was compared.
     pub(crate) fn from_json(object: &str, text: &[u8]) -> Result<Self, RemoteError> {
-        check_format(object, text)?;
-        check_lake_format(object, text)?;
+        check_formats(object, text)?;
         let list: Self = parse(object, text)?;
         for row in &list.inventory.files {
             let wanted = Some((row.table.name(), row.digest.as_str()));

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Parser, ValueHint};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
-use steplake::assembly::arguments::GlobalArgs;
+use steplake::assembly::arguments::{Bytes, GlobalArgs};
 use steplake::assembly::failure::CommandError;
 use steplake::query::{EngineOptions, Graphs, SpillSpace};
 
@@ -106,8 +106,9 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     pub(crate) fn engine_options(&self) -> EngineOptions {
-        let graphs = |bytes: Bytes| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.0.get())));
-        let spill = |bytes: Bytes| SpillSpace::of(bytes.0.get() as u64);
+        let graphs =
+            |bytes: Bytes| Graphs::within(Arc::new(GreedyMemoryPool::new(bytes.of_memory().get())));
+        let spill = |bytes: Bytes| SpillSpace::of(bytes.0);
         EngineOptions {
             graphs: self.graph_memory.0.map(graphs).unwrap_or_default(),
             spill: self.spill.map(spill).unwrap_or_default(),
@@ -118,7 +119,7 @@ impl Arguments {
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             time: self.query_timeout.0.map(|span| span.0),
-            memory_bytes: self.query_memory.0.map(|bytes| bytes.0),
+            memory_bytes: self.query_memory.0.map(Bytes::of_memory),
             rows: self.query_rows.0,
             queries: self.queries,
         }
@@ -205,33 +206,12 @@ impl FromStr for Span {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let units = [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000)];
-        let millis = measured(text, &units).ok_or("write a time as in 500ms, 30s, 5m or 1h")?;
-        Ok(Self(Duration::from_millis(millis)))
+        let number = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
+        let unit = units.iter().find(|(name, _)| *name == &text[number.len()..]);
+        let millis = unit.and_then(|(_, worth)| number.parse::<u64>().ok()?.checked_mul(*worth));
+        let millis = millis.filter(|millis| *millis > 0);
+        Ok(Self(Duration::from_millis(millis.ok_or("write a time as in 500ms, 30s, 5m or 1h")?)))
     }
-}
-
-/// A size such as `1GiB`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bytes(pub(crate) NonZeroUsize);
-
-impl FromStr for Bytes {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let units =
-            [("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("M", 1 << 20), ("G", 1 << 30)];
-        let bytes = measured(text, &units).and_then(|bytes| usize::try_from(bytes).ok());
-        let bytes = bytes.and_then(NonZeroUsize::new);
-        Ok(Self(bytes.ok_or("write a size as in 512MiB or 1GiB")?))
-    }
-}
-
-/// Parses a positive whole number and its unit.
-fn measured(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let digits = text.find(|character: char| !character.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let (_, worth) = units.iter().find(|(name, _)| *name == unit)?;
-    number.parse::<u64>().ok().filter(|number| *number > 0)?.checked_mul(*worth)
 }
 
 #[cfg(test)]
@@ -245,14 +225,14 @@ mod tests {
     #[test]
     fn limits_are_read_with_their_units() {
         let read = arguments("--query-timeout 90s --query-memory 64MiB --query-rows 10");
-        assert_eq!(read.graph_memory, Limit(Some(Bytes(NonZeroUsize::new(4 << 30).unwrap()))));
+        assert_eq!(read.graph_memory, Limit(Some(Bytes(4 << 30))));
         assert_eq!(read.query_timeout, Limit(Some(Span(Duration::from_secs(90)))));
-        assert_eq!(read.query_memory, Limit(Some(Bytes(NonZeroUsize::new(64 << 20).unwrap()))));
+        assert_eq!(read.query_memory, Limit(Some(Bytes(64 << 20))));
         assert_eq!(read.query_rows, Limit(NonZeroU64::new(10)));
         let none = arguments("--query-timeout none --query-memory none");
         assert_eq!((none.query_timeout, none.query_memory), (Limit(None), Limit(None)));
         for wrong in
-            ["--query-timeout 5", "--query-timeout 0s", "--query-memory 1GB", "--query-rows 0"]
+            ["--query-timeout 5", "--query-timeout 0s", "--query-memory 1XB", "--query-rows 0"]
         {
             let line = ["serve"].into_iter().chain(wrong.split_whitespace());
             assert!(Arguments::try_parse_from(line).is_err(), "{wrong}");

@@ -1,6 +1,5 @@
 //! The command line, as clap parses it.
 
-mod bytes;
 mod questions;
 
 use std::ffi::OsString;
@@ -11,10 +10,9 @@ use std::str::FromStr;
 
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 
-use self::bytes::Bytes;
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
-use crate::assembly::arguments::GlobalArgs;
+use crate::assembly::arguments::{Bytes, GlobalArgs};
 use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use super::bytes::Bytes;
+use crate::assembly::arguments::Bytes;
 use crate::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
 
 const SCHEME: &str = "ballista://";

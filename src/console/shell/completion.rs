@@ -1,5 +1,6 @@
 //! Completes a word, given the text before it.
 
+use clap::ValueEnum as _;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 use rustyline::completion::Pair;
@@ -190,14 +191,14 @@ fn in_command(names: &Names, head: &str) -> (usize, Vec<Pair>) {
             names.functions.iter().map(|function| plain(&function.name)).collect()
         }
         (Some("\\l" | "\\query"), None) => {
-            Query::list().iter().map(|query| plain(query.name())).collect()
+            Query::list().iter().map(|query| plain(query.name)).collect()
         }
         (Some("\\query"), Some(query)) => Query::get(query).map_or(Vec::new(), |query| {
             let parameter = |name| plain(&format!("{name}="));
-            query.parameters().iter().map(|known| parameter(known.name)).collect()
+            query.parameters.iter().map(|known| parameter(known.name)).collect()
         }),
         (Some("\\format"), None) => {
-            Format::ALL.into_iter().map(|format| plain(format.as_str())).collect()
+            Format::value_variants().iter().map(|format| plain(&format.to_string())).collect()
         }
         (Some("\\x" | "\\timing"), None) => ["on", "off"].map(plain).to_vec(),
         _ => Vec::new(),

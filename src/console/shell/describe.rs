@@ -147,9 +147,9 @@ pub(super) fn queries(width: Option<usize>) -> String {
     let lines: Vec<_> = Query::list()
         .iter()
         .map(|query| {
-            let parameters = query.parameters().iter().map(|parameter| parameter.name);
+            let parameters = query.parameters.iter().map(|parameter| parameter.name);
             let parameters = parameters.collect::<Vec<_>>().join(" ");
-            [query.name().to_owned(), parameters, query.title().to_owned()]
+            [query.name.to_owned(), parameters, query.title.to_owned()]
         })
         .collect();
     columns(&lines, width) + "`\\l NAME` tells more about one, `\\query NAME` asks it.\n"
@@ -157,7 +157,7 @@ pub(super) fn queries(width: Option<usize>) -> String {
 
 /// `\l NAME`: returns one query with its parameters and its text.
 pub(super) fn query(name: &str) -> Result<String, CommandError> {
-    Ok(Query::get(name)?.sql().trim_end().to_owned() + "\n")
+    Ok(Query::get(name)?.sql.trim_end().to_owned() + "\n")
 }
 
 #[cfg(test)]

@@ -61,9 +61,9 @@ struct Episode {
 impl LlvmSession {
     /// Creates a session without an episode.
     pub(super) fn new(spec: Arc<EnvironmentSpec>) -> Result<Self, SessionError> {
-        let environment = spec.name;
-        let engine =
-            Engine::new().map_err(|detail| SessionError::Unavailable { environment, detail })?;
+        let unavailable =
+            |detail| SessionError::Unavailable { environment: spec.name.to_owned(), detail };
+        let engine = Engine::new().map_err(unavailable)?;
         Ok(Self { spec, engine, roots: Vec::new(), episode: None })
     }
 

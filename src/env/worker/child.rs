@@ -140,7 +140,7 @@ impl Worker<'_> {
                 Ok(Reply::Done)
             }
         };
-        wire::send(&mut self.out, &reply.unwrap_or_else(|error| Reply::Error(error.into())))
+        wire::send(&mut self.out, &reply.unwrap_or_else(Reply::Error))
     }
 
     fn start(&mut self, session: u32, start: &WireStart) -> Result<Reply, SessionError> {

@@ -1,19 +1,18 @@
 //! The supervisor's record of an episode.
 
-use super::wire::{Request, WireStart};
-use crate::env::{KeyframeCount, Start, Watch, flags};
-use crate::model::{ActionIndex, Baselines, Benchmark, EnvironmentSpec, Outcome, StateId, Value};
+use std::sync::Arc;
+
+use super::wire::WireStart;
+use crate::env::{KeyframeCount, flags};
+use crate::model::{ActionIndex, EnvironmentSpec, Outcome, StateId, Value};
 
 /// All that is needed to play an episode again and to continue it.
 #[derive(Debug, Clone)]
 pub(super) struct Episode {
-    /// The benchmark. Its program is a later state of the episode if the way back begins there.
-    pub(super) benchmark: Benchmark,
-    /// The number of steps before the way back.
-    pub(super) steps_before: u64,
-    pub(super) action_space: String,
-    pub(super) baselines: Baselines,
-    pub(super) watch: Watch,
+    /// The request that makes a worker begin the episode where the way back begins: the program is
+    /// a later state of the episode if the way back begins there. The rewards continue from there:
+    /// they depend only on the program's baselines and on the state's cost.
+    pub(super) start: Arc<WireStart>,
     /// The actions of the way back.
     pub(super) actions: Vec<u32>,
     pub(super) state: StateId,
@@ -24,22 +23,6 @@ pub(super) struct Episode {
 }
 
 impl Episode {
-    /// Returns the request that makes a worker begin the episode where the way back begins. The
-    /// rewards continue from there: they depend only on the program's baselines and on the state's
-    /// cost.
-    pub(super) fn start_request(&self, session: u32) -> Request {
-        let start = Start {
-            benchmark: &self.benchmark,
-            action_space: &self.action_space,
-            baselines: Some(&self.baselines),
-            watch: &self.watch,
-        };
-        let mut start = WireStart::new(&start);
-        start.steps = self.steps_before;
-        start.is_observed = true;
-        Request::Start { session, start }
-    }
-
     /// Makes the way back begin in the present state if an action on the way may lead elsewhere
     /// next time. After such an action, workers send states along.
     pub(super) fn shorten_way_back(&mut self, spec: &EnvironmentSpec) {
@@ -48,15 +31,17 @@ impl Episode {
         if self.is_in_doubt(spec)
             && let Some((_, Value::Bytes(state))) = state
         {
-            self.benchmark.program = state.as_slice().into();
-            self.steps_before += self.actions.len() as u64;
+            let start = Arc::make_mut(&mut self.start);
+            start.program.clone_from(state);
+            start.steps += self.actions.len() as u64;
             self.actions.clear();
         }
     }
 
     /// Returns whether the way back has an action that may lead elsewhere next time.
     fn is_in_doubt(&self, spec: &EnvironmentSpec) -> bool {
-        let is_sure = |&action| flags(spec, &self.action_space, ActionIndex(action)).replayable;
+        let is_sure =
+            |&action| flags(spec, &self.start.action_space, ActionIndex(action)).replayable;
         !self.actions.iter().all(is_sure)
     }
 
@@ -75,8 +60,8 @@ impl Episode {
         spec: &EnvironmentSpec,
     ) -> Option<Self> {
         let &Outcome::State { id, changed, .. } = outcome else { return None };
-        if let Some(every) = self.watch.keyframes {
-            self.count.step(every, changed, flags(spec, &self.action_space, action));
+        if let Some(every) = self.start.keyframes {
+            self.count.step(every, changed, flags(spec, &self.start.action_space, action));
         }
         self.actions.push(action.0);
         if id != self.state {

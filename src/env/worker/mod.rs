@@ -60,6 +60,7 @@ use std::sync::{Arc, Mutex};
 
 pub use child::serve;
 pub use limits::WorkerConfig;
+pub(super) use wire::WireFailure;
 pub use wire::{fuzz_messages, fuzz_seeds};
 
 use self::session::WorkerSession;

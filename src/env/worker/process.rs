@@ -40,7 +40,6 @@ const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
 /// A running worker.
 #[derive(Debug)]
 pub(super) struct Process {
-    environment: &'static str,
     child: Child,
     stream: BufReader<PatientStream>,
     flight: Flight,
@@ -101,7 +100,6 @@ impl Process {
             .spawn()?;
         let stream = PatientStream { stream, worker: child.id(), wall_max: READY_TIMEOUT };
         let mut process = Self {
-            environment,
             child,
             stream: BufReader::with_capacity(BUFFER_BYTES, stream),
             flight,
@@ -142,9 +140,7 @@ impl Process {
     pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Trouble> {
         self.stream.get_mut().wall_max = wall_max;
         let error = match wire::receive(&mut self.stream) {
-            Ok(Reply::Error(error)) => {
-                return Err(Trouble::Error(error.into_session_error(self.environment)));
-            }
+            Ok(Reply::Error(error)) => return Err(Trouble::Error(error)),
             Ok(reply) => return Ok(reply),
             Err(error) => error,
         };

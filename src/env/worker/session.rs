@@ -255,19 +255,12 @@ impl Session for WorkerSession {
         let Reply::Started { state, baselines, observed } = reply else {
             return Err(unexpected(&reply));
         };
-        let baselines = Baselines(baselines);
-        self.episode = Some(Episode {
-            benchmark: start.benchmark.clone(),
-            steps_before: 0,
-            action_space: start.action_space.to_owned(),
-            baselines: baselines.clone(),
-            watch: start.watch.clone(),
-            actions: Vec::new(),
-            state,
-            count: KeyframeCount::default(),
-            observed,
-        });
-        Ok(Started { state, baselines })
+        let mut start = WireStart::new(start);
+        (start.baselines, start.is_observed) = (Some(baselines.clone()), true);
+        let (start, actions) = (Arc::new(start), Vec::new());
+        let count = KeyframeCount::default();
+        self.episode = Some(Episode { start, actions, state, count, observed });
+        Ok(Started { state, baselines: Baselines(baselines) })
     }
 
     fn apply(&mut self, action: ActionIndex) -> Result<Step, SessionError> {

@@ -44,7 +44,7 @@ impl Worker {
             }
             let process = process.map_err(|error| {
                 let detail = format!("its worker did not come up: {error}");
-                SessionError::Unavailable { environment, detail }
+                SessionError::Unavailable { environment: environment.to_owned(), detail }
             })?;
             self.generation += 1;
             self.process = Some(process);

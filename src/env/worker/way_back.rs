@@ -3,7 +3,7 @@
 use super::process::Trouble;
 use super::session::{WorkerSession, unexpected};
 use super::supervisor::{RESTARTS_MAX, lock};
-use super::wire::{Reply, Request};
+use super::wire::{Reply, Request, WireStart};
 use crate::env::SessionError;
 use crate::model::Failure;
 
@@ -44,7 +44,9 @@ impl WorkerSession {
         }
         episode.shorten_way_back(&self.spec);
         let wall_max = worker.config.start_wall_max();
-        let mut state = match worker.ask(&episode.start_request(self.number), wall_max) {
+        let start = WireStart::clone(&episode.start);
+        let request = Request::Start { session: self.number, start };
+        let mut state = match worker.ask(&request, wall_max) {
             Ok(Reply::Started { state, .. }) => state,
             Ok(other) => return Err(unexpected(&other).into()),
             Err(Trouble::Error(SessionError::BadProgram { detail, .. })) => {

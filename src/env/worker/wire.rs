@@ -54,15 +54,15 @@ pub(super) enum Request {
 }
 
 /// [`Start`], owned.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct WireStart {
     uri: String,
     #[serde(with = "serde_bytes")]
-    program: Vec<u8>,
+    pub(super) program: Vec<u8>,
     pub(super) action_space: String,
-    baselines: Option<Vec<(String, i64)>>,
+    pub(super) baselines: Option<Vec<(String, i64)>>,
     watch: Vec<u8>,
-    keyframes: Option<NonZeroU32>,
+    pub(super) keyframes: Option<NonZeroU32>,
     pub(super) recording: u64,
     /// The number of actions that led to the program, if it is a state of an episode.
     pub(super) steps: u64,
@@ -123,7 +123,7 @@ pub(super) enum Reply {
     Done,
     /// Something is wrong with the steps held back. The session is of no further use.
     Broken(#[serde(with = "WireFailure")] Failure),
-    Error(WireError),
+    Error(SessionError),
 }
 
 /// A [`Step`] as it is sent.
@@ -158,7 +158,7 @@ struct WireStateId([u8; 20]);
 /// A [`Failure`] as it is sent.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Failure")]
-struct WireFailure {
+pub(in crate::env) struct WireFailure {
     #[serde(with = "WireFailureKind")]
     kind: FailureKind,
     detail: String,
@@ -172,62 +172,6 @@ enum WireFailureKind {
     TimeOut,
     OutOfMemory,
     Verifier,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum WireError {
-    NoEpisode,
-    InvalidAction {
-        index: u32,
-        space: String,
-        len: usize,
-    },
-    UnknownSpace {
-        name: String,
-    },
-    BadProgram {
-        uri: String,
-        detail: String,
-    },
-    StartFailed {
-        uri: String,
-        #[serde(with = "WireFailure")]
-        failure: Failure,
-    },
-    Defect(String),
-    Other(String),
-}
-
-impl From<SessionError> for WireError {
-    fn from(error: SessionError) -> Self {
-        match error {
-            SessionError::NoEpisode => Self::NoEpisode,
-            SessionError::InvalidAction { index, space, len } => {
-                Self::InvalidAction { index, space, len }
-            }
-            SessionError::UnknownSpace { name, .. } => Self::UnknownSpace { name },
-            SessionError::BadProgram { uri, detail } => Self::BadProgram { uri, detail },
-            SessionError::StartFailed { uri, failure } => Self::StartFailed { uri, failure },
-            SessionError::Defect(detail) => Self::Defect(detail),
-            other => Self::Other(other.to_string()),
-        }
-    }
-}
-
-impl WireError {
-    pub(super) fn into_session_error(self, environment: &'static str) -> SessionError {
-        match self {
-            Self::NoEpisode => SessionError::NoEpisode,
-            Self::InvalidAction { index, space, len } => {
-                SessionError::InvalidAction { index, space, len }
-            }
-            Self::UnknownSpace { name } => SessionError::UnknownSpace { name, environment },
-            Self::BadProgram { uri, detail } => SessionError::BadProgram { uri, detail },
-            Self::StartFailed { uri, failure } => SessionError::StartFailed { uri, failure },
-            Self::Defect(detail) => SessionError::Defect(detail),
-            Self::Other(detail) => SessionError::Worker(detail),
-        }
-    }
 }
 
 /// Refuses a program that no message can hold.
@@ -290,7 +234,7 @@ pub fn fuzz_messages(content: &[u8]) {
     let mut source = content;
     while let Ok(reply) = receive::<Reply>(&mut source) {
         if let Reply::Error(error) = reply {
-            drop(error.into_session_error("toy-v0").to_string());
+            drop(error.to_string());
         }
     }
     let mut source = content;
@@ -336,7 +280,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         Reply::Value(Value::Text("text".into())),
         Reply::Value(Value::Bytes(vec![0; 40])),
         Reply::Identified(StateId([2; 20])),
-        Reply::Error(WireError::InvalidAction { index: 3, space, len: 2 }),
+        Reply::Error(SessionError::InvalidAction { index: 3, space, len: 2 }),
         Reply::Broken(failure(FailureKind::Verifier, "no terminator")),
         Reply::Done,
     ];
@@ -397,11 +341,10 @@ mod tests {
         let failure = Failure { kind: FailureKind::TimeOut, detail: "20 s".into() };
         let error = SessionError::StartFailed { uri: "file:///a.c".into(), failure };
         let (text, mut frame) = (error.to_string(), Vec::new());
-        send(&mut frame, &Reply::Error(error.into())).unwrap();
+        send(&mut frame, &Reply::Error(error)).unwrap();
         let Reply::Error(back) = receive(&mut frame.as_slice()).unwrap() else {
             panic!("another reply")
         };
-        let back = back.into_session_error("toy-v0");
         assert!(matches!(back, SessionError::StartFailed { .. }));
         assert_eq!(back.to_string(), text);
     }

@@ -8,8 +8,6 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::Documentation;
 use serde::Deserialize;
 
-use crate::query::graph::TableFunction;
-
 /// The kind of a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FunctionKind {
@@ -57,7 +55,7 @@ pub(in crate::query) struct Descriptions {
     pub(in crate::query) tables: BTreeMap<String, String>,
     /// The columns by table and name.
     pub(in crate::query) columns: BTreeMap<String, BTreeMap<String, String>>,
-    /// The usages and descriptions of the functions of the field that are not table functions.
+    /// The usages and descriptions of the functions of the field.
     functions: BTreeMap<String, (String, String)>,
 }
 
@@ -92,10 +90,8 @@ pub(in crate::query) fn list(state: &SessionState) -> Vec<Function> {
 }
 
 /// The usage and the description of a function of the field.
-fn of_the_field(name: &str) -> Option<(&'static str, &'static str)> {
-    let own =
-        DESCRIPTIONS.functions.get(name).map(|(usage, about)| (usage.as_str(), about.as_str()));
-    own.or_else(|| TableFunction::from_name(name).map(|walk| (walk.usage, walk.description)))
+pub(in crate::query) fn of_the_field(name: &str) -> Option<(&'static str, &'static str)> {
+    DESCRIPTIONS.functions.get(name).map(|(usage, about)| (usage.as_str(), about.as_str()))
 }
 
 /// Whether a function is one of the field.

@@ -26,7 +26,7 @@ mod registry;
 mod states;
 
 pub(super) use self::ir::IrSource;
-pub(super) use self::listed::{DESCRIPTIONS, is_of_the_field, list};
+pub(super) use self::listed::{DESCRIPTIONS, is_of_the_field, list, of_the_field};
 pub use self::listed::{Function, FunctionKind};
 pub(super) use self::memory::FunctionMemory;
 pub use self::registry::{FieldFunctions, identity_of};

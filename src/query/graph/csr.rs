@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use super::cancellation::{CancellationToken, Cancelled};
-use super::index::{Node, StateIndex, node, place};
+use super::index::{Node, StateIndex, add_up, node, place};
 use crate::model::StateId;
 
 /// The index of an edge.
@@ -129,13 +129,9 @@ impl Backward {
                 first[graph.next[edge] as usize + 1] += 1;
             }
         }
-        let mut sum = 0;
-        for begin in &mut first {
-            sum += *begin;
-            *begin = sum;
-        }
+        let sum = add_up(&mut first) as usize;
         let mut free = first.clone();
-        let (mut from, mut edges) = (vec![0; sum as usize], vec![0; sum as usize]);
+        let (mut from, mut edges) = (vec![0; sum], vec![0; sum]);
         for node in graph.all_nodes() {
             token.check()?;
             for edge in moves(node) {

@@ -30,7 +30,7 @@ use crate::query::pulled::{blocking, not_joined, pulled};
 pub(in crate::query) fn register(context: &SessionContext, source: &Arc<GraphSource>) {
     for function in TableFunction::ALL {
         let implementation = GraphFunction { function, source: Arc::clone(source) };
-        context.register_udtf(function.name(), Arc::new(implementation));
+        context.register_udtf(function.name, Arc::new(implementation));
     }
 }
 
@@ -41,15 +41,15 @@ struct GraphFunction {
 
 impl fmt::Debug for GraphFunction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.function.usage)
+        f.write_str(self.function.name)
     }
 }
 
 impl TableFunctionImpl for GraphFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
-        let TableFunction { usage, question, .. } = self.function;
+        let usage = self.function.usage();
         let arguments = Arguments::new(usage, args.exprs(), &self.source.identity)?;
-        let question = Arc::new(question(&arguments)?);
+        let question = Arc::new((self.function.question)(&arguments)?);
         Ok(Arc::new(GraphTable { question, source: Arc::clone(&self.source) }))
     }
 }

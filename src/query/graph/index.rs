@@ -7,6 +7,14 @@ use crate::model::StateId;
 /// A state's number in the graph.
 pub(super) type Node = u32;
 
+/// Replaces each number by its sum with all before it, and returns the last sum.
+pub(super) fn add_up(numbers: &mut [u32]) -> u32 {
+    numbers.iter_mut().fold(0, |sum, number| {
+        *number += sum;
+        *number
+    })
+}
+
 /// The sort key of an id in the order of tables: by state key, then by id.
 pub(super) fn place(state: &StateId) -> (u64, StateId) {
     (state.key().cast_unsigned() ^ (1 << 63), *state)
@@ -36,11 +44,7 @@ impl StateIndex {
         for id in &ids {
             begins[bucket(id, shift) + 1] += 1;
         }
-        let mut sum = 0;
-        for begin in &mut begins {
-            sum += *begin;
-            *begin = sum;
-        }
+        add_up(&mut begins);
         Self { ids: Arc::new(ids), begins: Arc::new(begins), shift, others: Vec::new() }
     }
 

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use clap::ValueEnum as _;
 use futures::TryStreamExt;
 use sha1::{Digest, Sha1};
 use steplake::lake::{EpisodeRow, Identity, Lake, Rows, StepRow, Table};
@@ -418,7 +419,7 @@ async fn the_derived_tables_are_what_sql_makes_of_the_steps() {
         let folder = tempfile::tempdir().unwrap();
         let engine = engine(&small_lake::record(&folder.path().join("lake"), kept)).await;
         for (table, definition, rows) in [
-            ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql(), 10),
+            ("state_transitions", steplake::query::Query::get("dedup").unwrap().sql, 10),
             ("conflicts", conflicts.as_str(), 4),
             ("failures", failures.as_str(), 1),
         ] {
@@ -453,7 +454,7 @@ async fn a_place_that_cannot_be_written_to_says_why() {
     let folder = tempfile::tempdir().unwrap();
     let lake = small_lake::record(&folder.path().join("lake"), Kept::Hot);
     let engine = engine(&lake).await;
-    for format in Format::ALL {
+    for &format in Format::value_variants() {
         for room in [0, 100] {
             let answer = engine.sql("SELECT * FROM steps").await.unwrap();
             match write(answer, format, TableLimits::SCREEN, Small { room }).await {

@@ -88,10 +88,10 @@ fn every_named_query_and_table_function_has_a_test() {
     let tests: Vec<String> =
         files().iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     for query in steplake::query::Query::list() {
-        let call = format!("query {}", query.name());
+        let call = format!("query {}", query.name);
         let asked = |line: &str| line == call || line.starts_with(&format!("{call} "));
         let found = tests.iter().flat_map(|text| text.lines()).any(asked);
-        assert!(found, "{} is in no file of tests/sql", query.name());
+        assert!(found, "{} is in no file of tests/sql", query.name);
     }
     for usage in Engine::table_functions() {
         let name = usage.split('(').next().unwrap();

@@ -39,7 +39,7 @@ impl sqllogictest::DB for Asked<'_> {
             // What needs the lake itself is refused. The file then says what it gives elsewhere.
             Err(Refused(said)) if said.contains("ask without --engine") => {
                 let named = call.as_ref().and_then(|(name, _)| Query::get(name).ok());
-                assert!(needs_the_lake(named.map_or(text, |query| query.sql())), "{text}: {said}");
+                assert!(needs_the_lake(named.map_or(text, |query| query.sql)), "{text}: {said}");
                 let embedded = Embedded::over(self.lake.snapshot().unwrap());
                 let answer = match call {
                     Some((name, values)) => embedded.named(name, values),
