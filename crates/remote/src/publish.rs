@@ -197,8 +197,8 @@ enum Ended {
     Stale,
 }
 
-/// Sends what is missing, and makes a version of it after the newest. If the newest version contains
-/// the lake, this repeats the newest version, provided that something of it is damaged.
+/// Sends what is missing, and makes a version of it after the newest. If the newest version
+/// contains the lake, this repeats the newest version, provided that something of it is damaged.
 async fn attempt(
     remote: &Remote,
     candidate: &Candidate,

@@ -1,5 +1,5 @@
-//! Flight itself, for what the trait of Flight SQL lacks: the columns of an answer without its rows,
-//! and one place for the commands about the server.
+//! Flight itself, for what the trait of Flight SQL lacks: the columns of an answer without its
+//! rows, and one place for the commands about the server.
 
 use arrow_flight::flight_service_server::FlightService;
 use arrow_flight::{
