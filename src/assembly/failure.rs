@@ -121,8 +121,8 @@ fn lake_line(error: &LakeError) -> String {
     format!("{}; {advice}", line(error))
 }
 
-/// Converts errors into [`CommandError`]s: those of the named variants as the errors in them, and all
-/// others with the code.
+/// Converts errors into [`CommandError`]s: those of the named variants as the errors in them, and
+/// all others with the code.
 macro_rules! codes {
     ($($error:ident { $($inner:ident),* } $code:ident;)*) => {$(
         impl From<$error> for CommandError {

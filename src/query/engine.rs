@@ -224,7 +224,7 @@ impl Engine {
 
     /// How the table functions are called, by name: `reachable('STATE' [, steps])`.
     pub fn table_functions() -> impl Iterator<Item = &'static str> {
-        TableFunction::ALL.into_iter().map(|function| function.usage())
+        TableFunction::ALL.into_iter().map(TableFunction::usage)
     }
 
     /// DataFusion's own session, for callers that build plans themselves. It has the tables, views

@@ -188,7 +188,7 @@ impl Level {
             | MATCH_RECOGNIZE | OVER | EXPLAIN => self.steps += 1,
             NOT | NOTNULL | IS | IN | BETWEEN | OVERLAPS | LIKE | ILIKE | RLIKE | REGEXP
             | MATCH | SIMILAR | MEMBER | OPERATOR | DIV | COLLATE | INTERVAL | AT => {
-                self.operators += 1
+                self.operators += 1;
             }
             _ => {}
         }
@@ -269,8 +269,11 @@ impl Reading {
             Token::Comma => self.level.comma(),
             Token::VerticalBarRightAngleBracket => self.level.steps += 1,
             // These contain no other expression.
-            Token::Number(..) | Token::Placeholder(_) | Token::SingleQuotedString(_) => {}
-            Token::SemiColon | Token::EOF => {}
+            Token::Number(..)
+            | Token::Placeholder(_)
+            | Token::SingleQuotedString(_)
+            | Token::SemiColon
+            | Token::EOF => {}
             _ => self.level.operators += 1,
         }
     }
@@ -296,7 +299,7 @@ mod tests {
             ("SELECT (SELECT 1), x IN (SELECT 2) FROM (SELECT 3)", 4),
             ("WITH a AS (SELECT 1) SELECT a.x, a.y FROM a", 2),
             ("WITH a AS (SELECT 1), b AS (SELECT * FROM a, a c) SELECT * FROM b, b c", 7),
-            ("WITH a (x, y) AS NOT MATERIALIZED (SELECT 1, 2) SELECT * FROM a, \"a\" b", 3),
+            ("WITH a (x, y) AS (SELECT 1, 2) SELECT * FROM a, \"a\" b", 3),
             ("SELECT CAST(x AS DECIMAL(10, 2)) AS a FROM (VALUES (1)) AS t (x)", 2),
         ] {
             assert_eq!(queries_of(&parsed(text)), wanted, "{text}");

@@ -32,7 +32,12 @@ pub struct PublishOptions {
 
     /// The size of a request in bytes; larger files are sent in parts. S3 requires at least 5 MiB.
     /// For tests.
-    #[arg(long, hide = true, default_value_t = PART_BYTES, value_parser = value_parser!(u64).range(1..))]
+    #[arg(
+        long,
+        hide = true,
+        default_value_t = PART_BYTES,
+        value_parser = value_parser!(u64).range(1..),
+    )]
     pub part_bytes: u64,
 
     /// The folder for temporary lakes of --merge, with room for both lakes and the merged one. By
