@@ -25,11 +25,9 @@ use parquet::file::reader::{ChunkReader, Length};
 
 use super::digest::BLOCK_BYTES;
 use super::disk::DiskReader;
-use super::encode::Schemas;
 use super::error::LakeError;
 use super::guarded::guarded;
 use super::identity_file;
-use super::scan::{Batches, SCAN_ROWS_MAX, ScanColumns, scan};
 use super::segment::Segment;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -39,16 +37,6 @@ const DIGEST_BYTES: usize = blake3::OUT_LEN;
 pub(crate) type SegmentReaderBuilder = ParquetRecordBatchReaderBuilder<SegmentFile>;
 
 impl Segment {
-    /// Reads the rows as [`Snapshot::scan`](super::Snapshot::scan) reads a table.
-    pub(crate) fn scan<'a>(
-        &'a self,
-        schemas: &'a Schemas,
-        columns: ScanColumns<'_>,
-    ) -> Batches<'a> {
-        let this = std::slice::from_ref(self);
-        scan(schemas.get(self.table), this, &[], columns, SCAN_ROWS_MAX)
-    }
-
     /// Reads the whole file and compares its digest with the manifest.
     ///
     /// # Errors

@@ -2,6 +2,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parquet::file::metadata::PageIndexPolicy;
 
+use super::encode::Schemas;
 use super::error::LakeError;
 use super::reading::{SegmentReaderBuilder, SegmentRows};
 use super::segment::Segment;
@@ -71,4 +72,16 @@ pub(crate) fn rows(
         let (rows, error) = opened.map_or_else(|error| (None, Some(error)), |it| (Some(it), None));
         rows.into_iter().flatten().chain(error.map(Err))
     })
+}
+
+impl Segment {
+    /// Reads the rows as [`Snapshot::scan`](super::Snapshot::scan) reads a table.
+    pub(crate) fn scan<'a>(
+        &'a self,
+        schemas: &'a Schemas,
+        columns: ScanColumns<'_>,
+    ) -> Batches<'a> {
+        let this = std::slice::from_ref(self);
+        scan(schemas.get(self.table), this, &[], columns, SCAN_ROWS_MAX)
+    }
 }

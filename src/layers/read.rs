@@ -63,8 +63,8 @@ impl Iterator for LayeredTable {
 }
 
 impl Snapshot {
-    /// The segments of the derived tables by layer, oldest first. In a layer, the segments of one table are
-    /// sorted by its key.
+    /// The segments of the derived tables by layer, oldest first. In a layer, the segments of one
+    /// table are sorted by its key.
     pub fn layers(&self) -> BTreeMap<LayerId, Vec<&Segment>> {
         let mut layers: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for segment in Table::ALL.into_iter().flat_map(|table| self.segments(table)) {

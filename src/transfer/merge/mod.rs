@@ -97,7 +97,7 @@ pub struct SourceReport {
 /// # Errors
 ///
 /// [`MergeError`] says why the lakes cannot be merged.
-/// [`LakeError::NotALake`](crate::lake::LakeError::NotALake) if the folder holds anything, even a
+/// [`LakeError::NotALake`] if the folder holds anything, even a
 /// lake. The folder is then unchanged; if the disk fails while it is cleared, it is as after a
 /// kill.
 pub fn merge(
@@ -204,7 +204,7 @@ fn fill(
     segments.extend(episodes.write_benchmarks()?);
     segments.extend(episodes.write_steps(&mut read)?);
     for table in [Table::Observations, Table::Ir] {
-        segments.extend(states::write(lake, sources, table, options, &mut read)?);
+        segments.extend(states::write(lake, sources, table, options.files_at_once, &mut read)?);
     }
     let mut catalog = create_catalog(lake)?;
     let plural = if sources.len() == 1 { "" } else { "s" };

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use arrow::array::{Array as _, AsArray as _, RecordBatch};
 use arrow::datatypes::SchemaRef;
 
-use super::MergeOptions;
 use super::error::MergeError;
 use super::source::{Source, conform, gathered};
 use crate::lake::decode::{order, state_id};
@@ -35,10 +34,10 @@ pub(super) fn write(
     lake: &Lake,
     sources: &[Source],
     table: Table,
-    options: &MergeOptions,
+    files_at_once: usize,
     read: &mut dyn FnMut(usize),
 ) -> Result<Vec<Segment>, MergeError> {
-    let files_max = (options.files_at_once / sources.len()).max(2);
+    let files_max = (files_at_once / sources.len()).max(2);
     let (mut runs, mut interim) = (Vec::new(), Vec::new());
     for (place, source) in sources.iter().enumerate() {
         let run = |segments, hot| {

@@ -94,7 +94,8 @@ fn fill(
     if segments.values().any(|segment| segment.blocks.list.is_empty()) {
         demand_disk(lake)?;
     }
-    let newest = entries.last().expect("a log has an entry").snapshot;
+    let last = entries.last().expect("a log has an entry");
+    let newest = last.snapshot;
     let path = catalog.path().to_owned();
     let error = || LakeError::sqlite(&path);
     let transaction = catalog.write()?;
@@ -111,7 +112,7 @@ fn fill(
     };
     entries.iter().try_for_each(replay).map_err(error())?;
     let now = manifest::segments(&transaction, lake, newest).map_err(error())?;
-    let frames = salvaged.unsealed(lake, newest, &now)?;
+    let frames = salvaged.unsealed(lake, last, &now)?;
     let remarks = salvaged.remarks(frames.is_some());
     let runs = runs(entries, salvaged, frames.as_deref().unwrap_or_default())?;
     let write = || {

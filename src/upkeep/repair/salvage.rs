@@ -14,8 +14,11 @@ use rusqlite::Connection;
 use super::damage::damage;
 use crate::lake::catalog::{self, PlacedFrame};
 use crate::lake::frame::Frame;
+use crate::lake::snapshot_log::LogEntry;
 use crate::lake::sqlite::{self, Catalog, wal};
-use crate::lake::{Lake, LakeError, RunRow, ScanColumns, Segment, SnapshotId, Table, manifest};
+use crate::lake::{
+    Lake, LakeError, RetractionKind, RunRow, ScanColumns, Segment, SnapshotId, Table, manifest,
+};
 
 /// What can still be read of a damaged database.
 #[derive(Default)]
@@ -102,11 +105,14 @@ impl Salvaged {
     pub(super) fn unsealed(
         &self,
         lake: &Lake,
-        newest: SnapshotId,
+        last: &LogEntry,
         segments: &[Segment],
     ) -> Result<Option<Vec<HotFrame>>, LakeError> {
-        // The snapshot of the last entry may not have been committed.
-        let is_older = self.newest.is_some_and(|own| own.0 + 1 < newest.0);
+        // The snapshot of the last entry may not have been committed: then no row was taken back,
+        // unless the entry does that.
+        let takes_back = last.retractions.iter().any(|row| row.kind != RetractionKind::Action);
+        let oldest = last.snapshot.0 - i64::from(!takes_back);
+        let is_older = self.newest.is_some_and(|own| own.0 < oldest);
         let Some(frames) = self.frames.as_ref().filter(|_| !is_older) else { return Ok(None) };
         let mut unsealed: HashMap<Table, HashSet<Box<[u8]>>> = HashMap::new();
         for HotFrame { frame, batch } in frames {

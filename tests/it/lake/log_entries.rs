@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use steplake::lake::Lake;
+use steplake::lake::{Lake, Table};
+use steplake::model::EpisodeId;
 use steplake::upkeep::{Keep, Subject};
 
 use super::restore::{Lists, append, record_and_retract, snapshots};
 use crate::fixtures::support::{contents, copy_folder, fail, run, scratch};
-use crate::fixtures::toy_lake::uri;
-use crate::lake::repair::{derive, findings, flip, repair};
+use crate::fixtures::toy_lake::{Author, identity, uri};
+use crate::lake::repair::{RUN, derive, findings, flip, repair};
 
 fn truncate(path: &Path) {
     let content = std::fs::read(path).unwrap();
@@ -132,4 +133,28 @@ fn a_database_that_is_one_snapshot_old_is_refused_and_restored() {
     assert!(repair(&lake).unwrap().restored.is_some());
     assert_eq!(snapshots(&lake), before);
     drop(lake.writer().unwrap());
+}
+
+#[test]
+fn rows_that_were_taken_back_do_not_come_back_with_an_older_database() {
+    let folder = scratch();
+    let lake = Lake::create(folder.path().join("lake"), &identity()).unwrap();
+    let mut writer = lake.writer().unwrap();
+    writer.begin_run("{}", 0).unwrap();
+    append(&mut writer, 0);
+    // An episode that stays open.
+    let mut author = Author::default();
+    author.reset(EpisodeId::new(RUN, 1), 300);
+    writer.append(&author.take()).unwrap();
+    writer.seal().unwrap();
+    drop(writer);
+    let database = lake.path().join("hot.sqlite");
+    let older = std::fs::read(&database).unwrap();
+    let (mut maintenance, mut writer) = (lake.maintenance().unwrap(), lake.writer().unwrap());
+    maintenance.retract(&mut writer, &Subject::Run(RUN), "why").unwrap();
+    drop((maintenance, writer));
+    std::fs::write(&database, older).unwrap();
+    let restored = repair(&lake).unwrap().restored.unwrap();
+    assert!(!restored.hot_rows);
+    assert_eq!(lake.snapshot().unwrap().rows(Table::Steps), 0);
 }
