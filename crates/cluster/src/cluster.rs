@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 use ballista_core::extension::{SessionConfigExt as _, SessionStateExt as _};
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode as _, TreeNodeRecursion};
@@ -231,7 +232,7 @@ const LOSSES: [&str; 8] = [
     "ExecutorLost",
 ];
 /// The beginning of an executor's message about a file that it cannot open.
-const UNOPENED: &str = "CommandError to fetch metadata for file ";
+const UNOPENED: &str = "Failed to fetch metadata for file ";
 
 fn is_loss(error: &DataFusionError) -> bool {
     let text = match error.find_root() {
@@ -284,6 +285,8 @@ fn explained(error: DataFusionError, scheduler: &Address) -> DataFusionError {
         return DataFusionError::External(Box::new(QueryError::Failed(what)));
     }
     match cause(&error.strip_backtrace()) {
+        // As this error arrives from an engine in this process.
+        Some(cause) if cause.starts_with("Cannot cast ") => ArrowError::CastError(cause).into(),
         Some(cause) => DataFusionError::Execution(cause),
         None => error,
     }
@@ -310,7 +313,7 @@ mod tests {
         let task = "Task failed due to runtime execution error: DataFusionError(";
         for lost in [
             "Stage 2 has failed 4 times, most recent failure reason: \"connection refused\"",
-            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"CommandError to fetch \
+            "Task failed due to runtime execution error: DataFusionError(ParquetError(External(\"Failed to fetch \
              metadata for file steps/a: Object Store error: Object at location steps/a not found: No such file \
              or directory (os error 2)\")))",
         ] {

@@ -87,7 +87,7 @@ fn a_file_that_is_retired_meanwhile_is_read_all_the_same() {
     command.args(["--format", "arrow", "--", question]);
     let asking = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     cluster.wait_for_a_job();
-    count(&lake, Settings { full: true, ..APART });
+    count(&lake, DedupOptions { full: true, ..APART });
     cluster.add_executor();
     let output = asking.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
