@@ -98,7 +98,8 @@ impl Process {
             // Ctrl-C in a terminal goes to the supervisor alone, which knows what to end.
             .process_group(0)
             .spawn()?;
-        let stream = PatientStream { stream, worker: child.id(), wall_max: READY_TIMEOUT };
+        let stream =
+            PatientStream { stream, worker: child.id(), wall_max: READY_TIMEOUT, began: None };
         let mut process = Self {
             child,
             stream: BufReader::with_capacity(BUFFER_BYTES, stream),
@@ -138,7 +139,7 @@ impl Process {
     /// `wall_max`, not counting time in which it computed or waited for a core. A worker that uses
     /// too much CPU time ends itself.
     pub(super) fn receive(&mut self, wall_max: Duration) -> Result<Reply, Trouble> {
-        self.stream.get_mut().wall_max = wall_max;
+        (self.stream.get_mut().wall_max, self.stream.get_mut().began) = (wall_max, None);
         let error = match wire::receive(&mut self.stream) {
             Ok(Reply::Error(error)) => return Err(Trouble::Error(error)),
             Ok(reply) => return Ok(reply),
@@ -261,19 +262,21 @@ struct PatientStream {
     stream: UnixStream,
     /// The worker's process id.
     worker: u32,
+    /// The limit of the present reply.
     wall_max: Duration,
+    /// When the wait for the present reply began, and how long the worker had been awake then.
+    began: Option<(Instant, Duration)>,
 }
 
 impl Read for PatientStream {
-    /// Fails with [`io::ErrorKind::TimedOut`] if nothing comes within `wall_max`, not counting time
-    /// in which the worker computed or waited for a core.
+    /// Fails with [`io::ErrorKind::TimedOut`] if a reply takes longer than `wall_max`, not counting
+    /// time in which the worker computed or waited for a core.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut began: Option<(Instant, Duration)> = None;
         loop {
             match self.stream.read(buffer) {
                 Err(error) if is_timeout(&error) => {
                     let (since, before) =
-                        *began.get_or_insert_with(|| (Instant::now(), awake(self.worker)));
+                        *self.began.get_or_insert_with(|| (Instant::now(), awake(self.worker)));
                     if since.elapsed() >= self.wall_max
                         && since.elapsed()
                             >= self.wall_max + awake(self.worker).saturating_sub(before)
