@@ -1,48 +1,18 @@
 //! Runs that are published before all of their episodes are sealed, and resumed in a fetched copy.
 
-use std::sync::atomic::AtomicBool;
-
-use steplake::env::Environment as _;
-use steplake::env::toy::{self, ToyEnvironment};
-use steplake::generate::{Ending, Plan, Policy, Progress, ResumeState, Shard, Stop, generate};
 use steplake::lake::{Lake, ScanColumns, Table, Writer};
-use steplake::model::RunId;
-use steplake::record::{Recording, RecordingOptions};
 
 use crate::support::{
-    ToyPrograms, assert_same, assert_sound, derive, lake, memory, receive, rows_of, send_plainly,
-    version,
+    assert_same, assert_sound, derive, lake, memory, play, receive, rows_of, send_plainly, version,
 };
-
-/// Plays episodes of a run until it has `episodes` of them.
-fn play(mut writer: Writer, run: RunId, episodes: u64) -> Writer {
-    let environment = ToyEnvironment::default();
-    let plan = Plan {
-        benchmarks: (0..3).map(|seed| toy::benchmark(seed).uri).collect(),
-        action_space: toy::NAME.into(),
-        policy: Policy::Random,
-        stop: Stop::Episodes(episodes),
-        episode_length: 6,
-        seed: 1,
-        jobs: 1,
-        shard: Shard::WHOLE,
-    };
-    let past = ResumeState::resume(&mut writer, run, &plan).unwrap();
-    let options = RecordingOptions::default();
-    let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
-    let (progress, never) = (Progress::default(), AtomicBool::new(false));
-    let ending = generate(&environment, &recording, &plan, &ToyPrograms, past, &progress, &never);
-    assert_eq!(ending.unwrap(), Ending::Complete);
-    recording.close().unwrap()
-}
 
 /// Records a finished run of 7 episodes, of which the last 4 are not sealed. The writer is open.
 fn half_sealed(lake: &Lake) -> Writer {
     let mut writer = lake.writer().unwrap();
     let run = writer.begin_run("a run", 1).unwrap();
-    let mut writer = play(writer, run, 3);
+    let mut writer = play(writer, run, 1, 3);
     writer.seal().unwrap();
-    let mut writer = play(writer, run, 7);
+    let mut writer = play(writer, run, 1, 7);
     writer.finish_run(run).unwrap();
     writer
 }
@@ -67,7 +37,7 @@ fn a_run_that_is_not_sealed_completely_is_published_as_unfinished() {
     let runs = there.sealed().unwrap().runs().to_vec();
     assert_eq!((runs.len(), runs[0].finished), (1, false), "{runs:?}");
 
-    let mut resumed = play(there.writer().unwrap(), runs[0].id, 7);
+    let mut resumed = play(there.writer().unwrap(), runs[0].id, 1, 7);
     resumed.finish_run(runs[0].id).unwrap();
     resumed.seal().unwrap();
     writer.seal().unwrap();

@@ -27,8 +27,8 @@ use steplake::env::toy::{self, ToyEnvironment};
 use steplake::generate::{
     Ending, Plan, Policy, ProgramError, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
-use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table};
-use steplake::model::{Benchmark, BenchmarkUri, EpisodeId};
+use steplake::lake::{Disk, Identity, Lake, ScanColumns, Table, Writer};
+use steplake::model::{Benchmark, BenchmarkUri, EpisodeId, RunId};
 use steplake::record::{Choice, Recording, RecordingOptions, identity};
 use steplake_remote::fetch::{Fetched, fetch};
 use steplake_remote::publish::{Outcome, publish};
@@ -74,6 +74,13 @@ pub(crate) fn record(lake: &Lake, seed: i64, episodes: u64) {
 
 /// Records a new run.
 pub(crate) fn record_unsealed(lake: &Lake, seed: i64, episodes: u64) {
+    let mut writer = lake.writer().unwrap();
+    let run = writer.begin_run(&format!("seed {seed}"), seed).unwrap();
+    play(writer, run, seed, episodes).finish_run(run).unwrap();
+}
+
+/// Plays episodes of a run until it has `episodes` of them.
+pub(crate) fn play(mut writer: Writer, run: RunId, seed: i64, episodes: u64) -> Writer {
     let environment = ToyEnvironment::default();
     let plan = Plan {
         benchmarks: (0..3).map(|seed| toy::benchmark(seed).uri).collect(),
@@ -85,23 +92,13 @@ pub(crate) fn record_unsealed(lake: &Lake, seed: i64, episodes: u64) {
         jobs: 1,
         shard: Shard::WHOLE,
     };
-    let mut writer = lake.writer().unwrap();
-    let run = writer.begin_run(&format!("seed {seed}"), seed).unwrap();
+    let past = ResumeState::resume(&mut writer, run, &plan).unwrap();
     let options = RecordingOptions::default();
     let recording = Recording::begin(writer, environment.spec(), run, &options).unwrap();
     let (progress, never) = (Progress::default(), AtomicBool::new(false));
-    let ending = generate(
-        &environment,
-        &recording,
-        &plan,
-        &ToyPrograms,
-        ResumeState::default(),
-        &progress,
-        &never,
-    );
+    let ending = generate(&environment, &recording, &plan, &ToyPrograms, past, &progress, &never);
     assert_eq!(ending.unwrap(), Ending::Complete);
-    let mut writer = recording.close().unwrap();
-    writer.finish_run(run).unwrap();
+    recording.close().unwrap()
 }
 
 pub(crate) fn derive(lake: &Lake) {
