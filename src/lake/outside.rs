@@ -108,9 +108,11 @@ pub(crate) fn relink(lake: &Lake, segment: &Segment) -> Result<(), LakeError> {
     if !link.exists() {
         return Ok(());
     }
-    lake.disk.remove(&link)?;
-    lake.disk.link(&segment.path, &link)?;
-    lake.disk.sync_dir(link.parent().expect("it is in the folder of its table"))
+    // In one rename, so that a crash leaves the old file or the new one.
+    let temporary = link.with_extension("tmp");
+    lake.disk.remove(&temporary)?;
+    lake.disk.link(&segment.path, &temporary)?;
+    lake.disk.rename(&temporary, &link)
 }
 
 /// The newest number that other tools have seen. It is written after its snapshot is committed, so
@@ -314,9 +316,10 @@ fn remove_old_views(lake: &Lake) -> Result<u64, LakeError> {
     let mut numbers = names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<i64>>();
     numbers.sort_unstable();
     let view = |number: i64| views.join(number.to_string());
-    let mut left = 0;
+    let (mut left, shown) = (0, shown(&lake.path).map(|id| id.0));
     for pair in numbers.windows(2) {
-        if is_old(lake, &view(pair[1])) {
+        // A crash may have left a newer view that the link does not lead to yet.
+        if Some(pair[0]) != shown && is_old(lake, &view(pair[1])) {
             lake.disk.remove_tree(&view(pair[0]))?;
         } else {
             left += 1;
