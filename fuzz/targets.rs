@@ -1,5 +1,5 @@
 //! What is fuzzed. Each function takes any bytes and neither panics nor takes much memory;
-//! `tests/it/env/fuzz.rs` runs the same over the committed seeds and changes of them.
+//! `tests/it/lake/fuzz.rs` runs the same over the committed seeds and changes of them.
 #![allow(dead_code, reason = "each fuzz target uses one of these")]
 #![allow(clippy::unwrap_used, reason = "a fuzz target that cannot go on stops")]
 

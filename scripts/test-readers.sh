@@ -11,10 +11,10 @@ export STEPLAKE_TEST_LAKE=$folder/lake
 cargo build --locked "${packages[@]}"
 cargo test --locked "${packages[@]}" --test it dedup::layers::the_table_is_what_plain_sql_says
 STEPLAKE=$target/debug/steplake scripts/python.sh tests/python/test_readers.py
-requirements=tests/python/outside/requirements.txt
+requirements=tests/python/other_tools/requirements.txt
 if [[ ${SPARK:-} == yes ]]; then
-    requirements=tests/python/outside/requirements-spark.txt
+    requirements=tests/python/other_tools/requirements-spark.txt
     scripts/install-debian.sh openjdk-17-jre-headless
 fi
 STEPLAKE=$target/debug/steplake scripts/python.sh --requirements "$requirements" \
-    tests/python/outside/test_outside.py
+    tests/python/other_tools/test_other_tools.py

@@ -1,6 +1,6 @@
 //! The benchmarks that an environment can play, and their baselines.
 
-use super::failure::CommandError;
+use super::command_error::CommandError;
 use crate::datasets::{Cache, Datasets, KnownBaselines, Settings};
 use crate::env::toy;
 use crate::env::worker::WorkerConfig;

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
+use super::command_error::CommandError;
 use super::environments::{environment, workers};
-use super::failure::CommandError;
 use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::{IrRebuilder, IrRenderer, QueryError};

@@ -3,8 +3,8 @@
 
 pub mod arguments;
 pub mod catalogue;
+pub mod command_error;
 pub mod environments;
-pub mod failure;
 pub mod ir;
 pub mod messages;
 pub mod open_files;

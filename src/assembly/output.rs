@@ -6,7 +6,7 @@ use std::time::Duration;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::arguments::GlobalArgs;
-use super::failure::CommandError;
+use super::command_error::CommandError;
 
 /// The interval at which a progress bar is redrawn.
 pub const DRAW_INTERVAL: Duration = Duration::from_millis(200);

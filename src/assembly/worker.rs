@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use clap::{Args, FromArgMatches as _};
 
+use super::command_error::{CommandError, exit_code};
 use super::environments::environment;
-use super::failure::{CommandError, exit_code};
 use super::messages;
 
 /// The name of the command.

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::command_error::{Code, CommandError};
 
 /// Replaces this process with the companion, which keeps the streams.
 ///

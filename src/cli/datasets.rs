@@ -6,7 +6,7 @@ use indicatif::HumanCount;
 
 use super::args::DatasetsCommand;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{bar, counted_are, print};
 use crate::datasets::{Datasets, Settings};
 use crate::model::BenchmarkUri;

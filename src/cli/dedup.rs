@@ -2,7 +2,7 @@
 
 use super::args::DedupArgs;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{counted, counted_are, print, with_bar};
 use crate::dedup::{self, DedupOptions, Report};
 use crate::lake::Lake;

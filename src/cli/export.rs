@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use super::args::LimitArgs;
 use super::local_engine;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::counted;
 use crate::console::arguments::SnapshotArgs;
 use crate::console::runtime::runtime;

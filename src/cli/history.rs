@@ -5,7 +5,7 @@ use indicatif::HumanBytes;
 use super::args::{ExpireArgs, LimitArgs, SnapshotsArgs};
 use super::local_engine;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{counted, print};
 use crate::console::arguments::SnapshotArgs;
 use crate::console::questions;

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{InfoArgs, InfoFormat};
 use super::other_tools::OtherTools;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{counted, print};
 use crate::console::source::snapshot;
 use crate::lake::{Lake, RetractionRow, RunRow, Snapshot, Table};

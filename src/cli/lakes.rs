@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::console::source::Opening;
 use crate::lake::{Lake, Snapshot};
 use crate::query::Engine;

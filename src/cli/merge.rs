@@ -7,7 +7,7 @@ use serde_json::json;
 use super::args::{InfoFormat, MergeArgs};
 use super::dedup::derive;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{counted, print, with_bar};
 use crate::dedup::DedupOptions;
 use crate::lake::{Disk, Lake, Table};

@@ -26,7 +26,7 @@ use clap::{CommandFactory, Parser};
 
 use self::args::{Cli, Command, CompanionArgs, EnvCommand};
 use self::companions::exec_companion;
-use crate::assembly::failure::{CommandError, exit_code};
+use crate::assembly::command_error::{CommandError, exit_code};
 use crate::assembly::output::print;
 use crate::assembly::{messages, worker};
 use crate::console::questions;

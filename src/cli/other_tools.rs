@@ -8,9 +8,9 @@ use arrow::array::AsArray as _;
 use arrow::datatypes::{Int32Type, Int64Type};
 use serde_json::{Value, json};
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::counted;
-use crate::lake::{LakeError, ScanColumns, Snapshot, SnapshotId, Table, outside};
+use crate::lake::{LakeError, ScanColumns, Snapshot, SnapshotId, Table, other_tools};
 
 /// What other tools read of a lake, and what they miss. See "What other tools read" in
 /// docs/FORMAT.md.
@@ -39,7 +39,7 @@ impl OtherTools {
             return Ok(None);
         }
         let lake = snapshot.path().canonicalize()?;
-        let shown = outside::shown(&lake);
+        let shown = other_tools::shown(&lake);
         let newer = snapshot.history().iter().filter(|row| Some(row.id) > shown);
         Ok(Some(Self {
             shown,

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use super::args::{EngineArgs, QueryCommand, SqlCommand};
 use super::companions::exec_companion;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 
 /// Executes `steplake-cluster` if the user named a cluster, else returns.

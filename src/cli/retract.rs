@@ -7,7 +7,7 @@ use indicatif::HumanCount;
 use super::args::RetractArgs;
 use super::dedup::derive;
 use crate::assembly::arguments::GlobalArgs;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::{counted, print};
 use crate::datasets::{DatasetError, among};
 use crate::dedup;

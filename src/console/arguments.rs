@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::query::{Format, TableLimits};
 
 /// The snapshot that a command reads.

@@ -9,7 +9,7 @@ use super::runtime::{on_deep_stack, runtime};
 use super::shell;
 use super::source::{self, EngineSource};
 use super::whole_file::WholeFile;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::print;
 use crate::lake::Lake;
 use crate::query::{Answer, Engine, Query, QueryError, Topic};

@@ -2,7 +2,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::query::STACK_BYTES;
 
 /// Runs `work` on a thread with enough stack: the stack of the first thread depends on the user's

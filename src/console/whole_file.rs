@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 
 /// A file that appears complete or not at all. It is written beside its target under another name,
 /// and replaces the target in [`finish`](Self::finish). If it is dropped earlier, the old file

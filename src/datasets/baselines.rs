@@ -1,3 +1,5 @@
+//! A cache of the baselines of programs.
+
 use super::cache::Key;
 use super::{Cache, DatasetError};
 use crate::model::{Baselines, EnvironmentSpec};

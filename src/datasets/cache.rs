@@ -1,3 +1,5 @@
+//! The cache folder of the datasets, which processes share.
+
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};

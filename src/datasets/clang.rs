@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::DatasetError;
-use super::assembly::reading_directive;
+use super::assembler_text::reading_directive;
 use super::command::{Run, Tool, disk_error, find};
 use super::opened::{TARGET, foreign};
 

@@ -1,3 +1,5 @@
+//! All datasets together: benchmarks by URI, and URIs by pattern.
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 

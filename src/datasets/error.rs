@@ -1,3 +1,5 @@
+//! Errors of the datasets.
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

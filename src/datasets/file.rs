@@ -1,3 +1,5 @@
+//! The dataset `file:///`: programs of the user's own.
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -32,7 +32,7 @@
 //!   unpacked package.
 
 mod among;
-mod assembly;
+mod assembler_text;
 mod baselines;
 mod cache;
 mod clang;

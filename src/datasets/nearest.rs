@@ -1,3 +1,5 @@
+//! Suggestions for misspelt names.
+
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
 /// Returns the name among `names` closest to `wanted`, if one is close.

@@ -1,3 +1,5 @@
+//! The dataset `steplake-v0`: programs that are part of the binary.
+
 use std::fs;
 
 use super::clang::{self, Language, Source};

@@ -1,3 +1,5 @@
+//! How the cache stores programs and other values.
+
 use serde::{Deserialize, Serialize};
 
 use super::DatasetError;

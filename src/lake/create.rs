@@ -11,7 +11,7 @@ use super::identity::Identity;
 use super::identity_file;
 use super::lock::{self, Lock, Right};
 use super::manifest::SnapshotKind;
-use super::outside;
+use super::other_tools;
 use super::segment::is_own_name;
 use super::snapshot_log;
 use super::sqlite::{self, Catalog};
@@ -23,8 +23,12 @@ pub(crate) const MERGE_UNFINISHED: &str = "merge.unfinished";
 pub(crate) const FETCH_UNFINISHED: &str = "fetch.unfinished";
 
 /// What an interrupted creation leaves beside the files of tables.
-const UNFINISHED: [&str; 4] =
-    [snapshot_log::FOLDER, outside::VIEWS, outside::CURRENT, outside::CURRENT_TEMPORARY];
+const UNFINISHED: [&str; 4] = [
+    snapshot_log::FOLDER,
+    other_tools::VIEWS,
+    other_tools::CURRENT,
+    other_tools::CURRENT_TEMPORARY,
+];
 
 impl Lake {
     /// Makes a lake in a folder that is empty or does not exist. The lake exists once this returns
@@ -110,10 +114,10 @@ pub(crate) fn clear_unfinished(disk: &Disk, path: &Path) -> Result<(), LakeError
     for suffix in ["-journal", "", "-wal", "-shm"] {
         disk.remove(&path.join(format!("{}{suffix}", sqlite::FILE_NAME)))?;
     }
-    for link in [outside::CURRENT, outside::CURRENT_TEMPORARY] {
+    for link in [other_tools::CURRENT, other_tools::CURRENT_TEMPORARY] {
         disk.remove(&path.join(link))?;
     }
-    for folder in [snapshot_log::FOLDER, outside::VIEWS] {
+    for folder in [snapshot_log::FOLDER, other_tools::VIEWS] {
         disk.remove_tree(&path.join(folder))?;
     }
     for table in Table::ALL {

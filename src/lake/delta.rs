@@ -1,6 +1,6 @@
 //! Each table of a lake as a Delta table, for readers that know nothing of steplake.
 //!
-//! This file makes the contents of the log. `outside.rs` writes the logs of a local
+//! This file makes the contents of the log. `other_tools.rs` writes the logs of a local
 //! lake, and `crates/remote` those of a published one. The versions of all tables advance together:
 //! version *N* is snapshot *N*, or published version *N*. A version is a file of actions (`add`,
 //! `remove`); a checkpoint lists a version whole. Only this project writes to the tables: they

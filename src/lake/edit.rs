@@ -5,7 +5,7 @@
 //! The segments that an edit adds are durable before the edit is applied. [`apply`] first writes
 //! the entry of the log of snapshots. One transaction then changes the manifest, the hot log and
 //! the lists of runs, retractions and losses. After `Ok` the change survives a power cut; a reader
-//! sees all of it or nothing. Other tools see it after [`outside::update`], which `apply` calls
+//! sees all of it or nothing. Other tools see it after [`other_tools::update`], which `apply` calls
 //! last.
 
 use std::borrow::Cow;
@@ -20,7 +20,7 @@ use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::{self, LossRow};
 use super::manifest::{self, Derived, Fetched, SnapshotKind};
-use super::outside;
+use super::other_tools;
 use super::retractions::{self, RetractionRow};
 use super::rows::RunRow;
 use super::segment::Segment;
@@ -182,7 +182,7 @@ pub(crate) fn apply(
     // log cannot undo it.
     let _ = catalog.checkpoint();
     if entry.is_some()
-        && let Err(error) = outside::update(lake, catalog)
+        && let Err(error) = other_tools::update(lake, catalog)
     {
         tracing::warn!(%error, "other tools see an older snapshot for now");
     }

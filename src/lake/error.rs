@@ -1,3 +1,5 @@
+//! Errors of lakes.
+
 use std::io;
 use std::path::{Path, PathBuf};
 

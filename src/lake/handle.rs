@@ -1,3 +1,5 @@
+//! The handle of a lake: its folder, identity and disk.
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

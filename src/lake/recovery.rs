@@ -3,7 +3,7 @@
 use super::error::LakeError;
 use super::handle::Lake;
 use super::manifest;
-use super::outside;
+use super::other_tools;
 use super::snapshot_log;
 use super::sqlite::Catalog;
 
@@ -22,7 +22,7 @@ pub(crate) fn recover(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
         snapshot_log::remove_uncommitted(lake, newest.id)?;
         newest.id
     };
-    if let Err(error) = outside::update(lake, catalog) {
+    if let Err(error) = other_tools::update(lake, catalog) {
         tracing::warn!(%error, %newest, "other tools see an older snapshot for now");
     }
     Ok(())

@@ -1,3 +1,5 @@
+//! The rows of the tables of a recording.
+
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 

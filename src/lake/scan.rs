@@ -1,3 +1,5 @@
+//! Scans of one table: batches from segments and from hot rows.
+
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use parquet::file::metadata::PageIndexPolicy;

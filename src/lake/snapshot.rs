@@ -1,3 +1,5 @@
+//! Snapshots: all rows of a lake at one moment.
+
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};

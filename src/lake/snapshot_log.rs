@@ -21,7 +21,7 @@ use super::handle::Lake;
 use super::ids::SnapshotId;
 use super::losses::LossRow;
 use super::manifest::{Derived, Fetched, SnapshotKind, SnapshotRow};
-use super::outside;
+use super::other_tools;
 use super::retractions::RetractionRow;
 use super::rows::RunRow;
 use super::segment::FileRow;
@@ -109,7 +109,7 @@ fn parse(content: &[u8]) -> Option<LogEntry> {
 ///
 /// [`LakeError::Corrupt`] with the entry that is damaged or missing.
 pub(crate) fn read_all(lake: &Lake) -> Result<Vec<LogEntry>, LakeError> {
-    let (mut entries, seen) = (Vec::new(), outside::newest_seen(lake)?.map_or(0, |id| id.0));
+    let (mut entries, seen) = (Vec::new(), other_tools::newest_seen(lake)?.map_or(0, |id| id.0));
     for id in numbers(lake)?.into_iter().rev() {
         let newest = id.0.max(seen);
         let expected = entries.last().map_or(newest, |next: &LogEntry| next.snapshot.0 - 1);
@@ -176,7 +176,8 @@ pub(crate) fn forget(lake: &Lake, oldest: SnapshotId) -> Result<(), LakeError> {
 /// [`LakeError::Corrupt`] with the database.
 pub(crate) fn demand_current(lake: &Lake, newest: SnapshotId) -> Result<(), LakeError> {
     let logged = numbers(lake)?.pop().filter(|last| last.0 > newest.0 + 1);
-    let Some(last) = logged.max(outside::newest_seen(lake)?.filter(|&last| last > newest)) else {
+    let Some(last) = logged.max(other_tools::newest_seen(lake)?.filter(|&last| last > newest))
+    else {
         return Ok(());
     };
     let database = lake.path.join(sqlite::FILE_NAME);

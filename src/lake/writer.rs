@@ -1,3 +1,5 @@
+//! The writer: the one connection that appends hot rows and seals them.
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 

@@ -1,3 +1,5 @@
+//! Actions and action spaces.
+
 use super::Value;
 
 /// The place of an action in its action space, stable within a version of the space.

@@ -1,3 +1,5 @@
+//! Programs with their provenance, and the URIs that name them.
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

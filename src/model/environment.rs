@@ -1,3 +1,5 @@
+//! Specifications of environments: the compiler and the spaces.
+
 use super::{ActionSpace, ObservationIndex, ObservationSpace, RewardSpace};
 
 /// An environment's compiler and spaces. Two environments with equal specs give the same states for

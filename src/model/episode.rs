@@ -1,3 +1,5 @@
+//! Outcomes of episodes.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! Ids of states, runs and episodes.
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -1,3 +1,5 @@
+//! Observation spaces and the types of their values.
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};

@@ -1,3 +1,5 @@
+//! Rewards: differences of costs, to a scale.
+
 /// The costs that belong to a benchmark: those of its program untouched and after the compiler's
 /// own pipelines, by observation space name (`IrInstructionCountO0`, `…O3`, `…Oz`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,3 +1,5 @@
+//! Steps: their outcomes and failures.
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! The answer to a query, as a stream of batches.
+
 use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::Stream;
 
-use super::counted::Uncounted;
+use super::dedup_coverage::Uncounted;
 use super::error::QueryError;
 use super::explain::{ErrorContext, explain};
 use super::progress::QueryProgress;

@@ -1,3 +1,5 @@
+//! The engine: SQL about snapshots of lakes.
+
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +20,7 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 
 use super::answer::Answer;
 use super::backend::Backend;
-use super::counted::{CountedTable, DedupCoverage};
+use super::dedup_coverage::{CountedTable, DedupCoverage};
 use super::error::QueryError;
 use super::explain::{CATALOG, ErrorContext, SCHEMA, explain, needs_one_lake};
 use super::functions::IrSource;

@@ -1,3 +1,5 @@
+//! Errors of queries, with positions in their texts.
+
 use std::fmt;
 
 use datafusion::common::DataFusionError;

@@ -20,8 +20,8 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 
+use super::blocking_stream::{Batches, blocking, blocking_stream};
 use super::keys::{KeyFilter, key_filters, key_ranges};
-use super::pulled::{Batches, blocking, pulled};
 use crate::lake::{Snapshot, Table};
 use crate::layers::{KeyRange, LayeredTable};
 
@@ -176,7 +176,7 @@ impl ExecutionPlan for LayeredScan {
             });
             Ok(batches)
         });
-        Ok(pulled(schema, opened))
+        Ok(blocking_stream(schema, opened))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

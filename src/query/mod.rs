@@ -69,10 +69,10 @@
 
 mod answer;
 mod backend;
+mod blocking_stream;
 mod bounded;
 mod catalog;
-mod counted;
-mod deal;
+mod dedup_coverage;
 mod drawing;
 mod engine;
 mod error;
@@ -91,9 +91,9 @@ mod nesting;
 mod options;
 mod output;
 mod parameters;
-mod progress;
+mod partition_segments;
 mod prepared;
-mod pulled;
+mod progress;
 mod readers;
 mod relations;
 mod session;
@@ -103,11 +103,11 @@ mod statements;
 mod suggestions;
 mod tables;
 mod views;
-mod yielding;
+mod yield_in_joins;
 
 pub use answer::Answer;
 pub use backend::Backend;
-pub use counted::Uncounted;
+pub use dedup_coverage::Uncounted;
 pub use engine::Engine;
 pub use error::{Position, QueryError};
 pub use format::{Format, TableLimits, Written};

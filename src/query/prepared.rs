@@ -16,7 +16,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::answer::Answer;
-use super::counted::Uncounted;
+use super::dedup_coverage::Uncounted;
 use super::engine::Engine;
 use super::error::QueryError;
 use super::explain::explain;

@@ -14,7 +14,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::functions::FunctionMemory;
 use super::literals::{StateComparisons, StateLists};
 use super::options::EngineOptions;
-use super::yielding::YieldInJoins;
+use super::yield_in_joins::YieldInJoins;
 
 /// An empty session with our settings.
 pub(super) fn context(options: &EngineOptions) -> Result<SessionContext> {

@@ -17,8 +17,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::union::UnionExec;
 
-use super::deal::{partition_segments, statistics};
 use super::keys::{KeyFilter, key_filters};
+use super::partition_segments::{partition_segments, statistics};
 use super::readers::SegmentReaders;
 use crate::lake::{Segment, Snapshot, Table};
 
@@ -64,11 +64,12 @@ impl LakeTable {
             let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
             source = source.with_predicate(state.create_physical_expr(filter, &schema)?);
         }
-        let dealt = partition_segments(segments, &self.schema, state.config().target_partitions())?;
+        let count = state.config().target_partitions();
+        let partitions = partition_segments(segments, &self.schema, count)?;
         let config = FileScanConfigBuilder::new(url, Arc::new(source))
-            .with_file_groups(dealt.groups)
-            .with_output_ordering(dealt.ordering)
-            .with_output_partitioning(dealt.partitioning)
+            .with_file_groups(partitions.groups)
+            .with_output_ordering(partitions.ordering)
+            .with_output_partitioning(partitions.partitioning)
             .with_statistics(statistics(&self.schema, segments))
             .with_projection_indices(projection.cloned())?
             .with_limit(limit)

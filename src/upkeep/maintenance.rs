@@ -7,7 +7,7 @@ use crate::lake::edit::{self, VersionEdit};
 use crate::lake::lock::{Lock, Right};
 use crate::lake::recovery::recover;
 use crate::lake::sqlite::Catalog;
-use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, outside};
+use crate::lake::{Lake, LakeError, Removed, SnapshotId, Table, manifest, orphans, other_tools};
 
 /// The right to maintain a lake, with its own connection: to dedup, to expire snapshots, to delete
 /// files that no snapshot has. Dropping it returns the right. One process at a time has it. A
@@ -134,7 +134,7 @@ impl Maintenance {
         if expired.snapshots > 0 {
             Catalog::commit(transaction, &path, &self.lake.disk)?;
             // If this fails, the next process to maintain the lake does it.
-            let forget = || outside::forget(&self.lake, &self.catalog, expired.oldest);
+            let forget = || other_tools::forget(&self.lake, &self.catalog, expired.oldest);
             if let Err(error) = self.forget_in_log().and_then(|()| forget()) {
                 tracing::warn!(%error, "other tools still list expired snapshots");
             }
@@ -161,7 +161,7 @@ impl Maintenance {
         // A writer may be about to list a file with the content of an expired one.
         let tables = Table::ALL.into_iter().filter(|table| writer.is_some() || table.is_derived());
         let removed = orphans::remove_unlisted(lake, tables, &keep)?;
-        let views_left = outside::collect(lake, &self.catalog)?;
+        let views_left = other_tools::collect(lake, &self.catalog)?;
         Ok(Collected { removed, writer_at_work: writer.is_none(), views_left })
     }
 }

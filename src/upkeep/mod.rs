@@ -6,8 +6,8 @@
 
 mod check;
 mod findings;
-mod log_entries;
 pub(crate) mod maintenance;
+mod mend_log;
 mod repair;
 mod retract;
 mod rewrite;

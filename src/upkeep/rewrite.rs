@@ -4,7 +4,7 @@ use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 
 use crate::lake::edit::VersionEdit;
-use crate::lake::series::SegmentSeries;
+use crate::lake::segment_series::SegmentSeries;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment};
 
 impl VersionEdit {

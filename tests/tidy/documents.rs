@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::tree::{check, is_a, root};
+use crate::tree::{check, is_a, is_rust, root};
 
 /// Links and pictures of a Markdown text that point nowhere in the repository. `read` gives the
 /// text of a file of the repository, empty for a folder.
@@ -49,6 +49,14 @@ fn query_header(path: &str, text: &str) -> Vec<String> {
         }
     }
     problems
+}
+
+/// Rust files whose first line does not say what they hold.
+fn module_header(path: &str, text: &str) -> Vec<String> {
+    let is_said = text.strip_prefix("//! ").is_some_and(|rest| !rest.starts_with('\n'));
+    let problem =
+        (!is_said).then(|| format!("{path}: the first line is not `//! <what it holds>`"));
+    problem.into_iter().collect()
 }
 
 /// Columns of `schema/tables.json` that the section of their table in `docs/FORMAT.md` leaves out.
@@ -118,6 +126,11 @@ fn every_link_leads_somewhere() {
 }
 
 #[test]
+fn every_file_says_what_it_holds() {
+    check(module_header, is_rust);
+}
+
+#[test]
 fn every_named_query_says_what_it_is() {
     check(query_header, |path| path.starts_with("queries/"));
 }
@@ -145,6 +158,14 @@ fn links_are_followed() {
     assert_eq!(links("docs/A.md", good, &read), [""; 0]);
     for bad in ["[a](B.md)", "[a](README.md)", "[a](#bottom)", "<img src=\"gone.svg\">"] {
         assert_eq!(links("docs/A.md", bad, &read).len(), 1, "{bad}");
+    }
+}
+
+#[test]
+fn module_header_refuses_silence() {
+    assert_eq!(module_header("a.rs", "//! Actions.\nuse b;"), [""; 0]);
+    for bad in ["", "use b;", "/// Actions.\nfn a() {}", "//! \n", "\n//! Actions."] {
+        assert_eq!(module_header("a.rs", bad).len(), 1, "{bad}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Parser, Subcommand, ValueHint};
 use steplake::assembly::arguments::GlobalArgs;
-use steplake::assembly::failure::{Code, CommandError};
+use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::messages;
 use steplake::console::arguments::{QueryArgs, SQL_HELP, SqlArgs};
 use steplake::console::questions;

@@ -27,5 +27,5 @@ mod tables;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    steplake::assembly::failure::exit_code(cli::run())
+    steplake::assembly::command_error::exit_code(cli::run())
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueHint};
 use indicatif::{HumanBytes, HumanCount};
 use steplake::assembly::arguments::GlobalArgs;
-use steplake::assembly::failure::{Code, CommandError, exit_code};
+use steplake::assembly::command_error::{Code, CommandError, exit_code};
 use steplake::assembly::messages;
 use steplake::assembly::output::{bar, counted, print};
 use steplake::lake::{Disk, Lake};

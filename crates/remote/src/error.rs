@@ -1,3 +1,5 @@
+//! Errors of publications and fetches.
+
 use std::path::PathBuf;
 
 use steplake::lake::LakeError;

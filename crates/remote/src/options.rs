@@ -1,3 +1,5 @@
+//! Parameters of publications and fetches.
+
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint, value_parser};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use clap::{Parser, ValueHint};
 use datafusion::execution::memory_pool::GreedyMemoryPool;
 use steplake::assembly::arguments::{Bytes, GlobalArgs};
-use steplake::assembly::failure::CommandError;
+use steplake::assembly::command_error::CommandError;
 use steplake::query::{EngineOptions, Graphs, SpillSpace};
 
 use crate::queries::Limits;

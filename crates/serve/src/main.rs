@@ -38,5 +38,5 @@ fn main() -> ExitCode {
     let arguments = arguments::Arguments::parse();
     steplake::assembly::messages::begin(arguments.global.verbose, Some("steplake_serve"));
     steplake::assembly::open_files::raise_limit();
-    steplake::assembly::failure::exit_code(server::run(&arguments))
+    steplake::assembly::command_error::exit_code(server::run(&arguments))
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_flight::flight_service_server::FlightServiceServer;
-use steplake::assembly::failure::{Code, CommandError};
+use steplake::assembly::command_error::{Code, CommandError};
 use steplake::assembly::messages::line;
 use steplake::lake::Lake;
 use steplake::query::STACK_BYTES;

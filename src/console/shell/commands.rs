@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::console::arguments::named_value;
 use crate::query::Format;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use indicatif::HumanCount;
 
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::assembly::output::counted;
 use crate::datasets::did_you_mean;
 use crate::query::{Function, Query, Relation};

@@ -18,7 +18,7 @@ use super::pager::Screen;
 use super::script;
 use super::session::{Session, say};
 use super::statements::Statements;
-use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::command_error::{Code, CommandError};
 
 /// The maximum number of entries in the history.
 const HISTORY_MAX: usize = 10_000;

@@ -23,7 +23,7 @@ use std::io::{BufReader, IsTerminal};
 use self::session::Session;
 use super::arguments::SqlArgs;
 use super::source::EngineSource;
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 
 /// Answers statements until there are no more, or the user leaves. A script ends at the first
 /// error, a shell continues.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use super::session::{Next, Session};
 use super::statements::{Piece, Statements};
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 
 /// The maximum depth of included files; a longer chain means that a file includes itself.
 const DEPTH_MAX: usize = 16;

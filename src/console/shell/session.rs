@@ -15,7 +15,7 @@ use super::interrupt::ended;
 use super::pager::{Pager, Screen};
 use super::sink::{OutputFile, Sink};
 use super::statements::{Piece, PieceKind};
-use crate::assembly::failure::{Code, CommandError};
+use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::counted;
 use crate::console::arguments::{OutputArgs, SnapshotArgs, SqlArgs, table_limits};
 use crate::console::progress::{Spinner, write_answer};

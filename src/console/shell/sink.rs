@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use super::pager::{Paged, Pager, Screen};
-use crate::assembly::failure::CommandError;
+use crate::assembly::command_error::CommandError;
 use crate::console::progress::{AfterSpinner, Spinner};
 use crate::console::whole_file::unwritable;
 use crate::query::Format;

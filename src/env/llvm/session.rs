@@ -208,7 +208,7 @@ impl Episode {
         }
         self.audit(state)?;
         self.state = state;
-        // All reward spaces have one cost: the instruction count.
+        // Every reward space has one cost, the instruction count: a test of `spaces.rs` checks it.
         let count = self.program.instructions();
         let rewards = self.tracker.advance(|_| count);
         Ok(self.step(changed, rewards, wall_time))

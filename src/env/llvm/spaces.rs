@@ -179,6 +179,13 @@ mod tests {
     }
 
     #[test]
+    fn every_reward_has_the_cost_that_a_session_computes() {
+        assert!(
+            reward_spaces().iter().all(|space| (space.cost, space.initial) == (COUNT, COUNT_O0))
+        );
+    }
+
+    #[test]
     fn the_legacy_space_has_its_124_flags_in_order() {
         let rows = parse_rows(ACTION_SPACES[2].1).unwrap();
         assert_eq!(rows.len(), 124);

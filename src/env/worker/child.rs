@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use super::flight::{Flight, Phase};
+use super::flight_recorder::{FlightRecorder, Phase};
 use super::limits::{self, Alarm, OUTPUT_BYTES_MAX, STACK_BYTES};
 use super::player::{Player, Sent, Served, Window, look};
 use super::wire::{self, Reply, Request, WireStart};
@@ -21,7 +21,7 @@ const SUPERVISOR_CHECK: Duration = Duration::from_millis(500);
 
 struct Worker<'a> {
     environment: &'a dyn Environment,
-    flight: Flight,
+    flight: FlightRecorder,
     alarm: Alarm,
     sessions: HashMap<u32, Served>,
     sent: Sent,
@@ -44,7 +44,7 @@ pub fn serve(
     // The default is the name of the executed file, which is a link called `exe`.
     nix::sys::prctl::set_name(c"steplake-worker")?;
     limits::confine(memory_bytes_max)?;
-    let flight = Flight::open(flight)?;
+    let flight = FlightRecorder::open(flight)?;
     let out = stream.try_clone()?;
     // All files that a worker needs are open now, and no other thread runs.
     sandbox::confine_process(OUTPUT_BYTES_MAX)?;
@@ -63,7 +63,7 @@ fn answer_all(
     environment: &dyn Environment,
     stream: UnixStream,
     out: UnixStream,
-    flight: Flight,
+    flight: FlightRecorder,
     step_cpu_max: Duration,
 ) -> io::Result<()> {
     let mut worker = Worker {

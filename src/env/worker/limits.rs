@@ -16,7 +16,7 @@ use nix::sys::signal::{SigEvent, SigHandler, SigevNotify, Signal, signal};
 use nix::sys::timer::{Expiration, Timer, TimerSetTimeFlags};
 use nix::time::ClockId;
 
-use super::flight::Flight;
+use super::flight_recorder::FlightRecorder;
 
 /// The CPU time that the start of a program may take, as a multiple of a step's: to read the
 /// program and to run the compiler's own pipelines for the baselines.
@@ -149,20 +149,20 @@ impl Alarm {
     }
 
     /// Allows the CPU time of a step from now on.
-    pub(super) fn begin_step(&mut self, flight: &Flight) {
+    pub(super) fn begin_step(&mut self, flight: &FlightRecorder) {
         self.begin(self.step_cpu_max, flight);
     }
 
     /// Allows the CPU time of a step, and as much again for its verification. What passes in a
     /// window, where each has a limit of its own, passes here too; what fails here exceeds one of
     /// the two.
-    pub(super) fn begin_verified_step(&mut self, flight: &Flight) {
+    pub(super) fn begin_verified_step(&mut self, flight: &FlightRecorder) {
         flight.allow(self.step_cpu_max);
         self.set(self.step_cpu_max * 2);
     }
 
     /// Allows the CPU time of a start, also for a confirmed step that is played again.
-    pub(super) fn begin_start(&mut self, flight: &Flight) {
+    pub(super) fn begin_start(&mut self, flight: &FlightRecorder) {
         self.begin(start_cpu(self.step_cpu_max), flight);
     }
 
@@ -172,7 +172,7 @@ impl Alarm {
     }
 
     /// Sets the limit, and notes it for whoever has to explain the signal.
-    fn begin(&mut self, limit: Duration, flight: &Flight) {
+    fn begin(&mut self, limit: Duration, flight: &FlightRecorder) {
         flight.allow(limit);
         self.set(limit);
     }

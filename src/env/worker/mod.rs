@@ -46,7 +46,7 @@
 
 mod child;
 mod episode;
-mod flight;
+mod flight_recorder;
 mod limits;
 mod player;
 mod process;

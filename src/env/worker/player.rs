@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::flight::{Flight, Phase};
+use super::flight_recorder::{FlightRecorder, Phase};
 use super::limits::Alarm;
 use super::wire::{self, Reply};
 use crate::env::{KeyframeCount, Session, SessionError, Watch, flags};
@@ -85,7 +85,7 @@ impl Sent {
 pub(super) struct Player<'a> {
     pub(super) spec: &'a EnvironmentSpec,
     pub(super) served: &'a mut Served,
-    pub(super) flight: &'a Flight,
+    pub(super) flight: &'a FlightRecorder,
     pub(super) alarm: &'a mut Alarm,
     pub(super) sent: &'a mut Sent,
     pub(super) out: &'a mut UnixStream,
@@ -281,7 +281,7 @@ enum End {
 
 /// Observes a session's present state in these spaces.
 pub(super) fn look(
-    flight: &Flight,
+    flight: &FlightRecorder,
     served: &mut Served,
     spaces: &[ObservationIndex],
 ) -> Result<Vec<(u8, Value)>, SessionError> {
@@ -355,7 +355,7 @@ mod tests {
         let session = Box::new(Untrue { steps: 0, is_broken });
         let (action_space, watch) = (spec.action_spaces[0].name.clone(), Watch::default());
         let mut served = Served { session, action_space, watch, is_in_doubt: false };
-        let (flight, _file) = Flight::create().unwrap();
+        let (flight, _file) = FlightRecorder::create().unwrap();
         let mut alarm = Alarm::new(Duration::from_hours(1)).unwrap();
         let (mut out, mut sent) = UnixStream::pair().unwrap();
         let mut player = Player {

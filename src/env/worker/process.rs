@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use memmap2::MmapOptions;
 use nix::sys::signal::Signal;
 
-use super::flight::{Flight, Note};
+use super::flight_recorder::{FlightRecorder, Note};
 use super::limits::{CPU_SIGNAL, WorkerConfig};
 use super::wire::{self, Reply, Request};
 use crate::env::SessionError;
@@ -42,7 +42,7 @@ const LAST_WORDS_BYTES_MAX: u64 = 64 * 1024;
 pub(super) struct Process {
     child: Child,
     stream: BufReader<PatientStream>,
-    flight: Flight,
+    flight: FlightRecorder,
     output: File,
     config: WorkerConfig,
     /// The address space of the worker when it was ready.
@@ -81,13 +81,13 @@ impl Process {
         stream.set_read_timeout(Some(TICK))?;
         // `page` stays open until the worker is up, because the worker opens it through this
         // process.
-        let (flight, page) = Flight::create()?;
+        let (flight, page) = FlightRecorder::create()?;
         let output = tempfile::tempfile()?;
         #[expect(clippy::disallowed_methods, reason = "the worker is this program, with limits")]
         let child = std::process::Command::new(&config.program)
             .arg("worker")
             .arg(environment)
-            .arg(Flight::path(&page))
+            .arg(FlightRecorder::path(&page))
             .arg(config.step_cpu_max.as_millis().to_string())
             .arg(config.memory_bytes_max.to_string())
             // The sessions' thread takes its memory from the same arena as the first thread would.

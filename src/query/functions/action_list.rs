@@ -1,3 +1,5 @@
+//! The aggregate function `action_list`.
+
 use std::sync::Arc;
 
 use arrow::array::{

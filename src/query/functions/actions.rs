@@ -1,3 +1,5 @@
+//! The functions `action_name` and `commandline`.
+
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_datafusion_err};

@@ -1,3 +1,5 @@
+//! The function `feature`.
+
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};

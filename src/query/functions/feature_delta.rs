@@ -1,3 +1,5 @@
+//! The function `feature_delta`.
+
 use std::sync::Arc;
 
 use arrow::array::{

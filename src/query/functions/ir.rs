@@ -1,3 +1,5 @@
+//! The function `ir`, and the source of the IR of states.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 

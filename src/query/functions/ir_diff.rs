@@ -1,3 +1,5 @@
+//! The function `ir_diff`.
+
 use std::time::Duration;
 
 use arrow::array::{ArrayRef, AsArray as _};

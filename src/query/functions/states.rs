@@ -1,3 +1,5 @@
+//! The functions `state` and `hex`.
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 

@@ -23,8 +23,8 @@ use super::question::{Asked, Question};
 use super::source::GraphSource;
 use super::table_functions::TableFunction;
 use crate::lake::Table;
+use crate::query::blocking_stream::{blocking, blocking_stream, not_joined};
 use crate::query::keys::key_filters;
-use crate::query::pulled::{blocking, not_joined, pulled};
 
 /// Registers the table functions.
 pub(in crate::query) fn register(context: &SessionContext, source: &Arc<GraphSource>) {
@@ -130,7 +130,7 @@ impl PartitionStream for Work {
             blocking(move || (question.answer)(given, &asked)).await
         });
         let begun = async move { begun.join_unwind().await.map_err(not_joined)? };
-        let batches = pulled(Arc::clone(&self.schema), begun).inspect(move |_| {
+        let batches = blocking_stream(Arc::clone(&self.schema), begun).inspect(move |_| {
             // The stream owns the guard, which cancels the work when it is dropped.
             let _ = &guard;
         });

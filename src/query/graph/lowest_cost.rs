@@ -13,7 +13,7 @@ use super::index::Node;
 use super::observations::Observations;
 use super::question::{Asked, in_batches};
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
-use crate::query::pulled::Batches;
+use crate::query::blocking_stream::Batches;
 
 /// The shortest path from each node to its goal.
 #[derive(Debug)]

@@ -19,8 +19,8 @@ use super::index::Node;
 use super::observations::Observations;
 use crate::lake::{Identity, Snapshot};
 use crate::model::StateId;
+use crate::query::blocking_stream::Batches;
 use crate::query::error::QueryError;
-use crate::query::pulled::Batches;
 
 /// Rows of a batch.
 pub(super) const BATCH_ROWS: usize = 8192;

@@ -15,9 +15,9 @@ use super::observations::Observations;
 use super::question::{Asked, Given, Needs, make_room};
 use crate::lake::{Identity, Snapshot, Table};
 use crate::model::StateId;
-use crate::query::counted::DedupCoverage;
+use crate::query::blocking_stream::blocking;
+use crate::query::dedup_coverage::DedupCoverage;
 use crate::query::options::EngineOptions;
-use crate::query::pulled::blocking;
 use crate::query::views::reward_column_name;
 
 /// The bytes of an edge while the graph is built.

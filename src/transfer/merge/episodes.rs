@@ -15,7 +15,7 @@ use super::error::MergeError;
 use super::runs::Runs;
 use super::source::{Source, gathered};
 use crate::lake::decode::episode_ids as ids;
-use crate::lake::series::SegmentSeries;
+use crate::lake::segment_series::SegmentSeries;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::{EpisodeId, RunId};
 

@@ -1,3 +1,5 @@
+//! Errors of merges.
+
 use std::path::PathBuf;
 
 use crate::lake::LakeError;

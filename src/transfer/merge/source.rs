@@ -1,3 +1,5 @@
+//! A lake that is merged, and the batches that are read from it.
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::error::MergeError;
 use super::source::{Source, conform, gathered};
 use crate::lake::decode::{order, state_id};
 use crate::lake::scan::scan;
-use crate::lake::series::SegmentSeries;
+use crate::lake::segment_series::SegmentSeries;
 use crate::lake::{Lake, LakeError, ScanColumns, Segment, Table};
 use crate::model::StateId;
 

@@ -31,8 +31,8 @@ use crate::lake::episode_steps::in_order;
 use crate::lake::frame::Frame;
 use crate::lake::hot::{HotBatch, decode};
 use crate::lake::manifest::Derived;
-use crate::lake::outside;
-use crate::lake::series::SegmentSeries;
+use crate::lake::other_tools;
+use crate::lake::segment_series::SegmentSeries;
 use crate::lake::{
     BenchmarkRow, Lake, LakeError, LossRow, Rows, ScanColumns, Segment, SnapshotId, SnapshotKind,
     Table, manifest, sqlite,
@@ -211,7 +211,7 @@ impl Repair {
         let is_made = edit::write_actions(&self.lake, rows)?.path == segment.path
             && is_damaged(segment)?.is_none();
         if is_made {
-            outside::relink(&self.lake, segment)?;
+            other_tools::relink(&self.lake, segment)?;
         }
         Ok(is_made)
     }

@@ -1,7 +1,6 @@
 //! Environments: LLVM, what a state id may depend on, worker processes and their limits.
 
 mod baselines;
-mod fuzz;
 mod llvm;
 mod llvm_identity;
 pub(crate) mod worker;

@@ -1,14 +1,15 @@
-//! The lake: its contract, failing disks, maintenance, and what other tools read.
+//! The lake: its contract, failing disks, maintenance, fuzz targets, and what other tools read.
 
+mod appended_spaces;
 mod contract;
 mod failing_disk;
 mod faults;
 mod formats;
 mod full_disks;
-mod growth;
+mod fuzz;
 mod log_entries;
 mod merge;
-mod other_readers;
+mod other_tools;
 mod repair;
 mod restore;
 pub(crate) mod retract;

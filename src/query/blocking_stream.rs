@@ -17,7 +17,7 @@ pub(super) type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// The batches of the iterator that `begin` returns, as a stream. While the reader takes a batch,
 /// the next one is made. Empty batches are left out.
-pub(super) fn pulled(
+pub(super) fn blocking_stream(
     schema: SchemaRef,
     begin: impl Future<Output = Result<Batches>> + Send + 'static,
 ) -> SendableRecordBatchStream {

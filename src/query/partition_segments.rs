@@ -19,7 +19,7 @@ use crate::lake::Segment;
 const SHARE_TENTHS_MAX: u64 = 14;
 
 /// The segments of a scan by partition.
-pub(super) struct Dealt {
+pub(super) struct SegmentPartitions {
     pub(super) groups: Vec<FileGroup>,
     /// The order of the rows of each partition, if they have one.
     pub(super) ordering: Vec<LexOrdering>,
@@ -35,7 +35,7 @@ pub(super) fn partition_segments(
     segments: &[&Segment],
     schema: &SchemaRef,
     partitions: usize,
-) -> Result<Dealt> {
+) -> Result<SegmentPartitions> {
     if let Some(key) = leading_key(segments, schema)
         && let Some(sorted) = in_order(segments)
     {
@@ -47,7 +47,11 @@ pub(super) fn partition_segments(
                 share.iter().map(file).collect::<Result<Vec<_>>>().map(FileGroup::new)
             };
             let groups = shares.into_iter().map(group).collect::<Result<_>>()?;
-            return Ok(Dealt { groups, ordering: vec![ordering(&key, schema)], partitioning });
+            return Ok(SegmentPartitions {
+                groups,
+                ordering: vec![ordering(&key, schema)],
+                partitioning,
+            });
         }
     }
     let mut by_size = segments.to_vec();
@@ -58,7 +62,7 @@ pub(super) fn partition_segments(
         groups[index % count].push(file(segment)?);
     }
     let groups = groups.into_iter().map(FileGroup::new).collect();
-    Ok(Dealt { groups, ordering: Vec::new(), partitioning: None })
+    Ok(SegmentPartitions { groups, ordering: Vec::new(), partitioning: None })
 }
 
 fn file(segment: &Segment) -> Result<PartitionedFile> {

@@ -68,11 +68,11 @@ const WORDS: usize = URI + URI_BYTES_MAX / 8;
 
 /// One end of the shared page. Only the worker writes.
 #[derive(Debug)]
-pub(super) struct Flight {
+pub(super) struct FlightRecorder {
     page: MmapRaw,
 }
 
-impl Flight {
+impl FlightRecorder {
     /// Creates the page in an unnamed file, so that no kill leaves a file behind. Keep the file
     /// until the worker has opened it by its [path](Self::path).
     pub(super) fn create() -> io::Result<(Self, File)> {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn the_page_has_its_room_before_it_is_touched() {
-        let (_supervisor, file) = Flight::create().unwrap();
+        let (_supervisor, file) = FlightRecorder::create().unwrap();
         let about = file.metadata().unwrap();
         assert_eq!(about.len(), (WORDS * 8) as u64);
         assert!(about.blocks() * 512 >= about.len(), "{} blocks", about.blocks());
@@ -199,9 +199,9 @@ mod tests {
 
     #[test]
     fn the_other_end_reads_what_was_noted() {
-        let (supervisor, file) = Flight::create().unwrap();
-        let path = Flight::path(&file);
-        let worker = Flight::open(&path).unwrap();
+        let (supervisor, file) = FlightRecorder::create().unwrap();
+        let path = FlightRecorder::path(&file);
+        let worker = FlightRecorder::open(&path).unwrap();
         let name = std::fs::read_link(&path).unwrap();
         assert!(name.to_str().unwrap().ends_with("(deleted)"), "{name:?} has to be removed");
         drop(file);
