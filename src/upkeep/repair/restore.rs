@@ -82,16 +82,16 @@ fn fill(
     salvaged: &Salvaged,
     why: String,
 ) -> Result<Restored, LakeError> {
-    let mut segments = HashMap::new();
+    let mut blocks_of = HashMap::new();
     for row in entries.iter().flat_map(|entry| &entry.add) {
         // A file that is not what was written has no digests of blocks. It is dropped with the
         // other damage.
         let path = lake.table_folder(row.table).join(row.name());
         let blocks = intact(lake, &path, &row.digest)?.map(|content| content.blocks);
         let blocks = blocks.unwrap_or_else(|| BlockDigests::new(Vec::new()));
-        segments.insert(row.name(), row.segment(lake, blocks));
+        blocks_of.insert(row.name(), blocks);
     }
-    if segments.values().any(|segment| segment.blocks.list.is_empty()) {
+    if blocks_of.values().any(|blocks| blocks.list.is_empty()) {
         demand_disk(lake)?;
     }
     let last = entries.last().expect("a log has an entry");
@@ -102,7 +102,8 @@ fn fill(
     let replay = |entry: &LogEntry| -> rusqlite::Result<()> {
         let (id, at_ms) = (entry.snapshot, entry.created_at_ms);
         manifest::insert_snapshot(&transaction, Some(id), at_ms, entry.kind, &entry.detail)?;
-        let add = entry.add.iter().map(|row| segments[&row.name()].clone()).collect::<Vec<_>>();
+        let add = entry.add.iter().map(|row| row.segment(lake, blocks_of[&row.name()].clone()));
+        let add = add.collect::<Vec<_>>();
         edit::write_entry(&transaction, lake, entry, &add)?;
         for run in &entry.runs {
             catalog::replace_run(&transaction, run)?;
@@ -113,8 +114,10 @@ fn fill(
     entries.iter().try_for_each(replay).map_err(error())?;
     let now = manifest::segments(&transaction, lake, newest).map_err(error())?;
     let frames = salvaged.unsealed(lake, last, &now)?;
-    let remarks = salvaged.remarks(frames.is_some());
-    let runs = runs(entries, salvaged, frames.as_deref().unwrap_or_default())?;
+    let newer_runs = salvaged.newer_runs(last);
+    let remarks = salvaged.remarks(frames.is_some(), newer_runs.is_some());
+    let newer_runs = newer_runs.unwrap_or_default();
+    let runs = runs(entries, newer_runs, frames.as_deref().unwrap_or_default())?;
     let write = || {
         for run in &runs {
             catalog::replace_run(&transaction, run)?;
@@ -137,15 +140,14 @@ fn fill(
     Ok(Restored { why, snapshots, files, hot_rows: frames.is_some(), remarks })
 }
 
-/// Returns the runs of the old database, and a row for each run of hot episodes that no list names.
-/// The latter cannot be resumed, since nobody knows their arguments, but no other run gets their
+/// Returns the runs of the old database that are newer than the log, and a row for each run of hot
+/// episodes that no list names. The latter cannot be resumed, since nobody knows their arguments, but no other run gets their
 /// numbers.
 fn runs(
     entries: &[LogEntry],
-    salvaged: &Salvaged,
+    mut runs: Vec<RunRow>,
     frames: &[HotFrame],
 ) -> Result<Vec<RunRow>, LakeError> {
-    let mut runs = salvaged.runs.clone().unwrap_or_default();
     let logged = entries.iter().flat_map(|entry| &entry.runs);
     let mut known = logged.chain(&runs).map(|run| run.id).collect::<HashSet<_>>();
     let of_episodes = |hot: &&HotFrame| matches!(hot.frame.table, Table::Episodes | Table::Steps);

@@ -17,14 +17,15 @@ use crate::lake::frame::Frame;
 use crate::lake::snapshot_log::LogEntry;
 use crate::lake::sqlite::{self, Catalog, wal};
 use crate::lake::{
-    Lake, LakeError, RetractionKind, RunRow, ScanColumns, Segment, SnapshotId, Table, manifest,
+    Lake, LakeError, RetractionKind, RunRow, ScanColumns, Segment, SnapshotId, SnapshotKind, Table,
+    manifest,
 };
 
 /// What can still be read of a damaged database.
 #[derive(Default)]
 pub(super) struct Salvaged {
     /// The runs, if the tables match their digest.
-    pub(super) runs: Option<Vec<RunRow>>,
+    runs: Option<Vec<RunRow>>,
     /// The newest snapshot, likewise.
     newest: Option<SnapshotId>,
     /// `None` if nothing of the hot log can be read.
@@ -97,22 +98,42 @@ impl Salvaged {
         }
     }
 
+    /// Whether the database is older than the log of snapshots, which ends with `last`: a row that
+    /// was hot then and is not sealed now was taken back.
+    fn is_older(&self, last: &LogEntry) -> bool {
+        // The snapshot of the last entry may not have been committed: then no row was taken back,
+        // unless the entry does that.
+        let takes_back = last.retractions.iter().any(|row| row.kind != RetractionKind::Action);
+        let oldest = last.snapshot.0 - i64::from(!takes_back);
+        self.newest.is_some_and(|own| own.0 < oldest)
+    }
+
+    /// Returns the runs to take over: those that the log does not know better. `None` if the list
+    /// is older than the log, or numbered otherwise, or cannot be read.
+    pub(super) fn newer_runs(&self, last: &LogEntry) -> Option<Vec<RunRow>> {
+        let mut runs = self.runs.clone()?;
+        if self.newest? < last.snapshot {
+            // A fetch gives runs other numbers.
+            if self.is_older(last) || last.kind == SnapshotKind::Fetch {
+                return None;
+            }
+            let is_same = |a: &RunRow, b: &RunRow| a.id == b.id || a.uid == b.uid;
+            runs.retain(|run| !last.runs.iter().any(|logged| is_same(run, logged)));
+        }
+        Some(runs)
+    }
+
     /// Returns the frames to take over, without rows that `segments` hold, which are those of the
     /// newest snapshot. A damaged frame is among them; the repair drops it like any other.
     ///
-    /// Returns `None` if the database is older than the log of snapshots: a row that was hot then
-    /// and is not sealed now was taken back.
+    /// Returns `None` if the database is older than the log of snapshots.
     pub(super) fn unsealed(
         &self,
         lake: &Lake,
         last: &LogEntry,
         segments: &[Segment],
     ) -> Result<Option<Vec<HotFrame>>, LakeError> {
-        // The snapshot of the last entry may not have been committed: then no row was taken back,
-        // unless the entry does that.
-        let takes_back = last.retractions.iter().any(|row| row.kind != RetractionKind::Action);
-        let oldest = last.snapshot.0 - i64::from(!takes_back);
-        let is_older = self.newest.is_some_and(|own| own.0 < oldest);
+        let is_older = self.is_older(last);
         let Some(frames) = self.frames.as_ref().filter(|_| !is_older) else { return Ok(None) };
         let mut unsealed: HashMap<Table, HashSet<Box<[u8]>>> = HashMap::new();
         for HotFrame { frame, batch } in frames {
@@ -136,7 +157,7 @@ impl Salvaged {
     }
 
     /// Returns what is lost with the database or not certain, one line each.
-    pub(super) fn remarks(&self, has_frames: bool) -> Vec<String> {
+    pub(super) fn remarks(&self, has_frames: bool, has_runs: bool) -> Vec<String> {
         let frames = match has_frames {
             false => Some("the hot log was lost: whatever was not sealed"),
             true if self.lacks_frames => Some("some frames of the hot log could not be read"),
@@ -147,7 +168,7 @@ impl Salvaged {
             log.map(|what| format!("SQLite's log was damaged, and what it held is lost: {what}"));
         let runs = "the list of runs is that of the last snapshot: runs begun or finished since \
                     then are not in it";
-        let runs = self.runs.is_none().then(|| runs.to_owned());
+        let runs = (!has_runs).then(|| runs.to_owned());
         frames.map(str::to_owned).into_iter().chain(log).chain(runs).collect()
     }
 }

@@ -9,6 +9,7 @@ mod full_disks;
 mod fuzz;
 mod log_entries;
 mod merge;
+mod older_copies;
 mod other_tools;
 mod repair;
 mod restore;

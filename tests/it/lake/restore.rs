@@ -7,16 +7,14 @@ use std::path::Path;
 
 use steplake::lake::{Lake, LakeError, RetractionKind, Rows, RunRow, SnapshotRow, Table, Writer};
 use steplake::model::{EpisodeId, RunId};
-use steplake::upkeep::{Keep, Subject};
+use steplake::upkeep::Keep;
 
 use crate::fixtures::power::Power;
 use crate::fixtures::support::contents;
 use crate::fixtures::support::copy_folder;
 use crate::fixtures::support::scratch;
 use crate::fixtures::toy_lake::{Author, read, rows_of, state, uri};
-use crate::lake::repair::{
-    RUN, derive, findings, flip, record, record_sealing, repair, second_file, without,
-};
+use crate::lake::repair::{RUN, derive, findings, flip, record, repair, second_file, without};
 
 /// Ways to lose the database.
 type Lose = fn(&Path);
@@ -188,7 +186,7 @@ fn damaged_files_are_dropped_from_a_restored_lake() {
 }
 
 /// Changes the database behind the lake's back, as a flipped bit would.
-fn change(lake: &Path, sql: &str) {
+pub(super) fn change(lake: &Path, sql: &str) {
     let log = rusqlite::Connection::open(lake.join("hot.sqlite")).unwrap();
     log.execute_batch(sql).unwrap();
 }
@@ -388,50 +386,6 @@ fn a_log_that_is_damaged_in_its_middle_costs_what_comes_after() {
         assert!(path.join("hot.sqlite.damaged-wal").exists());
     }
     assert!(left[0] == 0 && left[0] < left[1] && left[1] < left[2], "{left:?}");
-}
-
-#[test]
-fn rows_that_were_retracted_do_not_come_back_with_a_restored_database() {
-    let folder = scratch();
-    for seals in [&[3][..], &[1, 3]] {
-        let path = folder.path().join(format!("lake-{}", seals.len()));
-        let lake = record_sealing(&path, seals);
-        let before_retraction = std::fs::read(path.join("hot.sqlite")).unwrap();
-        let mut writer = lake.writer().unwrap();
-        let subject = Subject::benchmark(uri(1));
-        lake.maintenance().unwrap().retract(&mut writer, &subject, "not ours").unwrap();
-        drop(writer);
-        derive(&lake).unwrap();
-        let (wanted, lists) = (read(&lake), Lists::of(&lake));
-        assert!(wanted.steps.iter().all(|row| row.benchmark != uri(1)));
-        // Even if an older copy of the database is put back.
-        std::fs::write(path.join("hot.sqlite"), before_retraction).unwrap();
-        assert!(!repair(&lake).unwrap().restored.unwrap().hot_rows);
-        assert_eq!(findings(&lake), [""; 0]);
-        assert_eq!(Lists::of(&lake), lists);
-        assert!(read(&lake).steps.iter().all(|row| wanted.steps.contains(row)));
-    }
-}
-
-#[test]
-fn a_database_that_was_put_aside_long_ago_gives_its_lists_and_no_rows() {
-    let folder = scratch();
-    let lake = record_and_retract(&folder.path().join("lake"));
-    let lists = Lists::of(&lake);
-    change(lake.path(), "UPDATE content SET digest = zeroblob(32)");
-    assert!(repair(&lake).unwrap().restored.unwrap().hot_rows);
-    let mut writer = lake.writer().unwrap();
-    append(&mut writer, 20);
-    writer.seal().unwrap();
-    writer.discard_open(RUN).unwrap();
-    drop(writer);
-    derive(&lake).unwrap();
-    let wanted = read(&lake);
-    std::fs::remove_file(lake.path().join("hot.sqlite")).unwrap();
-    assert!(!repair(&lake).unwrap().restored.unwrap().hot_rows);
-    derive(&lake).unwrap();
-    assert_eq!(findings(&lake), [""; 0]);
-    assert_eq!((read(&lake).steps, Lists::of(&lake)), (wanted.steps, lists));
 }
 
 #[test]
