@@ -130,10 +130,11 @@ fn pieces(mut part: &str) -> Vec<Piece<'_>> {
         let number = take(&mut part, |c| c.is_ascii_digit()).trim_start_matches('0');
         pieces.push((text.collect(), number.len(), number));
     }
-    // A part that ends is equal to one that goes on with an empty text and the number 0.
+    // A part that ends is equal to one that goes on with an empty text and the number 0. Only the
+    // first piece may be such a one, and a tilde may follow it: two ends compare with both.
     let end: Piece<'_> = (vec![END], 0, "");
     while pieces.pop_if(|last| *last == end).is_some() {}
-    pieces.push(end);
+    pieces.extend([end.clone(), end]);
     pieces
 }
 
@@ -192,7 +193,11 @@ mod tests {
     #[test]
     fn versions_are_ordered_as_dpkg_orders_them() {
         let rising = [
+            "0~git1",
+            "0",
             "1.0~rc1-1",
+            "1.0-0~bpo1",
+            "1.0",
             "1.0-1",
             "1.0-1+deb12u1",
             "1.0-2",
