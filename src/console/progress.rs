@@ -89,18 +89,24 @@ impl<W: Write> Write for AfterSpinner<W> {
     }
 }
 
-/// Writes an answer while `spinner` shows its progress. Returns `None` if the reader closes the
-/// pipe early.
+/// Writes an answer while `spinner` shows its progress.
 pub(super) async fn write_answer(
     answer: Answer,
     format: Format,
     limits: TableLimits,
     out: impl Write + Send,
     spinner: &Spinner,
-) -> Result<Option<Written>, QueryError> {
+) -> Result<Written, QueryError> {
     spinner.follow(answer.progress());
     format.check(&answer.schema())?;
-    match write(answer, format, limits, out).await {
+    write(answer, format, limits, out).await
+}
+
+/// Returns `None` for an answer whose reader closed the pipe, as `head` does when it has enough.
+pub(super) fn until_closed(
+    written: Result<Written, QueryError>,
+) -> Result<Option<Written>, QueryError> {
+    match written {
         Err(QueryError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(None),
         written => written.map(Some),
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::BufWriter;
 
 use super::arguments::{OutputArgs, QueryArgs, SnapshotArgs, SqlArgs, named_value};
-use super::progress::{AfterSpinner, Spinner, write_answer};
+use super::progress::{AfterSpinner, Spinner, until_closed, write_answer};
 use super::runtime::{on_deep_stack, runtime};
 use super::shell;
 use super::source::{self, EngineSource};
@@ -84,10 +84,11 @@ pub fn answer(
             let mut file = WholeFile::create(path)?;
             let written = write_answer(answer, output.format, limits, &mut file, &spinner).await?;
             file.finish()?;
-            written
+            Some(written)
         } else {
             let out = AfterSpinner { out: std::io::stdout(), spinner: spinner.clone() };
-            write_answer(answer, output.format, limits, BufWriter::new(out), &spinner).await?
+            let out = BufWriter::new(out);
+            until_closed(write_answer(answer, output.format, limits, out, &spinner).await)?
         };
         spinner.end();
         if let Some(written) = written.filter(|written| written.cut && output.rows.is_none()) {

@@ -18,7 +18,7 @@ use super::statements::{Piece, PieceKind};
 use crate::assembly::command_error::{Code, CommandError};
 use crate::assembly::output::counted;
 use crate::console::arguments::{OutputArgs, SnapshotArgs, SqlArgs, table_limits};
-use crate::console::progress::{Spinner, write_answer};
+use crate::console::progress::{Spinner, until_closed, write_answer};
 use crate::console::runtime::runtime;
 use crate::console::source::{self, EngineSource, OpenEngine};
 use crate::lake::{Lake, Snapshot, SnapshotId};
@@ -371,7 +371,14 @@ async fn answer(
         Question::Sql(sql) => engine.sql(sql).await?,
         Question::Named(name, values) => engine.named(name, values).await?,
     };
-    let written = write_answer(answer, format, limits, &mut sink, &spinner).await?;
+    let written = write_answer(answer, format, limits, &mut sink, &spinner).await;
+    if sink.is_file() {
+        // Whoever reads a file, or a pipe with a name, wants all of it.
+        let written = written?;
+        sink.finish()?;
+        return Ok(Some(written));
+    }
+    let written = until_closed(written)?;
     if written.is_some() {
         ignore_closed_pipe(sink.finish())?;
     }

@@ -1,5 +1,6 @@
 //! Destinations of answers.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
@@ -15,25 +16,29 @@ use crate::query::Format;
 pub(super) struct OutputFile {
     path: PathBuf,
     file: File,
+    /// Whether a sink was made; what a pipe got cannot be seen.
+    is_used: Cell<bool>,
 }
 
 impl OutputFile {
     /// Creates the file, or truncates it.
     pub(super) fn create(path: PathBuf) -> Result<Self, CommandError> {
         let file = File::create(&path).map_err(|error| unwritable(&path, &error))?;
-        Ok(Self { path, file })
+        Ok(Self { path, file, is_used: Cell::new(false) })
     }
 
     /// Returns a sink that appends the next answer.
     pub(super) fn next(&self, format: Format) -> Result<Sink, CommandError> {
-        // The file was empty at first, so it holds an answer or a part of one.
-        let is_used = self.file.metadata()?.len() > 0;
+        // A file was empty at first, so it holds an answer or a part of one.
+        let there = self.file.metadata()?;
+        let is_used = if there.is_file() { there.len() > 0 } else { self.is_used.get() };
         if is_used && matches!(format, Format::Arrow | Format::Parquet) {
             return Err(CommandError::usage(format!(
                 "{} has an answer already, and a file of {format} has one: give another with `\\o FILE`",
                 self.path.display()
             )));
         }
+        self.is_used.set(true);
         Ok(Sink::File(BufWriter::new(self.file.try_clone()?)))
     }
 }
@@ -64,6 +69,11 @@ impl Sink {
             Self::Screen(screen) => Some(screen.out.pager()),
             _ => None,
         }
+    }
+
+    /// Whether this is the file of `\o`.
+    pub(super) fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
     }
 
     /// Flushes everything, and waits until the user leaves the pager.

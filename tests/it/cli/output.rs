@@ -1,6 +1,8 @@
 //! Where rows and graphs go: standard output, and files that are there whole or not at all.
 
+use std::io::Read as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use super::{folder, toy};
 use crate::fixtures::support::{err, fail, run, steplake};
@@ -114,6 +116,30 @@ fn an_answer_that_fails_on_its_way_leaves_the_file_as_it_was() {
     truncate(&lake.join("data/observations"));
     assert!(asked(&["export"]).contains("observations"));
     only(Some(&graph));
+}
+
+#[test]
+fn a_pipe_with_a_name_that_closes_early_is_an_error_and_standard_output_is_not() {
+    let (folder, lake) = folder();
+    toy(&lake, &["--steps", "10"]);
+    let many = ["sql", "SELECT * FROM generate_series(1, 1000000)", "--format", "csv"];
+    let pipe = folder.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let reader = {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || {
+            let mut open = std::fs::File::open(pipe).unwrap();
+            open.read_exact(&mut [0; 9]).unwrap();
+        })
+    };
+    let to_pipe = ["--output", pipe.to_str().unwrap()];
+    let (code, text) = fail(&lake, &[&many[..], &to_pipe[..]].concat());
+    reader.join().unwrap();
+    assert!(code == 1 && text.contains("roken pipe"), "{code} {text}");
+
+    let mut child = steplake(&lake).args(many).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdout.take().unwrap().read_exact(&mut [0; 9]).unwrap();
+    assert!(child.wait().unwrap().success());
 }
 
 /// Cuts the files of a folder short.

@@ -250,6 +250,21 @@ fn a_question_that_failed_leaves_its_file_to_the_next() {
     assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
 }
 
+#[test]
+fn a_target_whose_length_cannot_be_seen_takes_one_answer_too() {
+    let (_folder, lake, state) = lake();
+    let mut shell = Terminal::open(&lake, &state, &[]);
+    shell.enter("\\format arrow");
+    shell.enter("\\o /dev/null");
+    shell.expect("answers go to ");
+    shell.enter("SELECT 1 AS n;");
+    shell.expect("1 row, ");
+    shell.enter("SELECT 2 AS n;");
+    shell.expect("has an answer already");
+    shell.enter("\\q");
+    assert!(shell.end().success());
+}
+
 /// Runs `sql` with these arguments and `script` as its standard input: exit code, output and
 /// messages.
 fn pipe(lake: &Path, arguments: &[&str], script: &str) -> (Option<i32>, String, String) {
