@@ -66,7 +66,8 @@ fn queries_of(statement: &impl Visit) -> usize {
 }
 
 struct Queries {
-    /// The number of queries that each name of WITH stands for.
+    /// The number of queries that each name of WITH stands for. Names are in lower case, as those
+    /// without quotes are read; of equal ones the greatest counts.
     named: HashMap<String, usize>,
     /// For each query around the present place, the number of queries in it so far, and the names
     /// of its WITH that are still to come: their queries are visited first, in this order.
@@ -85,7 +86,7 @@ impl Visitor for Queries {
 
     fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
         let named = query.with.iter().flat_map(|with| &with.cte_tables);
-        let names: Vec<String> = named.map(|query| query.alias.name.value.clone()).collect();
+        let names: Vec<String> = named.map(|query| query.alias.name.value.to_lowercase()).collect();
         self.open.push((1, names.into_iter()));
         ControlFlow::Continue(())
     }
@@ -104,7 +105,7 @@ impl Visitor for Queries {
 
     fn pre_visit_relation(&mut self, name: &ObjectName) -> ControlFlow<()> {
         if let [ObjectNamePart::Identifier(name)] = &name.0[..]
-            && let Some(&queries) = self.named.get(&name.value)
+            && let Some(&queries) = self.named.get(&name.value.to_lowercase())
         {
             self.add(queries);
         }
@@ -300,6 +301,7 @@ mod tests {
             ("WITH a AS (SELECT 1) SELECT a.x, a.y FROM a", 2),
             ("WITH a AS (SELECT 1), b AS (SELECT * FROM a, a c) SELECT * FROM b, b c", 7),
             ("WITH a (x, y) AS (SELECT 1, 2) SELECT * FROM a, \"a\" b", 3),
+            ("WITH A AS (SELECT 1), b AS (SELECT * FROM a, A c) SELECT * FROM B, b c", 7),
             ("SELECT CAST(x AS DECIMAL(10, 2)) AS a FROM (VALUES (1)) AS t (x)", 2),
         ] {
             assert_eq!(queries_of(&parsed(text)), wanted, "{text}");
