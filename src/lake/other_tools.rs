@@ -63,20 +63,15 @@ pub(crate) fn update(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     show(lake, newest, &files)
 }
 
-/// Makes the Delta tables begin with snapshot `oldest`. The files of older versions are removed
+/// Makes the Delta tables begin with the oldest snapshot. The files of older versions are removed
 /// after a grace period, since other tools may still be reading them.
 ///
 /// # Errors
 ///
-/// Disk errors. Some older versions may then still be there.
-pub(crate) fn forget(lake: &Lake, catalog: &Catalog, oldest: SnapshotId) -> Result<(), LakeError> {
+/// Disk errors. Some older versions may then still be there; [`collect`] removes them as well.
+pub(crate) fn forget(lake: &Lake, catalog: &Catalog) -> Result<(), LakeError> {
     let _lock = Lock::wait(&lake.path, Right::Show)?;
-    let mut shown = Shown::read(lake, catalog)?;
-    for table in Table::ALL {
-        shown.write_checkpoint(table, oldest)?;
-        shown.remove_old_versions(table, oldest)?;
-    }
-    Ok(())
+    Shown::read(lake, catalog)?.forget_expired()
 }
 
 /// Removes what only readers of earlier snapshots could be about to read: folders that `current`
@@ -88,12 +83,7 @@ pub(crate) fn forget(lake: &Lake, catalog: &Catalog, oldest: SnapshotId) -> Resu
 /// Disk errors. Some of it may then still be there.
 pub(crate) fn collect(lake: &Lake, catalog: &Catalog) -> Result<u64, LakeError> {
     let _lock = Lock::wait(&lake.path, Right::Show)?;
-    let shown = Shown::read(lake, catalog)?;
-    if let Some(oldest) = shown.history.first() {
-        for table in Table::ALL {
-            shown.remove_old_versions(table, oldest.id)?;
-        }
-    }
+    Shown::read(lake, catalog)?.forget_expired()?;
     remove_old_views(lake)
 }
 
@@ -240,18 +230,25 @@ impl<'a> Shown<'a> {
         Ok(())
     }
 
-    /// Removes the files of versions before `oldest` that were written long ago, if `oldest` has a
-    /// checkpoint.
-    fn remove_old_versions(&self, table: Table, oldest: SnapshotId) -> Result<(), LakeError> {
-        let folder = log_folder(&self.lake, table);
-        if !folder.join(delta::checkpoint_name(oldest.0)).exists() {
-            return Ok(());
-        }
-        for version in versions(&folder)?.into_iter().filter(|&version| version < oldest.0) {
-            for name in [delta::version_name(version), delta::checkpoint_name(version)] {
-                let path = folder.join(name);
-                if is_old(&self.lake, &path) {
-                    self.lake.disk.remove(&path)?;
+    /// Makes each Delta table begin with a checkpoint of the oldest snapshot, if some have expired,
+    /// and removes the files of older versions that were written long ago.
+    fn forget_expired(&mut self) -> Result<(), LakeError> {
+        let first = SnapshotId(1);
+        let oldest = self.history.first().map(|row| row.id).filter(|&oldest| oldest > first);
+        let Some(oldest) = oldest else { return Ok(()) };
+        for table in Table::ALL {
+            let folder = log_folder(&self.lake, table);
+            let mut expired = versions(&folder)?;
+            expired.retain(|&version| version < oldest.0);
+            if !expired.is_empty() && !folder.join(delta::checkpoint_name(oldest.0)).exists() {
+                self.write_checkpoint(table, oldest)?;
+            }
+            for version in expired {
+                for name in [delta::version_name(version), delta::checkpoint_name(version)] {
+                    let path = folder.join(name);
+                    if is_old(&self.lake, &path) {
+                        self.lake.disk.remove(&path)?;
+                    }
                 }
             }
         }

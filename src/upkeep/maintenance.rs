@@ -133,8 +133,9 @@ impl Maintenance {
         let expired = forget().map_err(LakeError::sqlite(&path))?;
         if expired.snapshots > 0 {
             Catalog::commit(transaction, &path, &self.lake.disk)?;
-            // If this fails, the next process to maintain the lake does it.
-            let forget = || other_tools::forget(&self.lake, &self.catalog, expired.oldest);
+            // If this fails, the next process to maintain the lake mends the log of snapshots, and
+            // the next collection the Delta tables.
+            let forget = || other_tools::forget(&self.lake, &self.catalog);
             if let Err(error) = self.forget_in_log().and_then(|()| forget()) {
                 tracing::warn!(%error, "other tools still list expired snapshots");
             }

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
+use steplake::lake::delta::checkpoint_name;
 use steplake::lake::{Clock, Disk, Lake, RecordedReward, Snapshot, SnapshotId, Table};
 use steplake::model::{EpisodeId, RunId};
 use steplake::upkeep::Keep;
@@ -166,8 +167,13 @@ fn a_collection_frees_the_files_that_other_tools_read_long_ago() {
         maintenance.expire(Keep::Newest(NonZeroU64::MIN)).unwrap();
         maintenance.collect().unwrap().views_left
     };
+    let log = path.join("data/steps/_delta_log");
+    copy_folder(&log, &folder.path().join("log"));
     let left = collect(&lake);
     assert_eq!(left, views() as u64 - 1);
+    // A crash kept the expiry from the Delta tables.
+    std::fs::remove_dir_all(&log).unwrap();
+    copy_folder(&folder.path().join("log"), &log);
     assert!(left > 2, "{left}");
     let later = Clock::new(|| i64::MAX / 2);
     assert_eq!(collect(&lake.clone().with_clock(later)), 0);
@@ -188,6 +194,7 @@ fn a_collection_frees_the_files_that_other_tools_read_long_ago() {
                 .is_some_and(|it| it < newest.0)
         };
         assert_eq!(names.filter(is_old).count(), 0, "{table}");
+        assert!(folder.join("_delta_log").join(checkpoint_name(newest.0)).exists(), "{table}");
     }
     // A crash left the view of a snapshot that was never committed.
     std::fs::create_dir(path.join("views").join((newest.0 + 1).to_string())).unwrap();
