@@ -28,7 +28,7 @@ pub struct GlobalArgs {
     pub quiet: bool,
 }
 
-/// A number of bytes, with `K`, `M`, `G` or `T` for the powers of 1024.
+/// A number of bytes above 0, with `K`, `M`, `G` or `T` for the powers of 1024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bytes(pub u64);
 
@@ -46,12 +46,12 @@ impl FromStr for Bytes {
             _ => return Err(Self::wanted(text)),
         };
         let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-        number.map(Self).ok_or_else(|| Self::wanted(text))
+        number.filter(|&bytes| bytes > 0).map(Self).ok_or_else(|| Self::wanted(text))
     }
 }
 
 impl Bytes {
-    /// As a limit of memory, which is at least one byte.
+    /// As a limit of memory.
     pub fn of_memory(self) -> NonZeroUsize {
         let bytes = usize::try_from(self.0).unwrap_or(usize::MAX);
         NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MIN)
@@ -68,12 +68,10 @@ mod tests {
 
     #[test]
     fn bytes_are_read_with_their_unit() {
-        for (text, bytes) in
-            [("7", 7), ("0", 0), ("3k", 3 << 10), ("512M", 512 << 20), ("2GiB", 2 << 30)]
-        {
+        for (text, bytes) in [("7", 7), ("3k", 3 << 10), ("512M", 512 << 20), ("2GiB", 2 << 30)] {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
-        for text in ["", "M", "-1", "1.5G", "2X", "99999999999T"] {
+        for text in ["", "0", "0M", "M", "-1", "1.5G", "2X", "99999999999T"] {
             let error = text.parse::<Bytes>().unwrap_err();
             assert!(error.contains("512M"), "{error}");
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use crate::lake::LakeError;
+use crate::lake::identity_file::FILE_NAME;
 use crate::model::StateId;
 
 /// Something wrong with a lake.
@@ -54,6 +55,10 @@ impl Findings {
     /// Adds the finding that a file cannot be read. `advice` says what to do.
     pub(super) fn add_error(&mut self, path: &Path, advice: &'static str, error: LakeError) {
         let what = match error {
+            // This error says itself what to do, and no repair helps.
+            LakeError::Corrupt { path: identity, what } if identity.ends_with(FILE_NAME) => {
+                return self.add(&identity, "another identity", || what);
+            }
             LakeError::Corrupt { what, .. } => what,
             other => match std::error::Error::source(&other) {
                 Some(source) => format!("{other} ({source})"),
