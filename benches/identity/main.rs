@@ -215,7 +215,7 @@ impl<'a> Prover<'a> {
         let (mut actions, mut steps) = (Vec::new(), Vec::new());
         for _ in 0..EPISODE_STEPS {
             let choice = random.next_u32() as usize % self.actions.len();
-            let action = ActionIndex(u32::try_from(choice).expect("an action's index is 16 bits"));
+            let action = ActionIndex(u32::try_from(choice).expect("an action's index is 32 bits"));
             actions.push(action);
             let Step { outcome, rewards, .. } = self.session.apply(action)?;
             steps.push((outcome.clone(), bits(&rewards)));

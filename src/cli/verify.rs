@@ -235,13 +235,13 @@ fn replay_some(
 ) -> Result<bool, CommandError> {
     let environment = environment(&snapshot.identity().environment)?;
     let workers = workers(environment.as_ref(), snapshot.runs());
-    let edges = draw(snapshot, count, seed)?;
-    if edges.is_empty() {
+    let transitions = draw(snapshot, count, seed)?;
+    if transitions.is_empty() {
         print("replay: there are no state transitions yet: run `steplake dedup` first\n")?;
         return Ok(true);
     }
-    let bar = bar(global, edges.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
-    let report = replay(&workers, snapshot, &edges, jobs(), &|| bar.inc(1))?;
+    let bar = bar(global, transitions.len() as u64, "{bar:24.cyan} {pos}/{len} replayed {eta}");
+    let report = replay(&workers, snapshot, &transitions, jobs(), &|| bar.inc(1))?;
     drop(bar);
     let space = &snapshot.identity().action_space;
     let (text, agrees) = describe(&report, space);
@@ -268,7 +268,7 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
     }
     let mut by_action: BTreeMap<u32, Vec<_>> = BTreeMap::new();
     for disagreement in &report.disagreements {
-        by_action.entry(disagreement.edge.action.0).or_default().push(disagreement);
+        by_action.entry(disagreement.transition.action.0).or_default().push(disagreement);
     }
     let mut agrees = report.lost.is_empty();
     for (action, disagreements) in by_action {
@@ -283,8 +283,8 @@ fn describe(report: &ReplayReport, space: &ActionSpace) -> (String, bool) {
                 Outcome::State { id, .. } => id.to_string(),
                 Outcome::Crashed(failure) => format!("{}: {}", failure.kind, failure.detail),
             };
-            let edge = disagreement.edge;
-            let _ = writeln!(text, "    {} -> {} now {found}", edge.state, edge.next);
+            let transition = disagreement.transition;
+            let _ = writeln!(text, "    {} -> {} now {found}", transition.state, transition.next);
         }
     }
     (text, agrees)

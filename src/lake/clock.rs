@@ -1,4 +1,5 @@
-//! The time of day, which is only shown to people. No decision depends on it.
+//! The time of day. People read it, and files that other tools may be reading stay for some minutes
+//! by it. What a lake holds never depends on it.
 
 use std::fmt;
 use std::sync::Arc;

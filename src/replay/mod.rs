@@ -10,5 +10,5 @@ mod sample;
 mod stored_state;
 
 pub use paths::{PATH_STEPS_MAX, ReplayPath};
-pub use sample::{Disagreement, Edge, ReplayReport, draw, replay};
+pub use sample::{Disagreement, ReplayReport, Transition, draw, replay};
 pub use stored_state::{ReplayError, demand_same};

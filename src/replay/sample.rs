@@ -16,7 +16,7 @@ use crate::model::{ActionIndex, Dice, Outcome, StateId};
 
 /// A recorded transition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Edge {
+pub struct Transition {
     /// The state before.
     pub state: StateId,
     /// The action.
@@ -29,7 +29,7 @@ pub struct Edge {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disagreement {
     /// The recorded transition.
-    pub edge: Edge,
+    pub transition: Transition,
     /// The result of the replay: another state, or how the compiler failed.
     pub found: Outcome,
 }
@@ -55,15 +55,15 @@ pub struct ReplayReport {
 /// # Errors
 ///
 /// Those of the store.
-pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, LakeError> {
-    let mut drawn: Vec<(u64, Edge)> = Vec::new();
+pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Transition>, LakeError> {
+    let mut drawn: Vec<(u64, Transition)> = Vec::new();
     let mut dice = Dice::new(seed, 0);
     for batch in snapshot.scan_layers(Table::StateTransitions, &(i64::MIN..=i64::MAX))? {
-        let edges = EdgeColumns::of(&batch?, Table::StateTransitions);
-        let led = edges.led.as_ref().expect("transitions led to states");
-        drawn.extend((0..edges.rows()).map(|row| {
-            let (state, next) = (state_id(&edges.states, row), state_id(&led.states, row));
-            (dice.draw(), Edge { state, action: edges.action(row), next })
+        let columns = EdgeColumns::of(&batch?, Table::StateTransitions);
+        let led = columns.led.as_ref().expect("transitions led to states");
+        drawn.extend((0..columns.rows()).map(|row| {
+            let (state, next) = (state_id(&columns.states, row), state_id(&led.states, row));
+            (dice.draw(), Transition { state, action: columns.action(row), next })
         }));
         // The smallest tickets win: a sample without repetition in one pass and bounded memory.
         if drawn.len() > count.saturating_mul(2).saturating_add(1 << 16) {
@@ -73,10 +73,10 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, L
     }
     drawn.sort_unstable_by_key(|&(ticket, _)| ticket);
     drawn.truncate(count);
-    Ok(drawn.into_iter().map(|(_, edge)| edge).collect())
+    Ok(drawn.into_iter().map(|(_, transition)| transition).collect())
 }
 
-/// Runs `edges` again on `jobs` sessions of `environment`. Calls `progress` after each.
+/// Runs `transitions` again on `jobs` sessions of `environment`. Calls `progress` after each.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub fn draw(snapshot: &Snapshot, count: usize, seed: i64) -> Result<Vec<Edge>, L
 pub fn replay(
     environment: &dyn Environment,
     snapshot: &Snapshot,
-    edges: &[Edge],
+    transitions: &[Transition],
     jobs: usize,
     progress: &(dyn Fn() + Sync),
 ) -> Result<ReplayReport, ReplayError> {
@@ -93,24 +93,24 @@ pub fn replay(
     let work = || -> Result<(), ReplayError> {
         let mut session = Some(environment.session()?);
         loop {
-            let place = next.fetch_add(EDGES_AT_ONCE, Ordering::Relaxed);
-            let Some(rest) = edges.get(place..).filter(|rest| !rest.is_empty()) else {
+            let place = next.fetch_add(TRANSITIONS_AT_ONCE, Ordering::Relaxed);
+            let Some(rest) = transitions.get(place..).filter(|rest| !rest.is_empty()) else {
                 return Ok(());
             };
-            let some = &rest[..rest.len().min(EDGES_AT_ONCE)];
-            for (edge, (beginning, rebuilt)) in
+            let some = &rest[..rest.len().min(TRANSITIONS_AT_ONCE)];
+            for (at, (beginning, rebuilt)) in
                 (place..).zip(beginnings(environment, &mut session, snapshot, some)?)
             {
                 let run = |program: Vec<u8>| {
                     let session = session.as_mut().expect("it was opened above").as_mut();
-                    let outcome = run(environment, session, snapshot, &edges[edge], &program)?;
+                    let outcome = run(environment, session, snapshot, &transitions[at], &program)?;
                     Ok::<_, SessionError>((outcome, rebuilt))
                 };
                 let replayed: Replayed = match beginning {
                     Err(obstacle) => Err(obstacle),
                     Ok(program) => Ok(program.map(run).transpose()?),
                 };
-                found.lock().unwrap_or_else(PoisonError::into_inner).insert(edge, replayed);
+                found.lock().unwrap_or_else(PoisonError::into_inner).insert(at, replayed);
                 progress();
             }
         }
@@ -122,11 +122,11 @@ pub fn replay(
         })
     })?;
     let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok(report(edges, found))
+    Ok(report(transitions, found))
 }
 
 /// Number of transitions whose states are looked up together.
-const EDGES_AT_ONCE: usize = 128;
+const TRANSITIONS_AT_ONCE: usize = 128;
 
 /// The outcome of one transition and whether the state before it was rebuilt; `None` if the lake
 /// was never meant to have that state.
@@ -137,9 +137,9 @@ fn beginnings(
     environment: &dyn Environment,
     session: &mut Option<Box<dyn Session>>,
     snapshot: &Snapshot,
-    edges: &[Edge],
+    transitions: &[Transition],
 ) -> Result<Vec<(Rebuilt, bool)>, ReplayError> {
-    let states: Vec<StateId> = edges.iter().map(|edge| edge.state).collect();
+    let states: Vec<StateId> = transitions.iter().map(|transition| transition.state).collect();
     let stored = snapshot.ir(&states)?;
     let missing = states.iter().zip(&stored).filter(|(_, stored)| stored.is_none());
     let missing: Vec<StateId> = missing.map(|(&state, _)| state).collect();
@@ -155,10 +155,10 @@ fn beginnings(
     Ok(stored.into_iter().map(either).collect())
 }
 
-fn report(edges: &[Edge], found: BTreeMap<usize, Replayed>) -> ReplayReport {
+fn report(transitions: &[Transition], found: BTreeMap<usize, Replayed>) -> ReplayReport {
     let mut report = ReplayReport::default();
     for (place, replayed) in found {
-        let edge = edges[place];
+        let transition = transitions[place];
         match replayed {
             Ok(None) => report.without_ir += 1,
             Err(obstacle) if report.lost.contains(&obstacle) => {}
@@ -166,8 +166,8 @@ fn report(edges: &[Edge], found: BTreeMap<usize, Replayed>) -> ReplayReport {
             Ok(Some((found, rebuilt))) => {
                 report.replayed += 1;
                 report.rebuilt += usize::from(rebuilt);
-                if found.state() != Some(edge.next) {
-                    report.disagreements.push(Disagreement { edge, found });
+                if found.state() != Some(transition.next) {
+                    report.disagreements.push(Disagreement { transition, found });
                 }
             }
         }
@@ -180,11 +180,13 @@ fn run(
     environment: &dyn Environment,
     session: &mut dyn Session,
     snapshot: &Snapshot,
-    edge: &Edge,
+    transition: &Transition,
     state: &[u8],
 ) -> Result<Outcome, SessionError> {
-    match begin(environment, session, snapshot, edge.state, state)? {
-        Outcome::State { id, .. } if id == edge.state => Ok(session.apply(edge.action)?.outcome),
+    match begin(environment, session, snapshot, transition.state, state)? {
+        Outcome::State { id, .. } if id == transition.state => {
+            Ok(session.apply(transition.action)?.outcome)
+        }
         // The state does not even come back as itself: report that.
         other => Ok(other),
     }

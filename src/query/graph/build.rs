@@ -9,7 +9,7 @@ use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
 use super::cancellation::{CancellationToken, Cancelled};
-use super::csr::{Edge, Graph};
+use super::csr::{EdgeIndex, Graph};
 use super::index::{Node, StateIndex, place};
 use super::read::{each_sealed, in_shares};
 use crate::lake::{Snapshot, Table};
@@ -170,11 +170,11 @@ impl Piece {
 }
 
 /// All ids in their order, and the first edge of each. Those of `new` have no edges.
-fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<Edge>) {
+fn merged(from: &[(StateId, u32)], new: &[StateId]) -> (Vec<StateId>, Vec<EdgeIndex>) {
     let count = from.len() + new.len();
     let (mut ids, mut first_edge) = (Vec::with_capacity(count), Vec::with_capacity(count + 1));
     let (mut from, mut new) = (from.iter().peekable(), new.iter().peekable());
-    let mut edges: Edge = 0;
+    let mut edges: EdgeIndex = 0;
     first_edge.push(0);
     loop {
         let leaves = match (from.peek(), new.peek()) {

@@ -8,14 +8,14 @@ use super::index::{Node, StateIndex, add_up, node, place};
 use crate::model::StateId;
 
 /// The index of an edge.
-pub(super) type Edge = u32;
+pub(super) type EdgeIndex = u32;
 
 /// The transition graph of one snapshot. Clones share its edges.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Graph {
     pub(super) states: StateIndex,
     /// The first edge of each node, and the end of the last edges. Nodes after these have no edges.
-    pub(super) first_edge: Arc<Vec<Edge>>,
+    pub(super) first_edge: Arc<Vec<EdgeIndex>>,
     pub(super) actions: Arc<Vec<i32>>,
     pub(super) next: Arc<Vec<Node>>,
     /// The number of steps that took each edge; at most `u32::MAX`.
@@ -30,9 +30,9 @@ pub(super) struct Graph {
 /// The edges by the node that they lead to, without edges from a node to itself.
 #[derive(Debug)]
 pub(super) struct Backward {
-    first: Vec<Edge>,
+    first: Vec<EdgeIndex>,
     from: Vec<Node>,
-    edges: Vec<Edge>,
+    edges: Vec<EdgeIndex>,
 }
 
 impl Graph {
@@ -106,7 +106,7 @@ impl Graph {
         let names =
             self.starts.iter().map(|(name, _)| name.capacity() + size_of::<(String, Node)>());
         self.states.bytes()
-            + self.first_edge.capacity() * size_of::<Edge>()
+            + self.first_edge.capacity() * size_of::<EdgeIndex>()
             + self.edges() * (size_of::<i32>() + size_of::<Node>() + size_of::<u32>())
             + self.failures.capacity() * size_of::<(Node, i32)>()
             + names.sum::<usize>()
@@ -114,14 +114,14 @@ impl Graph {
 
     /// The bytes of the backward edges.
     pub(super) fn backward_bytes(&self) -> usize {
-        self.edges() * (size_of::<Node>() + size_of::<Edge>())
-            + (self.nodes() + 1) * size_of::<Edge>()
+        self.edges() * (size_of::<Node>() + size_of::<EdgeIndex>())
+            + (self.nodes() + 1) * size_of::<EdgeIndex>()
     }
 }
 
 impl Backward {
     fn of(graph: &Graph, token: &CancellationToken) -> Result<Self, Cancelled> {
-        let mut first: Vec<Edge> = vec![0; graph.nodes() + 1];
+        let mut first: Vec<EdgeIndex> = vec![0; graph.nodes() + 1];
         let moves = |from: Node| graph.edges_of(from).filter(move |&edge| graph.next[edge] != from);
         for node in graph.all_nodes() {
             token.check()?;
@@ -137,7 +137,8 @@ impl Backward {
             for edge in moves(node) {
                 let free = &mut free[graph.next[edge] as usize];
                 from[*free as usize] = node;
-                edges[*free as usize] = Edge::try_from(edge).expect("edges are counted in 32 bits");
+                edges[*free as usize] =
+                    EdgeIndex::try_from(edge).expect("edges are counted in 32 bits");
                 *free += 1;
             }
         }
@@ -152,7 +153,7 @@ impl Backward {
 }
 
 /// The range of a node, by the first index of each node; empty after the last node.
-fn places(first: &[Edge], node: Node) -> Range<usize> {
+fn places(first: &[EdgeIndex], node: Node) -> Range<usize> {
     match first.get(node as usize..=node as usize + 1) {
         Some(&[begin, end]) => begin as usize..end as usize,
         _ => 0..0,

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 
 use super::cancellation::{CancellationToken, Cancelled};
 use super::columns::{action_lists, counts, keys, some_states, states};
-use super::csr::{Edge, Graph};
+use super::csr::{EdgeIndex, Graph};
 use super::index::Node;
 use super::observations::Observations;
 use super::question::{Asked, in_batches};
@@ -21,12 +21,12 @@ pub(super) struct Ways {
     /// The number of steps; [`NONE`] if there is no path.
     steps: Vec<u32>,
     /// The first edge; [`NONE`] at the end of a path, or if there is none.
-    first: Vec<Edge>,
+    first: Vec<EdgeIndex>,
 }
 
 impl Ways {
     /// The bytes of the first edges for each node, in addition to the numbers of steps.
-    pub(super) const NODE_BYTES: usize = size_of::<Edge>();
+    pub(super) const NODE_BYTES: usize = size_of::<EdgeIndex>();
 
     /// The paths of these lengths. Each starts with the first edge that `takes` accepts and that
     /// leads to a node one step nearer.
@@ -46,7 +46,7 @@ impl Ways {
                 |&edge: &usize| steps[graph.next[edge] as usize] == own - 1 && takes(node, edge);
             let edge = graph.edges_of(node).find(nearer);
             let edge = edge.expect("a path leads to its end");
-            Ok(Edge::try_from(edge).expect("edges have 32 bits"))
+            Ok(EdgeIndex::try_from(edge).expect("edges have 32 bits"))
         });
         Ok(Self { first: first.collect::<Result<_, _>>()?, steps })
     }

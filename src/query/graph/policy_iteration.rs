@@ -6,7 +6,7 @@
 //! cost that it reaches.
 
 use super::cancellation::{CancellationToken, Cancelled};
-use super::csr::{Edge, Graph};
+use super::csr::{EdgeIndex, Graph};
 use super::index::Node;
 use super::lowest_cost::Ways;
 use super::walk::{NONE, SPREAD_NODE_BYTES, spread};
@@ -45,7 +45,7 @@ impl From<Cancelled> for NoValues {
 
 /// The bytes that [`values`] takes for each node.
 pub(super) const VALUES_NODE_BYTES: usize = 3 * size_of::<f64>()
-    + 2 * size_of::<Edge>()
+    + 2 * size_of::<EdgeIndex>()
     + 2 * size_of::<Node>()
     + size_of::<(Node, usize)>()
     + SPREAD_NODE_BYTES
@@ -153,7 +153,7 @@ struct Policy<'a> {
     scales: &'a [f64],
     values: Vec<f64>,
     /// The edge that earns a node its value; [`NONE`] to stop.
-    choices: Vec<Edge>,
+    choices: Vec<EdgeIndex>,
     /// Whether an edge of the node may have improved.
     waiting: Vec<bool>,
     /// The start of the walk that met each node.
@@ -188,7 +188,7 @@ impl Policy<'_> {
             }
             if let Some(edge) = choice {
                 any = true;
-                let edge = Edge::try_from(edge).expect("edges have 32 bits");
+                let edge = EdgeIndex::try_from(edge).expect("edges have 32 bits");
                 self.choices[node as usize] = edge;
                 self.raise(node, highest);
             }

@@ -346,13 +346,13 @@ fn a_break_that_healed_within_its_window_is_found_by_replaying() {
     let mut maintenance = lake.maintenance().unwrap();
     dedup(&mut maintenance, DedupOptions::default(), &mut |_, _| ()).unwrap();
     let snapshot = lake.snapshot().unwrap();
-    let edges = draw(&snapshot, usize::MAX / 4, 1).unwrap();
-    let report = replay(&how.environment, &snapshot, &edges, 1, &|| ()).unwrap();
+    let transitions = draw(&snapshot, usize::MAX / 4, 1).unwrap();
+    let report = replay(&how.environment, &snapshot, &transitions, 1, &|| ()).unwrap();
     assert!(!report.disagreements.is_empty());
     for disagreement in &report.disagreements {
         let Outcome::Crashed(failure) = &disagreement.found else { panic!("{disagreement:?}") };
         assert_eq!(failure.kind, FailureKind::Verifier);
-        assert_eq!(disagreement.edge.action, index("triple"));
+        assert_eq!(disagreement.transition.action, index("triple"));
     }
 }
 
