@@ -141,8 +141,8 @@ fn fill(
 }
 
 /// Returns the runs of the old database that are newer than the log, and a row for each run of hot
-/// episodes that no list names. The latter cannot be resumed, since nobody knows their arguments, but no other run gets their
-/// numbers.
+/// episodes that no list names. The latter cannot be resumed, since nobody knows their arguments,
+/// but no other run gets their numbers.
 fn runs(
     entries: &[LogEntry],
     mut runs: Vec<RunRow>,
