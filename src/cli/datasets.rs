@@ -42,7 +42,7 @@ pub(super) fn run(global: &GlobalArgs, command: &DatasetsCommand) -> Result<(), 
 fn list(datasets: &Datasets) -> String {
     let mut text = String::new();
     for about in datasets.about() {
-        let size = about.size.map_or("without end".into(), |size| HumanCount(size).to_string());
+        let size = about.size.map_or("unlimited".into(), |size| HumanCount(size).to_string());
         let _ = writeln!(
             text,
             "{:<28} {:>14}  {}\n{:<28} {:>14}  e.g. {}",

@@ -138,7 +138,7 @@ fn info_text(snapshot: &Snapshot) -> String {
         layers(snapshot),
         "table",
         "rows",
-        "of them hot",
+        "hot rows",
         "files",
         "sealed",
     );

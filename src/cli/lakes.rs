@@ -29,7 +29,7 @@ pub(super) fn named(
         }
         if lakes.iter().any(|(known, _)| *known == name) {
             return Err(CommandError::usage(format!(
-                "two lakes are called `{name}`: name them apart"
+                "two lakes are called `{name}`: give them different names"
             )));
         }
         lakes.push((name, folder));

@@ -125,7 +125,7 @@ pub enum LakeError {
         "the lake at {path} has {}: {}",
         if wanted > newest { format!("no snapshot {wanted} yet") }
         else if wanted >= oldest || wanted.0 <= 0 { format!("no snapshot {wanted}") }
-        else { format!("snapshot {wanted} no more: it has expired") },
+        else { format!("no snapshot {wanted} any longer, since it has expired") },
         if oldest == newest { format!("there is only {newest}") }
         else { format!("there are {oldest} to {newest}") }
     )]

@@ -43,7 +43,7 @@ impl fmt::Debug for StateId {
 
 /// The error for a text that is not a state id: 40 hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a state id: 40 hexadecimal digits are wanted")]
+#[error("`{0}` is not a state id: expected 40 hexadecimal digits")]
 pub struct ParseStateIdError(pub String);
 
 impl FromStr for StateId {

@@ -64,7 +64,7 @@ pub(super) fn perform(
         Next::Include(path) => path,
     };
     let included = if depth == DEPTH_MAX {
-        Err(CommandError::usage("`\\i`: files include one another without end"))
+        Err(CommandError::usage("`\\i`: files include one another endlessly"))
     } else {
         file(session, &path, depth + 1)
     };

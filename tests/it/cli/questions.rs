@@ -130,7 +130,7 @@ fn a_statement_that_asks_wrongly_is_a_mistake_of_its_author() {
     let (_folder, lake) = folder();
     small_lake::record(&lake, Kept::Sealed);
     for (sql, says) in [
-        ("SELECT ir('abc')", "`abc` is not a state id: 40 hexadecimal digits are wanted"),
+        ("SELECT ir('abc')", "`abc` is not a state id: expected 40 hexadecimal digits"),
         ("SELECT ir(X'00')", "a state id has 20 bytes, not 1"),
         ("SELECT ir_diff('abc', 'abc')", "`abc` is not a state id"),
         ("SELECT ir(1)", "expected a state id"),

@@ -202,7 +202,7 @@ fn a_number_that_is_not_there_is_answered_with_those_that_are() {
     assert!(error(9).contains("has no snapshot 9 yet: there are 1 to 7"), "{}", error(9));
     lake.maintenance().unwrap().expire(newest(3)).unwrap();
     assert!(
-        error(2).contains("has snapshot 2 no more: it has expired: there are 5 to 7"),
+        error(2).contains("has no snapshot 2 any longer, since it has expired: there are 5 to 7"),
         "{}",
         error(2)
     );
@@ -451,7 +451,7 @@ fn the_commands_about_snapshots() {
     assert!(run(&lake, &["expire", "--keep", "9"]).starts_with("forgot 0 snapshots"));
     assert_eq!(contents(&lake), before);
     for (arguments, code, says) in [
-        (&["info", "--snapshot", "2"][..], 2, "has snapshot 2 no more"),
+        (&["info", "--snapshot", "2"][..], 2, "has no snapshot 2 any longer"),
         (&["verify", "--snapshot", "77"], 2, "has no snapshot 77 yet: there is only 5"),
         (&["expire"], 2, "--keep <K>"),
         (&["expire", "--keep", "0"], 2, "invalid value '0'"),

@@ -85,7 +85,7 @@ async fn what_is_wrong_is_said_with_a_code() {
         ("SELECT 1; SELECT 2", Code::InvalidArgument, "one statement at a time"),
         ("SELECT ?", Code::InvalidArgument, "takes 1 as values of its parameters, and none came"),
         ("SELECT 1 / (step_index - step_index) FROM steps", Code::Internal, "Divide by zero"),
-        ("SELECT state('xyz')", Code::InvalidArgument, "40 hexadecimal digits are wanted"),
+        ("SELECT state('xyz')", Code::InvalidArgument, "expected 40 hexadecimal digits"),
     ] {
         let status = refusal(&mut client, sql).await;
         assert!(status.message().contains(said), "{sql}: {}", status.message());
