@@ -58,7 +58,7 @@ impl Bytes {
     }
 
     fn wanted(text: &str) -> String {
-        format!("`{text}` is not a size: write a number of bytes, or 512M or 2G")
+        format!("`{text}` is not a size: write a number of bytes above 0, or 512M or 2G")
     }
 }
 

@@ -233,9 +233,11 @@ impl<'a> Shown<'a> {
     /// Makes each Delta table begin with a checkpoint of the oldest snapshot, if some have expired,
     /// and removes the files of older versions that were written long ago.
     fn forget_expired(&mut self) -> Result<(), LakeError> {
-        let first = SnapshotId(1);
-        let oldest = self.history.first().map(|row| row.id).filter(|&oldest| oldest > first);
-        let Some(oldest) = oldest else { return Ok(()) };
+        let Some(oldest) = self.history.first().map(|row| row.id) else { return Ok(()) };
+        // Version 0, the empty table, stays as long as snapshot 1.
+        if oldest == SnapshotId(1) {
+            return Ok(());
+        }
         for table in Table::ALL {
             let folder = log_folder(&self.lake, table);
             let mut expired = versions(&folder)?;

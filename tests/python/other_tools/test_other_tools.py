@@ -77,7 +77,7 @@ def change(lake, stop, snapshots, failures):
             steplake(*toy, "--episodes", "6", "--seed", str(seed), lake=lake)
             steplake("dedup", lake=lake)
             if seed % 3 == 0:
-                # The newest run, and older ones, so that the lake does not grow for ever.
+                # A recent run, and older ones, so that the lake does not grow for ever.
                 for run in [seed, *range(max(1, seed - 8), seed - 6)]:
                     steplake("retract", "--run", str(run), "--reason", "a test", lake=lake)
                 steplake("dedup", lake=lake)
