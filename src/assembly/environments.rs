@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::command_error::CommandError;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
-use crate::env::{self, Environment};
+use crate::env::{self, Environment, toy};
 use crate::lake::RunRow;
 use crate::model::{ActionSpace, EnvironmentSpec};
 
@@ -35,6 +35,14 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
 /// newer program may have other actions and other state ids.
 pub fn worker_config() -> WorkerConfig {
     WorkerConfig::new(PathBuf::from("/proc/self/exe"))
+}
+
+/// Returns the environment with its sessions in worker processes, if it has a real compiler.
+pub fn live(environment: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn Environment> {
+    if environment.spec().name == toy::NAME {
+        return environment;
+    }
+    Box::new(WorkerEnvironment::new(environment.spec().clone(), config))
 }
 
 /// Returns the same environment with its sessions in worker processes, for replaying what `runs`

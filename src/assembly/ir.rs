@@ -1,25 +1,51 @@
 //! Turns the states of a lake into text for an [`Engine`](crate::query::Engine). The query layer
 //! knows no compiler, so the program that opens an engine passes these functions in.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::command_error::CommandError;
-use super::environments::{environment, workers};
+use super::environments::{environment, live, worker_config, workers};
+use crate::env::Session;
 use crate::lake::Snapshot;
 use crate::model::StateId;
 use crate::query::{IrRebuilder, IrRenderer, QueryError};
 use crate::replay::rebuild::{RebuildError, Rebuilder};
 
-/// Returns the function that shows the states of an environment as text.
+/// Returns the function that shows the states of an environment as text. A compiler does so in a
+/// worker process, so that a state that crashes it ends only the query that asked for it. Idle
+/// workers stay, at most one for each core.
 pub fn renderer(environment: &str) -> IrRenderer {
-    if environment == crate::env::llvm::NAME {
-        return Arc::new(|bitcode| {
-            crate::env::llvm::disassemble(bitcode).map_err(|error| error.to_string())
-        });
-    }
-    Arc::new(|bytes| Ok(String::from_utf8_lossy(bytes).into_owned()))
+    let environment = environment.to_owned();
+    let idle = Idle::default();
+    let idle_max = std::thread::available_parallelism().map_or(1, usize::from);
+    Arc::new(move |state| {
+        block_in_place(|| {
+            let known = lock(&idle).pop();
+            let mut session = match known {
+                Some(session) => session,
+                None => open(&environment).map_err(|error| error.to_string())?,
+            };
+            // A session with an error is not asked again.
+            let text = session.text(state).map_err(|error| error.to_string())?;
+            let mut idle = lock(&idle);
+            if idle.len() < idle_max {
+                idle.push(session);
+            }
+            Ok(text)
+        })
+    })
+}
+
+type Idle = Mutex<Vec<Box<dyn Session>>>;
+
+fn lock(idle: &Idle) -> MutexGuard<'_, Vec<Box<dyn Session>>> {
+    idle.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn open(name: &str) -> Result<Box<dyn Session>, CommandError> {
+    Ok(live(environment(name)?, worker_config()).session()?)
 }
 
 /// Returns the rebuilder of states that a lake does not store. It uses worker processes, and opens

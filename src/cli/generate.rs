@@ -12,11 +12,9 @@ use super::progress::RunBar;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::{Code, CommandError};
-use crate::assembly::environments::{action_space, environment, worker_config};
+use crate::assembly::environments::{action_space, environment, live, worker_config};
 use crate::assembly::output::{counted, print};
-use crate::env::Environment;
-use crate::env::toy;
-use crate::env::worker::{WorkerConfig, WorkerEnvironment};
+use crate::env::worker::WorkerConfig;
 use crate::generate::{
     Ending, Plan, Policy, Programs, Progress, ResumeState, Shard, Stop, generate,
 };
@@ -253,14 +251,6 @@ fn interrupt() -> Result<Arc<AtomicBool>, CommandError> {
         signal_hook::flag::register(signal, Arc::clone(&flag))?;
     }
     Ok(flag)
-}
-
-/// Returns the environment in which the run plays: real compilers in worker processes.
-fn live(here: Box<dyn Environment>, config: WorkerConfig) -> Box<dyn Environment> {
-    if here.spec().name == toy::NAME {
-        return here;
-    }
-    Box::new(WorkerEnvironment::new(here.spec().clone(), config))
 }
 
 /// Shows `progress` while `work` runs. Earlier calls have recorded `before` of the run's steps,

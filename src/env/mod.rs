@@ -157,6 +157,18 @@ pub trait Session: Send {
     /// [`SessionError::BadProgram`] if `state` is not a serialised state.
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError>;
 
+    /// Returns a state as text for people, from its serialisation alone. Needs no episode, and does
+    /// not affect one under way.
+    ///
+    /// A session whose serialised states are text need not override this.
+    ///
+    /// # Errors
+    ///
+    /// [`SessionError::BadProgram`] if `state` is not a serialised state.
+    fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
+        Ok(String::from_utf8_lossy(state).into_owned())
+    }
+
     /// Applies actions in order and hands each step to `visit`, until the actions run out, the
     /// episode ends, or `visit` breaks. The `observe` passed to `visit` looks at the state of that
     /// step. It knows the watched spaces of every state that is new to the recording (the initial

@@ -345,6 +345,10 @@ impl Session for Recorder {
         self.inner.identify(state)
     }
 
+    fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
+        self.inner.text(state)
+    }
+
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         let inner = self.inner.fork()?;
         let parent = self.episode.as_ref().ok_or(SessionError::NoEpisode)?;

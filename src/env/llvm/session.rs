@@ -150,12 +150,11 @@ impl Session for LlvmSession {
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        let revived = Program::revive(state);
-        let mut program = revived.map_err(|error| SessionError::BadProgram {
-            uri: "a stored state".to_owned(),
-            detail: error.to_string(),
-        })?;
-        Ok(program.state_id())
+        Ok(Program::revive(state).map_err(unreadable)?.state_id())
+    }
+
+    fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
+        super::disassemble(state).map_err(unreadable)
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
@@ -293,6 +292,11 @@ pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, Pr
     let mut first = Program::parse(&bitcode, LocalNames::Drop)?;
     first.canonicalise();
     Ok(first)
+}
+
+/// The error for a stored state that is not one.
+fn unreadable(error: ProgramError) -> SessionError {
+    SessionError::BadProgram { uri: "a stored state".to_owned(), detail: error.to_string() }
 }
 
 const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")];

@@ -75,7 +75,7 @@ fn answer_all(
         recording: 0,
         out,
     };
-    wire::send(&mut worker.out, &Reply::Ready)?;
+    wire::send(&mut worker.out, &Reply::Ready(wire::BUILD.into()))?;
     let mut requests = BufReader::new(stream);
     loop {
         let request = match wire::receive(&mut requests) {
@@ -134,6 +134,7 @@ impl Worker<'_> {
             }
             Request::Observe { session, space } => self.observe(session, ObservationIndex(space)),
             Request::Identify { session, state } => self.identify(session, &state),
+            Request::Text { session, state } => self.text(session, &state),
             Request::Fork { session, fork } => self.fork(session, fork),
             Request::End { session } => {
                 self.sessions.remove(&session);
@@ -202,6 +203,13 @@ impl Worker<'_> {
         self.alarm.begin_step(&self.flight);
         let served = serve_session(self.environment, &mut self.sessions, session)?;
         Ok(Reply::Identified(served.session.identify(state)?))
+    }
+
+    fn text(&mut self, session: u32, state: &[u8]) -> Result<Reply, SessionError> {
+        self.flight.phase(Phase::Observing);
+        self.alarm.begin_step(&self.flight);
+        let served = serve_session(self.environment, &mut self.sessions, session)?;
+        Ok(Reply::Text(served.session.text(state)?))
     }
 
     fn fork(&mut self, session: u32, fork: u32) -> Result<Reply, SessionError> {

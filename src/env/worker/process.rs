@@ -109,10 +109,15 @@ impl Process {
             address_space_at_first_kib: 0,
         };
         match process.receive(READY_TIMEOUT) {
-            Ok(Reply::Ready) => {
+            Ok(Reply::Ready(build)) if build == wire::BUILD => {
                 process.address_space_at_first_kib = process.address_space_kib();
                 Ok(process)
             }
+            Ok(Reply::Ready(build)) => Err(io::Error::other(format!(
+                "{} is {build}, and this is {}: install both from one build",
+                config.program.display(),
+                wire::BUILD
+            ))),
             Ok(other) => Err(io::Error::other(format!("a worker began with {other:?}"))),
             // A death from outside does not show whether the worker would have come up.
             Err(Trouble::Death(death)) if death.is_from_outside => {

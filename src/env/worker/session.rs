@@ -314,6 +314,13 @@ impl Session for WorkerSession {
         }
     }
 
+    fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
+        match self.ask(|session| Request::Text { session, state: state.to_vec() })? {
+            Reply::Text(text) => Ok(text),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
         if self.episode.is_none() {
             return Err(SessionError::NoEpisode);

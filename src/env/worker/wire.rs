@@ -1,5 +1,6 @@
 //! The messages between a supervisor and its worker: frames of four length bytes (little-endian)
-//! and a postcard body. Both ends are the same binary, so the format carries no version.
+//! and a postcard body. Both ends are built from the same sources, so the format carries no
+//! version: a worker begins with its [`BUILD`], and one of another build is refused.
 
 use std::io::{self, Read, Write};
 use std::num::NonZeroU32;
@@ -14,6 +15,11 @@ use crate::model::{
     Baselines, Benchmark, Failure, FailureKind, ObservationIndex, Outcome, Provenance, StateId,
     Step, Value,
 };
+
+/// What a supervisor and its worker have to have in common: the version of steplake, and the
+/// compiler that it was built with.
+pub(super) const BUILD: &str =
+    concat!("steplake ", env!("CARGO_PKG_VERSION"), " with ", env!("STEPLAKE_LLVM_NAME"));
 
 /// Room for all of a start request but the program.
 const START_BYTES_MAX: usize = 1 << 20;
@@ -40,6 +46,12 @@ pub(super) enum Request {
     },
     /// Asks for the id of a serialised state.
     Identify {
+        session: u32,
+        #[serde(with = "serde_bytes")]
+        state: Vec<u8>,
+    },
+    /// Asks for a serialised state as text.
+    Text {
         session: u32,
         #[serde(with = "serde_bytes")]
         state: Vec<u8>,
@@ -105,8 +117,8 @@ impl WireStart {
 /// `Broken`; every other request by one frame.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Reply {
-    /// The worker is up. This is the first frame that it sends.
-    Ready,
+    /// The worker is up. This is the first frame that it sends, with its [`BUILD`].
+    Ready(String),
     Started {
         #[serde(with = "WireStateId")]
         state: StateId,
@@ -120,6 +132,7 @@ pub(super) enum Reply {
     },
     Value(Value),
     Identified(#[serde(with = "WireStateId")] StateId),
+    Text(String),
     Done,
     /// Something is wrong with the steps held back. The session is of no further use.
     Broken(#[serde(with = "WireFailure")] Failure),
@@ -269,7 +282,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
     };
     let space = "toy-v0".to_owned();
     let replies = [
-        Reply::Ready,
+        Reply::Ready(BUILD.into()),
         Reply::Started {
             state: StateId([1; 20]),
             baselines: vec![("Size".into(), 5)],
@@ -280,6 +293,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         Reply::Value(Value::Text("text".into())),
         Reply::Value(Value::Bytes(vec![0; 40])),
         Reply::Identified(StateId([2; 20])),
+        Reply::Text("a state".into()),
         Reply::Error(SessionError::InvalidAction { index: 3, space, len: 2 }),
         Reply::Broken(failure(FailureKind::Verifier, "no terminator")),
         Reply::Done,
@@ -305,6 +319,7 @@ pub fn fuzz_seeds() -> Vec<Vec<u8>> {
         },
         Request::Observe { session: 0, space: 1 },
         Request::Identify { session: 0, state: vec![0; 40] },
+        Request::Text { session: 0, state: vec![1; 40] },
         Request::Fork { session: 0, fork: 1 },
         Request::End { session: 1 },
     ];

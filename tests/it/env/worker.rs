@@ -1,7 +1,9 @@
 //! Sessions in worker processes: the same answers as in this process, and data instead of damage
 //! when a worker dies.
 
+use std::fs::Permissions;
 use std::ops::ControlFlow;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -187,4 +189,28 @@ fn a_worker_that_cannot_be_started_says_so() {
         Start { benchmark: &benchmark, action_space: toy::NAME, baselines: None, watch: &watch };
     let error = session.start(&start).unwrap_err().to_string();
     assert!(error.contains("its worker did not come up"), "{error}");
+}
+
+#[test]
+fn a_worker_of_another_build_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("worker");
+    // Its first frame: a length, the first kind of reply, and the length of what it says.
+    let script = "#!/bin/sh\nprintf '\\014\\0\\0\\0\\0\\012steplake 9' >&0\nexec sleep 60 <&-\n";
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    let spec = ToyEnvironment::default().spec().clone();
+    let environment = WorkerEnvironment::new(spec, WorkerConfig::new(program));
+    let error = environment.session().unwrap().identify(b"toy 1 0").unwrap_err().to_string();
+    assert!(error.contains("worker is steplake 9, and this is steplake 0."), "{error}");
+    assert!(error.contains("install both from one build"), "{error}");
+}
+
+#[test]
+fn a_state_as_text_is_the_same_from_a_worker() {
+    let benchmark = toy::benchmark(4);
+    let mut here = ToyEnvironment::default().session().unwrap();
+    let mut there = workers().session().unwrap();
+    assert_eq!(there.text(&benchmark.program).unwrap(), here.text(&benchmark.program).unwrap());
+    assert!(there.text(&benchmark.program).unwrap().starts_with("toy "));
 }
