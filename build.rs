@@ -2,7 +2,8 @@
 //!
 //! LLVM is linked statically, with the components that the environment needs and the C++ library.
 //! The program starts faster that way, and no library of the host affects what is recorded. The
-//! feature `llvm-dynamic` links `libLLVM.so` instead.
+//! feature `llvm-dynamic` links `libLLVM.so` instead. Without the feature `llvm`, only the name of
+//! LLVM is recorded.
 
 use std::env;
 use std::ffi::OsStr;
@@ -37,10 +38,13 @@ fn main() {
         println!("cargo:warning=elsewhere: set {PREFIX_VARIABLE} to where LLVM 22 is installed");
         panic!("LLVM 22 with its headers is needed: {problem}")
     });
-    compile_shim(&llvm);
-    if env::var_os("CARGO_FEATURE_LLVM_DYNAMIC").is_some() {
+    let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    if has("LLVM") {
+        compile_shim(&llvm);
+    }
+    if has("LLVM_DYNAMIC") {
         link_dynamically(&llvm);
-    } else {
+    } else if has("LLVM") {
         link_statically(&llvm);
     }
     println!("cargo:rerun-if-changed={}", llvm.header().display());

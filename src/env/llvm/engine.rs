@@ -9,12 +9,10 @@ use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
 };
 
+use super::environment::TARGET;
 use super::ffi::{self, RawEngine};
 use super::program::Program;
 
-/// The target of all programs: generic x86-64, so that states do not depend on the machine on which
-/// they were made.
-pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
 const CPU: &str = "x86-64";
 
 /// Runs pass pipelines. Every run begins without analysis results, so that a step depends on the

@@ -2,14 +2,23 @@
 
 use std::sync::Arc;
 
-use super::engine::TARGET;
-use super::session::{BASELINES, LlvmSession};
+#[cfg(feature = "llvm")]
+use super::session::LlvmSession;
 use super::spaces;
 use crate::env::{Environment, Session, SessionError};
 use crate::model::EnvironmentSpec;
 
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
+
+/// The target of all programs: generic x86-64, so that states do not depend on the machine on which
+/// they were made.
+pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
+
+/// What the baselines depend on besides compiler, target and program: the pipelines of
+/// `measure_baselines` (`session.rs`). The number changes when a program is prepared, counted, or
+/// passed to the compiler in another way.
+const BASELINES: &str = "1: default<O3>, default<Oz>";
 
 /// Returns the LLVM that is linked in, as the build script found it: one binary has the same
 /// compiler on every machine.
@@ -79,8 +88,15 @@ impl Environment for LlvmEnvironment {
         &self.spec
     }
 
+    #[cfg(feature = "llvm")]
     fn session(&self) -> Result<Box<dyn Session>, SessionError> {
         Ok(Box::new(LlvmSession::new(Arc::clone(&self.spec))?))
+    }
+
+    #[cfg(not(feature = "llvm"))]
+    fn session(&self) -> Result<Box<dyn Session>, SessionError> {
+        let detail = "this program holds no compiler: put its sessions into worker processes";
+        Err(SessionError::Unavailable { environment: NAME.to_owned(), detail: detail.to_owned() })
     }
 }
 

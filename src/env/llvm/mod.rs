@@ -3,6 +3,9 @@
 //! A state is a module; an action is a pass pipeline. LLVM 22 is reached through inkwell, with a
 //! C++ shim (`shim/`) for what neither inkwell nor LLVM's C API offers.
 //!
+//! Without the feature `llvm` only the spaces are here, and sessions live in worker processes of a
+//! program that has the compiler.
+//!
 //! # What a state is
 //!
 //! A state's [`StateId`](crate::model::StateId) is the SHA-1 over hashes of its content
@@ -47,24 +50,38 @@
 //! | [`probe`] | which actions are pure functions of the state, crash, are slow, or do nothing |
 //! | `program`, `engine`, `ffi` | the ring around the shim; with `math` the only unsafe code |
 
-mod engine;
 mod environment;
+#[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "sessions use the rest"))]
 mod features;
-mod ffi;
-mod math;
-mod passes;
-pub mod probe;
-mod program;
-mod session;
+#[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "sessions use the rest"))]
 mod spaces;
+
+#[cfg(feature = "llvm")]
+mod engine;
+#[cfg(feature = "llvm")]
+mod ffi;
+#[cfg(feature = "llvm")]
+mod math;
+#[cfg(feature = "llvm")]
+mod passes;
+#[cfg(feature = "llvm")]
+pub mod probe;
+#[cfg(feature = "llvm")]
+mod program;
+#[cfg(feature = "llvm")]
+mod session;
 #[cfg(test)]
 mod tests;
 
 pub use environment::{LlvmEnvironment, NAME};
+#[cfg(feature = "llvm")]
 pub use passes::PassRunner;
+#[cfg(feature = "llvm")]
 pub use program::ProgramError;
+#[cfg(feature = "llvm")]
 pub use session::LlvmSession;
 
+#[cfg(feature = "llvm")]
 use program::{LocalNames, Program};
 
 /// Disassembles a program's bitcode to text.
@@ -72,6 +89,7 @@ use program::{LocalNames, Program};
 /// # Errors
 ///
 /// [`ProgramError::Unreadable`].
+#[cfg(feature = "llvm")]
 pub fn disassemble(bitcode: &[u8]) -> Result<String, ProgramError> {
     Ok(Program::parse(bitcode, LocalNames::Keep)?.print())
 }
@@ -81,6 +99,7 @@ pub fn disassemble(bitcode: &[u8]) -> Result<String, ProgramError> {
 /// # Errors
 ///
 /// [`ProgramError::Unreadable`]; for text, it names the line.
+#[cfg(feature = "llvm")]
 pub fn assemble(program: &[u8]) -> Result<Vec<u8>, ProgramError> {
     Ok(Program::parse(program, LocalNames::Keep)?.write().to_vec())
 }

@@ -301,10 +301,6 @@ fn unreadable(error: ProgramError) -> SessionError {
 
 const PIPELINES: [(&str, &str); 2] = [(COUNT_O3, "default<O3>"), (COUNT_OZ, "default<Oz>")];
 
-/// What [`measure_baselines`] depends on besides compiler, target and program. The number changes
-/// when a program is prepared, counted, or passed to the compiler in another way.
-pub(super) const BASELINES: &str = "1: default<O3>, default<Oz>";
-
 /// Measures what the compiler's own pipelines make of a program.
 fn measure_baselines(
     engine: &mut Engine,
