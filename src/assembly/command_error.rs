@@ -50,6 +50,11 @@ impl CommandError {
         Self { code, message: message.into() }
     }
 
+    /// Returns the exit code.
+    pub fn code(&self) -> Code {
+        self.code
+    }
+
     /// Adds what succeeded before the derived tables could not be made.
     #[must_use]
     pub fn after(self, done: &str) -> Self {

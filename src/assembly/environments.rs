@@ -1,9 +1,9 @@
 //! Environments and action spaces by name, and the limits of worker processes.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use super::command_error::CommandError;
+use super::worker_program;
 use crate::env::worker::{WorkerConfig, WorkerEnvironment};
 use crate::env::{self, Environment, toy};
 use crate::lake::RunRow;
@@ -30,11 +30,8 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
 }
 
 /// Returns the default limits for worker processes of this program.
-///
-/// Workers run the same file as this process, even after a build or an upgrade has replaced it: a
-/// newer program may have other actions and other state ids.
 pub fn worker_config() -> WorkerConfig {
-    WorkerConfig::new(PathBuf::from("/proc/self/exe"))
+    WorkerConfig::new(worker_program::program())
 }
 
 /// Returns the environment with its sessions in worker processes, if it has a real compiler.

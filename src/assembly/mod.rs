@@ -4,9 +4,11 @@
 pub mod arguments;
 pub mod catalogue;
 pub mod command_error;
+pub mod engine;
 pub mod environments;
 pub mod ir;
 pub mod messages;
 pub mod open_files;
 pub mod output;
 pub mod worker;
+pub mod worker_program;

@@ -1,4 +1,4 @@
-//! Worker processes: this program, executed again to hold sessions.
+//! Worker processes: a program, executed again to hold sessions.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd;

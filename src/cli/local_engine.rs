@@ -2,7 +2,7 @@
 
 use super::args::LimitArgs;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
-use crate::assembly::ir;
+use crate::assembly::engine;
 use crate::console::source::{EngineSource, OpenEngine, Opening};
 use crate::lake::Snapshot;
 use crate::query::{Engine, EngineOptions, QueryError, SpillSpace};
@@ -17,13 +17,10 @@ pub(super) fn opening(limits: LimitArgs) -> impl Fn(Snapshot) -> Opening + Send 
     move |snapshot| Box::pin(engine(snapshot, limits))
 }
 
-/// Opens an engine over a snapshot, which shows and rebuilds states of the lake's environment.
+/// Opens an engine over a snapshot, within these limits.
 pub(super) async fn engine(snapshot: Snapshot, limits: LimitArgs) -> Result<Engine, QueryError> {
-    let environment = &snapshot.identity().environment;
-    let renderer = ir::renderer(environment);
-    let rebuilder = Some(ir::rebuilder(environment));
     let spill = limits.spill.map(|bytes| SpillSpace::of(bytes.0)).unwrap_or_default();
     let memory_bytes_max = limits.memory.map(Bytes::of_memory);
-    let options = EngineOptions { memory_bytes_max, spill, rebuilder, ..EngineOptions::default() };
-    Engine::new(snapshot, renderer, &options).await
+    let options = EngineOptions { memory_bytes_max, spill, ..EngineOptions::default() };
+    engine::open(snapshot, options).await
 }

@@ -9,9 +9,9 @@ use inkwell::targets::{
     CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple,
 };
 
-use super::environment::TARGET;
 use super::ffi::{self, RawEngine};
 use super::program::Program;
+use super::spaces::TARGET;
 
 const CPU: &str = "x86-64";
 

@@ -11,10 +11,6 @@ use crate::model::EnvironmentSpec;
 /// The environment's name.
 pub const NAME: &str = "llvm-v0";
 
-/// The target of all programs: generic x86-64, so that states do not depend on the machine on which
-/// they were made.
-pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
-
 /// What the baselines depend on besides compiler, target and program: the pipelines of
 /// `measure_baselines` (`session.rs`). The number changes when a program is prepared, counted, or
 /// passed to the compiler in another way.
@@ -66,7 +62,7 @@ impl LlvmEnvironment {
         let spec = EnvironmentSpec {
             name: NAME,
             compiler: compiler(),
-            target: TARGET.to_owned(),
+            target: spaces::TARGET.to_owned(),
             action_spaces: spaces::action_spaces(),
             observation_spaces: spaces::observation_spaces(),
             reward_spaces: spaces::reward_spaces(),

@@ -150,11 +150,11 @@ impl Session for LlvmSession {
     }
 
     fn identify(&mut self, state: &[u8]) -> Result<StateId, SessionError> {
-        Ok(Program::revive(state).map_err(unreadable)?.state_id())
+        Ok(Program::revive(state).map_err(|error| unreadable(&error))?.state_id())
     }
 
     fn text(&mut self, state: &[u8]) -> Result<String, SessionError> {
-        super::disassemble(state).map_err(unreadable)
+        super::disassemble(state).map_err(|error| unreadable(&error))
     }
 
     fn fork(&mut self) -> Result<Box<dyn Session>, SessionError> {
@@ -295,7 +295,7 @@ pub(super) fn first_state(engine: &Engine, program: &[u8]) -> Result<Program, Pr
 }
 
 /// The error for a stored state that is not one.
-fn unreadable(error: ProgramError) -> SessionError {
+fn unreadable(error: &ProgramError) -> SessionError {
     SessionError::BadProgram { uri: "a stored state".to_owned(), detail: error.to_string() }
 }
 

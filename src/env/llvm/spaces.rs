@@ -5,6 +5,10 @@ use crate::model::{
     ActionFlags, ActionSpace, ActionSpec, ObservationSpace, RewardSpace, Scale, ValueType,
 };
 
+/// The target of all programs: generic x86-64, so that states do not depend on the machine on which
+/// they were made.
+pub(super) const TARGET: &str = "x86_64-pc-linux-gnu";
+
 /// The committed action spaces, the default first: name, and rows of [`COLUMNS`]. The flags are the
 /// findings of a [probe](super::probe). The rows and their order are fixed for a version of a
 /// space.
