@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 /// The program that workers execute, if it is another one than this.
 static PROGRAM: OnceLock<File> = OnceLock::new();
 
-/// Has workers execute the program at `path`, which begins with [`serve_if_worker`](super::worker::serve_if_worker), in place of
-/// this one. For a library in a program that cannot serve. Only the first call counts.
+/// Has workers execute the program at `path` in place of this one, for a library in a program that
+/// cannot [serve](super::worker::serve_if_worker) itself. Only the first call counts.
 ///
 /// # Errors
 ///
