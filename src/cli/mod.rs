@@ -14,7 +14,6 @@ mod lakes;
 mod live;
 mod local_engine;
 mod merge;
-mod other_tools;
 mod progress;
 mod remote_engine;
 mod retract;

@@ -1,0 +1,42 @@
+//! `steplake._steplake`: the library as a Python module.
+//!
+//! The classes here hold values of the library and convert what goes in and out. What is about
+//! Python alone, such as Gymnasium's spaces, is in `python/steplake`.
+
+// Values of one process, and its runtime.
+mod of_process;
+mod runtime;
+
+// What passes the border.
+mod errors;
+mod parameters;
+mod batches;
+mod states;
+
+// Lakes.
+mod progress;
+mod engines;
+mod stream;
+mod answer;
+mod lake;
+
+// Environments.
+mod environment;
+mod session;
+mod worker;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _steplake {
+    #[pymodule_export]
+    use super::answer::Answer;
+    #[pymodule_export]
+    use super::environment::{Benchmark, Environment};
+    #[pymodule_export]
+    use super::lake::{Lake, NamedQuery, Relation};
+    #[pymodule_export]
+    use super::session::{Session, step_all};
+    #[pymodule_export]
+    use super::worker::{compiler, set_worker};
+}
