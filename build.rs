@@ -10,7 +10,6 @@ mod clang_flags;
 
 use std::env;
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -126,17 +125,14 @@ fn library_names(llvm: &Llvm, kind: &str, suffix: &str) -> Vec<String> {
     names.expect("llvm-config gives the names of library files")
 }
 
-/// Compiles the project's programs as `src/datasets` does, and lists them as Rust.
+/// Compiles the project's programs as `src/datasets` does.
 fn compile_programs() {
     println!("cargo:rerun-if-changed={PROGRAMS}");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     let files = fs::read_dir(PROGRAMS).expect("the programs are part of the sources");
     let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
-    let mut names: Vec<String> = names.collect();
-    names.sort();
-    let mut list = String::from("&[\n");
-    for name in names.iter().filter_map(|file| file.strip_suffix(".c")) {
-        let bitcode = out.join(format!("{name}.bc"));
+    for file in names.filter(|file| Path::new(file).extension() == Some(OsStr::new("c"))) {
+        let bitcode = out.join(&file).with_extension("bc");
         #[expect(clippy::disallowed_methods, reason = "the project's own programs")]
         let compiled = Command::new("clang-22")
             .current_dir(PROGRAMS)
@@ -145,17 +141,13 @@ fn compile_programs() {
             .env("LC_ALL", "C.UTF-8")
             .env("SOURCE_DATE_EPOCH", "0")
             .args(clang_flags::FLAGS.split(' '))
-            .arg(format!("{name}.c"))
+            .arg(&file)
             .arg("-o")
             .arg(&bitcode)
             .status();
         let is_compiled = compiled.is_ok_and(|status| status.success());
-        assert!(is_compiled, "clang-22 is needed to compile {name}.c: apt-get install clang-22");
-        writeln!(list, "({name:?}, include_bytes!({:?})),", bitcode.display().to_string())
-            .expect("a string takes it");
+        assert!(is_compiled, "clang-22 is needed to compile {file}: apt-get install clang-22");
     }
-    list.push(']');
-    fs::write(out.join("embedded_programs.rs"), list).expect("cargo gave this folder");
 }
 
 /// The installed LLVM.

@@ -19,6 +19,16 @@ macro_rules! programs {
             stringify!($name),
             include_str!(concat!("../../data/programs/", stringify!($name), ".c")),
         )),*];
+
+        /// The programs as bitcode, if they were compiled together with this library: the Python
+        /// package runs where there is no clang.
+        #[cfg(feature = "embedded-programs")]
+        const EMBEDDED: &[(&str, &[u8])] = &[$((
+            stringify!($name),
+            include_bytes!(concat!(env!("OUT_DIR"), "/", stringify!($name), ".bc")),
+        )),*];
+        #[cfg(not(feature = "embedded-programs"))]
+        const EMBEDDED: &[(&str, &[u8])] = &[];
     };
 }
 
@@ -29,13 +39,6 @@ programs! {
     list_merge_sort lu_solver monte_carlo orbits pattern_matcher request_machine
     robin_hood_table shortest_paths spanning_forest text_search utf8_codec window_compressor
 }
-
-/// The programs as bitcode, by name, if they were compiled together with this library: a Python
-/// package runs where there is no clang.
-#[cfg(feature = "embedded-programs")]
-const EMBEDDED: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/embedded_programs.rs"));
-#[cfg(not(feature = "embedded-programs"))]
-const EMBEDDED: &[(&str, &[u8])] = &[];
 
 /// `benchmark://steplake-v0/<name>`: small programs of the project's own.
 #[derive(Debug)]

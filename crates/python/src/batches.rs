@@ -24,7 +24,7 @@ pub(crate) fn row<'py>(
     let schema = batch.schema();
     let values = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
         let scalar = PyScalar::try_new(column.slice(place, 1), Arc::clone(field))?;
-        Ok(Bound::new(py, scalar)?.call_method0("as_py")?)
+        Bound::new(py, scalar)?.call_method0("as_py")
     });
     PyTuple::new(py, values.collect::<PyResult<Vec<_>>>()?)
 }

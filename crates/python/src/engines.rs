@@ -63,7 +63,7 @@ impl Engines {
 
     /// Opens the snapshot that is read.
     pub(crate) fn read(&self) -> PyResult<Snapshot> {
-        read(&self.path, self.snapshot).map_err(|error| raise(error.into()))
+        read(&self.path, self.snapshot).map_err(raise)
     }
 
     /// Returns an engine over the lake as it is now, or over the one snapshot.

@@ -1,16 +1,17 @@
-//! `Environment` and `Benchmark`: a compiler problem, its spaces and its programs.
+//! `Environment`: a compiler problem, its spaces and its programs.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::PyDict;
 use steplake::assembly::catalogue::Catalogue;
 use steplake::assembly::environments::{environment, live, worker_config};
 use steplake::env::worker::WorkerConfig;
 use steplake::generate::Programs;
-use steplake::model::{self, BenchmarkUri, EnvironmentSpec, Scale, ValueType};
+use steplake::model::{EnvironmentSpec, Scale, ValueType};
 
+use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::progress::Progress;
 use crate::runtime::work_for;
@@ -39,6 +40,9 @@ impl Environment {
         Ok(Arc::clone(self.catalogue.get_or_init(|| catalogue)))
     }
 }
+
+/// A dataset: name, URI, description, licence, size, and a pattern to begin with.
+type About = (String, String, String, String, Option<u64>, String);
 
 /// Returns the word for a type of values.
 fn kind(value_type: ValueType) -> &'static str {
@@ -148,7 +152,7 @@ impl Environment {
             let uri = catalogue.one(uri).map_err(benchmark_failure)?;
             catalogue.load(&uri).map_err(|error| benchmark_failure(error.into()))
         };
-        work_for(py, &Progress::none(), || {}, load).map(|benchmark| Benchmark { benchmark })
+        work_for(py, &Progress::none(), || {}, load).map(Benchmark::of)
     }
 
     /// Returns the URIs that patterns name.
@@ -164,7 +168,7 @@ impl Environment {
     }
 
     /// The datasets: name, URI, description, licence, size and a pattern to begin with.
-    fn datasets(&self) -> PyResult<Vec<(String, String, String, String, Option<u64>, String)>> {
+    fn datasets(&self) -> PyResult<Vec<About>> {
         Ok(match self.catalogue()?.as_ref() {
             Catalogue::Toy => {
                 let uri = format!("generator://{}", self.spec().name);
@@ -191,88 +195,5 @@ fn benchmark_failure(error: steplake::assembly::command_error::CommandError) -> 
     match error.code() {
         Code::Usage => Failure::new("BadBenchmark", error.to_string()),
         _ => error.into(),
-    }
-}
-
-/// A program with its name and where it comes from.
-#[pyclass(frozen, module = "steplake")]
-pub(crate) struct Benchmark {
-    pub(crate) benchmark: model::Benchmark,
-}
-
-#[pymethods]
-impl Benchmark {
-    #[new]
-    #[pyo3(signature = (uri, program, *, family="", licence=""))]
-    fn new(uri: &str, program: &[u8], family: &str, licence: &str) -> PyResult<Self> {
-        let uri: BenchmarkUri = uri.parse().map_err(|error: model::BenchmarkUriError| {
-            raise(Failure::new("BadBenchmark", error.to_string()))
-        })?;
-        let provenance = model::Provenance {
-            family: family.to_owned(),
-            licence: licence.to_owned(),
-            ..model::Provenance::default()
-        };
-        let benchmark = model::Benchmark { uri, program: program.into(), provenance };
-        Ok(Self { benchmark })
-    }
-
-    #[getter]
-    fn uri(&self) -> &str {
-        self.benchmark.uri.as_str()
-    }
-
-    #[getter]
-    fn program<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.benchmark.program)
-    }
-
-    #[getter]
-    fn family(&self) -> &str {
-        &self.benchmark.provenance.family
-    }
-
-    #[getter]
-    fn licence(&self) -> &str {
-        &self.benchmark.provenance.licence
-    }
-
-    #[getter]
-    fn origin(&self) -> &str {
-        &self.benchmark.provenance.origin
-    }
-
-    #[getter]
-    fn compile_command(&self) -> &str {
-        &self.benchmark.provenance.compile_command
-    }
-
-    fn __repr__(&self) -> String {
-        format!("Benchmark('{}', {} bytes)", self.uri(), self.benchmark.program.len())
-    }
-
-    fn __eq__(&self, other: &Self) -> bool {
-        self.benchmark == other.benchmark
-    }
-
-    fn __hash__(&self) -> u64 {
-        use std::hash::{BuildHasher as _, BuildHasherDefault};
-        // The same in every process, unlike the hash of a text in Python.
-        #[expect(clippy::disallowed_types, reason = "Python asks for a hash that no file keeps")]
-        let hasher = BuildHasherDefault::<std::collections::hash_map::DefaultHasher>::default();
-        hasher.hash_one(&self.benchmark.uri)
-    }
-
-    /// Pickles as its parts.
-    fn __reduce__<'py>(
-        this: &Bound<'py, Self>,
-        py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (own, keywords) = (this.get(), PyDict::new(py));
-        keywords.set_item("family", own.family())?;
-        keywords.set_item("licence", own.licence())?;
-        let partial = py.import("functools")?.getattr("partial")?;
-        let make = partial.call((this.get_type(),), Some(&keywords))?;
-        Ok((make, (own.uri(), own.program(py)).into_pyobject(py)?.into_any()))
     }
 }

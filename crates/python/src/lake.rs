@@ -151,7 +151,7 @@ impl Lake {
         }
     }
 
-    fn seal<'py>(&self, py: Python<'py>) -> PyResult<u64> {
+    fn seal(&self, py: Python<'_>) -> PyResult<u64> {
         let lake = self.engines.lake()?;
         let sealed = py.detach(|| lake.writer()?.seal());
         sealed.map(|report| report.rows).map_err(|error| raise(error.into()))

@@ -3,6 +3,11 @@
 //! The classes here hold values of the library and convert what goes in and out. What is about
 //! Python alone, such as Gymnasium's spaces, is in `python/steplake`.
 
+#![expect(
+    clippy::needless_pass_by_value,
+    reason = "arguments are converted from Python for the call"
+)]
+
 // Values of one process, and its runtime.
 mod of_process;
 mod runtime;
@@ -21,8 +26,9 @@ mod answer;
 mod lake;
 
 // Environments.
-mod environment;
+mod benchmark;
 mod session;
+mod environment;
 mod worker;
 
 use pyo3::prelude::*;
@@ -32,7 +38,9 @@ mod _steplake {
     #[pymodule_export]
     use super::answer::Answer;
     #[pymodule_export]
-    use super::environment::{Benchmark, Environment};
+    use super::benchmark::Benchmark;
+    #[pymodule_export]
+    use super::environment::Environment;
     #[pymodule_export]
     use super::lake::{Lake, NamedQuery, Relation};
     #[pymodule_export]

@@ -75,19 +75,19 @@ impl Shown<'_> {
     pub(crate) fn end(&mut self, py: Python<'_>) {
         if self.width > 0 {
             self.write(py, "");
-            self.print(py, "\r");
+            Self::print(py, "\r");
         }
     }
 
     fn write(&mut self, py: Python<'_>, line: &str) {
         let line: String = line.chars().take(COLUMNS).collect();
         let width = line.chars().count();
-        self.print(py, &format!("\r{line}{:1$}", "", self.width.saturating_sub(width)));
+        Self::print(py, &format!("\r{line}{:1$}", "", self.width.saturating_sub(width)));
         self.width = width;
     }
 
     /// Progress that cannot be shown is no reason to fail.
-    fn print(&self, py: Python<'_>, text: &str) {
+    fn print(py: Python<'_>, text: &str) {
         let printed = py.import("sys").and_then(|sys| {
             let out = sys.getattr("stderr")?;
             out.call_method1("write", (text,))?;

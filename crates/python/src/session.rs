@@ -12,7 +12,7 @@ use steplake::env::{self, SessionError, Start, Watch};
 use steplake::generate::Programs;
 use steplake::model::{ActionIndex, ObservationIndex, Outcome, Step, Value};
 
-use crate::environment::Benchmark;
+use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 
@@ -27,6 +27,12 @@ pub(crate) struct Session {
 /// whether the episode ends, whether the action space changed, the failure, the rewards, and the
 /// seconds that the compiler took.
 type Taken = (Option<String>, bool, bool, bool, Option<String>, Vec<f64>, f64);
+
+/// The id of the initial state, the baselines, and the observations.
+type Begun<'py> = (String, Vec<(String, i64)>, Bound<'py, PyList>);
+
+/// Steps, and the observations of the last state, as Python gets them.
+type PlayedObjects<'py> = (Vec<Taken>, Bound<'py, PyList>);
 
 /// Steps, and the observations of the last state.
 type Played = (Vec<Taken>, Vec<Value>);
@@ -122,7 +128,7 @@ impl Session {
         benchmark: &Benchmark,
         action_space: &str,
         observed: Vec<u8>,
-    ) -> PyResult<(String, Vec<(String, i64)>, Bound<'py, PyList>)> {
+    ) -> PyResult<Begun<'py>> {
         let benchmark = &benchmark.benchmark;
         let started = py.detach(|| {
             let baselines = self.catalogue.baselines(benchmark);
@@ -149,7 +155,7 @@ impl Session {
         py: Python<'py>,
         actions: Vec<u32>,
         observed: Vec<u8>,
-    ) -> PyResult<(Vec<Taken>, Bound<'py, PyList>)> {
+    ) -> PyResult<PlayedObjects<'py>> {
         let (steps, values) = py.detach(|| self.play(&actions, &observed)).map_err(raise)?;
         Ok((steps, objects(py, values)?))
     }
@@ -182,12 +188,12 @@ impl Session {
 
 /// Applies one list of actions in each session, all sessions at once.
 #[pyfunction]
-pub(crate) fn step_all<'py>(
-    py: Python<'py>,
+pub(crate) fn step_all(
+    py: Python<'_>,
     sessions: Vec<Py<Session>>,
     actions: Vec<Vec<u32>>,
     observed: Vec<u8>,
-) -> PyResult<Vec<(Vec<Taken>, Bound<'py, PyList>)>> {
+) -> PyResult<Vec<PlayedObjects<'_>>> {
     if sessions.len() != actions.len() {
         let (there, given) = (sessions.len(), actions.len());
         return Err(raise(Failure::usage(format!(

@@ -110,6 +110,7 @@ fn check_signals() -> PyResult<()> {
     if gettid() != getpid() {
         return Ok(());
     }
+    #[expect(clippy::redundant_closure_for_method_calls, reason = "the method has one lifetime")]
     Python::attach(|py| py.check_signals())
 }
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,10 @@ import numpy as np
 
 from steplake import _package, _steplake
 from steplake._steplake import Benchmark
+from steplake.datasets import Dataset
 from steplake.errors import BadBenchmark, CompilerFailed, UsageError
-from steplake.spaces import NamedDiscrete, observation_space
+from steplake.spaces import NamedDiscrete, ObservationSpec, observation_space
+from steplake.state import EnvState, ValidationResult
 from steplake.views import ObservationView, RewardView
 
 _UNSET: Any = object()
@@ -25,91 +26,6 @@ _DEFAULTS = {
     "llvm-v0": ("benchmark://steplake-v0/huffman", "Autophase", "IrInstructionCountOz"),
     "toy-v0": ("generator://toy-v0/0", "Bits", "Cost"),
 }
-
-
-@dataclass(frozen=True)
-class ObservationSpec:
-    """An observation space: its place, the space of its values, and the names of its numbers."""
-
-    place: int
-    space: gymnasium.Space[Any]
-    features: tuple[str, ...]
-    of_benchmark: bool
-
-
-@dataclass(frozen=True)
-class EnvState:
-    """Where an environment is: a benchmark, and the actions since its initial state.
-
-    Attributes
-    ----------
-    benchmark : str
-        The URI of the benchmark.
-    action_space : str
-        The name of the action space.
-    actions : tuple of int
-        The actions.
-    state_id : str or None
-        The id of the state, 40 hexadecimal digits; none after a failure of the compiler.
-    reward : float
-        The sum of the rewards in the environment's reward space.
-    """
-
-    benchmark: str
-    action_space: str
-    actions: tuple[int, ...]
-    state_id: str | None
-    reward: float
-
-
-@dataclass(frozen=True)
-class ValidationResult:
-    """Whether an episode led to the same state when it was played again."""
-
-    state: EnvState
-    errors: tuple[str, ...] = field(default=())
-
-    def okay(self) -> bool:
-        """Return whether everything was the same."""
-        return not self.errors
-
-
-@dataclass(frozen=True)
-class Dataset:
-    """A named set of benchmarks.
-
-    Attributes
-    ----------
-    name, uri, description, licence : str
-        Its name with its version, the beginning of its URIs, one line about it, and the licence of
-        its programs; empty where each has its own.
-    size : int or None
-        The number of programs; none where there is no end of them.
-    example : str
-        A pattern to begin with.
-    """
-
-    name: str
-    uri: str
-    description: str
-    licence: str
-    size: int | None
-    example: str
-    _core: _steplake.Environment = field(repr=False, compare=False)
-
-    def benchmark_uris(self, pattern: str = "") -> Iterator[str]:
-        """Iterate over the URIs of benchmarks: of all, or of those that `pattern` names.
-
-        A pattern is what follows the dataset's URI and a slash: a path, a path with ``*`` and
-        ``**``, or a range of seeds such as ``0..9``.
-        """
-        wanted = f"{self.uri}/{pattern}" if pattern else self.uri
-        yield from self._core.benchmarks([wanted])
-
-    def benchmarks(self, pattern: str = "") -> Iterator[Benchmark]:
-        """Iterate over benchmarks; see `benchmark_uris`."""
-        for uri in self.benchmark_uris(pattern):
-            yield self._core.benchmark(uri)
 
 
 class CompilerEnv(gymnasium.Env[Any, int]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,16 @@ class Bytes(spaces.Space[bytes]):
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bytes)
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """An observation space: its place, the space of its values, and the names of its numbers."""
+
+    place: int
+    space: spaces.Space[Any]
+    features: tuple[str, ...]
+    of_benchmark: bool
 
 
 def observation_space(kind: str, features: Sequence[str]) -> spaces.Space[Any]:
