@@ -10,5 +10,6 @@ pub mod ir;
 pub mod messages;
 pub mod open_files;
 pub mod output;
+pub mod verification;
 pub mod worker;
 pub mod worker_program;

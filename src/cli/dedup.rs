@@ -8,6 +8,9 @@ use crate::dedup::{self, DedupOptions, Report};
 use crate::lake::Lake;
 use crate::upkeep::Maintenance;
 
+/// The template of the bar of a dedup.
+pub(super) const STEPS_READ: &str = "{bar:24.cyan} {human_pos}/{human_len} steps read";
+
 pub(super) fn dedup(global: &GlobalArgs, args: &DedupArgs) -> Result<(), CommandError> {
     let lake = Lake::open(&global.lake)?;
     let mut maintenance = lake.maintenance()?;
@@ -34,8 +37,7 @@ pub(super) fn derive(
     maintenance: &mut Maintenance,
     settings: DedupOptions,
 ) -> Result<Report, CommandError> {
-    let template = "{bar:24.cyan} {human_pos}/{human_len} steps read";
-    Ok(with_bar(global, template, |progress| dedup::dedup(maintenance, settings, progress))?)
+    Ok(with_bar(global, STEPS_READ, |progress| dedup::dedup(maintenance, settings, progress))?)
 }
 
 /// Summarises what was counted and found, in one line.
