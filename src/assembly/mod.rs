@@ -10,6 +10,7 @@ pub mod ir;
 pub mod messages;
 pub mod open_files;
 pub mod output;
+pub mod recording;
 pub mod verification;
 pub mod worker;
 pub mod worker_program;

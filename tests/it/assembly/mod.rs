@@ -1,5 +1,7 @@
 //! What other programs call in place of commands: the same work, with results as data.
 
+mod runs;
+mod sessions;
 mod verification;
 
 use std::path::Path;
