@@ -1,5 +1,7 @@
 //! `dedup`.
 
+use std::ops::ControlFlow;
+
 use super::args::DedupArgs;
 use crate::assembly::arguments::GlobalArgs;
 use crate::assembly::command_error::CommandError;
@@ -37,7 +39,13 @@ pub(super) fn derive(
     maintenance: &mut Maintenance,
     settings: DedupOptions,
 ) -> Result<Report, CommandError> {
-    Ok(with_bar(global, STEPS_READ, |progress| dedup::dedup(maintenance, settings, progress))?)
+    let report = with_bar(global, STEPS_READ, |show| {
+        dedup::dedup(maintenance, settings, &mut |done, all| {
+            show(done, all);
+            ControlFlow::Continue(())
+        })
+    });
+    Ok(report?)
 }
 
 /// Summarises what was counted and found, in one line.

@@ -1,7 +1,8 @@
 //! `verify`.
 
+use std::cell::RefCell;
 use std::mem::{Discriminant, discriminant};
-use std::sync::{Mutex, PoisonError};
+use std::ops::ControlFlow;
 
 use indicatif::ProgressBar;
 
@@ -21,7 +22,7 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
         seed: args.seed,
         repair: args.repair,
     };
-    let verification = verify(&lake, &options, &Console { global, bar: Mutex::default() })?;
+    let verification = verify(&lake, &options, &Console { global, bar: RefCell::default() })?;
     if !verification.is_sound() {
         return Err(CommandError::new(Code::Found, "verify found what is listed above"));
     }
@@ -31,46 +32,48 @@ pub(super) fn run(global: &GlobalArgs, args: &VerifyArgs) -> Result<(), CommandE
 /// Prints the report, and shows a bar for each part of the verification.
 struct Console<'a> {
     global: &'a GlobalArgs,
-    bar: Mutex<Option<(Discriminant<VerifyProgress>, ProgressBar)>>,
+    bar: RefCell<Option<(Discriminant<VerifyProgress>, ProgressBar)>>,
 }
 
 impl Console<'_> {
-    fn begin(&self, progress: VerifyProgress) -> ProgressBar {
+    /// Returns a new bar, if this part has one: baselines take a moment.
+    fn begin(&self, progress: VerifyProgress) -> Option<ProgressBar> {
         let template = match progress {
+            VerifyProgress::Measured { .. } => return None,
             VerifyProgress::Derived { .. } => STEPS_READ,
             VerifyProgress::Checked { .. } => "{bar:24.cyan} {bytes}/{total_bytes} checked{msg}",
             VerifyProgress::Replayed { .. } => "{bar:24.cyan} {pos}/{len} replayed {eta}",
         };
-        bar(self.global, 0, template)
+        Some(bar(self.global, 0, template))
     }
 }
 
 impl VerifyObserver for Console<'_> {
-    fn progress(&self, progress: VerifyProgress) {
+    fn progress(&self, progress: VerifyProgress) -> ControlFlow<()> {
         let part = discriminant(&progress);
-        let mut bar = self.bar.lock().unwrap_or_else(PoisonError::into_inner);
-        if bar.as_ref().is_some_and(|(shown, _)| *shown != part) {
-            *bar = None;
+        let mut shown = self.bar.borrow_mut();
+        if shown.as_ref().is_none_or(|(shown, _)| *shown != part) {
+            // First clears the bar of the part before.
+            *shown = None;
+            *shown = self.begin(progress).map(|bar| (part, bar));
         }
-        let (_, bar) = bar.get_or_insert_with(|| (part, self.begin(progress)));
-        let (done, all) = match progress {
-            VerifyProgress::Derived { done, all } | VerifyProgress::Replayed { done, all } => {
-                (done, all)
+        if let Some((_, bar)) = &*shown {
+            let (VerifyProgress::Derived { done, all }
+            | VerifyProgress::Checked { done, all, .. }
+            | VerifyProgress::Measured { done, all }
+            | VerifyProgress::Replayed { done, all }) = progress;
+            bar.set_length(all);
+            bar.set_position(done);
+            if let VerifyProgress::Checked { ids: ids @ 1.., .. } = progress {
+                bar.set_message(format!("  {} recomputed", counted(ids, "id")));
             }
-            VerifyProgress::Checked { done, all, ids } => {
-                if ids > 0 {
-                    bar.set_message(format!("  {} recomputed", counted(ids, "id")));
-                }
-                (done, all)
-            }
-        };
-        bar.set_length(all);
-        bar.set_position(done);
+        }
+        ControlFlow::Continue(())
     }
 
     fn said(&self, text: &str) -> Result<(), CommandError> {
         // First clears the bar, which would share a line with the text.
-        *self.bar.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.bar.borrow_mut() = None;
         print(text)
     }
 }

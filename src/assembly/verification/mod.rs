@@ -4,12 +4,13 @@
 mod text;
 
 use std::cell::Cell;
-use std::sync::{Mutex, PoisonError};
+use std::ops::ControlFlow;
 
 use super::command_error::CommandError;
 use super::environments::{environment, workers};
 use crate::dedup::{DedupOptions, dedup};
 use crate::env::worker::WorkerEnvironment;
+use crate::lake::progress::demand;
 use crate::lake::{Identity, Lake, RunRow, Snapshot, SnapshotId, Table};
 use crate::replay::recompute::{self, BaselineReport, Ids};
 use crate::replay::{ReplayError, ReplayReport, demand_same, draw, replay};
@@ -50,6 +51,13 @@ pub enum VerifyProgress {
         /// Number of states passed on to have their ids recomputed.
         ids: u64,
     },
+    /// The baselines of programs are recomputed.
+    Measured {
+        /// Programs measured.
+        done: u64,
+        /// Programs to measure.
+        all: u64,
+    },
     /// Transitions are replayed.
     Replayed {
         /// Transitions replayed.
@@ -59,10 +67,11 @@ pub enum VerifyProgress {
     },
 }
 
-/// Follows a verification. Calls may come from several threads, but not at once.
-pub trait VerifyObserver: Sync {
-    /// Hears how far the verification is. The first call of each part comes before its work.
-    fn progress(&self, progress: VerifyProgress);
+/// Follows a verification, in the thread that asked for it.
+pub trait VerifyObserver {
+    /// Hears how far the verification is, several times a second, and says whether to go on. The
+    /// first call of each part comes before its work. A repair hears no break before it is done.
+    fn progress(&self, progress: VerifyProgress) -> ControlFlow<()>;
 
     /// Takes one or more lines of the report, each with its end, as soon as they are known.
     ///
@@ -104,7 +113,8 @@ impl Verification {
 /// # Errors
 ///
 /// If the lake cannot be read at all, if a repair cannot be made, if there is no such snapshot, if
-/// transitions are to be replayed without the lake's compiler, or if `observer` returns an error.
+/// transitions are to be replayed without the lake's compiler, or if `observer` returns an error. A
+/// break ends it with the code of an interruption.
 pub fn verify(
     lake: &Lake,
     options: &VerifyOptions,
@@ -128,7 +138,8 @@ pub fn verify(
         Ok(workers) => {
             let snapshot = snapshot(lake, options)?;
             let (count, seed) = (BASELINES_SAMPLE, options.seed);
-            let report = recompute::baselines(&workers, &snapshot, count, seed, jobs())?;
+            let mut show = |done, all| observer.progress(VerifyProgress::Measured { done, all });
+            let report = recompute::baselines(&workers, &snapshot, count, seed, jobs(), &mut show)?;
             say(observer, &mut done.text, &text::baselines(&report))?;
             done.found |= !report.differing.is_empty();
             done.baselines = Some(report);
@@ -170,22 +181,29 @@ fn check(
     observer: &dyn VerifyObserver,
 ) -> Result<(VerifyReport, Ids), CommandError> {
     let (at, states) = (Cell::new((0, 0)), Cell::new(0));
+    let goes_on = Cell::new(ControlFlow::Continue(()));
+    // Two parts of the work ask in turns: a break ends both.
     let show = || {
         let ((done, all), ids) = (at.get(), states.get());
-        observer.progress(VerifyProgress::Checked { done, all, ids });
+        if goes_on.get().is_continue() {
+            goes_on.set(observer.progress(VerifyProgress::Checked { done, all, ids }));
+        }
+        goes_on.get()
     };
-    show();
     let mut read = |done, all| {
         at.set((done, all));
-        show();
+        show()
     };
+    demand(show())?;
     let (report, ids) = match compiler {
-        None => (lake.verify_states(options.snapshot, &mut read, &mut |_| ()), Ids::default()),
-        Some(workers) => recompute::ids(workers, jobs(), |compare| {
+        None => {
+            let mut pass = |_: StoredState| ControlFlow::Continue(());
+            (lake.verify_states(options.snapshot, &mut read, &mut pass), Ids::default())
+        }
+        Some(workers) => recompute::ids(workers, jobs(), &mut |_, _| show(), |compare| {
             lake.verify_states(options.snapshot, &mut read, &mut |stored: StoredState| {
                 states.set(states.get() + 1);
-                show();
-                compare(stored);
+                compare(stored)
             })
         })?,
     };
@@ -211,7 +229,7 @@ fn repair(
     drop(sealed);
     if !repaired.is_nothing() || !is_derived {
         let mut show = |done, all| observer.progress(VerifyProgress::Derived { done, all });
-        show(0, 0);
+        demand(show(0, 0))?;
         dedup(&mut lake.maintenance()?, DedupOptions::default(), &mut show)?;
     }
     done.repaired = Some(repaired);
@@ -233,13 +251,9 @@ fn replay_some(
         done.replayed = Some(ReplayReport::default());
         return say(observer, &mut done.text, text::NOTHING_TO_REPLAY);
     }
-    let (all, replayed) = (transitions.len() as u64, Mutex::new(0));
-    observer.progress(VerifyProgress::Replayed { done: 0, all });
-    let report = replay(&workers, snapshot, &transitions, jobs(), &|| {
-        let mut replayed = replayed.lock().unwrap_or_else(PoisonError::into_inner);
-        *replayed += 1;
-        observer.progress(VerifyProgress::Replayed { done: *replayed, all });
-    })?;
+    let mut show = |done, all| observer.progress(VerifyProgress::Replayed { done, all });
+    demand(show(0, transitions.len() as u64))?;
+    let report = replay(&workers, snapshot, &transitions, jobs(), &mut show)?;
     let (lines, agrees) = text::replayed(&report, &snapshot.identity().action_space);
     say(observer, &mut done.text, &lines)?;
     done.found |= !agrees;
