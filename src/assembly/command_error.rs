@@ -32,7 +32,7 @@ pub enum Code {
     NothingPublished = 6,
     /// A published version has something that the lake lacks.
     Diverged = 7,
-    /// A signal stopped the command.
+    /// A signal or the caller stopped the command.
     Interrupted = 130,
 }
 
@@ -96,6 +96,7 @@ impl From<LakeError> for CommandError {
     fn from(error: LakeError) -> Self {
         let code = match error {
             LakeError::NoSnapshot { .. } | LakeError::NothingToRetract { .. } => Code::Usage,
+            LakeError::Interrupted => Code::Interrupted,
             _ => Code::Lake,
         };
         Self::new(code, lake_line(&error))

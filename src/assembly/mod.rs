@@ -12,5 +12,7 @@ pub mod messages;
 pub mod open_files;
 mod other_tools;
 pub mod output;
+pub mod recording;
+pub mod verification;
 pub mod worker;
 pub mod worker_program;
