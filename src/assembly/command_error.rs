@@ -2,6 +2,7 @@
 
 use std::io::{Error as IoError, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use super::messages::line;
 use crate::datasets::DatasetError;
@@ -42,17 +43,23 @@ pub enum Code {
 pub struct CommandError {
     code: Code,
     message: String,
+    lake: Option<Arc<LakeError>>,
 }
 
 impl CommandError {
     /// Creates an error with a message of one line.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), lake: None }
     }
 
     /// Returns the exit code.
     pub fn code(&self) -> Code {
         self.code
+    }
+
+    /// Returns the error of the lake, if it is one, for a program that has other advice.
+    pub fn lake(&self) -> Option<&LakeError> {
+        self.lake.as_deref()
     }
 
     /// Adds what succeeded before the derived tables could not be made.
@@ -74,7 +81,7 @@ impl CommandError {
     }
 
     fn of(code: Code, error: &dyn std::error::Error) -> Self {
-        Self { code, message: line(error) }
+        Self::new(code, line(error))
     }
 
     /// Prints the message and returns the exit code.
@@ -99,7 +106,7 @@ impl From<LakeError> for CommandError {
             LakeError::Interrupted => Code::Interrupted,
             _ => Code::Lake,
         };
-        Self::new(code, lake_line(&error))
+        Self { code, message: lake_line(&error), lake: Some(Arc::new(error)) }
     }
 }
 

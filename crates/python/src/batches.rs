@@ -69,8 +69,21 @@ fn array<'py>(py: Python<'py>, column: &ArrayRef) -> Result<Bound<'py, PyAny>, P
             let length = usize::try_from(*length).unwrap_or_default();
             let values = lists.values().slice(lists.offset() * length, lists.len() * length);
             let flat = array(py, &values)?;
-            let shape = (lists.len(), length);
-            flat.call_method1("reshape", shape).map_err(|error| error.to_string())
+            flat.call_method1("reshape", (lists.len(), length)).map_err(|error| error.to_string())
+        }
+        DataType::List(_) => {
+            let lists = column.as_list::<i32>();
+            demand_values(lists)?;
+            let first = lists.offsets().lengths().next().unwrap_or_default();
+            if let Some(other) = lists.offsets().lengths().find(|&length| length != first) {
+                return Err(format!(
+                    "has lists of {first} and of {other} values, and a tensor needs one length: \
+                     leave it out of the question"
+                ));
+            }
+            let start = usize::try_from(lists.offsets()[0]).unwrap_or_default();
+            let flat = array(py, &lists.values().slice(start, lists.len() * first))?;
+            flat.call_method1("reshape", (lists.len(), first)).map_err(|error| error.to_string())
         }
         DataType::Boolean => {
             demand_values(column)?;

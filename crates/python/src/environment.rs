@@ -30,6 +30,11 @@ impl Environment {
         self.live.spec()
     }
 
+    /// The CPU seconds of a step, and the address space of a worker in MiB.
+    pub(crate) fn limits(&self) -> (u64, u64) {
+        (self.config.step_cpu_max.as_secs(), self.config.memory_bytes_max >> 20)
+    }
+
     /// The programs; nothing is read before they are wanted.
     pub(crate) fn catalogue(&self) -> PyResult<Arc<Catalogue>> {
         if let Some(catalogue) = self.catalogue.get() {

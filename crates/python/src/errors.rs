@@ -65,13 +65,16 @@ fn class_of(code: Code) -> &'static str {
 
 impl From<CommandError> for Failure {
     fn from(error: CommandError) -> Self {
+        if let Some(error) = error.lake() {
+            return Self::of_lake(error);
+        }
         Self::new(class_of(error.code()), error.to_string())
     }
 }
 
-impl From<LakeError> for Failure {
-    fn from(error: LakeError) -> Self {
-        let (class, advice) = match &error {
+impl Failure {
+    fn of_lake(error: &LakeError) -> Self {
+        let (class, advice) = match error {
             LakeError::NotFound { .. } => (
                 "NoSuchLake",
                 "record one with `steplake.record` or `steplake.generate`, or name another folder",
@@ -88,11 +91,17 @@ impl From<LakeError> for Failure {
             LakeError::Corrupt { .. } => ("LakeDamaged", "`lake.verify()` lists all damage"),
             _ => ("LakeError", ""),
         };
-        let mut message = line(&error);
+        let mut message = line(error);
         if !advice.is_empty() {
             message = format!("{message}; {advice}");
         }
         Self::new(class, message)
+    }
+}
+
+impl From<LakeError> for Failure {
+    fn from(error: LakeError) -> Self {
+        Self::of_lake(&error)
     }
 }
 

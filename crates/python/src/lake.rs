@@ -7,6 +7,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple, PyType};
 use steplake::assembly::lake_info;
+use steplake::assembly::verification::VerifyOptions;
+use steplake::lake::SnapshotId;
 use steplake::query::{EngineOptions, Query, QueryError, Statement};
 
 use crate::answer::Answer;
@@ -16,6 +18,7 @@ use crate::parameters::values;
 use crate::progress::Progress;
 use crate::runtime::wait_for;
 use crate::states::state_id;
+use crate::upkeep::{DedupReport, Verification, run_dedup, run_verify};
 
 /// A lake that is read.
 #[pyclass(frozen, module = "steplake")]
@@ -155,6 +158,24 @@ impl Lake {
         let lake = self.engines.lake()?;
         let sealed = py.detach(|| lake.writer()?.seal());
         sealed.map(|report| report.rows).map_err(|error| raise(error.into()))
+    }
+
+    #[pyo3(signature = (*, full=false))]
+    fn dedup(&self, py: Python<'_>, full: bool) -> PyResult<DedupReport> {
+        run_dedup(py, &self.engines.lake()?, full, self.progress)
+    }
+
+    #[pyo3(signature = (*, replay=None, seed=0, repair=false))]
+    fn verify(
+        &self,
+        py: Python<'_>,
+        replay: Option<usize>,
+        seed: i64,
+        repair: bool,
+    ) -> PyResult<Verification> {
+        let snapshot = self.engines.snapshot().map(SnapshotId);
+        let options = VerifyOptions { snapshot, replay, seed, repair };
+        run_verify(py, &self.engines.lake()?, &options, self.progress)
     }
 
     /// Lets go of the lake's files.

@@ -23,12 +23,15 @@ mod progress;
 mod engines;
 mod stream;
 mod answer;
+mod upkeep;
 mod lake;
 
 // Environments.
 mod benchmark;
 mod session;
 mod environment;
+mod recording;
+mod generate;
 mod worker;
 
 use pyo3::prelude::*;
@@ -42,9 +45,15 @@ mod _steplake {
     #[pymodule_export]
     use super::environment::Environment;
     #[pymodule_export]
+    use super::generate::{RunSummary, generate};
+    #[pymodule_export]
     use super::lake::{Lake, NamedQuery, Relation};
     #[pymodule_export]
+    use super::recording::Recording;
+    #[pymodule_export]
     use super::session::{Session, step_all};
+    #[pymodule_export]
+    use super::upkeep::{DedupReport, Verification};
     #[pymodule_export]
     use super::worker::{compiler, set_worker};
 }

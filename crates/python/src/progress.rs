@@ -1,6 +1,5 @@
 //! Progress for a person who waits: one line on standard error.
 
-use std::fmt::Display;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -99,16 +98,25 @@ impl Shown<'_> {
 
 /// Progress that one thread notes and another one shows: what is done, of how much.
 #[derive(Debug, Default)]
-pub(crate) struct Counter(Mutex<(u64, u64)>);
+pub(crate) struct Counter(Mutex<(u64, u64, Option<&'static str>)>);
 
 impl Counter {
     pub(crate) fn set(&self, done: u64, all: u64) {
-        *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = (done, all);
+        *self.lock() = (done, all, None);
     }
 
-    /// Returns `doing 12 of 34 things`.
-    pub(crate) fn text(&self, doing: impl Display, things: impl Display) -> String {
-        let (done, all) = *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        format!("{doing} {done} of {all} {things}")
+    /// Counts other things than the text names.
+    pub(crate) fn set_of(&self, done: u64, all: u64, things: &'static str) {
+        *self.lock() = (done, all, Some(things));
+    }
+
+    /// Returns `doing: 12 of 34 things`.
+    pub(crate) fn text(&self, doing: &str, things: &str) -> String {
+        let (done, all, other) = *self.lock();
+        format!("{doing} {done} of {all} {}", other.unwrap_or(things))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, (u64, u64, Option<&'static str>)> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }

@@ -10,17 +10,19 @@ use pyo3::types::{PyBytes, PyList};
 use steplake::assembly::catalogue::Catalogue;
 use steplake::env::{self, SessionError, Start, Watch};
 use steplake::generate::Programs;
-use steplake::model::{ActionIndex, ObservationIndex, Outcome, Step, Value};
+use steplake::model::{self, ActionIndex, Baselines, ObservationIndex, Outcome, Step, Value};
 
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
+use crate::recording::Run;
 
 /// One live instance of a compiler, used by one thread at a time.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Session {
     inner: Mutex<Option<OfProcess<Box<dyn env::Session>>>>,
     catalogue: Arc<Catalogue>,
+    recording: Option<Arc<Run>>,
 }
 
 /// A step, as Python gets it: the id of the state (none after a failure), whether it changed,
@@ -43,11 +45,22 @@ impl Session {
         catalogue: Arc<Catalogue>,
     ) -> PyResult<Self> {
         let session = environment.session().map_err(|error| raise(error.into()))?;
-        Ok(Self::of(session, catalogue))
+        Ok(Self::of(session, catalogue, None))
     }
 
-    pub(crate) fn of(session: Box<dyn env::Session>, catalogue: Arc<Catalogue>) -> Self {
-        Self { inner: Mutex::new(Some(OfProcess::new(session))), catalogue }
+    pub(crate) fn of(
+        session: Box<dyn env::Session>,
+        catalogue: Arc<Catalogue>,
+        recording: Option<Arc<Run>>,
+    ) -> Self {
+        Self { inner: Mutex::new(Some(OfProcess::new(session))), catalogue, recording }
+    }
+
+    /// The baselines of a program, if they are known: all rewards of a benchmark in a lake are
+    /// scaled by the same ones.
+    fn baselines(&self, benchmark: &model::Benchmark) -> Option<Baselines> {
+        let of_lake = self.recording.as_ref().and_then(|run| run.baselines(benchmark));
+        of_lake.or_else(|| self.catalogue.baselines(benchmark))
     }
 
     /// Runs `work` with the session. Call it detached from the interpreter.
@@ -72,17 +85,16 @@ impl Session {
     fn play(&self, actions: &[u32], observed: &[u8]) -> Result<Played, Failure> {
         let actions: Vec<ActionIndex> = actions.iter().copied().map(ActionIndex).collect();
         self.with(|session| {
-            let (mut steps, mut values) = (Vec::with_capacity(actions.len()), Vec::new());
-            session.multistep(&actions, &mut |step, observe| {
-                let is_last = steps.len() + 1 == actions.len() || step.outcome.ends_episode();
-                if is_last && step.outcome.state().is_some() {
-                    let all = observed.iter().map(|&space| observe(ObservationIndex(space)));
-                    values = all.collect::<Result<_, _>>()?;
-                }
+            let mut steps = Vec::with_capacity(actions.len());
+            session.multistep(&actions, &mut |step, _| {
                 steps.push(taken(&step));
                 Ok(ControlFlow::Continue(()))
             })?;
-            Ok((steps, values))
+            // Values of a state that was seen before do not come along with its step.
+            let has_state = steps.last().is_none_or(|(state, ..)| state.is_some());
+            let values = observed.iter().filter(|_| has_state);
+            let values = values.map(|&space| session.observe(ObservationIndex(space)));
+            Ok((steps, values.collect::<Result<_, _>>()?))
         })
     }
 }
@@ -131,7 +143,7 @@ impl Session {
     ) -> PyResult<Begun<'py>> {
         let benchmark = &benchmark.benchmark;
         let started = py.detach(|| {
-            let baselines = self.catalogue.baselines(benchmark);
+            let baselines = self.baselines(benchmark);
             let spaces = observed.iter().copied().map(ObservationIndex).collect::<Vec<_>>();
             let watch = Watch { spaces, ..Watch::default() };
             let start =
@@ -169,7 +181,7 @@ impl Session {
     /// Opens a second session in the same state.
     fn fork(&self, py: Python<'_>) -> PyResult<Self> {
         let fork = py.detach(|| self.with(|session| session.fork())).map_err(raise)?;
-        Ok(Self::of(fork, Arc::clone(&self.catalogue)))
+        Ok(Self::of(fork, Arc::clone(&self.catalogue), self.recording.clone()))
     }
 
     /// Returns a serialised state as text.

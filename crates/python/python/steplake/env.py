@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         The actions of the episode.
     episode_reward : float
         The sum of the episode's rewards.
+    compiler_seconds : float
+        The time that the compiler took for the last step.
 
     Raises
     ------
@@ -73,7 +75,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         If there is no such benchmark.
     """
 
-    metadata: dict[str, Any] = {"render_modes": ["ansi"]}
+    metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
         self,
@@ -120,6 +122,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if name not in self._action_spaces:
             known = " or ".join(self._action_spaces)
             raise UsageError(f"{core.name} has no action space {name!r}: write {known}")
+        self._action_space_name = name
         names, pipelines, flags = zip(*self._action_spaces[name], strict=True)
         self.action_space: NamedDiscrete = NamedDiscrete(name, names, pipelines, flags)
         self.observation = ObservationView(self)
@@ -128,9 +131,17 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         self._running: Benchmark | None = None
         self._forget()
 
+    def _use_sessions(self, session: Callable[[], _steplake.Session]) -> None:
+        """Begin anew with another session: one that is recorded, or one that is not."""
+        self._session.close()
+        self._session = session()
+        self._running = None
+        self._forget()
+
     def _forget(self) -> None:
         self.actions: list[int] = []
         self.episode_reward = 0.0
+        self.compiler_seconds = 0.0
         self._in_episode = False
         self._state_id: str | None = None
         self._rewards: list[float] | None = None
@@ -290,10 +301,9 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         Returns
         -------
         observation, reward, terminated, truncated, info
-            ``info`` has ``state_id``, ``action_had_no_effect``, ``new_action_space`` and
-            ``compiler_seconds``. If the compiler failed, the step is terminated, ``info["error"]``
-            says how, ``state_id`` is None, the reward is 0, and the observation is that of the
-            state before.
+            ``info`` has ``state_id``, ``action_had_no_effect`` and ``new_action_space``. If the
+            compiler failed, the step is terminated, ``info["error"]`` says how, ``state_id`` is
+            None, the reward is 0, and the observation is that of the state before.
         """
         return self.multistep(
             (action,), observation_spaces=observation_spaces, reward_spaces=reward_spaces
@@ -325,7 +335,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         if self._observed is None:
             return np.zeros(0, np.int32)
         value = values[0]
-        return np.asarray(value, self._observed_space.dtype) if isinstance(value, int | float) else value
+        is_number = isinstance(value, int | float)
+        return np.asarray(value, self._observed_space.dtype) if is_number else value
 
     def _taken(
         self,
@@ -345,6 +356,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         sums = sums or [0.0] * len(self._reward_names)
         self.actions += actions[: len(steps)]
         self._state_id, self._rewards = state, sums
+        self.compiler_seconds = sum(step[6] for step in steps)
         own = 0.0 if self._rewarded is None else sums[self._reward_place(self._rewarded)]
         self.episode_reward += own
         if observation_spaces is None:
@@ -360,7 +372,6 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             "state_id": state,
             "action_had_no_effect": not failed and not any(step[1] for step in steps),
             "new_action_space": new_space,
-            "compiler_seconds": sum(step[6] for step in steps),
         }
         if failed:
             info["error"] = error
@@ -462,7 +473,8 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """Return the program as text, in the render mode ``ansi``."""
         if self.render_mode != "ansi":
             return None
-        return self._session.text(self._session.observe(self._spec_of(self._core.state_space).place))
+        state = self._spec_of(self._core.state_space)
+        return self._session.text(self._session.observe(state.place))
 
     def close(self) -> None:
         """End the worker process, unless a fork uses it too."""

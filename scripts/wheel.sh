@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Builds the Python package into the folder `wheels` of the build products:
+#   scripts/wheel.sh [dev]
+# The module and the programs beside it are built one after the other: they need other features of
+# the library. With `dev` they are not optimised, which is quick, and enough for tests.
+set -euo pipefail
+source "$(dirname "$0")/paths.sh"
+cd "$repository"
+
+profile=${1:-release}
+folder=$profile
+[[ $profile != dev ]] || folder=debug
+scripts=crates/python/steplake.data/scripts
+
+cargo build --locked --profile "$profile" --package steplake --package steplake-worker
+cargo build --locked --profile "$profile" --package steplake-python
+mkdir --parents "$scripts"
+for program in steplake steplake-worker; do
+    strip -o "$scripts/$program" "$target/$folder/$program"
+done
+scripts/python.sh --requirements crates/python/requirements.txt -m maturin build --locked \
+    --profile "$profile" --manifest-path crates/python/Cargo.toml --out "$target/wheels"
