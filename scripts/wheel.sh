@@ -12,8 +12,13 @@ folder=$profile
 [[ $profile != dev ]] || folder=debug
 scripts=crates/python/steplake.data/scripts
 
-cargo build --locked --profile "$profile" --package steplake --package steplake-worker
-cargo build --locked --profile "$profile" --package steplake-python
+if [[ $profile == dev ]]; then
+    cargo build --locked --package steplake --package steplake-worker
+    cargo build --locked --package steplake-python
+else
+    cargo build --release --locked --package steplake --package steplake-worker
+    cargo build --release --locked --package steplake-python
+fi
 mkdir --parents "$scripts"
 for program in steplake steplake-worker; do
     strip -o "$scripts/$program" "$target/$folder/$program"

@@ -73,12 +73,8 @@ impl Benchmark {
         self.benchmark == other.benchmark
     }
 
-    fn __hash__(&self) -> u64 {
-        use std::hash::{BuildHasher as _, BuildHasherDefault};
-        // The same in every process, unlike the hash of a text in Python.
-        #[expect(clippy::disallowed_types, reason = "Python asks for a hash that no file keeps")]
-        let hasher = BuildHasherDefault::<std::collections::hash_map::DefaultHasher>::default();
-        hasher.hash_one(&self.benchmark.uri)
+    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
+        self.uri().into_pyobject(py)?.hash()
     }
 
     /// Pickles as its parts.

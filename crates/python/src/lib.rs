@@ -28,6 +28,7 @@ mod lake;
 
 // Environments.
 mod benchmark;
+mod run;
 mod session;
 mod environment;
 mod recording;

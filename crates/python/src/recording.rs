@@ -2,40 +2,16 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::prelude::*;
-use steplake::assembly::recording::{SessionOptions, SessionRecording, record_sessions};
-use steplake::model::{Baselines, Benchmark};
+use steplake::assembly::recording::{SessionOptions, record_sessions};
 use steplake::record::EpisodePlan;
 
 use crate::environment::Environment;
-use crate::errors::{Failure, raise};
-use crate::of_process::OfProcess;
+use crate::errors::raise;
+use crate::run::Run;
 use crate::session::Session;
-
-/// A run that is being recorded; `None` after its end.
-pub(crate) struct Run(Mutex<Option<OfProcess<SessionRecording>>>);
-
-impl Run {
-    /// Returns the lake's baselines of a program, if it has them.
-    pub(crate) fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
-        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        run.as_ref()?.get()?.recording().baselines(benchmark)
-    }
-
-    fn with<T>(
-        &self,
-        work: impl FnOnce(&SessionRecording) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = || Failure::usage("this recording has ended: begin another one");
-        let run = run.as_ref().ok_or_else(ended)?;
-        let other = "this recording belongs to the process that this one was forked from: record \
-                     into another lake here, and merge the two with `steplake merge`";
-        work(run.get().ok_or_else(|| Failure::usage(other))?)
-    }
-}
 
 /// A run of sessions that is recorded in a lake, with the right to write to it.
 #[pyclass(frozen, module = "steplake._steplake")]
@@ -47,7 +23,9 @@ pub(crate) struct Recording {
 #[pymethods]
 impl Recording {
     #[new]
-    #[pyo3(signature = (lake, environment, *, action_space=None, keyframes=Some(1), observe=None, rewards=None))]
+    #[pyo3(signature = (
+        lake, environment, *, action_space=None, keyframes=Some(1), observe=None, rewards=None,
+    ))]
     fn new(
         py: Python<'_>,
         lake: PathBuf,
@@ -69,8 +47,8 @@ impl Recording {
             worker_memory_mib,
         };
         let begun = py.detach(|| record_sessions(&lake, of.live.as_ref(), &options));
-        let run = Some(OfProcess::new(begun.map_err(|error| raise(error.into()))?));
-        Ok(Self { environment, run: Arc::new(Run(Mutex::new(run))) })
+        let run = begun.map_err(|error| raise(error.into()))?;
+        Ok(Self { environment, run: Arc::new(Run::new(run)) })
     }
 
     /// Opens a session whose episodes are recorded.
@@ -92,8 +70,7 @@ impl Recording {
 
     /// Ends the run, and makes it durable. Its sessions can record no more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let run = self.run.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(run) = run.and_then(OfProcess::take) else { return Ok(()) };
+        let Some(run) = self.run.take() else { return Ok(()) };
         let environment = self.environment.get().live.as_ref();
         let ended = py.detach(|| run.finish(environment));
         ended.map(drop).map_err(|error| raise(error.into()))

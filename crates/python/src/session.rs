@@ -15,7 +15,7 @@ use steplake::model::{self, ActionIndex, Baselines, ObservationIndex, Outcome, S
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
-use crate::recording::Run;
+use crate::run::Run;
 
 /// One live instance of a compiler, used by one thread at a time.
 #[pyclass(frozen, module = "steplake._steplake")]
