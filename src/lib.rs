@@ -48,7 +48,6 @@ pub mod assembly;
 // Questions on the command line: arguments, answers, the shell.
 pub mod console;
 
-#[cfg(feature = "llvm")]
 // The commands of the binary `steplake`; no other program uses them.
 pub mod cli;
 

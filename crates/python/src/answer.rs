@@ -116,16 +116,26 @@ fn package<'py>(py: Python<'py>, name: &str, method: &str) -> PyResult<Bound<'py
 
 #[pymethods]
 impl Answer {
+    /// The names of the columns.
     #[getter]
     fn columns(&self) -> Vec<String> {
         self.schema.fields().iter().map(|field| field.name().clone()).collect()
     }
 
+    /// Run the query and return a ``pyarrow.Table``.
+    ///
+    /// Raises
+    /// ------
+    /// MissingPackage
+    ///     If pyarrow is not installed.
     fn to_arrow_table<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let pyarrow = package(py, "pyarrow", "to_arrow_table")?;
         pyarrow.call_method1("table", (self.table(py)?,))
     }
 
+    /// Return a ``pyarrow.RecordBatchReader``, which runs the query as batches are read.
+    ///
+    /// The reader holds a few batches in memory, however long the answer is.
     fn to_arrow_reader<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let pyarrow = package(py, "pyarrow", "to_arrow_reader")?;
         let reader = PyRecordBatchReader::new(Box::new(self.reader(py)?));
@@ -133,16 +143,27 @@ impl Answer {
         readers.call_method1("from_stream", (Bound::new(py, reader)?,))
     }
 
+    /// Run the query and return a ``polars.DataFrame``, without a copy where the types allow.
     fn pl<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let polars = package(py, "polars", "pl")?;
         polars.call_method1("DataFrame", (self.table(py)?,))
     }
 
+    /// Run the query and return a ``pandas.DataFrame``.
     fn df<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         package(py, "pandas", "df")?;
         self.to_arrow_table(py)?.call_method0("to_pandas")
     }
 
+    /// Run the query and return a dict of ``torch.Tensor``, one for each column.
+    ///
+    /// A column of numbers has the shape ``(rows,)``; a column of lists of one length, such as
+    /// ``Autophase``, has the shape ``(rows, length)``. The tensors can be written to.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If a column has nulls, texts, bytes, or lists of several lengths.
     fn torch<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let torch = package(py, "torch", "torch")?;
         let arrays = batches::arrays(py, &self.all(py)?, &self.schema)?;
@@ -152,6 +173,7 @@ impl Answer {
         Ok(arrays.into_any())
     }
 
+    /// Run the query and return all rows as a list of tuples. State ids are 20 bytes.
     fn fetchall<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for batch in self.all(py)? {
@@ -162,6 +184,7 @@ impl Answer {
         Ok(rows)
     }
 
+    /// Return the next row as a tuple; None after the last one. The first call runs the query.
     fn fetchone<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let taken = self.cursor.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut cursor = match taken {

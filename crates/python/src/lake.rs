@@ -65,16 +65,43 @@ impl Lake {
         Ok(lake)
     }
 
+    /// The folder of the lake.
     #[getter]
     fn path(&self) -> PathBuf {
         self.engines.path().to_owned()
     }
 
+    /// The number of the snapshot that is read; None for the newest rows.
     #[getter]
     fn snapshot(&self) -> Option<i64> {
         self.engines.snapshot()
     }
 
+    /// Ask a question in SQL.
+    ///
+    /// Parameters
+    /// ----------
+    /// query : str
+    ///     One statement: SELECT, EXPLAIN, SHOW or DESCRIBE.
+    /// params : list or dict, optional
+    ///     The values of ``?`` and ``$1``, or of ``$name``: bool, int, float, str, bytes or None.
+    ///
+    /// Returns
+    /// -------
+    /// Answer
+    ///     Nothing runs before its rows are asked for.
+    ///
+    /// Raises
+    /// ------
+    /// QueryError
+    ///     If the text is wrong; the message says where.
+    /// NotDeduplicated
+    ///     If the question needs the state transitions, and no dedup has counted any.
+    ///
+    /// Examples
+    /// --------
+    /// >>> lake.sql("SELECT count(*) FROM steps WHERE action = ?", [3]).fetchone()  # doctest: +SKIP
+    /// (12,)
     #[pyo3(signature = (query, params=None))]
     fn sql(
         &self,
@@ -85,6 +112,21 @@ impl Lake {
         self.statement(py, query, params)
     }
 
+    /// Ask a named query; `queries` lists them.
+    ///
+    /// Parameters
+    /// ----------
+    /// name : str
+    ///     The name of the query.
+    /// **params
+    ///     The values of its parameters.
+    ///
+    /// Raises
+    /// ------
+    /// UsageError
+    ///     If there is no such query or parameter.
+    /// NotInLake
+    ///     If a value names what the lake does not have.
     #[pyo3(signature = (name, **params))]
     fn query(
         &self,
@@ -107,11 +149,13 @@ impl Lake {
         Answer::new(py, engine, statement, self.progress)
     }
 
+    /// The named queries, each with its parameters.
     #[staticmethod]
     fn queries() -> Vec<NamedQuery> {
         Query::list().iter().map(NamedQuery::new).collect()
     }
 
+    /// The tables and views, each with its description, rows and columns.
     #[getter]
     fn tables(&self, py: Python<'_>) -> PyResult<Vec<Relation>> {
         let engine = self.engines.get(py)?;
@@ -119,15 +163,28 @@ impl Lake {
         Ok(relations.into_iter().map(Relation::new).collect())
     }
 
+    /// The snapshots of the lake, oldest first.
     fn snapshots(&self, py: Python<'_>) -> PyResult<Answer> {
         self.statement(py, "SELECT * FROM snapshots ORDER BY snapshot_id", None)
     }
 
+    /// What the lake is and holds: environment, compiler, spaces, tables, runs, as a dict.
     fn info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let info = lake_info::json(&self.engines.read()?).map_err(|error| raise(error.into()))?;
         py.import("json")?.call_method1("loads", (info.to_string(),))
     }
 
+    /// Return the IR of a state as text; it is rebuilt if the lake does not store it.
+    ///
+    /// Parameters
+    /// ----------
+    /// state : str or bytes
+    ///     The id of the state: 40 hexadecimal digits, or 20 bytes.
+    ///
+    /// Raises
+    /// ------
+    /// NoSuchState
+    ///     If the lake does not have the state, or was not meant to keep its IR.
     fn ir(&self, py: Python<'_>, state: &Bound<'_, PyAny>) -> PyResult<String> {
         let state = state_id(state)?;
         let engine = self.engines.get(py)?;
@@ -154,17 +211,49 @@ impl Lake {
         }
     }
 
+    /// Write the rows of closed episodes to Parquet, and return their number.
+    ///
+    /// Raises
+    /// ------
+    /// LakeBusy
+    ///     If somebody is recording into the lake, who seals as well.
     fn seal(&self, py: Python<'_>) -> PyResult<u64> {
         let lake = self.engines.lake()?;
         let sealed = py.detach(|| lake.writer()?.seal());
         sealed.map(|report| report.rows).map_err(|error| raise(error.into()))
     }
 
+    /// Seal what is closed, and count the steps that are not counted yet as state transitions.
+    ///
+    /// Parameters
+    /// ----------
+    /// full : bool, optional
+    ///     Count all steps anew.
+    ///
+    /// Raises
+    /// ------
+    /// LakeBusy
+    ///     If somebody maintains the lake.
     #[pyo3(signature = (*, full=false))]
     fn dedup(&self, py: Python<'_>, full: bool) -> PyResult<DedupReport> {
         run_dedup(py, &self.engines.lake()?, full, self.progress)
     }
 
+    /// Check every byte of the lake, and every state id that its compiler can recompute.
+    ///
+    /// Parameters
+    /// ----------
+    /// replay : int, optional
+    ///     How many random transitions to play again in the live environment.
+    /// seed : int, optional
+    ///     Fixes which ones.
+    /// repair : bool, optional
+    ///     Drop what is damaged first.
+    ///
+    /// Returns
+    /// -------
+    /// Verification
+    ///     True if nothing is wrong; printed, it is the report.
     #[pyo3(signature = (*, replay=None, seed=0, repair=false))]
     fn verify(
         &self,

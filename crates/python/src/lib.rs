@@ -35,6 +35,10 @@ mod recording;
 mod generate;
 mod worker;
 
+// The program.
+mod command_line;
+mod glibc;
+
 use pyo3::prelude::*;
 
 #[pymodule]
@@ -43,6 +47,8 @@ mod _steplake {
     use super::answer::Answer;
     #[pymodule_export]
     use super::benchmark::Benchmark;
+    #[pymodule_export]
+    use super::command_line::command_line;
     #[pymodule_export]
     use super::environment::Environment;
     #[pymodule_export]
