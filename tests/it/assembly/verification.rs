@@ -1,7 +1,6 @@
 //! `verify` as a call.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use steplake::assembly::command_error::{Code, CommandError};
@@ -17,15 +16,25 @@ use crate::fixtures::support::{play, run, steplake, toy_lake, toy_plan};
 struct Listener {
     lines: RefCell<String>,
     parts: RefCell<Vec<VerifyProgress>>,
-    /// Calls after which it stops the verification.
-    calls_max: Option<usize>,
+    /// The part that it stops, and at which call.
+    stop: Option<(&'static str, usize)>,
+}
+
+fn name(progress: VerifyProgress) -> &'static str {
+    match progress {
+        VerifyProgress::Derived { .. } => "derived",
+        VerifyProgress::Checked { .. } => "checked",
+        VerifyProgress::Measured { .. } => "measured",
+        VerifyProgress::Replayed { .. } => "replayed",
+    }
 }
 
 impl VerifyObserver for Listener {
     fn progress(&self, progress: VerifyProgress) -> ControlFlow<()> {
         let mut parts = self.parts.borrow_mut();
         parts.push(progress);
-        let ends = self.calls_max.is_some_and(|calls_max| parts.len() > calls_max);
+        let calls = |part| parts.iter().filter(|&&call| name(call) == part).count();
+        let ends = self.stop.is_some_and(|(part, call)| calls(part) == call);
         if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
@@ -92,29 +101,14 @@ fn a_listener_stops_a_verification_wherever_it_is() {
     use_workers();
     let (_folder, lake) = recorded();
     let options = VerifyOptions { replay: Some(20), ..VerifyOptions::default() };
-    let stopped = |calls_max| {
-        let listener = Listener { calls_max: Some(calls_max), ..Listener::default() };
-        let done = verify(&lake, &options, &listener);
-        let stopped = done.map_err(|error| assert_eq!(error.code(), Code::Interrupted)).is_err();
-        (stopped, listener.parts.into_inner())
-    };
-    let (_, whole) = stopped(usize::MAX);
-    assert!(whole.len() > 100, "every state is a call, and every transition: {}", whole.len());
-    let some = (0..whole.len()).step_by(whole.len() / 20);
-    let mut seen = BTreeSet::new();
-    for calls_max in some.chain(whole.len() - 30..whole.len()) {
-        let (stopped, parts) = stopped(calls_max);
-        // The numbers of calls differ, since some calls come by the clock.
-        if !stopped {
-            continue;
+    // Every state is a call, and every program and transition. Others come by the clock.
+    for (part, calls) in [("checked", 100), ("measured", 3), ("replayed", 21)] {
+        for call in (1..=calls).filter(|call| call % 7 < 4) {
+            let listener = Listener { stop: Some((part, call)), ..Listener::default() };
+            let error = verify(&lake, &options, &listener).unwrap_err();
+            assert_eq!(error.code(), Code::Interrupted, "{part} {call}: {error}");
+            let last = listener.parts.into_inner().pop().map(name);
+            assert_eq!(last, Some(part), "after a break nobody asks again");
         }
-        assert_eq!(parts.len(), calls_max + 1, "after a break nobody asks again: {parts:?}");
-        seen.insert(match parts[calls_max] {
-            VerifyProgress::Derived { .. } => "derived",
-            VerifyProgress::Checked { .. } => "checked",
-            VerifyProgress::Measured { .. } => "measured",
-            VerifyProgress::Replayed { .. } => "replayed",
-        });
     }
-    assert_eq!(seen, ["checked", "measured", "replayed"].into());
 }
