@@ -34,6 +34,10 @@ use crate::console::source::EngineSource;
 
 /// Runs a command line, whose first word is the name of the program. Ends the process if it asks
 /// for help, or is wrong.
+///
+/// # Errors
+///
+/// Those of the command.
 pub fn main(line: impl IntoIterator<Item = OsString>) -> Result<(), CommandError> {
     let cli = Cli::parse_from(line);
     messages::begin(cli.global.verbose, None);

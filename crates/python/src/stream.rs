@@ -7,6 +7,7 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use futures::StreamExt;
 use nix::unistd::{getpid, gettid};
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use steplake::query::{Engine, QueryError, Statement};
 use tokio::runtime::Runtime;
@@ -119,19 +120,14 @@ impl Iterator for AnswerReader {
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.next_batch()?;
-        Some(next.map_err(|error| {
-            // The other library makes an exception of its own of this error. So the interrupt is
-            // raised once more when that library has returned.
+        // The other library makes an exception of its own of this text.
+        let text = |error: PyErr| {
             Python::attach(|py| {
-                if error.is_instance_of::<pyo3::exceptions::PyKeyboardInterrupt>(py) {
-                    let again = py
-                        .import("_thread")
-                        .and_then(|thread| thread.call_method0("interrupt_main").map(drop));
-                    drop(again);
-                }
-                ArrowError::ExternalError(error.value(py).to_string().into())
+                let is_interrupt = error.is_instance_of::<PyKeyboardInterrupt>(py);
+                if is_interrupt { "interrupted".to_owned() } else { error.value(py).to_string() }
             })
-        }))
+        };
+        Some(next.map_err(|error| ArrowError::ExternalError(text(error).into())))
     }
 }
 

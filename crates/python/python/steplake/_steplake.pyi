@@ -7,6 +7,25 @@ import polars
 import pyarrow
 import torch
 
+__all__ = [
+    "Answer",
+    "Benchmark",
+    "DedupReport",
+    "Environment",
+    "Lake",
+    "NamedQuery",
+    "Recording",
+    "Relation",
+    "RunSummary",
+    "Session",
+    "Verification",
+    "command_line",
+    "compiler",
+    "generate",
+    "set_worker",
+    "step_all",
+]
+
 _StateId = str | bytes
 _Parameter = bool | int | float | str | bytes | None
 _Flags = dict[str, bool]
@@ -197,7 +216,7 @@ class Recording:
         environment: Environment,
         *,
         action_space: str | None = None,
-        keyframes: int | None = 1,
+        keyframes: int | None = ...,
         observe: Sequence[str] | None = None,
         rewards: Sequence[str] | None = None,
     ) -> Recording: ...
@@ -222,7 +241,7 @@ def generate(
     seed: int = 0,
     jobs: int | None = None,
     shard: str | None = None,
-    keyframes: int | None = 1,
+    keyframes: int | None = ...,
     observe: Sequence[str] | None = None,
     rewards: Sequence[str] | None = None,
     step_cpu_seconds: int | None = None,

@@ -75,6 +75,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         If there is no such benchmark.
     """
 
+    action_space: NamedDiscrete  # type: ignore[assignment]
     metadata: dict[str, Any] = {"render_modes": ["ansi"], "render_fps": 1}
 
     def __init__(
@@ -124,7 +125,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             raise UsageError(f"{core.name} has no action space {name!r}: write {known}")
         self._action_space_name = name
         names, pipelines, flags = zip(*self._action_spaces[name], strict=True)
-        self.action_space: NamedDiscrete = NamedDiscrete(name, names, pipelines, flags)
+        self.action_space = NamedDiscrete(name, names, pipelines, flags)
         self.observation = ObservationView(self)
         self.reward = RewardView(self)
         self._benchmark: Benchmark | None = None
@@ -162,10 +163,11 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         """The space of the observations; set it by name."""
         return self._observed_space
 
-    @observation_space.setter
+    @observation_space.setter  # type: ignore[override]
     def observation_space(self, name: str | None) -> None:
         if name is None:
-            self._observed, self._observed_space = None, gymnasium.spaces.Box(0, 0, (0,), np.int32)
+            self._observed: str | None = None
+            self._observed_space: gymnasium.Space[Any] = gymnasium.spaces.Box(0, 0, (0,), np.int32)
         else:
             self._observed, self._observed_space = name, self._spec_of(name).space
 

@@ -61,7 +61,7 @@ class record(Generic[EnvT]):
     ) -> None:
         self._lake, self._env = lake, env
         self._policy, self._seed = policy, seed
-        self._options = {
+        self._options: dict[str, Any] = {
             "keyframes": keyframes,
             "observe": None if observe is None else list(observe),
             "rewards": None if rewards is None else list(rewards),

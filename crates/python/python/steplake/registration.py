@@ -56,7 +56,7 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name != _REGISTRY:
             return None
-        sys.meta_path.remove(self)  # type: ignore[arg-type]
+        sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)
         if spec is not None:
             spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
@@ -68,4 +68,4 @@ def register_with_gymnasium() -> None:
     if _REGISTRY in sys.modules:
         register()
     else:
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _Finder())

@@ -61,7 +61,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
 
     def _batch(self, observations: Sequence[Any]) -> Any:
         space = self.single_observation_space
-        return concatenate(space, observations, create_empty_array(space, self.num_envs))
+        batch: Any = create_empty_array(space, self.num_envs)
+        return concatenate(space, observations, batch)
 
     def reset(
         self,
@@ -87,7 +88,8 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
             seeds = [None if seed is None else seed + place for place in range(self.num_envs)]
         else:
             seeds = list(seed)
-        observations, infos = [], {}
+        observations: list[Any] = []
+        infos: dict[str, Any] = {}
         for place, (env, own) in enumerate(zip(self.envs, seeds, strict=True)):
             observation, info = env.reset(seed=own, options=options)
             observations.append(observation)
@@ -140,7 +142,7 @@ class CompilerVectorEnv(VectorEnv[Any, Any, Any]):
         truncated = np.zeros(self.num_envs, dtype=np.bool_)
         return self._batch(observations), rewards, ends, truncated, infos
 
-    def render(self) -> tuple[str | None, ...] | None:
+    def render(self) -> tuple[Any, ...] | None:
         """Return each environment's program as text, in the render mode ``ansi``."""
         return tuple(env.render() for env in self.envs)
 
