@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Runs the commands in the pages below and compares the answers. With --write, updates the answers
-# there.
+# there. `test-python.sh` runs those of README.md and docs/PYTHON.md.
 set -euo pipefail
 source "$(dirname "$0")/paths.sh"
 cd "$repository"
 
-pages=(README.md docs/{RECORDING,QUERYING,LOADING,SHARING}.md)
+pages=(docs/{RECORDING,QUERYING,LOADING,SHARING}.md)
 cargo build --locked "${packages[@]}"
 PATH=$target/debug:$PATH scripts/python.sh --requirements tests/python/walkthrough/requirements.txt \
     tests/python/walkthrough/walkthrough.py "${pages[@]}" "$@"
