@@ -100,7 +100,8 @@ impl Lake {
     ///
     /// Examples
     /// --------
-    /// >>> lake.sql("SELECT count(*) FROM steps WHERE action = ?", [3]).fetchone()  # doctest: +SKIP
+    /// >>> count = "SELECT count(*) FROM steps WHERE action = ?"
+    /// >>> lake.sql(count, [3]).fetchone()  # doctest: +SKIP
     /// (12,)
     #[pyo3(signature = (query, params=None))]
     fn sql(
