@@ -178,7 +178,8 @@ class Package(unittest.TestCase):
                 recorded.step(0)
             for program in (command, own):
                 subprocess.run(
-                    [program, "--lake", lake, "generate", "benchmark://steplake-v0/huffman"]
+                    [program, "--lake", lake, "generate"]
+                    + ["--benchmark", "benchmark://steplake-v0/huffman"]
                     + ["--episodes", "1", "--episode-length", "3"],
                     check=True,
                     capture_output=True,
