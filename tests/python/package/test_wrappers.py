@@ -39,15 +39,13 @@ class Wrapped(unittest.TestCase):
         yield llvm, [llvm.action_space[name] for name in PASSES[:3]]
 
     def begun(self, env, *actions):
-        """Begin an episode with `actions`."""
         env.reset()
         env.multistep(actions)
         return env
 
     def draws(self, env, number, **options):
-        """Return the benchmarks of the next episodes."""
-        first = env.reset(**options)[1]["benchmark"]
-        return [first] + [env.reset()[1]["benchmark"] for _ in range(number - 1)]
+        begun = [env.reset(**options)] + [env.reset() for _ in range(number - 1)]
+        return [info["benchmark"] for _, info in begun]
 
     def refused(self, call, *arguments):
         self.assertRaises(UsageError, call, *arguments)
@@ -84,7 +82,7 @@ class CompilerEnvWrapperTest(Wrapped):
             self.assert_same(env.step(actions[0]), wrapped.step(actions[0]))
             self.assert_same(env.multistep(actions), wrapped.multistep(actions))
             for name in (
-                "state actions episode_reward reward_space reward_space benchmark compiler "
+                "state actions episode_reward reward_space benchmark compiler "
                 "observation_space observation_space_name action_space datasets render_mode"
             ).split():
                 self.assertEqual(getattr(env, name), getattr(wrapped, name), name)
@@ -92,15 +90,12 @@ class CompilerEnvWrapperTest(Wrapped):
             self.assertEqual(list(env.observation), list(wrapped.observation))
             self.assertEqual(env.commandline(), wrapped.commandline())
             self.assertTrue(wrapped.validate().okay() and wrapped.validate(env.state).okay())
-            self.assertGreaterEqual(wrapped.compiler_seconds, 0)
             looked_at, rewarded = list(env.observation)[:2], list(env.reward)
             for call, given in ((wrapped.step, actions[0]), (wrapped.multistep, actions)):
                 seen, reward, *_ = call(given, observation_spaces=looked_at, reward_spaces=rewarded)
                 self.assertEqual((len(seen), reward), (2, list(wrapped.reward.values())))
-            state = wrapped.state
-            wrapped.reset()
-            wrapped.apply(state)
-            self.assertEqual(wrapped.state, state)
+            self.begun(wrapped).apply(env.state)
+            self.assertEqual(wrapped.state, env.state)
 
     def test_sets_spaces_by_name(self):
         env = wrappers.CompilerEnvWrapper(wrappers.CompilerEnvWrapper(self.llvm()))
@@ -111,8 +106,7 @@ class CompilerEnvWrapperTest(Wrapped):
         self.assertIn(env.reset()[0], env.observation_space)
         env.observation_space = None
         self.assertEqual(env.step(0)[0].shape, (0,))
-        with self.assertRaises(UsageError):
-            env.observation_space = "no such space"
+        self.refused(setattr, env, "observation_space", "no such space")
         env.observation_space = own = gymnasium.spaces.Discrete(3)
         self.assertEqual([env.observation_space, env.env.observation_space.shape], [own, (0,)])
         env.observation_space = "InstCount"
@@ -145,8 +139,7 @@ class CompilerEnvWrapperTest(Wrapped):
 
     def test_within_gymnasium(self):
         made = self.closed(gymnasium.make("steplake:toy-v0"))
-        with self.assertRaisesRegex(UsageError, "unwrapped"):
-            wrappers.TimeLimit(made, 3)
+        self.refused(wrappers.TimeLimit, made, 3)
         env = wrappers.TimeLimit(Negated(Reversed(Doubled(made.unwrapped))), 3)
         with warnings.catch_warnings():
             # The checker would rather have observations between -1 and 1.
@@ -168,12 +161,11 @@ class TimeLimitTest(Wrapped):
                 self.assertEqual(ends, [(False, False)] * 2 + [(False, True)])
             env.reset()
             self.assertFalse(env.multistep(actions[:2])[3])
-            fork, state = self.fork(env), env.state
-            self.assertTrue(fork.step(actions[2])[3])
+            fork = self.fork(env)
             self.assertTrue(env.multistep(actions[:2])[3])
             self.assertEqual(len(env.actions), 4)
-            env.apply(state)
-            self.assertTrue(env.step(actions[2])[3])
+            env.apply(fork.state)
+            self.assertTrue(env.step(actions[2])[3] and fork.step(actions[2])[3])
         self.refused(wrappers.TimeLimit, self.toy(), 0)
 
 
@@ -251,13 +243,11 @@ class ConstrainedCommandlineTest(Wrapped):
         self.assertEqual((env.action_space.n, env.action_space["gvn"]), (5, 3))
         self.begun(env, 0, 3).step(np.int64(1))
         self.assertEqual(env.actions, [0, 3, 1])
-        self.assertEqual(env.action_space.to_string(env.actions), "mem2reg gvn instcombine")
-        self.assertEqual(inside.action_space.to_string(inside.actions), "mem2reg gvn instcombine")
+        for one in (env, inside):
+            self.assertEqual(one.action_space.to_string(one.actions), "mem2reg gvn instcombine")
         pipelines = [env.action_space.pipelines[action] for action in env.actions]
         self.assertIn(",".join(pipelines), env.commandline())
-        state = env.state
-        env.reset()
-        env.apply(state)
+        env.apply(env.state)
         self.assertEqual(env.actions, [0, 3, 1])
         self.assertTrue(env.validate().okay())
 
@@ -266,8 +256,8 @@ class ConstrainedCommandlineTest(Wrapped):
         env = wrappers.ConstrainedCommandline(env, ["double", "halve"], name="two")
         fork = self.fork(self.begun(env, 0, 1, 0))
         self.assertEqual(fork.action_space.name, "two")
-        self.assertEqual([fork.actions, fork.env.actions], [[0, 1, 0], [2, 0, 2]])
-        self.assertEqual(fork.unwrapped.actions, [1, 2, 1])
+        actions = [fork.actions, fork.env.actions, fork.unwrapped.actions]
+        self.assertEqual(actions, [[0, 1, 0], [2, 0, 2], [1, 2, 1]])
 
     def test_wrong_uses(self):
         for flags in ([], ["no-such-pass"], ["halve", "halve"]):
@@ -276,8 +266,7 @@ class ConstrainedCommandlineTest(Wrapped):
         self.refused(env.step, -1)
         self.refused(env.step, 2)
         env.unwrapped.step(0)
-        with self.assertRaisesRegex(UsageError, "unwrapped"):
-            _ = env.actions
+        self.refused(lambda: env.actions)
 
 
 class CommandlineWithTerminalActionTest(Wrapped):
@@ -337,9 +326,8 @@ class ForkOnStepTest(Wrapped):
         env.step(2)
         env.undo()
         self.assertEqual(env.actions, [0, 1])
-        self.assertTrue(env.validate().okay())
-        _, info = env.reset(seed=1, options={"benchmark": TOYS[2]})
-        self.assertEqual((info["benchmark"], env.stack), (TOYS[2], []))
+        self.assertEqual(self.draws(env, 1, options={"benchmark": TOYS[2]}), [TOYS[2]])
+        self.assertEqual(env.stack, [])
 
 
 class CounterTest(Wrapped):
@@ -355,8 +343,7 @@ class CounterTest(Wrapped):
         fork = self.fork(env)
         fork.step(0)
         env.close()
-        self.assertEqual((env.counters["step"], sum(env.counters.values())), (2, 2 + 7))
-        self.assertEqual(set(env.counters.values()), {1, 2})
+        self.assertEqual((env.counters["step"], sorted(env.counters.values())), (2, [1] * 7 + [2]))
         self.assertEqual(fork.counters, {**env.counters, "close": 0, "step": 3})
 
 
@@ -388,9 +375,8 @@ class ConcatActionsHistogramTest(Wrapped):
         self.assertEqual(env.observation_space.shape, (70 + env.action_space.n,))
         self.assertIs(env.observation_space, env.observation_space)
         self.assertIn(env.reset()[0], env.observation_space)
-        with self.assertRaisesRegex(UsageError, "vectors"):
-            env.observation_space = "Ir"
-        self.assertIn(env.step(0)[0], env.observation_space)
+        self.refused(setattr, env, "observation_space", "Ir")
+        self.assertEqual(env.observation_space_name, "InstCount")
         self.refused(wrappers.ConcatActionsHistogram, self.toy(observation_space="Cost"))
         self.refused(wrappers.ConcatActionsHistogram, self.toy(), -1)
 
@@ -432,8 +418,7 @@ class AutophaseNormalizedFeaturesTest(Wrapped):
 
     def test_needs_autophase(self):
         env = wrappers.AutophaseNormalizedFeatures(self.llvm())
-        with self.assertRaises(UsageError):
-            env.observation_space = "InstCount"
+        self.refused(setattr, env, "observation_space", "InstCount")
         self.assertIn(env.reset()[0], env.observation_space)
         for other in (self.toy(), wrappers.ConcatActionsHistogram(self.llvm())):
             self.refused(wrappers.AutophaseNormalizedFeatures, other)
@@ -512,7 +497,3 @@ class SynchronousSqliteLoggerTest(Wrapped):
             lake = self.closed(steplake.open(f"{folder}/lake"))
             rows = lake.sql("SELECT action FROM steps WHERE action IS NOT NULL").fetchall()
             self.assertEqual(sorted(rows), [(0,), (1,), (2,), (3,), (4,)])
-
-
-if __name__ == "__main__":
-    unittest.main()
