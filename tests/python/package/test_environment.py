@@ -63,10 +63,12 @@ class Llvm(unittest.TestCase):
             env.step(1000)
 
     def test_a_fork_goes_its_own_way(self):
-        self.env.reset()
+        self.env.reset(seed=5)
         self.env.step(28)
         fork = self.env.fork()
         self.assertEqual(fork.state, self.env.state)
+        self.assertEqual(fork.np_random.random(), self.env.np_random.random())
+        self.assertEqual(fork.action_space.sample(), self.env.action_space.sample())
         there = self.env.step(21)[4]["state_id"]
         self.assertNotEqual(fork.state, self.env.state)
         self.assertEqual(fork.step(21)[4]["state_id"], there)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -386,7 +387,15 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         return self._session.observe(spec.place)
 
     def fork(self) -> CompilerEnv:
-        """Return a second environment in the same state; neither sees what the other does."""
+        """Return a second environment in the same state; neither sees what the other does.
+
+        Its generators of random numbers draw what those of this one would draw.
+
+        Raises
+        ------
+        UsageError
+            If no episode is under way.
+        """
         fork = type(self).__new__(type(self))
         fork._init(self._core, self._session.fork(), self.action_space.name, self.render_mode)
         fork._observed, fork._observed_space = self._observed, self._observed_space
@@ -397,6 +406,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         fork._rewards, fork._baselines = self._rewards, self._baselines
         fork._last = self._last
         fork.spec = self.spec
+        # A generator is made when it is first used, which is here.
+        assert self.action_space.np_random is not None
+        fork.action_space = copy.deepcopy(self.action_space)
+        fork.np_random = copy.deepcopy(self.np_random)
         return fork
 
     @property
