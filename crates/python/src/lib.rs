@@ -7,6 +7,7 @@
     clippy::needless_pass_by_value,
     reason = "arguments are converted from Python for the call"
 )]
+#![expect(clippy::doc_markdown, reason = "docstrings of Python are in numpy style, not Markdown")]
 
 // Values of one process, and its runtime.
 mod of_process;
