@@ -40,6 +40,7 @@ cluster-test: install ## Run the tests of steplake-cluster, which builds Ballist
 
 full: test cluster-test ## Run every test, and what takes too long for every change (20 minutes more)
 	@scripts/test-dynamic.sh
+	@TORCH=yes scripts/test-python.sh
 	@READS=10000 SPARK=yes scripts/test-readers.sh
 	cargo bench --locked --bench identity
 
@@ -63,8 +64,9 @@ lint: ## Check format, lints, docs, licences and duplicate versions
 fmt: ## Format the code
 	cargo fmt --all
 
-docs: ## Build the documentation of the code
+docs: install ## Build the documentation of the code, of Rust and of Python
 	cargo doc --locked --no-deps
+	@scripts/docs-python.sh
 
 clean: ## Remove steplake's own build products, keep those of its dependencies
 	cargo clean --package steplake

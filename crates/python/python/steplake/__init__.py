@@ -6,6 +6,9 @@
 >>> observation, reward, terminated, truncated, info = env.step(env.action_space["increment"])
 >>> terminated
 False
+
+The environments are in `steplake.env`, several at once in `steplake.vector`, and CompilerGym's
+wrappers in `steplake.wrappers`.
 """
 
 from __future__ import annotations
@@ -111,6 +114,17 @@ def open(
         If there is no lake.
     NoSuchSnapshot
         If the lake does not have the snapshot.
+
+    Examples
+    --------
+    >>> with steplake.open("lake") as lake:
+    ...     lake.sql("SELECT count(*) AS episodes, sum(steps) AS steps FROM episodes")
+    +----------+-------+
+    | episodes | steps |
+    +----------+-------+
+    | 12       | 84    |
+    +----------+-------+
+    1 row
     """
     from steplake import _package
 
@@ -123,6 +137,16 @@ def make(id: str, **options: Any) -> CompilerEnv:
 
     The options are those of `steplake.env.CompilerEnv`. ``gymnasium.make("steplake:llvm-v0")``
     makes the same environment inside Gymnasium's usual wrappers.
+
+    Examples
+    --------
+    >>> env = steplake.make("llvm-v0", benchmark="benchmark://steplake-v0/huffman")
+    >>> observation, info = env.reset()
+    >>> env.observation["IrInstructionCount"]
+    726
+    >>> observation, reward, terminated, truncated, info = env.step(env.action_space["mem2reg"])
+    >>> env.observation["IrInstructionCount"], env.reward["IrInstructionCount"]
+    (440, 286.0)
     """
     from steplake.env import CompilerEnv
 
@@ -197,6 +221,14 @@ def generate(
         If an argument is wrong.
     LakeBusy
         If somebody else writes to the lake.
+
+    Examples
+    --------
+    >>> run = steplake.generate(
+    ...     "run", "generator://toy-v0/0..3", environment="toy-v0", episodes=8, episode_length=5
+    ... )
+    >>> run.is_complete, run.episodes
+    (True, 8)
     """
     from steplake import _package, _steplake
 

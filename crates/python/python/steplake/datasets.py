@@ -22,6 +22,15 @@ class Dataset:
         The number of programs; none where there is no end of them.
     example : str
         A pattern to begin with.
+
+    Examples
+    --------
+    >>> dataset = env.datasets["benchmark://steplake-v0"]
+    >>> dataset.size, next(dataset.benchmark_uris())
+    (25, 'benchmark://steplake-v0/big_integers')
+    >>> [benchmark] = dataset.benchmarks("huff*")
+    >>> benchmark.licence
+    'MIT'
     """
 
     name: str

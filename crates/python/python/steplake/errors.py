@@ -1,6 +1,14 @@
 """What can go wrong, as exceptions. Each message says what happened, to what, and what to do next.
 
 ``exit_code`` is the exit code of the command-line program for the same error.
+
+>>> try:
+...     lake.sql("SELECT nothing FROM steps")
+... except steplake.QueryError as error:
+...     print(error)
+line 1, column 8: there is no column `nothing`: there are `episode_id`, ...
+>>> steplake.QueryError.exit_code
+2
 """
 
 

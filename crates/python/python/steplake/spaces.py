@@ -24,6 +24,14 @@ class NamedDiscrete(spaces.Discrete):
     flags : sequence of dict
         The findings of a probe for each action: ``replayable``, ``crashes``, ``slow`` and
         ``never_changes``.
+
+    Examples
+    --------
+    >>> space = env.action_space
+    >>> space.names[space["mem2reg"]]
+    'mem2reg'
+    >>> space.to_string(space.from_string("mem2reg gvn"))
+    'mem2reg gvn'
     """
 
     def __init__(
