@@ -32,6 +32,15 @@ impl Catalogue {
         Ok(Self::Datasets(Datasets::new(&settings), baselines))
     }
 
+    /// Returns whether the benchmarks of a dataset come from here: then nobody else gives a program
+    /// such a name.
+    pub fn has_dataset(&self, uri: &str) -> bool {
+        match self {
+            Self::Datasets(datasets, _) => datasets.about().any(|about| about.uri == uri),
+            Self::Toy => uri == "generator://toy-v0",
+        }
+    }
+
     /// Returns the canonical URIs of the benchmarks that `patterns` name, without duplicates.
     ///
     /// # Errors

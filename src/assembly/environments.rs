@@ -1,5 +1,6 @@
 //! Environments and action spaces by name, and the limits of worker processes.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::command_error::CommandError;
@@ -9,11 +10,20 @@ use crate::env::{self, Environment, toy};
 use crate::lake::RunRow;
 use crate::model::{ActionSpace, EnvironmentSpec};
 
+/// The usual limit on the CPU time of a step, in seconds.
+pub const STEP_CPU_SECONDS: u64 = 20;
+
+/// The usual limit on the address space of a worker, in MiB.
+pub const WORKER_MEMORY_MIB: u64 = 4096;
+
 /// The highest limit on the CPU time of a step, in seconds: twelve days.
 pub const STEP_CPU_SECONDS_MAX: u64 = 1 << 20;
 
 /// The highest limit on the address space of a worker, in MiB: 16 TiB.
 pub const WORKER_MEMORY_MIB_MAX: u64 = 1 << 24;
+
+/// The smallest limit on the address space of a worker, in MiB.
+const WORKER_MEMORY_MIB_MIN: u64 = 256;
 
 /// Returns the environment called `name`.
 ///
@@ -32,6 +42,46 @@ pub fn environment(name: &str) -> Result<Box<dyn Environment>, CommandError> {
 /// Returns the default limits for worker processes of this program.
 pub fn worker_config() -> WorkerConfig {
     WorkerConfig::new(worker_program::program())
+}
+
+/// Returns the limits for worker processes of this program.
+///
+/// # Errors
+///
+/// If a limit is out of range.
+pub fn limited_worker_config(
+    step_cpu_seconds: u64,
+    worker_memory_mib: u64,
+) -> Result<WorkerConfig, CommandError> {
+    demand_worker_limits(step_cpu_seconds, worker_memory_mib)?;
+    Ok(WorkerConfig {
+        step_cpu_max: Duration::from_secs(step_cpu_seconds),
+        memory_bytes_max: worker_memory_mib << 20,
+        ..worker_config()
+    })
+}
+
+/// Refuses limits that no worker can have.
+pub(super) fn demand_worker_limits(
+    step_cpu_seconds: u64,
+    worker_memory_mib: u64,
+) -> Result<(), CommandError> {
+    within("the CPU seconds of a step", step_cpu_seconds, 1..=STEP_CPU_SECONDS_MAX)?;
+    let memory = WORKER_MEMORY_MIB_MIN..=WORKER_MEMORY_MIB_MAX;
+    within("the memory of a worker in MiB", worker_memory_mib, memory)
+}
+
+/// Refuses a number that is out of range.
+pub(super) fn within(
+    what: &str,
+    number: u64,
+    range: RangeInclusive<u64>,
+) -> Result<(), CommandError> {
+    if range.contains(&number) {
+        return Ok(());
+    }
+    let (least, most) = range.into_inner();
+    Err(CommandError::usage(format!("{what} is {number}: write a number from {least} to {most}")))
 }
 
 /// Returns the environment with its sessions in worker processes, if it has a real compiler.

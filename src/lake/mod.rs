@@ -44,6 +44,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod clock;
+pub(crate) mod contents;
 pub(crate) mod create;
 pub(crate) mod decode;
 pub mod delta;
@@ -87,6 +88,7 @@ pub(crate) mod values;
 mod writer;
 
 pub use clock::Clock;
+pub use contents::Contents;
 pub use disk::{Disk, Operation, Verdict};
 pub use error::LakeError;
 pub(crate) use error::REPORT;

@@ -1,7 +1,7 @@
 //! `Benchmark`: a program with its name.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyTuple};
 use steplake::model::{self, BenchmarkUri};
 
 use crate::errors::{Failure, raise};
@@ -10,12 +10,36 @@ use crate::errors::{Failure, raise};
 #[pyclass(frozen, module = "steplake")]
 pub(crate) struct Benchmark {
     pub(crate) benchmark: model::Benchmark,
+    /// Whether the caller has named the program, and not a dataset.
+    pub(crate) is_named_by_caller: bool,
 }
 
 impl Benchmark {
     pub(crate) fn of(benchmark: model::Benchmark) -> Self {
-        Self { benchmark }
+        Self { benchmark, is_named_by_caller: false }
     }
+}
+
+fn parse(uri: &str) -> PyResult<BenchmarkUri> {
+    uri.parse().map_err(|error: model::BenchmarkUriError| {
+        raise(Failure::new("BadBenchmark", error.to_string()))
+    })
+}
+
+/// Returns the benchmark that was pickled as these parts.
+#[pyfunction]
+pub(crate) fn unpickled_benchmark(
+    uri: &str,
+    program: &[u8],
+    family: String,
+    licence: String,
+    origin: String,
+    compile_command: String,
+    is_named_by_caller: bool,
+) -> PyResult<Benchmark> {
+    let provenance = model::Provenance { family, licence, origin, compile_command };
+    let benchmark = model::Benchmark { uri: parse(uri)?, program: program.into(), provenance };
+    Ok(Benchmark { benchmark, is_named_by_caller })
 }
 
 #[pymethods]
@@ -23,16 +47,14 @@ impl Benchmark {
     #[new]
     #[pyo3(signature = (uri, program, *, family="", licence=""))]
     fn new(uri: &str, program: &[u8], family: &str, licence: &str) -> PyResult<Self> {
-        let uri: BenchmarkUri = uri.parse().map_err(|error: model::BenchmarkUriError| {
-            raise(Failure::new("BadBenchmark", error.to_string()))
-        })?;
+        let uri = parse(uri)?;
         let provenance = model::Provenance {
             family: family.to_owned(),
             licence: licence.to_owned(),
             ..model::Provenance::default()
         };
         let benchmark = model::Benchmark { uri, program: program.into(), provenance };
-        Ok(Self::of(benchmark))
+        Ok(Self { benchmark, is_named_by_caller: true })
     }
 
     #[getter]
@@ -79,14 +101,15 @@ impl Benchmark {
 
     /// Pickles as its parts.
     fn __reduce__<'py>(
-        this: &Bound<'py, Self>,
+        &self,
         py: Python<'py>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (own, keywords) = (this.get(), PyDict::new(py));
-        keywords.set_item("family", own.family())?;
-        keywords.set_item("licence", own.licence())?;
-        let partial = py.import("functools")?.getattr("partial")?;
-        let make = partial.call((this.get_type(),), Some(&keywords))?;
-        Ok((make, (own.uri(), own.program(py)).into_pyobject(py)?.into_any()))
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let of = &self.benchmark.provenance;
+        let program = self.program(py);
+        let texts = (&of.family, &of.licence, &of.origin, &of.compile_command);
+        let parts =
+            (self.uri(), program, texts.0, texts.1, texts.2, texts.3, self.is_named_by_caller);
+        let unpickled = py.import("steplake._steplake")?.getattr("unpickled_benchmark")?;
+        Ok((unpickled, parts.into_pyobject(py)?))
     }
 }

@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use steplake::assembly::engine;
-use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
+use steplake::lake::{Contents, Lake, Snapshot, SnapshotId};
 use steplake::query::{Engine, EngineOptions, QueryError};
-use tokio::task::spawn_blocking;
 
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 use crate::progress::Progress;
-use crate::runtime::wait_for;
+use crate::runtime::{blocking, wait_for};
 
 /// The place of a lake, and its newest engine or that of one snapshot.
 #[derive(Debug)]
@@ -24,23 +23,13 @@ pub(crate) struct Engines {
     opened: Mutex<Option<OfProcess<Opened>>>,
 }
 
-/// An engine, and what tells it from that of other contents.
+/// An engine, and what it reads.
 #[derive(Debug, Clone)]
 struct Opened {
     engine: Arc<Engine>,
     /// The process's own: a forked one has another cache of graphs.
     options: EngineOptions,
-    snapshot: SnapshotId,
-    has_hot_rows: bool,
-    runs: Vec<RunRow>,
-}
-
-impl Opened {
-    /// Returns whether `snapshot` certainly holds the same rows.
-    fn is(&self, snapshot: &Snapshot) -> bool {
-        let is_sealed = !self.has_hot_rows && !snapshot.has_hot_rows();
-        is_sealed && self.snapshot == snapshot.id() && self.runs == snapshot.runs()
-    }
+    contents: Contents,
 }
 
 impl Engines {
@@ -76,10 +65,9 @@ impl Engines {
         let options =
             known.as_ref().map_or_else(|| self.options.clone(), |one| one.options.clone());
         let opened = wait_for(py, &Progress::none(), async move {
-            let snapshot = spawn_blocking(move || read(&path, snapshot)).await;
-            let snapshot = snapshot.map_err(|error| Failure::defect(&error))??;
+            let snapshot = blocking(move || read(&path, snapshot)).await?;
             match known {
-                Some(known) if known.is(&snapshot) => Ok(known),
+                Some(known) if known.contents.are_those_of(&snapshot) => Ok(known),
                 // The old engine lives until the new one has taken over its graph.
                 _ => open(snapshot, options).await.map_err(Failure::from),
             }
@@ -112,8 +100,7 @@ fn read(path: &Path, snapshot: Option<i64>) -> Result<Snapshot, Failure> {
 }
 
 async fn open(snapshot: Snapshot, options: EngineOptions) -> Result<Opened, QueryError> {
-    let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
-    let runs = snapshot.runs().to_vec();
+    let contents = Contents::of(&snapshot);
     let engine = Arc::new(engine::open(snapshot, options.clone()).await?);
-    Ok(Opened { engine, options, snapshot: id, has_hot_rows, runs })
+    Ok(Opened { engine, options, contents })
 }

@@ -1,12 +1,13 @@
 //! `Environment`: a compiler problem, its spaces and its programs.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use steplake::assembly::catalogue::Catalogue;
-use steplake::assembly::environments::{environment, live, worker_config};
+use steplake::assembly::environments::{
+    STEP_CPU_SECONDS, WORKER_MEMORY_MIB, environment, limited_worker_config, live,
+};
 use steplake::env::worker::WorkerConfig;
 use steplake::generate::Programs;
 use steplake::model::{EnvironmentSpec, Scale, ValueType};
@@ -14,7 +15,7 @@ use steplake::model::{EnvironmentSpec, Scale, ValueType};
 use crate::benchmark::Benchmark;
 use crate::errors::{Failure, raise};
 use crate::progress::Progress;
-use crate::runtime::work_for;
+use crate::runtime::{blocking, wait_for};
 use crate::session::Session;
 
 /// A compiler problem whose sessions live in worker processes.
@@ -71,13 +72,9 @@ impl Environment {
         step_cpu_seconds: Option<u64>,
         worker_memory_mib: Option<u64>,
     ) -> PyResult<Self> {
-        let mut config = worker_config();
-        if let Some(seconds) = step_cpu_seconds {
-            config.step_cpu_max = Duration::from_secs(seconds);
-        }
-        if let Some(mib) = worker_memory_mib {
-            config.memory_bytes_max = mib.saturating_mul(1 << 20);
-        }
+        let seconds = step_cpu_seconds.unwrap_or(STEP_CPU_SECONDS);
+        let mib = worker_memory_mib.unwrap_or(WORKER_MEMORY_MIB);
+        let config = limited_worker_config(seconds, mib).map_err(|error| raise(error.into()))?;
         let here = environment(name).map_err(|error| raise(error.into()))?;
         let live = live(here, config.clone());
         Ok(Self { live, config, catalogue: OnceLock::new() })
@@ -151,24 +148,21 @@ impl Environment {
     }
 
     /// Returns the benchmark that a URI names.
-    fn benchmark(&self, py: Python<'_>, uri: &str) -> PyResult<Benchmark> {
+    fn benchmark(&self, py: Python<'_>, uri: String) -> PyResult<Benchmark> {
         let catalogue = self.catalogue()?;
-        let load = || -> Result<_, Failure> {
-            let uri = catalogue.one(uri).map_err(benchmark_failure)?;
+        let load = move || -> Result<_, Failure> {
+            let uri = catalogue.one(&uri).map_err(benchmark_failure)?;
             catalogue.load(&uri).map_err(|error| benchmark_failure(error.into()))
         };
-        work_for(py, &Progress::none(), || {}, load).map(Benchmark::of)
+        let benchmark = wait_for(py, &Progress::none(), blocking(load))?;
+        Ok(Benchmark::of(benchmark))
     }
 
     /// Returns the URIs that patterns name.
     fn benchmarks(&self, py: Python<'_>, patterns: Vec<String>) -> PyResult<Vec<String>> {
         let catalogue = self.catalogue()?;
-        let found = work_for(
-            py,
-            &Progress::none(),
-            || {},
-            || catalogue.expand(&patterns).map_err(benchmark_failure),
-        )?;
+        let expand = move || catalogue.expand(&patterns).map_err(benchmark_failure);
+        let found = wait_for(py, &Progress::none(), blocking(expand))?;
         Ok(found.iter().map(ToString::to_string).collect())
     }
 

@@ -21,7 +21,7 @@ use crate::states::state_id;
 use crate::upkeep::{DedupReport, Verification, run_dedup, run_verify};
 
 /// A lake that is read.
-#[pyclass(frozen, module = "steplake")]
+#[pyclass(frozen, subclass, module = "steplake._steplake")]
 pub(crate) struct Lake {
     engines: Engines,
     memory_bytes_max: Option<NonZeroUsize>,
@@ -268,7 +268,8 @@ impl Lake {
         run_verify(py, &self.engines.lake()?, &options, self.progress)
     }
 
-    /// Lets go of the lake's files.
+    /// Lets go of the lake's files, so that they can be deleted. An answer whose rows are not read
+    /// to the end keeps its own.
     fn close(&self) {
         self.engines.close();
     }

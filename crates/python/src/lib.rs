@@ -47,7 +47,7 @@ mod _steplake {
     #[pymodule_export]
     use super::answer::Answer;
     #[pymodule_export]
-    use super::benchmark::Benchmark;
+    use super::benchmark::{Benchmark, unpickled_benchmark};
     #[pymodule_export]
     use super::command_line::command_line;
     #[pymodule_export]
@@ -63,5 +63,5 @@ mod _steplake {
     #[pymodule_export]
     use super::upkeep::{DedupReport, Verification};
     #[pymodule_export]
-    use super::worker::{compiler, set_worker};
+    use super::worker::{begin, compiler};
 }

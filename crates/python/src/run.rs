@@ -1,32 +1,64 @@
 //! A run that sessions record into.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use steplake::assembly::recording::SessionRecording;
 use steplake::model::{Baselines, Benchmark};
 
 use crate::errors::Failure;
 use crate::of_process::OfProcess;
+use crate::session::{self, Inner};
 
-/// A run that is being recorded; `None` after its end.
+/// A run that is being recorded, with the sessions that record it.
 #[derive(Debug)]
-pub(crate) struct Run(Mutex<Option<OfProcess<SessionRecording>>>);
+pub(crate) struct Run(OfProcess<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    /// `None` after the end.
+    recording: Option<SessionRecording>,
+    sessions: Vec<Weak<Inner>>,
+}
 
 impl Run {
-    pub(crate) fn new(run: SessionRecording) -> Self {
-        Self(Mutex::new(Some(OfProcess::new(run))))
+    pub(crate) fn new(recording: SessionRecording) -> Self {
+        let state = State { recording: Some(recording), sessions: Vec::new() };
+        Self(OfProcess::new(Mutex::new(state)))
     }
 
-    /// Takes the recording, to end it; `None` if it has ended, or belongs to another process.
+    /// Notes a session that records into the run.
+    pub(crate) fn has_session(&self, session: &Arc<Inner>) {
+        if let Some(state) = self.0.get() {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.sessions.retain(|session| session.strong_count() > 0);
+            state.sessions.push(Arc::downgrade(session));
+        }
+    }
+
+    /// Returns whether the run has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.0.get().is_some_and(|state| {
+            state.lock().unwrap_or_else(PoisonError::into_inner).recording.is_none()
+        })
+    }
+
+    /// Closes the sessions, which settles their episodes, and takes the recording, to end it.
+    /// `None` if it has ended, or belongs to another process.
     pub(crate) fn take(&self) -> Option<SessionRecording> {
-        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        run.and_then(OfProcess::take)
+        let state = self.0.get()?;
+        let (recording, sessions) = {
+            let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+            (state.recording.take(), std::mem::take(&mut state.sessions))
+        };
+        // A step that is under way looks up baselines, so the state is not locked here.
+        sessions.iter().filter_map(Weak::upgrade).for_each(|one| session::close(&one));
+        recording
     }
 
     /// Returns the lake's baselines of a program, if it has them.
     pub(crate) fn baselines(&self, benchmark: &Benchmark) -> Option<Baselines> {
-        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        run.as_ref()?.get()?.recording().baselines(benchmark)
+        let state = self.0.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        state.recording.as_ref()?.recording().baselines(benchmark)
     }
 
     /// Does something with the recording.
@@ -34,11 +66,11 @@ impl Run {
         &self,
         work: impl FnOnce(&SessionRecording) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let run = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = || Failure::usage("this recording has ended: begin another one");
-        let run = run.as_ref().ok_or_else(ended)?;
         let other = "this recording belongs to the process that this one was forked from: record \
                      into another lake here, and merge the two with `steplake merge`";
-        work(run.get().ok_or_else(|| Failure::usage(other))?)
+        let state = self.0.get().ok_or_else(|| Failure::usage(other))?;
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = || Failure::usage("this recording has ended: begin another one");
+        work(state.recording.as_ref().ok_or_else(ended)?)
     }
 }

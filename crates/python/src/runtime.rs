@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
+use tokio::task::spawn_blocking;
 
 use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
@@ -75,6 +76,24 @@ where
     match done? {
         Ok(done) => done.map_err(|error| raise(error.into())),
         Err(error) => Err(raise(Failure::defect(&error))),
+    }
+}
+
+/// Runs `work` on a thread that may wait. Who stops waiting leaves it to end by itself.
+///
+/// # Errors
+///
+/// The work's.
+pub(crate) async fn blocking<T, E>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, Failure>
+where
+    T: Send + 'static,
+    E: Into<Failure> + Send + 'static,
+{
+    match spawn_blocking(work).await {
+        Ok(done) => done.map_err(Into::into),
+        Err(error) => Err(Failure::defect(&error)),
     }
 }
 

@@ -17,10 +17,21 @@ use crate::errors::{Failure, raise};
 use crate::of_process::OfProcess;
 use crate::run::Run;
 
+/// A session until it is closed. A process that was forked does not touch its lock, which a thread
+/// may hold that the process lacks.
+pub(crate) type Inner = OfProcess<Mutex<Option<Box<dyn env::Session>>>>;
+
+/// Ends a session.
+pub(crate) fn close(inner: &Inner) {
+    if let Some(inner) = inner.get() {
+        drop(inner.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
 /// One live instance of a compiler, used by one thread at a time.
 #[pyclass(frozen, module = "steplake._steplake")]
 pub(crate) struct Session {
-    inner: Mutex<Option<OfProcess<Box<dyn env::Session>>>>,
+    inner: Arc<Inner>,
     catalogue: Arc<Catalogue>,
     recording: Option<Arc<Run>>,
 }
@@ -53,7 +64,11 @@ impl Session {
         catalogue: Arc<Catalogue>,
         recording: Option<Arc<Run>>,
     ) -> Self {
-        Self { inner: Mutex::new(Some(OfProcess::new(session))), catalogue, recording }
+        let inner = Arc::new(OfProcess::new(Mutex::new(Some(session))));
+        if let Some(run) = &recording {
+            run.has_session(&inner);
+        }
+        Self { inner, catalogue, recording }
     }
 
     /// The baselines of a program, if they are known: all rewards of a benchmark in a lake are
@@ -68,15 +83,20 @@ impl Session {
         &self,
         work: impl FnOnce(&mut dyn env::Session) -> Result<T, SessionError>,
     ) -> Result<T, Failure> {
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(inner) = inner.as_mut() else {
-            return Err(Failure::usage("this environment is closed: make another one"));
-        };
-        let Some(session) = inner.get_mut() else {
+        let Some(inner) = self.inner.get() else {
             return Err(Failure::usage(
                 "this environment belongs to the process that this one was forked from: make one \
                  here",
             ));
+        };
+        let mut inner = inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(session) = inner.as_mut() else {
+            return Err(Failure::usage(match &self.recording {
+                Some(run) if run.has_ended() => {
+                    "the recording of this environment has ended: record another one"
+                }
+                _ => "this environment is closed: make another one",
+            }));
         };
         Ok(work(session.as_mut())?)
     }
@@ -141,7 +161,18 @@ impl Session {
         action_space: &str,
         observed: Vec<u8>,
     ) -> PyResult<Begun<'py>> {
-        let benchmark = &benchmark.benchmark;
+        let (benchmark, is_named_by_caller) = (&benchmark.benchmark, benchmark.is_named_by_caller);
+        let dataset = benchmark.uri.dataset_uri();
+        if is_named_by_caller && self.catalogue.has_dataset(dataset) {
+            return Err(raise(Failure::new(
+                "BadBenchmark",
+                format!(
+                    "{} names a program of {dataset}, and this program was given by the caller: \
+                     give it another name, such as benchmark://user-v0/NAME",
+                    benchmark.uri
+                ),
+            )));
+        }
         let started = py.detach(|| {
             let baselines = self.baselines(benchmark);
             let spaces = observed.iter().copied().map(ObservationIndex).collect::<Vec<_>>();
@@ -191,10 +222,7 @@ impl Session {
 
     /// Ends the session, and with it its worker if no fork uses it.
     fn close(&self, py: Python<'_>) {
-        py.detach(|| {
-            let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(inner.take());
-        });
+        py.detach(|| close(&self.inner));
     }
 }
 

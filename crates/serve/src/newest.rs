@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use steplake::assembly::ir;
 use steplake::assembly::messages::line;
-use steplake::lake::{Lake, RunRow, Snapshot, SnapshotId};
+use steplake::lake::{Contents, Lake, Snapshot, SnapshotId};
 use steplake::query::{Engine, EngineOptions, IrRenderer, QueryError};
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -27,18 +27,7 @@ const IDLE_MAX: Duration = Duration::from_mins(1);
 pub(crate) struct Served {
     /// The engine.
     pub(crate) engine: Engine,
-    /// The number of the sealed snapshot.
-    pub(crate) snapshot: SnapshotId,
-    has_hot_rows: bool,
-    runs: Vec<RunRow>,
-}
-
-impl Served {
-    /// Returns whether `snapshot` certainly holds the same rows.
-    fn is(&self, snapshot: &Snapshot) -> bool {
-        let sealed = !self.has_hot_rows && !snapshot.has_hot_rows();
-        sealed && self.snapshot == snapshot.id() && self.runs == snapshot.runs()
-    }
+    contents: Contents,
 }
 
 /// The state of the catalog's files: size, time and inode number of each.
@@ -108,7 +97,7 @@ impl Newest {
     /// If the lake cannot be read.
     pub(crate) async fn get(&self) -> Result<Arc<Served>, QueryError> {
         let served = self.refresh().await;
-        let known = served.as_ref().map(|served| served.snapshot).map_err(|error| {
+        let known = served.as_ref().map(|served| served.contents.snapshot()).map_err(|error| {
             tracing::warn!("the lake cannot be read: {}", line(error));
             "the lake cannot be read"
         });
@@ -156,7 +145,9 @@ impl Newest {
         // The old engine lives until the new one has taken over its graph.
         let before = current.take();
         let served = match &before {
-            Some(before) if before.served.is(&snapshot) => Arc::clone(&before.served),
+            Some(before) if before.served.contents.are_those_of(&snapshot) => {
+                Arc::clone(&before.served)
+            }
             _ => Arc::new(self.serve(snapshot).await?),
         };
         *current = Some(Current { served: Arc::clone(&served), stamp, is_stable, read_at });
@@ -175,11 +166,11 @@ impl Newest {
     }
 
     async fn serve(&self, snapshot: Snapshot) -> Result<Served, QueryError> {
-        let (id, has_hot_rows) = (snapshot.id(), snapshot.has_hot_rows());
-        let runs = snapshot.runs().to_vec();
+        let contents = Contents::of(&snapshot);
+        let has_hot_rows = snapshot.has_hot_rows();
         let engine = Engine::new(snapshot, Arc::clone(&self.renderer), &self.options).await?;
-        tracing::info!(snapshot = id.0, has_hot_rows, "reading");
-        Ok(Served { engine, snapshot: id, has_hot_rows, runs })
+        tracing::info!(snapshot = contents.snapshot().0, has_hot_rows, "reading");
+        Ok(Served { engine, contents })
     }
 
     fn stamp(&self) -> Stamp {

@@ -8,9 +8,7 @@ mod sessions;
 use std::num::NonZeroU32;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-pub use request::{
-    EPISODE_LENGTH, EPISODE_LENGTH_MAX, RunRequest, STEP_CPU_SECONDS, WORKER_MEMORY_MIB,
-};
+pub use request::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, RunRequest};
 pub use run::{BegunRun, OpenRun, RunEnding, RunSummary, begin_run, record_run};
 pub use sessions::{SessionOptions, SessionRecording, record_sessions};
 

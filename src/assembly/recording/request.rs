@@ -1,14 +1,15 @@
 //! What a run is to record.
 
 use std::num::{NonZeroU32, NonZeroUsize};
-use std::ops::RangeInclusive;
 
 use serde_json::json;
 
 use super::keyframes_name;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
-use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
+use crate::assembly::environments::{
+    STEP_CPU_SECONDS, WORKER_MEMORY_MIB, demand_worker_limits, within,
+};
 use crate::env;
 use crate::generate::{Plan, Policy, Shard, Stop};
 use crate::replay::PATH_STEPS_MAX;
@@ -18,15 +19,6 @@ pub const EPISODE_LENGTH: u32 = 50;
 
 /// The most steps of an episode.
 pub const EPISODE_LENGTH_MAX: u32 = 1_000_000;
-
-/// The usual limit on the CPU time of a step, in seconds.
-pub const STEP_CPU_SECONDS: u64 = 20;
-
-/// The usual limit on the address space of a worker, in MiB.
-pub const WORKER_MEMORY_MIB: u64 = 4096;
-
-/// The smallest limit on the address space of a worker, in MiB.
-const WORKER_MEMORY_MIB_MIN: u64 = 256;
 
 /// A run to record. What is recorded depends on all of it but `jobs`, and never on timing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -182,15 +174,5 @@ pub(super) fn demand_of_recording(
 ) -> Result<(), CommandError> {
     let every = keyframes.unwrap_or(NonZeroU32::MIN).get();
     within("the distance of keyframes", every.into(), 1..=PATH_STEPS_MAX as u64)?;
-    within("the CPU seconds of a step", step_cpu_seconds, 1..=STEP_CPU_SECONDS_MAX)?;
-    let memory = WORKER_MEMORY_MIB_MIN..=WORKER_MEMORY_MIB_MAX;
-    within("the memory of a worker in MiB", worker_memory_mib, memory)
-}
-
-fn within(what: &str, number: u64, range: RangeInclusive<u64>) -> Result<(), CommandError> {
-    if range.contains(&number) {
-        return Ok(());
-    }
-    let (least, most) = range.into_inner();
-    Err(CommandError::usage(format!("{what} is {number}: write a number from {least} to {most}")))
+    demand_worker_limits(step_cpu_seconds, worker_memory_mib)
 }

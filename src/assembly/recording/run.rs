@@ -2,16 +2,14 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use super::identity::identity;
 use super::now_ms;
 use super::request::RunRequest;
 use crate::assembly::catalogue::Catalogue;
 use crate::assembly::command_error::CommandError;
-use crate::assembly::environments::{environment, live, worker_config};
+use crate::assembly::environments::{environment, limited_worker_config, live};
 use crate::env::Environment;
-use crate::env::worker::WorkerConfig;
 use crate::generate::{Ending, Plan, Programs, Progress, ResumeState, Stop, generate};
 use crate::lake::{Lake, LakeError, Writer};
 use crate::model::RunId;
@@ -106,11 +104,7 @@ pub fn begin_run(lake: &Path, request: &RunRequest) -> Result<BegunRun, CommandE
     let choice =
         Choice { observations: request.observe.as_deref(), rewards: request.rewards.as_deref() };
     let identity = identity(&spec, there, request.action_space.as_deref(), &choice)?;
-    let config = WorkerConfig {
-        step_cpu_max: Duration::from_secs(request.step_cpu_seconds),
-        memory_bytes_max: request.worker_memory_mib << 20,
-        ..worker_config()
-    };
+    let config = limited_worker_config(request.step_cpu_seconds, request.worker_memory_mib)?;
     let catalogue = Catalogue::new(&spec, &config)?;
     let plan = request.plan(&identity.action_space.name, &catalogue)?;
     match existing {

@@ -6,9 +6,10 @@ use std::path::Path;
 use serde_json::json;
 
 use super::identity::identity;
-use super::request::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB, demand_of_recording};
+use super::request::demand_of_recording;
 use super::{keyframes_name, now_ms};
 use crate::assembly::command_error::CommandError;
+use crate::assembly::environments::{STEP_CPU_SECONDS, WORKER_MEMORY_MIB};
 use crate::env::Environment;
 use crate::lake::{Lake, LakeError};
 use crate::model::RunId;

@@ -13,10 +13,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint, value_parser};
 pub(super) use self::questions::{EngineArgs, LimitArgs, QueryCommand, SqlCommand};
 use super::export::ExportArgs;
 use crate::assembly::arguments::{Bytes, GlobalArgs};
-use crate::assembly::environments::{STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB_MAX};
-use crate::assembly::recording::{
-    EPISODE_LENGTH, EPISODE_LENGTH_MAX, STEP_CPU_SECONDS, WORKER_MEMORY_MIB, keyframes_name,
+use crate::assembly::environments::{
+    STEP_CPU_SECONDS, STEP_CPU_SECONDS_MAX, WORKER_MEMORY_MIB, WORKER_MEMORY_MIB_MAX,
 };
+use crate::assembly::recording::{EPISODE_LENGTH, EPISODE_LENGTH_MAX, keyframes_name};
 use crate::assembly::worker::WorkerArgs;
 use crate::console::arguments::{OutputArgs, SnapshotArgs};
 use crate::generate::{Policy, Shard};

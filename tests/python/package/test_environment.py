@@ -1,5 +1,6 @@
 """Environments in Gymnasium's interface, and their extensions."""
 
+import pickle
 import tempfile
 import unittest
 import warnings
@@ -107,6 +108,35 @@ class Llvm(unittest.TestCase):
         env.benchmark = HUFFMAN
         dataset = env.datasets["benchmark://steplake-v0"]
         self.assertEqual(len(list(dataset.benchmark_uris())), dataset.size)
+
+    def test_a_program_of_ones_own_has_a_name_of_its_own(self):
+        env = steplake.make("toy-v0", benchmark="generator://toy-v0/1")
+        program = env.benchmark.program
+        pickled = pickle.loads(pickle.dumps(env.benchmark))
+        self.assertEqual(pickled, env.benchmark)
+        env.reset(options={"benchmark": pickled})
+        wrong = steplake.Benchmark("generator://toy-v0/2", program)
+        for benchmark in (wrong, pickle.loads(pickle.dumps(wrong))):
+            with self.assertRaisesRegex(steplake.BadBenchmark, "give it another name"):
+                env.reset(options={"benchmark": benchmark})
+        env.reset(options={"benchmark": steplake.Benchmark("benchmark://user-v0/x", program)})
+        env.step(0)
+        state = env.state
+        self.assertTrue(env.validate(state).okay())
+        env.reset(options={"benchmark": "generator://toy-v0/2"})
+        with self.assertRaisesRegex(steplake.BadBenchmark, "set `env.benchmark` to it first"):
+            env.apply(state)
+        env.reward_space = None
+        env.reset(options={"benchmark": steplake.Benchmark("benchmark://user-v0/x", program)})
+        self.assertTrue(env.validate(state).okay())
+        env.close()
+        with self.assertRaisesRegex(steplake.UsageError, "no state"):
+            env.validate()
+
+    def test_limits_have_bounds(self):
+        for limits in ({"step_cpu_seconds": 0}, {"worker_memory_mib": 2**60}):
+            with self.assertRaisesRegex(steplake.UsageError, "write a number from"):
+                steplake.make("llvm-v0", **limits)
 
     def test_a_program_as_text(self):
         env = steplake.make("llvm-v0", benchmark=HUFFMAN, render_mode="ansi")

@@ -128,6 +128,24 @@ class Package(unittest.TestCase):
         out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         self.assertEqual((out.stdout, out.stderr), ("[]\n", ""))
 
+    def test_warnings_of_the_library_are_seen(self):
+        code = """
+import sys, steplake
+env = steplake.make("toy-v0")
+for _ in range(2):
+    with steplake.record(sys.argv[1], env):
+        env.reset()
+        env.step(0)
+    lake = steplake.open(sys.argv[1])
+    if _ == 0:
+        lake.dedup()
+lake.sql("SELECT count(*) FROM state_transitions").fetchall()
+"""
+        with tempfile.TemporaryDirectory() as folder:
+            line = [sys.executable, "-c", code, str(Path(folder) / "lake")]
+            out = subprocess.run(line, capture_output=True, text=True)
+        self.assertRegex(out.stderr, "^steplake: warning: .*dedup")
+
     def test_gymnasium_may_come_later(self):
         code = (
             "import steplake, gymnasium; env = gymnasium.make('steplake:toy-v0'); "

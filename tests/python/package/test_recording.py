@@ -70,6 +70,31 @@ class Recording(unittest.TestCase):
         counts = lake.sql("SELECT count(*) FROM steps GROUP BY episode_id ORDER BY episode_id")
         self.assertEqual([count for (count,) in counts.fetchall()], [2, 2, 2, 2, 2])
 
+    def test_the_end_of_a_recording_keeps_the_steps_of_open_forks(self):
+        env = steplake.make("toy-v0", benchmark="generator://toy-v0/3")
+        with steplake.record(self.path, env) as recorded:
+            recorded.reset()
+            recorded.step(0)
+            fork = recorded.fork()
+            fork.step(1)
+            fork.step(2)
+        with self.assertRaisesRegex(steplake.UsageError, "the recording .* has ended"):
+            fork.step(0)
+        count = steplake.open(self.path).sql("SELECT count(*) FROM steps").fetchone()
+        # Each episode has a row for the state in which it begins.
+        self.assertEqual(count, (2 + 3,))
+
+    def test_a_recording_that_cannot_begin_lets_go_of_the_lake(self):
+        class Broken(steplake.env.CompilerEnv):
+            def _use_sessions(self, session):
+                raise ZeroDivisionError
+
+        with self.assertRaises(ZeroDivisionError):
+            with steplake.record(self.path, Broken("toy-v0")):
+                self.fail("it began")
+        with steplake.record(self.path, steplake.make("toy-v0")) as recorded:
+            recorded.reset()
+
     def test_runs(self):
         urls = "generator://toy-v0/0..3"
         run = steplake.generate(self.path, urls, environment="toy-v0", episodes=8, episode_length=5)

@@ -12,5 +12,5 @@ def main() -> None:
     """Run the command line of this process."""
     # The commands handle signals themselves, or leave it to the system.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    _package.begin()
+    _package.begin(is_command=True)
     sys.exit(_steplake.command_line(sys.argv))

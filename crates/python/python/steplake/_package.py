@@ -21,6 +21,6 @@ def program(name: str) -> Path:
 
 
 @cache
-def begin() -> None:
-    """Name the worker's program to the library, once in a process."""
-    _steplake.set_worker(program("steplake-worker"))
+def begin(*, is_command: bool = False) -> None:
+    """Tell the library of this process where the worker's program is, once."""
+    _steplake.begin(program("steplake-worker"), is_command)

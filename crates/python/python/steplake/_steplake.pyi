@@ -6,6 +6,7 @@ import pandas
 import polars
 import pyarrow
 import torch
+from typing_extensions import disjoint_base
 
 __all__ = [
     "Answer",
@@ -19,11 +20,12 @@ __all__ = [
     "RunSummary",
     "Session",
     "Verification",
+    "begin",
     "command_line",
     "compiler",
     "generate",
-    "set_worker",
     "step_all",
+    "unpickled_benchmark",
 ]
 
 _StateId = str | bytes
@@ -45,7 +47,7 @@ class Answer:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
     def __arrow_c_schema__(self) -> object: ...
 
-@final
+@disjoint_base
 class Lake:
     def __new__(
         cls,
@@ -249,6 +251,15 @@ def generate(
     resume: bool = False,
     progress: bool | None = None,
 ) -> RunSummary: ...
-def set_worker(path: str | os.PathLike[str]) -> None: ...
+def unpickled_benchmark(
+    uri: str,
+    program: bytes,
+    family: str,
+    licence: str,
+    origin: str,
+    compile_command: str,
+    is_named_by_caller: bool,
+) -> Benchmark: ...
+def begin(worker: str | os.PathLike[str], is_command: bool) -> None: ...
 def compiler() -> str: ...
 def command_line(line: Sequence[str]) -> int: ...

@@ -422,8 +422,21 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             self.action_space.name,
             tuple(self.actions),
             self._state_id,
+            self._rewarded,
             self.episode_reward,
         )
+
+    def _program(self, uri: str) -> Benchmark:
+        """Return the program that a state names."""
+        for known in (self._running, self._benchmark):
+            if known is not None and known.uri == uri:
+                return known
+        try:
+            return self._core.benchmark(uri)
+        except BadBenchmark as error:
+            raise BadBenchmark(
+                f"{error}; if it is a program of your own, set `env.benchmark` to it first"
+            ) from None
 
     def apply(self, state: EnvState) -> None:
         """Bring the environment to a state: begin its benchmark, and apply its actions.
@@ -432,14 +445,15 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         ------
         UsageError
             If the state is of another action space.
+        BadBenchmark
+            If no dataset has its benchmark. A program of your own must be that of the environment.
         """
         if state.action_space != self.action_space.name:
             raise UsageError(
                 f"the state is of the action space {state.action_space}, and this environment has "
                 f"{self.action_space.name}: make one with that"
             )
-        is_running = self._running is not None and self._running.uri == state.benchmark
-        self.benchmark = self._running if is_running else state.benchmark
+        self.benchmark = self._program(state.benchmark)
         self.reset()
         self.multistep(state.actions)
 
@@ -452,11 +466,10 @@ class CompilerEnv(gymnasium.Env[Any, int]):
             Where the episode led; by default the present state.
         """
         state = self.state if state is None else state
-        is_running = self._running is not None and self._running.uri == state.benchmark
         again = type(self).__new__(type(self))
         again._init(self._core, self._core.session(), state.action_space, None)
-        again.observation_space, again.reward_space = None, self._rewarded
-        again.benchmark = self._running if is_running else state.benchmark
+        again.observation_space, again.reward_space = None, state.reward_space
+        again.benchmark = self._program(state.benchmark)
         errors: list[str] = []
         try:
             again.reset()
@@ -492,5 +505,7 @@ class CompilerEnv(gymnasium.Env[Any, int]):
         return self._session.text(self._session.observe(state.place))
 
     def close(self) -> None:
-        """End the worker process, unless a fork uses it too."""
+        """End the episode, and the worker process unless a fork uses it too."""
         self._session.close()
+        self._running = None
+        self._forget()

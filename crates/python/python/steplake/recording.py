@@ -19,8 +19,9 @@ class record(Generic[EnvT]):
             env.reset()
             ...
 
-    The environment begins anew at both ends: call ``reset`` first. Inside, every step is durable
-    within a second. What was recorded before a crash stays, as the steps of an unfinished run.
+    The environment begins anew at both ends: call ``reset`` first. Its forks are recorded too, and
+    are closed at the end. Inside, every step is durable within a second. What was recorded before a
+    crash stays, as the steps of an unfinished run.
 
     Parameters
     ----------
@@ -74,7 +75,11 @@ class record(Generic[EnvT]):
             self._lake, base._core, action_space=base._action_space_name, **self._options
         )
         self._recording = recording
-        base._use_sessions(lambda: recording.session(self._policy, self._seed))
+        try:
+            base._use_sessions(lambda: recording.session(self._policy, self._seed))
+        except BaseException:
+            recording.close()
+            raise
         return self._env
 
     def __exit__(
@@ -84,7 +89,9 @@ class record(Generic[EnvT]):
         trace: TracebackType | None,
     ) -> None:
         base: Any = getattr(self._env, "unwrapped", self._env)
-        # This closes the last episodes.
-        base._use_sessions(base._core.session)
-        if self._recording is not None:
-            self._recording.close()
+        try:
+            # This settles the last episodes, also those of forks.
+            if self._recording is not None:
+                self._recording.close()
+        finally:
+            base._use_sessions(base._core.session)

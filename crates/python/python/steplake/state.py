@@ -19,14 +19,17 @@ class EnvState:
         The actions.
     state_id : str or None
         The id of the state, 40 hexadecimal digits; none after a failure of the compiler.
+    reward_space : str or None
+        The name of the reward space; none if rewards are 0.
     reward : float
-        The sum of the rewards in the environment's reward space.
+        The sum of the rewards in that space.
     """
 
     benchmark: str
     action_space: str
     actions: tuple[int, ...]
     state_id: str | None
+    reward_space: str | None
     reward: float
 
 
