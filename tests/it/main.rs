@@ -10,3 +10,4 @@ mod fixtures;
 mod lake;
 mod query;
 mod record;
+mod replay;
